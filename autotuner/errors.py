@@ -1,0 +1,52 @@
+"""One class a failure. The message says what is wrong and what to do next; the class carries the exit code."""
+
+
+class AutotuneError(Exception):
+    """A failure that the user can act on: printed as one line, never as a traceback."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        self.message = message
+        self.remedy = remedy
+        super().__init__(f"{message} {remedy}".strip())
+
+
+class UsageError(AutotuneError):
+    """Bad input: a shape, a dtype, an option that cannot be meant."""
+
+    exit_code = 2
+
+
+class NoCandidateError(AutotuneError):
+    """There is no legal configuration, or none of them works."""
+
+    exit_code = 3
+
+
+class WrongResultError(AutotuneError):
+    """What would be measured or shipped computes the wrong numbers."""
+
+    exit_code = 4
+
+
+class EnvironmentFailure(AutotuneError):
+    """A tool, a device, a disk or a database is not as it must be."""
+
+    exit_code = 5
+
+
+class ToolMissingError(EnvironmentFailure):
+    """One of IREE's programs is not installed."""
+
+
+class DeviceError(EnvironmentFailure):
+    """The device does not answer, or the baseline does not run on it."""
+
+
+class StorageError(EnvironmentFailure):
+    """The results database or the workspace cannot be read or written."""
+
+
+class BusyError(EnvironmentFailure):
+    """Another run holds what this one needs."""

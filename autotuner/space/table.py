@@ -1,0 +1,206 @@
+"""A space is a table: one row a legal configuration, one column a knob, and numpy does the rest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+Value = int | str | bool
+Columns = Mapping[str, npt.NDArray[np.int64]]
+ABSENT = -1
+"""In a joined space: the value of a knob that this row's part does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """A named choice. Integer knobs are ordered (a neighbour is the next value); the others are categories."""
+
+    name: str
+    values: tuple[Value, ...]
+
+    def __post_init__(self) -> None:
+        if not self.values or len(set(self.values)) != len(self.values):
+            raise ValueError(f"knob {self.name!r} needs distinct values, has {self.values}")
+
+    @property
+    def ordered(self) -> bool:
+        return all(isinstance(v, int) and not isinstance(v, bool) for v in self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """One configuration: knob names with their values, in the space's order."""
+
+    items: tuple[tuple[str, Value], ...]
+
+    @classmethod
+    def of(cls, values: Mapping[str, Value]) -> Config:
+        return cls(tuple(values.items()))
+
+    def as_dict(self) -> dict[str, Value]:
+        return dict(self.items)
+
+    def __getitem__(self, name: str) -> Value:
+        return self.as_dict()[name]
+
+    @property
+    def key(self) -> str:
+        """A short name that is the same for the same knobs and values, whatever their order."""
+        text = json.dumps(self.as_dict(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+class Space:
+    """The legal configurations over some knobs, as a table of value indices."""
+
+    def __init__(self, knobs: Sequence[Knob], rows: npt.NDArray[np.integer]) -> None:
+        self.knobs = tuple(knobs)
+        if rows.ndim != 2 or rows.shape[1] != len(self.knobs):
+            raise ValueError(f"{len(self.knobs)} knobs but rows of shape {rows.shape}")
+        radix = np.array([len(k.values) for k in self.knobs], np.int64)
+        if float(np.prod(radix.astype(float))) >= 2.0**62:
+            raise ValueError("too many combinations of knob values for one space")
+        self._strides = np.concatenate([np.cumprod(radix[::-1])[::-1][1:], [1]]).astype(np.int64)
+        codes, first = np.unique(rows.astype(np.int64) @ self._strides, return_index=True)
+        self._codes = codes
+        self._rows = np.ascontiguousarray(rows[first].astype(np.int16))
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, npt.NDArray[np.int64]]) -> Space:
+        """A space over integer knobs, whose values are those that occur."""
+        knobs, indices = [], []
+        for name, column in columns.items():
+            values, index = np.unique(column, return_inverse=True)
+            knobs.append(Knob(name, tuple(int(v) for v in values)))
+            indices.append(index)
+        rows = np.stack(indices, axis=1) if indices else np.zeros((1, 0), np.int64)
+        return cls(knobs, rows)
+
+    @classmethod
+    def product(
+        cls, knobs: Sequence[Knob], rules: Sequence[Callable[[Columns], npt.NDArray[np.bool_]]] = ()
+    ) -> Space:
+        """Every combination of integer knobs that obeys every rule; each rule sees whole columns of values."""
+        grid = np.indices([len(k.values) for k in knobs], dtype=np.int16).reshape(len(knobs), -1)
+        values = [np.array([int(v) for v in k.values], np.int64) for k in knobs]
+        keep = np.ones(grid.shape[1], bool)
+        for rule in rules:
+            live = np.flatnonzero(keep)
+            columns = {k.name: values[i][grid[i, live]] for i, k in enumerate(knobs)}
+            keep[live] = rule(columns)
+        return cls(knobs, grid[:, keep].T)
+
+    @classmethod
+    def join(cls, name: str, parts: Mapping[str, Space]) -> Space:
+        """The parts side by side; knob `name` says which part a row is of, ABSENT fills what a part lacks."""
+        wanted: dict[str, set[Value]] = {}
+        for part in parts.values():
+            for knob in part.knobs:
+                wanted.setdefault(knob.name, set()).update(knob.values)
+        for part in parts.values():
+            for missing in wanted.keys() - {k.name for k in part.knobs}:
+                wanted[missing].add(ABSENT)
+        knobs = [Knob(name, tuple(parts))]
+        knobs += [Knob(k, tuple(sorted(v, key=lambda x: (isinstance(x, str), x)))) for k, v in wanted.items()]
+        tables = []
+        for label, part in parts.items():
+            table = np.zeros((len(part), len(knobs)), np.int16)
+            table[:, 0] = knobs[0].values.index(label)
+            own = {k.name: i for i, k in enumerate(part.knobs)}
+            for column, knob in enumerate(knobs[1:], start=1):
+                if knob.name in own:
+                    source = own[knob.name]
+                    translate = np.array([knob.values.index(v) for v in part.knobs[source].values], np.int16)
+                    table[:, column] = translate[part._rows[:, source]]
+                else:
+                    table[:, column] = knob.values.index(ABSENT)
+            tables.append(table)
+        return cls(knobs, np.concatenate(tables))
+
+    def cross(self, free: Sequence[Knob]) -> Space:
+        """Every row with every combination of further knobs."""
+        if not free:
+            return self
+        grid = np.indices([len(k.values) for k in free], dtype=np.int16).reshape(len(free), -1).T
+        left = np.repeat(self._rows, len(grid), axis=0)
+        right = np.tile(grid, (len(self), 1))
+        return Space([*self.knobs, *free], np.concatenate([left, right], axis=1))
+
+    def keep(self, mask: npt.NDArray[np.bool_]) -> Space:
+        """The rows where mask holds."""
+        return Space(self.knobs, self._rows[mask])
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> Config:
+        row = self._rows[index]
+        return Config(tuple((k.name, k.values[i]) for k, i in zip(self.knobs, row, strict=True)))
+
+    def __iter__(self) -> Iterator[Config]:
+        return (self[i] for i in range(len(self)))
+
+    def __contains__(self, config: object) -> bool:
+        return isinstance(config, Config) and self.index(config) is not None
+
+    def index(self, config: Config) -> int | None:
+        """The row of a configuration, or None when it is not legal."""
+        values = config.as_dict()
+        if values.keys() != {k.name for k in self.knobs}:
+            return None
+        code = 0
+        for knob, stride in zip(self.knobs, self._strides, strict=True):
+            try:
+                code += knob.values.index(values[knob.name]) * int(stride)
+            except ValueError:
+                return None
+        row = int(np.searchsorted(self._codes, code))
+        return row if row < len(self) and self._codes[row] == code else None
+
+    def neighbours(self, index: int, *, reach: Literal["adjacent", "any"] = "any") -> npt.NDArray[np.int64]:
+        """Rows that differ from this one in exactly one knob; `adjacent`: by one step on an ordered knob."""
+        row = self._rows[index]
+        differs = self._rows != row
+        near = differs.sum(axis=1) == 1
+        if reach == "adjacent":
+            step = np.abs(self._rows - row)
+            ordered = np.array([k.ordered for k in self.knobs])
+            near &= ~((step > 1) & ordered).any(axis=1)
+        return np.flatnonzero(near)
+
+    @cached_property
+    def _scale(self) -> npt.NDArray[np.float32]:
+        return np.array([1.0 / max(len(k.values) - 1, 1) for k in self.knobs], np.float32)
+
+    def nearest(self, values: Mapping[str, Value]) -> int:
+        """The legal row nearest to any proposal; a knob that is missing from it or unknown costs nothing."""
+        if not len(self):
+            raise ValueError("the space is empty")
+        distance = np.zeros(len(self), np.float32)
+        for column, knob in enumerate(self.knobs):
+            if knob.name not in values:
+                continue
+            wanted = values[knob.name]
+            if knob.ordered and isinstance(wanted, int):
+                numbers = np.array([int(v) for v in knob.values], np.int64)
+                position = np.interp(wanted, numbers, np.arange(len(numbers)))
+                distance += (np.abs(self._rows[:, column] - position) * self._scale[column]).astype(np.float32)
+            elif wanted in knob.values:
+                distance += self._rows[:, column] != knob.values.index(wanted)
+        return int(distance.argmin())
+
+    def sample(self, count: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """Distinct random rows, at most as many as there are."""
+        return rng.choice(len(self), size=min(count, len(self)), replace=False)
+
+    def frame(self) -> pd.DataFrame:
+        """The whole space as a DataFrame of values."""
+        return pd.DataFrame({k.name: np.array(k.values, object)[self._rows[:, i]] for i, k in enumerate(self.knobs)})
