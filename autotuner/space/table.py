@@ -29,6 +29,8 @@ class Knob:
     def __post_init__(self) -> None:
         if not self.values or len(set(self.values)) != len(self.values):
             raise ValueError(f"knob {self.name!r} needs distinct values, has {self.values}")
+        if self.ordered and list(self.values) != sorted(self.values, key=int):
+            raise ValueError(f"knob {self.name!r} needs its numbers ascending, has {self.values}")
 
     @property
     def ordered(self) -> bool:
@@ -68,10 +70,14 @@ class Space:
         radix = np.array([len(k.values) for k in self.knobs], np.int64)
         if float(np.prod(radix.astype(float))) >= 2.0**62:
             raise ValueError("too many combinations of knob values for one space")
-        self._strides = np.concatenate([np.cumprod(radix[::-1])[::-1][1:], [1]]).astype(np.int64)
-        codes, first = np.unique(rows.astype(np.int64) @ self._strides, return_index=True)
+        self._strides = np.array([np.prod(radix[i + 1 :]) for i in range(len(radix))], np.int64)
+        codes = rows.astype(np.int64) @ self._strides
+        table = rows.astype(np.int16)
+        if not (np.diff(codes) > 0).all():
+            codes, first = np.unique(codes, return_index=True)
+            table = table[first]
         self._codes = codes
-        self._rows = np.ascontiguousarray(rows[first].astype(np.int16))
+        self._rows = np.ascontiguousarray(table)
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, npt.NDArray[np.int64]]) -> Space:
@@ -85,9 +91,7 @@ class Space:
         return cls(knobs, rows)
 
     @classmethod
-    def product(
-        cls, knobs: Sequence[Knob], rules: Sequence[Callable[[Columns], npt.NDArray[np.bool_]]] = ()
-    ) -> Space:
+    def product(cls, knobs: Sequence[Knob], rules: Sequence[Callable[[Columns], npt.NDArray[np.bool_]]] = ()) -> Space:
         """Every combination of integer knobs that obeys every rule; each rule sees whole columns of values."""
         grid = np.indices([len(k.values) for k in knobs], dtype=np.int16).reshape(len(knobs), -1)
         values = [np.array([int(v) for v in k.values], np.int64) for k in knobs]
@@ -167,14 +171,18 @@ class Space:
 
     def neighbours(self, index: int, *, reach: Literal["adjacent", "any"] = "any") -> npt.NDArray[np.int64]:
         """Rows that differ from this one in exactly one knob; `adjacent`: by one step on an ordered knob."""
-        row = self._rows[index]
-        differs = self._rows != row
-        near = differs.sum(axis=1) == 1
-        if reach == "adjacent":
-            step = np.abs(self._rows - row)
-            ordered = np.array([k.ordered for k in self.knobs])
-            near &= ~((step > 1) & ordered).any(axis=1)
-        return np.flatnonzero(near)
+        row = self._rows[index].astype(np.int64)
+        found = []
+        for here, knob, stride in zip(row, self.knobs, self._strides, strict=True):
+            step = np.arange(len(knob.values), dtype=np.int64) - here
+            step = step[step != 0]
+            if reach == "adjacent" and knob.ordered:
+                step = step[np.abs(step) == 1]
+            # A row is its code, so a neighbour is found by search and not by looking at every row.
+            codes = self._codes[index] + step * stride
+            place = np.minimum(np.searchsorted(self._codes, codes), len(self) - 1)
+            found.append(place[self._codes[place] == codes])
+        return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
     @cached_property
     def _scale(self) -> npt.NDArray[np.float32]:

@@ -1,0 +1,27 @@
+"""Kernel autotuning for IREE: from a shape to a proven spec file.
+
+from autotuner import Gemm, Options, Target, tune
+
+result = tune(Gemm.parse(shape="512x512x1024", dtype="f32"), Target.parse("cpu"))
+print(result.verdict, result.spec)
+"""
+
+from autotuner._version import __version__
+from autotuner.api import load_results
+from autotuner.errors import AutotuneError
+from autotuner.problems import Gemm, Problem
+from autotuner.result import Result
+from autotuner.targets import Target
+from autotuner.tune import Options, tune
+
+__all__ = [
+    "AutotuneError",
+    "Gemm",
+    "Options",
+    "Problem",
+    "Result",
+    "Target",
+    "__version__",
+    "load_results",
+    "tune",
+]

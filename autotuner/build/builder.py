@@ -1,0 +1,230 @@
+"""One candidate, one iree-compile: what came out, and the proof that the spec was applied."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from autotuner import process
+from autotuner.build.cache import Cache
+from autotuner.errors import EnvironmentFailure
+from autotuner.mlir import read_applied, same_attribute
+from autotuner.render import MARKER
+from autotuner.space.gpu import CompilationInfo
+from autotuner.tools import Tools
+
+FailureClass = Literal["compile-error", "compile-timeout", "not-applied", "wrong-result", "run-error", "run-timeout"]
+FAILURE_CLASSES: tuple[FailureClass, ...] = (
+    "compile-error",
+    "compile-timeout",
+    "not-applied",
+    "wrong-result",
+    "run-error",
+    "run-timeout",
+)
+PROBLEM, SPEC, MODULE = "problem.mlir", "spec.mlir", "module.vmfb"
+_CONFIGURATIONS, _BINARIES = "configurations", "binaries"
+_TRANSLATION_INFO = "#iree_codegen.translation_info"
+
+
+@dataclass(frozen=True)
+class BuildJob:
+    """What to compile, and what the dump must show when a spec is part of it."""
+
+    problem: str
+    flags: tuple[str, ...]
+    folder: Path
+    """Where the candidate's files lie: the command can be repeated there by hand."""
+    timeout: float
+    repeat: int = 1
+    spec: str | None = None
+    spec_flag: str = ""
+    expected: CompilationInfo | None = None
+
+    @property
+    def compile_flags(self) -> tuple[str, ...]:
+        spec = (f"{self.spec_flag}={SPEC}",) if self.spec is not None else ()
+        repeat = (f"--iree-hal-benchmark-dispatch-repeat-count={self.repeat}",) if self.repeat > 1 else ()
+        return (*self.flags, *spec, *repeat)
+
+
+@dataclass(frozen=True)
+class Build:
+    """What became of a job."""
+
+    key: str
+    failure: FailureClass | None
+    stderr: str
+    seconds: float
+    cached: bool
+    binary: str
+    """Hash of the executables' bytes: two candidates of the same binary are the same candidate."""
+    applied: int
+    vmfb: Path
+    repeat: int
+    command: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return self.failure is None
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Compiles jobs, each in a process of its own; safe to call from many threads."""
+
+    tools: Tools
+    cache: Cache
+
+    def build(self, job: BuildJob) -> Build:
+        command = self.command(job)
+        expected = [job.expected.lowering_config, job.expected.translation_info] if job.expected else []
+        # `command` without the compiler's path: the same compiler elsewhere gives the same build.
+        key = Cache.key([self.tools.identity, job.problem, job.spec or "", *expected, *command[1:]])
+        record = self.cache.read(key)
+        cached = record is not None
+        if record is None:
+            record = self._compile(job, command, key)
+        return Build(
+            key=key,
+            failure=record["failure"],
+            stderr=record["stderr"],
+            seconds=0.0 if cached else record["seconds"],
+            cached=cached,
+            binary=record["binary"],
+            applied=record["applied"],
+            vmfb=self.cache.entry(key) / MODULE,
+            repeat=job.repeat,
+            command=command,
+        )
+
+    def command(self, job: BuildJob) -> tuple[str, ...]:
+        """The exact words, run in the job's folder."""
+        return (
+            str(self.tools.iree_compile),
+            PROBLEM,
+            *job.compile_flags,
+            "--mlir-disable-threading",
+            f"--iree-hal-dump-executable-configurations-to={_CONFIGURATIONS}",
+            f"--iree-hal-dump-executable-binaries-to={_BINARIES}",
+            "-o",
+            MODULE,
+        )
+
+    def _compile(self, job: BuildJob, command: tuple[str, ...], key: str) -> dict[str, Any]:
+        write_inputs(job)
+        done = process.run(command, timeout=job.timeout, cwd=job.folder)
+        failure, stderr, binary, applied = _judge(job, done)
+        record: dict[str, Any] = {
+            "ok": failure is None,
+            "failure": failure,
+            "stderr": stderr,
+            "seconds": done.seconds,
+            "binary": binary,
+            "applied": applied,
+        }
+        vmfb = job.folder / MODULE
+        # A time-out says as much about the machine's load as about the candidate: it is not remembered.
+        if failure == "compile-timeout":
+            return record
+        self.cache.store(key, record, vmfb=vmfb if failure is None else None)
+        for leftover in (_CONFIGURATIONS, _BINARIES):
+            shutil.rmtree(job.folder / leftover, ignore_errors=True)
+        return record
+
+    def inspect(self, problem: str, flags: Iterable[str], *, timeout: float) -> str:
+        """The configured dispatches as text; raises with the compiler's own words when it refuses."""
+        with self.cache.scratch() as folder:
+            (folder / PROBLEM).write_text(problem)
+            done = process.run(
+                [self.tools.iree_compile, PROBLEM, *flags, "--compile-to=executable-configurations", "-o", "-"],
+                timeout=timeout,
+                cwd=folder,
+            )
+        if not done.ok:
+            raise CompilerRefusal(done.why())
+        return done.stdout
+
+
+class CompilerRefusal(EnvironmentFailure):
+    """iree-compile would not take the problem or the flags at all."""
+
+    def __init__(self, stderr: str) -> None:
+        self.stderr = stderr
+        super().__init__(f"iree-compile refused: {first_error(stderr)}", remedy="Check --flag and --target.")
+
+
+def write_inputs(job: BuildJob) -> None:
+    """The files that the command reads."""
+    try:
+        job.folder.mkdir(parents=True, exist_ok=True)
+        (job.folder / PROBLEM).write_text(job.problem)
+        if job.spec is not None:
+            (job.folder / SPEC).write_text(job.spec)
+    except OSError as error:
+        raise EnvironmentFailure(
+            f"cannot write {job.folder}: {error.strerror}.", remedy="Free some space or choose another --workspace."
+        ) from error
+
+
+def first_error(stderr: str) -> str:
+    """The line that says what is wrong, for a message of one line."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    return next((line for line in lines if "rror" in line or "nknown" in line), lines[0] if lines else "no message")[
+        :300
+    ]
+
+
+def shell_line(command: Iterable[str]) -> str:
+    return shlex.join(command)
+
+
+def _judge(job: BuildJob, done: process.Finished) -> tuple[FailureClass | None, str, str, int]:
+    """(failure, stderr, binary hash, applied count) of a finished compile."""
+    if done.timed_out:
+        return "compile-timeout", done.why(), "", 0
+    # Some mistakes (a misspelt pass pipeline) print an error and still give a module and exit code 0.
+    if not done.ok or any(": error:" in line or line.startswith("error:") for line in done.stderr.splitlines()):
+        return "compile-error", done.why(), "", 0
+    binary = hash_binaries(job.folder / _BINARIES)
+    if job.expected is None:
+        return None, done.stderr, binary, 0
+    applied, reason = prove(job.folder / _CONFIGURATIONS, job.expected)
+    if not applied:
+        return "not-applied", f"{reason}\n{done.stderr}".strip(), binary, 0
+    return None, done.stderr, binary, applied
+
+
+def prove(dump: Path, expected: CompilationInfo) -> tuple[int, str]:
+    """How many operations carry the marker and this very configuration, and what is wrong when none does.
+
+    Both are needed: a pass after the spec may drop the lowering_config and leave the marker.
+    """
+    marked = [a for path in sorted(dump.glob("*.mlir")) for a in read_applied(path.read_text(), marker=MARKER)]
+    if not marked:
+        return 0, "the spec matched no operation: the marker is in no dumped configuration"
+    for found in marked:
+        if not found.lowering_config:
+            return 0, f"the marker is on {found.op}, but its lowering_config was dropped by a later pass"
+        if not same_attribute(found.lowering_config, expected.lowering_config):
+            return 0, f"{found.op} has {found.lowering_config}, not the spec's {expected.lowering_config}"
+        wanted = (
+            f"#iree_codegen.translation_info{expected.translation_info.removeprefix('#iree_codegen.translation_info')}"
+        )
+        if not same_attribute(found.translation_info, wanted):
+            return 0, f"the function has {found.translation_info}, not the spec's {wanted}"
+    return len(marked), ""
+
+
+def hash_binaries(folder: Path) -> str:
+    """One hash over the dumped executables."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*")):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,118 @@
+"""What people see while a run goes: a live line on a terminal, plain lines elsewhere; never on stdout."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from autotuner.progress import Progress, Reporter
+
+PLAIN_EVERY = 5.0
+"""Seconds between two progress lines where there is no terminal."""
+
+
+def microseconds(us: float | None) -> str:
+    if us is None:
+        return "–"
+    return f"{us / 1000:.3f} ms" if us >= 1000 else f"{us:.1f} µs"
+
+
+def standing(now: Progress) -> str:
+    parts = [f"built {now.built}", f"failed {now.failed}", f"timed {now.timed}"]
+    if now.best_us is not None:
+        gain = f" ({now.baseline_us / now.best_us:.2f}x)" if now.baseline_us else ""
+        parts.append(f"best {microseconds(now.best_us)}{gain}")
+    parts.append(f"{now.rate:.1f}/s")
+    parts.append(f"{now.seconds_left:.0f} s left")
+    return " · ".join(parts)
+
+
+class PlainReporter:
+    """One line a stage, and one every few seconds in between."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last = 0.0
+
+    def stage(self, text: str) -> None:
+        self._say(text)
+        self._last = time.monotonic()
+
+    def progress(self, now: Progress) -> None:
+        if time.monotonic() - self._last >= PLAIN_EVERY:
+            self._last = time.monotonic()
+            self._say(f"{now.asked}/{now.trials} · {standing(now)}")
+
+    def note(self, text: str) -> None:
+        self._say(f"note: {text}")
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def __enter__(self) -> Reporter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+class LiveReporter:
+    """A bar that moves."""
+
+    def __init__(self, console: Console) -> None:
+        self._bar = Bar(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[standing]}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        )
+        self._task: TaskID = self._bar.add_task("starting", total=None, standing="")
+
+    def stage(self, text: str) -> None:
+        self._bar.update(self._task, description=text, total=None, completed=0, standing="")
+
+    def progress(self, now: Progress) -> None:
+        self._bar.update(self._task, total=now.trials, completed=now.asked, standing=standing(now))
+
+    def note(self, text: str) -> None:
+        self._bar.console.print(f"note: {text}", highlight=False, markup=False)
+
+    def __enter__(self) -> Reporter:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+
+class QuietReporter:
+    """Notes only: what a user must know even when asking for silence is in the result."""
+
+    def stage(self, text: str) -> None:
+        del text
+
+    def progress(self, now: Progress) -> None:
+        del now
+
+    def note(self, text: str) -> None:
+        del text
+
+    def __enter__(self) -> Reporter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def make_reporter(console: Console, *, quiet: bool) -> PlainReporter | LiveReporter | QuietReporter:
+    if quiet:
+        return QuietReporter()
+    return LiveReporter(console) if console.is_terminal else PlainReporter(console)

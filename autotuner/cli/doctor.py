@@ -1,0 +1,33 @@
+"""`autotune doctor`."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from autotuner.cli import options as o
+from autotuner.doctor import Finding, examine
+
+
+def doctor(as_json: o.JsonOption = False, no_color: o.NoColorOption = False) -> None:
+    """Say what is installed, which targets compile, which devices answer, and what to do about the rest."""
+    console = Console(stderr=True, no_color=no_color or None)
+    with console.status("asking the compiler and the devices") if console.is_terminal else console:
+        findings = examine()
+    if as_json:
+        print(json.dumps([f.to_json() for f in findings], indent=2))
+    else:
+        Console(no_color=no_color or None).print(_table(findings))
+    if any(f.state == "broken" and f.essential for f in findings):
+        raise typer.Exit(5)
+
+
+def _table(findings: list[Finding]) -> Table:
+    table = Table("", "what", "found", "what to do", box=None, pad_edge=False)
+    marks = {"ok": "[green]ok[/]", "absent": "[yellow]–[/]", "broken": "[red]broken[/]"}
+    for finding in findings:
+        table.add_row(marks[finding.state], finding.what, finding.found, finding.remedy)
+    return table

@@ -1,0 +1,52 @@
+"""The options that every tuning command takes, declared once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+TargetOption = Annotated[
+    str, typer.Option("--target", help="cpu, a chip (gfx942, sm_80, …) or a product (mi300x, a100, …).")
+]
+DeviceOption = Annotated[
+    str | None,
+    typer.Option("--device", help="IREE device URI; `none` compiles and proves but does not time."),
+]
+EffortOption = Annotated[str, typer.Option("--effort", help="quick, normal or full: how long to search.")]
+TrialsOption = Annotated[int | None, typer.Option("--trials", help="At most this many candidates.")]
+BudgetOption = Annotated[
+    str | None, typer.Option("--budget", help="At most this long, race included: 90s, 10m, 1h30m.")
+]
+JobsOption = Annotated[int | None, typer.Option("--jobs", help="Compiles at once. [default: usable cores]")]
+SeedOption = Annotated[int, typer.Option("--seed", help="The same seed asks the same first batch.")]
+WorkspaceOption = Annotated[
+    Path, typer.Option("--workspace", help="Where candidates/, results/ and specs/ are written.")
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Where the spec goes. [default: specs/<problem>-<target>.mlir]"),
+]
+StorageOption = Annotated[
+    str | None, typer.Option("--storage", help="Database URL. [default: an SQLite file in the workspace]")
+]
+FlagOption = Annotated[
+    list[str] | None, typer.Option("--flag", help="Passed on to iree-compile, as --flag=--name=value; repeatable.")
+]
+ResumeOption = Annotated[
+    bool,
+    typer.Option("--resume/--fresh", help="Go on with this problem's unfinished run (or start one) / start anew."),
+]
+KeepOption = Annotated[
+    str, typer.Option("--keep", help="Which candidates' folders stay: all, failed, best, none; comma separated.")
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Print the space's size, a sample candidate and the commands; build nothing.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, all else on stderr.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
+NoColorOption = Annotated[
+    bool, typer.Option("--no-color", help="No colour, as with NO_COLOR set.")
+]
+FailOption = Annotated[bool, typer.Option("--fail-if-no-winner", help="Exit 6 unless the verdict is `win`.")]

@@ -1,0 +1,70 @@
+"""`autotune history`, `export` and `cache`: what is stored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from autotuner.build import Cache
+from autotuner.cli import options as o
+from autotuner.errors import UsageError
+from autotuner.report.tables import export_csv, export_records, history_records, history_table, run_table
+from autotuner.settings import cache_dir
+from autotuner.store import Store
+
+RunArgument = Annotated[str | None, typer.Argument(help="A run, as `history` names it. [default: all]")]
+
+
+def history(
+    run: RunArgument = None,
+    limit: Annotated[int, typer.Option("--limit", help="How many runs, newest first.")] = 20,
+    workspace: o.WorkspaceOption = Path(),
+    storage: o.StorageOption = None,
+    as_json: o.JsonOption = False,
+    no_color: o.NoColorOption = False,
+) -> None:
+    """List the runs of this workspace, or one run's candidates."""
+    if limit < 1:
+        raise UsageError(f"--limit {limit} is not positive.", remedy="Give --limit 1 or more.")
+    with Store.open(storage, workspace=workspace, create=False) as store:
+        if as_json:
+            records = history_records(store, limit) if run is None else export_records(store, run)
+            print(json.dumps(records, indent=2))
+        else:
+            table = history_table(store, limit) if run is None else run_table(store, run)
+            Console(no_color=no_color or None).print(table)
+
+
+def export(
+    run: RunArgument = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As a JSON list.")] = False,
+    workspace: o.WorkspaceOption = Path(),
+    storage: o.StorageOption = None,
+) -> None:
+    """Print every timed candidate: --json (a list of objects) or --csv."""
+    if as_csv == as_json:
+        raise UsageError("export needs one of --csv and --json.", remedy="Choose one.")
+    with Store.open(storage, workspace=workspace, create=False) as store:
+        print(export_csv(store, run) if as_csv else json.dumps(export_records(store, run), indent=2), end="")
+    if as_json:
+        print()
+
+
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all cached builds.")] = False,
+    as_json: o.JsonOption = False,
+) -> None:
+    """Show the build cache, or empty it."""
+    store = Cache(cache_dir())
+    if clear:
+        store.clear()
+    entries, size = store.size()
+    if as_json:
+        print(json.dumps({"path": str(store.root), "builds": entries, "bytes": size}))
+    else:
+        print(f"{store.root}: {entries} builds, {size / 2**20:.1f} MiB")

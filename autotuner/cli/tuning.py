@@ -1,0 +1,165 @@
+"""What every tuning command does: parse, tune with a watcher, print, exit."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import typer
+from rich.console import Console
+
+from autotuner import process
+from autotuner.cli.console import make_reporter, microseconds
+from autotuner.dry_run import rehearse
+from autotuner.effort import parse_duration, parse_effort
+from autotuner.errors import UsageError
+from autotuner.problems import Problem
+from autotuner.progress import Stop
+from autotuner.result import Result
+from autotuner.targets import Target
+from autotuner.tune import Options, tune
+
+EXIT_NO_WINNER = 6
+EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Request:
+    """A tuning command's options as typed."""
+
+    target: str
+    device: str | None
+    effort: str
+    trials: int | None
+    budget: str | None
+    jobs: int | None
+    seed: int
+    workspace: Path
+    output: Path | None
+    storage: str | None
+    flags: Sequence[str]
+    resume: bool
+    keep: str
+    dry_run: bool
+    as_json: bool
+    quiet: bool
+    no_color: bool
+    fail_if_no_winner: bool
+
+    def options(self) -> Options:
+        if self.device is not None and not self.device.strip():
+            raise UsageError("--device is empty.", remedy="Name a device, or leave the option out.")
+        if self.output is not None and self.output.suffix != ".mlir":
+            raise UsageError(f"-o {self.output} is not an .mlir file.", remedy="Name the spec, such as -o spec.mlir.")
+        return Options(
+            device=self.device,
+            effort=parse_effort(self.effort),
+            trials=self.trials,
+            budget=parse_duration(self.budget) if self.budget is not None else None,
+            jobs=self.jobs,
+            seed=self.seed,
+            workspace=self.workspace,
+            output=self.output,
+            storage=self.storage,
+            resume=self.resume,
+            keep=tuple(word.strip() for word in self.keep.split(",")),
+            command=tuple(sys.argv),
+        )
+
+
+def run_tuning(problem: Problem, request: Request) -> None:
+    """Tunes one problem and ends the process with the contract's exit code."""
+    target = Target.parse(request.target, flags=request.flags)
+    options = request.options()
+    stderr = Console(stderr=True, no_color=request.no_color or None)
+    stdout = Console(no_color=request.no_color or None)
+    if request.dry_run:
+        rehearsal = rehearse(problem, target, options=options)
+        if request.as_json:
+            print(json.dumps(rehearsal.to_json(), indent=2))
+        else:
+            print(rehearsal.text())
+        return
+    stop = Stop()
+    with make_reporter(stderr, quiet=request.quiet) as reporter, _ctrl_c(stop, stderr):
+        result = tune(problem, target, options=options, reporter=reporter, stop=stop)
+    if request.as_json:
+        print(json.dumps(result.to_json(), indent=2))
+    else:
+        print_result(result, stdout)
+    if result.interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if request.fail_if_no_winner and result.verdict != "win":
+        raise typer.Exit(EXIT_NO_WINNER)
+
+
+def print_result(result: Result, console: Console) -> None:
+    """The verdict, and what to do with it."""
+    document = result.to_json()
+    colour = {"win": "bold green", "no-winner": "bold yellow"}.get(result.verdict, "bold")
+
+    def line(name: str, text: str, *, style: str = "") -> None:
+        console.print(f"{name:<11}{text}", style=style, highlight=False, markup=False, soft_wrap=True)
+
+    speedup, over = result.speedup, result.speedup_over_stock
+    line("verdict", f"{result.verdict}: {result.reason}", style=colour)
+    line("problem", f"{result.problem['name']} on {result.target} ({result.device})")
+    if result.baseline["us"] is not None:
+        line("default", _time(document["baseline"]["us"], result))
+    if result.stock["us"] is not None and result.stock["flags"]:
+        line("stock", f"{_time(document['stock']['us'], result)}  {' '.join(result.stock['flags'])}")
+    if result.best is not None:
+        config = ", ".join(f"{k}={v}" for k, v in result.best["config"].items()) or f"route {result.best['route']}"
+        line("best", f"{_time(result.best['us'], result)}  {config}")
+    if speedup is not None:
+        line("speedup", f"{speedup.median:.3f}x over default, 95 % interval {speedup.low:.3f} to {speedup.high:.3f}")
+    if over is not None and result.stock["flags"]:
+        line("", f"{over.median:.3f}x over the best stock route, {over.low:.3f} to {over.high:.3f}")
+    counts = result.counts
+    failed = {name: n for name, n in counts["failed"].items() if n}
+    line(
+        "candidates",
+        f"{counts['asked']} of {counts['space']} asked, {counts['built']} built, {counts['duplicate']} duplicates, "
+        f"{counts['timed']} timed, {sum(failed.values())} failed{_reasons(failed)}",
+    )
+    if result.spec is not None:
+        line("spec", str(result.spec))
+    if result.flagfile is not None:
+        line("flags", str(result.flagfile))
+        line("use", f"iree-compile MODEL.mlir @{result.flagfile} -o MODEL.vmfb")
+    elif result.interrupted:
+        line("next", "the same command with --resume goes on from here")
+
+
+def _reasons(failed: dict[str, int]) -> str:
+    return f" ({', '.join(f'{name} {n}' for name, n in failed.items())})" if failed else ""
+
+
+def _time(us: float, result: Result) -> str:
+    rate = result.problem["flops"] / us / 1e3
+    return f"{microseconds(us)} ({rate:.1f} GFLOP/s)"
+
+
+@contextmanager
+def _ctrl_c(stop: Stop, console: Console) -> Iterator[None]:
+    """The first Ctrl-C asks the run to finish its row and report; the second ends it at once."""
+
+    def handle(_signal: int, _frame: FrameType | None) -> None:
+        if stop.requested:
+            process.kill_all()
+            raise KeyboardInterrupt
+        stop.request()
+        console.print("stopping after this row; Ctrl-C again to stop at once", highlight=False)
+
+    old = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

@@ -1,0 +1,185 @@
+"""Who wins: the best of the search race the baseline and the best stock route, and the winner is confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotuner.build import Build
+from autotuner.effort import Effort
+from autotuner.errors import DeviceError
+from autotuner.evaluate import Evaluator, Outcome
+from autotuner.measure.race import (
+    Confirmation,
+    Entrant,
+    Interval,
+    TimingFailed,
+    Verdict,
+    confirm,
+    decide,
+    pick_for_race,
+    race,
+)
+from autotuner.measure.timer import INVOCATION_US, choose_repeat
+from autotuner.plan import BASELINE
+from autotuner.progress import Clock, Reporter, Stop
+
+ALPHA = 0.05
+ONE = Interval(1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Contest:
+    """The verdict with its evidence."""
+
+    verdict: Verdict
+    reason: str
+    winner: Outcome | None
+    stock: Outcome
+    us: Mapping[str, float]
+    """Median µs of those who were timed last, side by side."""
+    speedup: Interval | None = None
+    over_stock: Interval | None = None
+
+
+def hold(
+    evaluator: Evaluator,
+    *,
+    executor: Executor,
+    effort: Effort,
+    clock: Clock,
+    stop: Stop,
+    reporter: Reporter,
+    seed: int,
+) -> Contest:
+    """Race, decide, confirm."""
+    stock = best_stock(evaluator)
+    baseline = evaluator.outcomes[BASELINE]
+    picked = pick_for_race(evaluator.screened, baseline=BASELINE, count=effort.race_entrants)
+    names = list(dict.fromkeys([BASELINE, stock.candidate.id, *(n for n in picked if evaluator.outcomes[n].contends)]))
+    screen_us = {name: evaluator.outcomes[name].us or 0.0 for name in names}
+    if len(names) == 1:
+        return Contest("no-winner", "nothing but the baseline works here", None, baseline, screen_us)
+    builds = _race_builds(evaluator, names, executor)
+    names = [name for name in names if name in builds]
+    timer = _timer(evaluator, builds)
+    rng = np.random.default_rng(seed)
+    reporter.stage(f"racing {len(names) - 1} finalists against the baseline")
+
+    def out_of_time(share: float) -> Callable[[], bool]:
+        limit = clock.elapsed + max(clock.left, 0.0) * share
+        return lambda: stop.requested or clock.elapsed > limit
+
+    def record(phase: str) -> Callable[[int, str, float], None]:
+        def write(block: int, name: str, us: float) -> None:
+            outcome = evaluator.outcomes[name]
+            evaluator.store.record_timing(
+                outcome.row, phase="race" if phase == "race" else "confirm", block=block, repetitions_us=[us]
+            )
+
+        return write
+
+    entrants = [Entrant(name, evaluator.outcomes[name].candidate.complexity) for name in names]
+    try:
+        result = race(
+            entrants,
+            baseline=BASELINE,
+            keep={stock.candidate.id} & set(names),
+            time_one=timer,
+            rng=rng,
+            alpha=ALPHA,
+            smallest_gain=effort.smallest_gain,
+            should_stop=out_of_time(0.7),
+            on_timing=record("race"),
+        )
+        decision = decide(result)
+        if decision.winner is None:
+            us = {name: _median(result.times[name]) or screen_us[name] for name in names}
+            return Contest(decision.verdict, decision.reason, None, stock, us)
+        reporter.stage(f"confirming {describe(evaluator.outcomes[decision.winner])}")
+        confirmation = confirm(
+            decision.winner,
+            baseline=BASELINE,
+            beside=[stock.candidate.id],
+            time_one=timer,
+            rng=rng,
+            blocks=effort.confirm_blocks,
+            alpha=ALPHA,
+            smallest_gain=effort.smallest_gain,
+            should_stop=out_of_time(1.0),
+            on_timing=record("confirm"),
+        )
+    except TimingFailed as failure:
+        raise DeviceError(
+            f"the baseline stopped working in the middle of the race: {str(failure)[:200]}",
+            remedy="Check the device and run again with --resume.",
+        ) from failure
+    return _conclude(evaluator, decision.winner, stock, confirmation, effort)
+
+
+def best_stock(evaluator: Evaluator) -> Outcome:
+    """The fastest of what flags alone give; the plain default is one of them."""
+    routes = [o for o in evaluator.contenders() if o.candidate.kind in ("baseline", "stock")]
+    return min(routes, key=lambda o: o.us or 0.0)
+
+
+def describe(outcome: Outcome) -> str:
+    candidate = outcome.candidate
+    if candidate.kind != "codegen":
+        return f"route {candidate.route.name}"
+    return ", ".join(f"{name}={value}" for name, value in candidate.knobs.items())
+
+
+def _race_builds(evaluator: Evaluator, names: list[str], executor: Executor) -> dict[str, Build]:
+    """Builds that last long enough for the fastest of them; the binaries stay the same, only repeats change."""
+    builds = {name: evaluator.outcomes[name].build for name in names}
+    fastest = min(evaluator.outcomes[name].us or INVOCATION_US for name in names)
+    repeat = choose_repeat(fastest)
+    if repeat > evaluator.repeat or any(b is None for b in builds.values()):
+        repeat = max(repeat, evaluator.repeat)
+        jobs = {
+            name: executor.submit(
+                evaluator.builder.build, evaluator.job(evaluator.outcomes[name].candidate, repeat=repeat)
+            )
+            for name in names
+        }
+        builds = {name: job.result() for name, job in jobs.items()}
+        for name in names:
+            evaluator.tidy(evaluator.outcomes[name])
+    return {name: build for name, build in builds.items() if build is not None and build.ok}
+
+
+def _timer(evaluator: Evaluator, builds: Mapping[str, Build]) -> Callable[[str], float]:
+    def time_one(name: str) -> float:
+        if evaluator.timer is None:
+            raise TimingFailed("no device")
+        timing = evaluator.timer.time(builds[name], repetitions=1)
+        if not timing.ok:
+            raise TimingFailed(timing.detail)
+        return timing.median
+
+    return time_one
+
+
+def _conclude(evaluator: Evaluator, winner: str, stock: Outcome, confirmation: Confirmation, effort: Effort) -> Contest:
+    us = {name: value for name, times in confirmation.times.items() if (value := _median(times))}
+    chosen = evaluator.outcomes[winner]
+    rival = stock.candidate.id
+    over_stock = ONE if rival == winner else confirmation.ratio(winner, rival, alpha=ALPHA)
+    if not confirmation.holds:
+        return Contest(confirmation.verdict, confirmation.reason, None, stock, us, confirmation.speedup, over_stock)
+    if chosen.candidate.kind == "codegen" and rival != BASELINE and (over_stock is None or over_stock.low <= 1.0):
+        # Fresh data do not show that the spec adds anything to the flags: ship the flags, if they hold.
+        alone = confirmation.ratio(rival, BASELINE, alpha=ALPHA)
+        if alone is not None and alone.low > 1 + effort.smallest_gain:
+            reason = f"a spec gains nothing certain over route {stock.candidate.route.name}"
+            return Contest("win", reason, stock, stock, us, alone, ONE)
+    return Contest("win", confirmation.reason, chosen, stock, us, confirmation.speedup, over_stock)
+
+
+def _median(times: tuple[float | None, ...]) -> float | None:
+    values = [t for t in times if t is not None]
+    return float(np.median(values)) if values else None

@@ -1,0 +1,98 @@
+"""Looks at the installation as a run would: the tools, a small compile for each target, each device."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from typing import Any, Literal
+
+from autotuner import process
+from autotuner.build import Builder, Cache, CompilerRefusal
+from autotuner.errors import AutotuneError
+from autotuner.execution import local_executor
+from autotuner.problems import Gemm
+from autotuner.render import problem_mlir
+from autotuner.settings import cache_dir, usable_cores
+from autotuner.targets import Target, all_targets
+from autotuner.tools import IREE_VERSION, Tools
+
+State = Literal["ok", "absent", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str
+    state: State
+    found: str
+    remedy: str = ""
+    essential: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def examine() -> list[Finding]:
+    """Everything, in the order in which a run would need it."""
+    findings = [_python(), _package("iree-base-compiler"), _package("iree-base-runtime")]
+    try:
+        tools = Tools.find()
+        version = tools.version
+    except AutotuneError as error:
+        return [*findings, Finding("iree-compile", "broken", error.message, error.remedy, essential=True)]
+    findings.append(Finding("iree-compile", "ok", version))
+    cache = Cache(cache_dir())
+    entries, size = cache.size()
+    findings.append(Finding("build cache", "ok", f"{cache.root}: {entries} builds, {size / 2**20:.1f} MiB"))
+    with local_executor(usable_cores()) as executor:
+        builder = Builder(tools, cache)
+        looks = [executor.submit(_compiles, target, builder) for target in all_targets()]
+        looks += [executor.submit(_answers, device, tools) for device in _DEVICE_REMEDY]
+        return findings + [look.result() for look in looks]
+
+
+def _python() -> Finding:
+    return Finding("python", "ok", f"{platform.python_version()} on {platform.machine()}, {usable_cores()} cores")
+
+
+def _package(name: str) -> Finding:
+    install = f"pip install {name}=={IREE_VERSION}"
+    try:
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return Finding(name, "broken", "not installed", install, essential=True)
+    if version != IREE_VERSION:
+        return Finding(name, "broken", f"{version}, but {IREE_VERSION} is what specs are written for", install, True)
+    return Finding(name, "ok", version)
+
+
+def _compiles(target: Target, builder: Builder) -> Finding:
+    what = f"target {target.name}"
+    problem = target.prepare(Gemm.parse(shape="64x64x64", dtype="f16"))
+    try:
+        builder.inspect(problem_mlir(problem), target.compile_flags, timeout=120)
+    except CompilerRefusal as refusal:
+        essential = target.name == "cpu"
+        return Finding(what, "broken", refusal.message, "Reinstall iree-base-compiler.", essential=essential)
+    return Finding(what, "ok", target.describe_types())
+
+
+_DEVICE_REMEDY = {
+    "local-task": "Reinstall iree-base-runtime.",
+    "cuda": "Install NVIDIA's driver, or tune with --device none.",
+    "hip": "Install ROCm's runtime, or tune with --device none.",
+}
+
+
+def _answers(device: str, tools: Tools) -> Finding:
+    """A driver lists its devices only when it can talk to them."""
+    done = process.run([tools.iree_run_module, f"--list_devices={device}"], timeout=60)
+    found = [line.strip() for line in done.stdout.splitlines() if "://" in line]
+    what = f"device {device}"
+    if done.ok and found:
+        return Finding(what, "ok", ", ".join(found))
+    essential = device == "local-task"
+    why = "no device answers" if done.ok else done.why().splitlines()[-1].rsplit("; ", 2)[-2][:120]
+    return Finding(what, "broken" if essential else "absent", why, _DEVICE_REMEDY[device], essential=essential)

@@ -1,0 +1,95 @@
+"""A rehearsal: the space, one candidate and the exact commands, with nothing built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autotuner.build import Builder, Cache, shell_line
+from autotuner.build.builder import BuildJob
+from autotuner.evaluate import candidate_id
+from autotuner.execution import local_executor
+from autotuner.measure.check import Data
+from autotuner.measure.timer import Timer
+from autotuner.plan import Candidate, Plan
+from autotuner.problems import Problem
+from autotuner.settings import cache_dir, usable_cores
+from autotuner.targets import Target
+from autotuner.tools import Tools
+from autotuner.tune import Options
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What a run would do."""
+
+    problem: Problem
+    target: Target
+    space: int
+    pieces: dict[str, int]
+    candidate: Candidate | None
+    source: str
+    spec: str | None
+    commands: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema": 1,
+            "problem": self.problem.describe(),
+            "target": self.target.name,
+            "space": self.space,
+            "pieces": self.pieces,
+            "config": self.candidate.knobs if self.candidate else None,
+            "problem_mlir": self.source,
+            "spec_mlir": self.spec,
+            "commands": list(self.commands),
+            "notes": list(self.notes),
+        }
+
+    def text(self) -> str:
+        pieces = ", ".join(f"{name} {count}" for name, count in self.pieces.items())
+        lines = [f"space: {self.space} configurations ({pieces})" if pieces else f"space: {self.space} configurations"]
+        lines += [f"note: {note}" for note in self.notes]
+        lines += ["", "--- problem.mlir", self.source.rstrip()]
+        if self.candidate is not None and self.spec is not None:
+            knobs = ", ".join(f"{k}={v}" for k, v in self.candidate.knobs.items())
+            lines += ["", f"--- spec.mlir of a sample candidate: {knobs}", self.spec.rstrip()]
+        return "\n".join([*lines, "", "--- commands", *self.commands])
+
+
+def rehearse(problem: Problem, target: Target, *, options: Options) -> Rehearsal:
+    """Reads the space from the compiler and renders a sample; builds and times nothing, and writes nothing."""
+    prepared = target.prepare(problem)
+    tools = Tools.find()
+    builder = Builder(tools, Cache(cache_dir()))
+    with local_executor(options.jobs or usable_cores()) as executor:
+        plan = Plan.make(prepared, target, builder, executor, timeout=options.effort.compile_timeout)
+    candidate = spec = None
+    pieces: dict[str, int] = {}
+    if len(plan.space):
+        row = int(plan.space.sample(1, np.random.default_rng(options.seed))[0])
+        candidate = plan.candidate(plan.space[row], id=candidate_id(0))
+        spec = plan.spec(candidate)
+        label = "pipeline" if plan.gpu is not None else "route"
+        pieces = {str(k): int(v) for k, v in plan.space.frame()[label].value_counts().items()}
+    chosen = candidate or plan.baseline
+    job = BuildJob(
+        problem=plan.source,
+        flags=plan.flags(chosen),
+        folder=Path(),
+        timeout=0.0,
+        spec=spec,
+        spec_flag=target.spec_flag,
+    )
+    commands = [shell_line(builder.command(job))]
+    device = options.device or target.device
+    if device != "none":
+        data = Data(prepared, Path("inputs"), options.seed)
+        commands.append(shell_line(Timer(tools, data, device, 0.0).command(Path("module.vmfb"), repetitions=3)))
+    return Rehearsal(
+        prepared, target, len(plan.space), pieces, candidate, plan.source, spec, tuple(commands), plan.notes
+    )

@@ -1,0 +1,146 @@
+"""Who may use a workspace or a device now. The kernel holds the locks, so a killed run leaves none behind."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from autotuner.errors import BusyError, StorageError
+
+POLL_SECONDS = 0.2
+
+# A lock lives as long as any process has its file open, and a forked worker would have it: it must let go,
+# or a worker that outlives a killed run keeps the next run out.
+_held: set[int] = set()
+
+
+def _let_go_in_child() -> None:
+    while _held:
+        os.close(_held.pop())
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who has a lock, as far as its file tells."""
+
+    pid: int
+    command: tuple[str, ...]
+    started: str
+
+    def __str__(self) -> str:
+        return f"another autotune run (pid {self.pid}, started {self.started})"
+
+
+@contextmanager
+def workspace_lock(workspace: Path) -> Iterator[None]:
+    """Alone in the workspace; BusyError at once when somebody is there already."""
+    file = _open(workspace / "results" / ".autotune.lock")
+    if not _take(file):
+        who = _holder(file)
+        os.close(file)
+        raise BusyError(f"{who} is using this workspace;", remedy="wait for it or choose another --workspace.")
+    with _holding(file):
+        yield
+
+
+@contextmanager
+def device_lock(
+    name: str,
+    cache_dir: Path,
+    *,
+    on_wait: Callable[[str], None] | None = None,
+    every: float = 5.0,
+    timeout: float | None = None,
+) -> Iterator[None]:
+    """Alone on the device. Waits for it, telling `on_wait` every few seconds; BusyError after `timeout` seconds."""
+    file = _open(cache_dir / "locks" / f"{_file_name(name)}.lock")
+    try:
+        _wait(file, name, on_wait=on_wait, every=every, timeout=timeout)
+    except BaseException:
+        os.close(file)
+        raise
+    with _holding(file):
+        yield
+
+
+def _wait(file: int, name: str, *, on_wait: Callable[[str], None] | None, every: float, timeout: float | None) -> None:
+    start = time.monotonic()
+    told = -every
+    while not _take(file):
+        waited = time.monotonic() - start
+        if timeout is not None and waited >= timeout:
+            remedy = "wait for it or choose another --device."
+            raise BusyError(f"{_holder(file)} is using device {name};", remedy=remedy)
+        if on_wait is not None and waited - told >= every:
+            on_wait(f"waiting for device {name}: {_holder(file)} is using it ({waited:.0f} s so far)")
+            told = waited
+        time.sleep(POLL_SECONDS)
+
+
+def _open(path: Path) -> int:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
+def _take(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise _unusable(Path(f"/proc/self/fd/{file}").resolve(), error) from error
+    return True
+
+
+@contextmanager
+def _holding(file: int) -> Iterator[None]:
+    _held.add(file)
+    try:
+        with suppress(OSError):  # the name is a courtesy to the others; a full disk must not cost the lock
+            started = f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S}"
+            who = {"pid": os.getpid(), "command": sys.argv, "started": started}
+            os.ftruncate(file, 0)
+            os.pwrite(file, json.dumps(who).encode(), 0)
+        yield
+    finally:
+        if file in _held:  # not so in a forked child, where it is closed already
+            _held.remove(file)
+            with suppress(OSError):
+                os.ftruncate(file, 0)
+            os.close(file)
+
+
+def _holder(file: int) -> Holder | str:
+    """Read without the lock: it may be empty or half written just then."""
+    try:
+        who = json.loads(os.pread(file, 65536, 0))
+        return Holder(pid=int(who["pid"]), command=tuple(who["command"]), started=str(who["started"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another autotune run"
+
+
+def _file_name(device: str) -> str:
+    """A device URI as a file name; the digest keeps apart what the replacement makes alike."""
+    digest = hashlib.sha256(device.encode()).hexdigest()[:8]
+    return f"{re.sub(r'[^A-Za-z0-9._-]+', '_', device)[:100]}-{digest}"
+
+
+def _unusable(path: Path, error: OSError) -> StorageError:
+    remedy = "Check that you may write there and that its file system has locks, or choose another --workspace."
+    return StorageError(f"{path} cannot be locked ({error.strerror}).", remedy=remedy)

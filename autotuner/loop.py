@@ -1,0 +1,180 @@
+"""Ask, build, check, time, tell: until trials, time or patience run out."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from autotuner.build import Build
+from autotuner.evaluate import Evaluator, Outcome, candidate_id
+from autotuner.plan import BASELINE, Candidate
+from autotuner.progress import Clock, Progress, Reporter, Stop
+from autotuner.search import Search, make_search
+
+_DRIFT_EVERY = 10
+_DRIFT_WORTH_SAYING = 0.05
+_RACE_SHARE, _RACE_AT_MOST = 0.4, 90.0
+"""The part of the budget, and the seconds, that are kept for race and confirmation."""
+
+
+@dataclass
+class Loop:
+    """One coordinator: compiles go to the executor, timing is serial."""
+
+    evaluator: Evaluator
+    executor: Executor
+    clock: Clock
+    stop: Stop
+    reporter: Reporter
+    seed: int
+    trials: int
+    jobs: int
+    seconds: dict[str, float]
+    unfinished: Sequence[Outcome] = ()
+    """Candidates that an interrupted run had asked for and not finished."""
+    _timed: int = field(default=0, init=False)
+
+    def evaluate(self, candidates: Sequence[Candidate]) -> None:
+        """Builds these and times each, unless that is done already."""
+        fresh = [c for c in candidates if not self._is_done(c)]
+        pending = deque(self.evaluator.submit(c, self.executor) for c in fresh)
+        self._drain(pending, search=None)
+
+    def search(self) -> None:
+        """Searches the space until the trials are used, or only the race's part of the budget is left."""
+        space = self.evaluator.plan.space
+        if not len(space):
+            return
+        with self.clocked("search"):
+            search = make_search(space, seed=self.seed, first=self.evaluator.plan.first)
+            for outcome in self._candidates():
+                if outcome not in self.unfinished:
+                    self._tell(search, outcome)
+        reserve = min(self.clock.budget * _RACE_SHARE, _RACE_AT_MOST)
+        self._started, self._deadline = time.monotonic(), self.clock.budget - reserve
+        # Twice the compile slots keep them busy; where timing overlaps, a little more.
+        depth = (2 if self._shares_cores else 3) * self.jobs
+        pending = deque(self.evaluator.submit(o.candidate, self.executor) for o in self.unfinished)
+        while True:
+            # Half a queue at a time: asking one by one would make the search's own time the larger part.
+            room = min(depth - len(pending), self.trials - len(self._candidates()))
+            if room >= min(self.jobs, self.trials - len(self._candidates())) and not self._over():
+                pending.extend(self._ask(search, room))
+            if not pending:
+                break
+            self._drain(pending, search, limit=None if self._shares_cores else 1)
+            if self.stop.requested:
+                break
+        for _, job in pending:
+            job.cancel()
+
+    def compile_only(self) -> None:
+        """The baseline, the stock routes and a seeded sample of the space: built, proven and deduplicated."""
+        plan = self.evaluator.plan
+        configs = dict.fromkeys(plan.first)
+        if len(plan.space):
+            rng = np.random.default_rng(self.seed)
+            configs |= dict.fromkeys(plan.space[int(i)] for i in plan.space.sample(self.trials, rng))
+        self._started, self._deadline = time.monotonic(), self.clock.budget
+        pending = deque(self.evaluator.submit(c, self.executor) for c in (plan.baseline, *plan.stock))
+        self._drain(pending, search=None)
+        left = deque(list(configs)[: self.trials])
+        while left and not self._over():
+            while left and len(pending) < 2 * self.jobs:
+                candidate = plan.candidate(left.popleft(), id=candidate_id(len(self.evaluator.outcomes)))
+                pending.append(self.evaluator.submit(candidate, self.executor))
+            self._drain(pending, search=None, limit=1)
+        self._drain(pending, search=None)
+
+    @contextmanager
+    def clocked(self, what: str) -> Iterator[None]:
+        """Adds the wall time of a block to the run's account."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[what] += time.monotonic() - started
+
+    @property
+    def _shares_cores(self) -> bool:
+        return self.evaluator.plan.target.compiles_on_device
+
+    def _is_done(self, candidate: Candidate) -> bool:
+        outcome = self.evaluator.outcomes.get(candidate.id)
+        return outcome is not None and (outcome.us is not None or outcome.failure is not None)
+
+    def _candidates(self) -> list[Outcome]:
+        return [o for o in self.evaluator.outcomes.values() if o.candidate.kind == "codegen"]
+
+    def _over(self) -> bool:
+        return self.stop.requested or self.clock.elapsed > self._deadline
+
+    def _ask(self, search: Search, count: int) -> list[tuple[Outcome, Future[Build]]]:
+        with self.clocked("search"):
+            configs = search.ask(count)
+        plan = self.evaluator.plan
+        started = []
+        for config in configs:
+            candidate = plan.candidate(config, id=candidate_id(len(self.evaluator.outcomes)))
+            started.append(self.evaluator.submit(candidate, self.executor))
+        return started
+
+    def _drain(
+        self, pending: deque[tuple[Outcome, Future[Build]]], search: Search | None, *, limit: int | None = None
+    ) -> None:
+        """Takes finished builds from the queue and measures them, all or the first `limit`."""
+        if self._shares_cores:
+            # Never compile on the cores that are being timed.
+            with self.clocked("build"):
+                for _, job in pending:
+                    job.exception()
+        for _ in range(len(pending) if limit is None else min(limit, len(pending))):
+            outcome, job = pending.popleft()
+            with self.clocked("build"):
+                build = job.result()
+            if self.evaluator.settle_build(outcome, build) and self.evaluator.timer is not None:
+                with self.clocked("time"):
+                    self.evaluator.measure(outcome)
+                    self._timed += 1
+                    if self._timed % _DRIFT_EVERY == 0:
+                        self._watch_drift()
+            if search is not None:
+                with self.clocked("search"):
+                    self._tell(search, outcome)
+            self._report()
+            if self.stop.requested:
+                return
+
+    def _tell(self, search: Search, outcome: Outcome) -> None:
+        good = outcome.failure is None and outcome.us is not None
+        search.tell(outcome.candidate.config, math.log(outcome.us) if good and outcome.us else None)
+
+    def _watch_drift(self) -> None:
+        drift = self.evaluator.retime_baseline()
+        if drift is not None and abs(math.log(drift)) > _DRIFT_WORTH_SAYING:
+            self.reporter.note(f"the device drifts: the baseline now takes {drift:.2f} of its first time")
+
+    def _report(self) -> None:
+        outcomes = list(self.evaluator.outcomes.values())
+        baseline = self.evaluator.outcomes.get(BASELINE)
+        best = self.evaluator.best_us
+        self.reporter.progress(
+            Progress(
+                trials=self.trials,
+                asked=len(self._candidates()),
+                built=sum(o.built for o in outcomes),
+                failed=sum(o.failure is not None for o in outcomes),
+                timed=sum(o.us is not None for o in outcomes),
+                baseline_us=baseline.us if baseline else None,
+                best_us=best if math.isfinite(best) else None,
+                seconds=self.clock.elapsed,
+                seconds_left=max(self.clock.left, 0.0),
+            )
+        )

@@ -1,0 +1,68 @@
+"""Element types: their names to users, to MLIR and to numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from autotuner.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """A type as the command line, MLIR and numpy know it."""
+
+    name: str
+    mlir: str
+    numpy: npt.DTypeLike
+    bits: int
+    tolerance: float
+    """The relative error that rounding in this type may cause (0: exact)."""
+
+    @property
+    def is_float(self) -> bool:
+        return not self.mlir.startswith("i")
+
+    @property
+    def bytes(self) -> int:
+        return self.bits // 8
+
+
+_TYPES = {
+    t.name: t
+    for t in (
+        ElementType("f32", "f32", np.float32, 32, 1e-5),
+        ElementType("f16", "f16", np.float16, 16, 1e-2),
+        ElementType("bf16", "bf16", ml_dtypes.bfloat16, 16, 1e-2),
+        ElementType("i8", "i8", np.int8, 8, 0.0),
+        ElementType("i32", "i32", np.int32, 32, 0.0),
+        ElementType("f8E4M3FN", "f8E4M3FN", ml_dtypes.float8_e4m3fn, 8, 5e-2),
+        ElementType("f8E4M3FNUZ", "f8E4M3FNUZ", ml_dtypes.float8_e4m3fnuz, 8, 5e-2),
+    )
+}
+INPUT_NAMES = ("f32", "f16", "bf16", "i8", "f8")
+ACCUMULATORS = {"f32": ("f32",), "f16": ("f32", "f16"), "bf16": ("f32",), "i8": ("i32",), "f8": ("f32",)}
+"""What each input type may accumulate in; the first is the default."""
+
+
+def element_type(name: str) -> ElementType:
+    """The type of this full name (f8 is two types: a target says which it has)."""
+    return _TYPES[name]
+
+
+def parse_dtype(text: str) -> str:
+    if text not in INPUT_NAMES:
+        raise UsageError(f"unknown dtype {text!r}.", remedy=f"Choose one of: {', '.join(INPUT_NAMES)}.")
+    return text
+
+
+def parse_accumulator(text: str | None, *, dtype: str) -> str:
+    allowed = ACCUMULATORS[dtype]
+    if text is None:
+        return allowed[0]
+    if text not in allowed:
+        raise UsageError(f"{dtype} does not accumulate in {text!r}.", remedy=f"Choose --acc {' or '.join(allowed)}.")
+    return text

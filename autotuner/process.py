@@ -1,0 +1,90 @@
+"""Runs IREE's programs: argument lists, a time-out each, their own process group, stderr kept."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_KEEP = 64 * 1024
+_running: set[int] = set()
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a program ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+    seconds: float
+    timed_out: bool
+
+    @property
+    def ok(self) -> bool:
+        return self.code == 0 and not self.timed_out
+
+    def why(self) -> str:
+        """stderr's tail, with the signal named where one ended the program."""
+        if self.timed_out:
+            return f"killed after {self.seconds:.0f} s\n{self.stderr}".strip()
+        if self.code < 0:
+            with contextlib.suppress(ValueError):
+                return f"ended by {signal.Signals(-self.code).name}\n{self.stderr}".strip()
+        return self.stderr.strip() or f"exit code {self.code} without a message"
+
+
+def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = None) -> Finished:
+    """Runs to the end or to the time-out, which kills the whole process group."""
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        [str(word) for word in command],
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    with _lock:
+        _running.add(process.pid)
+    timed_out = False
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        timed_out = True
+        _kill_group(process.pid)
+        out, err = process.communicate()
+    except BaseException:
+        _kill_group(process.pid)
+        process.wait()
+        raise
+    finally:
+        with _lock:
+            _running.discard(process.pid)
+    return Finished(
+        code=process.returncode,
+        stdout=out.decode(errors="replace"),
+        stderr=err.decode(errors="replace")[-_KEEP:],
+        seconds=time.perf_counter() - start,
+        timed_out=timed_out,
+    )
+
+
+def kill_all() -> None:
+    """Ends every program that is still running: for an impatient Ctrl-C."""
+    with _lock:
+        pids = list(_running)
+    for pid in pids:
+        _kill_group(pid)
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)

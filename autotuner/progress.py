@@ -1,0 +1,76 @@
+"""What a run tells while it goes, and how it is told to stop."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where the search stands."""
+
+    trials: int
+    asked: int
+    built: int
+    failed: int
+    timed: int
+    baseline_us: float | None
+    best_us: float | None
+    seconds: float
+    seconds_left: float
+
+    @property
+    def rate(self) -> float:
+        """Candidates a second."""
+        return self.asked / self.seconds if self.seconds > 0 else 0.0
+
+
+class Reporter(Protocol):
+    """Somebody who watches; the loop does not care whether it is a terminal, a log or nobody."""
+
+    def stage(self, text: str) -> None: ...
+
+    def progress(self, now: Progress) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+
+class Silent:
+    """Nobody watches."""
+
+    def stage(self, text: str) -> None:
+        del text
+
+    def progress(self, now: Progress) -> None:
+        del now
+
+    def note(self, text: str) -> None:
+        del text
+
+
+@dataclass
+class Stop:
+    """A request to finish the row and report: Ctrl-C sets it, the loop looks at it."""
+
+    requested: bool = False
+
+    def request(self) -> None:
+        self.requested = True
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The time that a run may take."""
+
+    budget: float
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.started
+
+    @property
+    def left(self) -> float:
+        return self.budget - self.elapsed

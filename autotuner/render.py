@@ -1,0 +1,76 @@
+"""The one Jinja environment. MLIR text is made here and nowhere else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import jinja2
+
+from autotuner.mlir import INNER_TILED, Dispatch
+from autotuner.problems import Problem
+from autotuner.space.cpu import CpuTiling
+from autotuner.space.gpu import CompilationInfo
+
+FUNCTION = "main"
+MARKER = "__autotune_applied__"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
+
+
+def problem_mlir(problem: Problem) -> str:
+    """The problem as a module of one function."""
+    values = dict(problem.template_values())
+    return _environment().get_template(problem.template).render(function=_name(FUNCTION), **values)
+
+
+def cpu_compilation_info(tiling: CpuTiling) -> CompilationInfo:
+    macros = _environment().get_template("cpu_config.mlir.j2").module
+    return CompilationInfo(
+        lowering_config=str(macros.lowering_config(tiling)),  # type: ignore[attr-defined]
+        translation_info=str(macros.translation_info(tiling)),  # type: ignore[attr-defined]
+    )
+
+
+def spec_mlir(*, name: str, dispatch: Dispatch, info: CompilationInfo, header: Sequence[str] = ()) -> str:
+    """A tuning spec that puts `info` on exactly this operation; `header` becomes its leading comment."""
+    for line in header:
+        if "\n" in line or "\r" in line:
+            raise ValueError(f"a header line holds a line break: {line!r}")
+    return (
+        _environment()
+        .get_template("spec.mlir.j2")
+        .render(
+            name=_name(name),
+            dispatch=dispatch,
+            typed=dispatch.op == INNER_TILED,
+            info=info,
+            marker=MARKER,
+            header=header,
+        )
+    )
+
+
+def _name(text: str) -> str:
+    """A name that reaches MLIR: letters, digits and underscores only."""
+    if not _NAME.fullmatch(text):
+        raise ValueError(f"{text!r} cannot be a symbol in MLIR")
+    return text
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_templates()),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+        keep_trailing_newline=True,
+    )
+
+
+def _templates() -> Path:
+    """Inside the package once installed; beside it in a checkout."""
+    package = Path(__file__).parent
+    installed = package / "templates"
+    return installed if installed.is_dir() else package.parent / "templates"

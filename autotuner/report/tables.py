@@ -1,0 +1,166 @@
+"""Runs and candidates as tables, JSON records and CSV. Reads rows of the results database, nothing else."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from datetime import datetime
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from autotuner.store import CandidateRow, RunRow, Store, TimedRow
+
+STATES = {"timed": "", "failed": "red", "duplicate": "dim"}
+VERDICTS = {"win": "bold green", "inconclusive": "yellow", "failed": "red", "interrupted": "yellow"}
+
+
+def history_records(store: Store, limit: int | None = 20) -> list[dict[str, Any]]:
+    """The latest runs, newest first; a run that was cut short tells how far it came."""
+    return [_history_record(store, run) for run in store.runs(limit)]
+
+
+def _history_record(store: Store, run: RunRow) -> dict[str, Any]:
+    tally = store.tally(run.id)
+    result = run.result or {}
+    last = store.verdict(run.id)
+    baseline, best = result.get("baseline") or {}, result.get("best") or {}
+    return {
+        "run": run.id,
+        "started": run.started.isoformat(timespec="seconds"),
+        "status": run.status,
+        "problem": run.problem.get("name", ""),
+        "target": run.target,
+        "device": run.device,
+        "verdict": result.get("verdict") or (last[0] if last else None),
+        "baseline_us": baseline.get("us", tally.baseline_us),
+        "best_us": best.get("us", tally.best_us),
+        "speedup": result.get("speedup"),
+        "asked": tally.asked,
+        "timed": tally.timed,
+        "failed": tally.failed,
+        "spec": result.get("spec"),
+        "command": list(run.command),
+    }
+
+
+def history_table(store: Store, limit: int | None = 20) -> Table:
+    """Newest run first. Facts share a cell, one above the other, so that a run fits 80 columns."""
+    table = Table(header_style="bold", box=None, pad_edge=False, padding=(0, 2, 1, 0))
+    table.add_column("run\nwhen", no_wrap=True)
+    table.add_column("problem\ntarget, device\nspec", overflow="fold")
+    table.add_column("verdict\nspeedup\ninterval", no_wrap=True)
+    table.add_column("baseline\nbest µs", no_wrap=True, justify="right")
+    table.add_column("timed\nfailed", no_wrap=True, justify="right")
+    for record in history_records(store, limit):
+        verdict = record["verdict"] or record["status"]
+        when = datetime.fromisoformat(record["started"]).astimezone()
+        where = f"{record['target']}, {record['device']}"
+        table.add_row(
+            _lines(record["run"], f"{when:%Y-%m-%d %H:%M}"),
+            _lines(record["problem"], where, *([record["spec"]] if record["spec"] else [])),
+            _lines(verdict, *_interval(record["speedup"]), style=VERDICTS.get(verdict, "")),
+            _lines(_us(record["baseline_us"]), _us(record["best_us"])),
+            _lines(str(record["timed"]), str(record["failed"])),
+        )
+    return table
+
+
+def _lines(first: str, *others: str, style: str = "") -> Text:
+    """A cell whose first line stands out. Text, not markup: names may hold brackets."""
+    return Text.assemble((first, style), *(f"\n{other}" for other in others))
+
+
+def export_records(store: Store, run: str | None = None) -> list[dict[str, Any]]:
+    """One object per timed candidate, of one run or of all."""
+    return [_export_record(row) for row in store.timed(run)]
+
+
+def _export_record(row: TimedRow) -> dict[str, Any]:
+    run, candidate = row.run, row.candidate
+    return {
+        "run": run.id,
+        "started": run.started.isoformat(timespec="seconds"),
+        "problem": run.problem.get("name", ""),
+        "op": run.problem.get("op", ""),
+        "target": run.target,
+        "device": run.device,
+        "ordinal": candidate.ordinal,
+        "kind": candidate.kind,
+        "route": candidate.route,
+        "config": candidate.config.as_dict(),
+        "us": _finite(row.us),
+        "speedup": _finite(row.speedup),
+        "error": _finite(candidate.error),
+        "failure": candidate.failure,
+        "spec": candidate.spec,
+    }
+
+
+def export_csv(store: Store, run: str | None = None) -> str:
+    """The same as CSV; each knob is a column that begins with `config.`, empty where a run does not have it."""
+    records = []
+    for record in export_records(store, run):
+        config = record.pop("config")
+        records.append(record | {f"config.{knob}": value for knob, value in config.items()})
+    text = io.StringIO()
+    columns = list(dict.fromkeys(name for record in records for name in record))
+    table = csv.DictWriter(text, columns, lineterminator="\n")
+    if columns:
+        table.writeheader()
+    table.writerows(records)
+    return text.getvalue()
+
+
+def run_table(store: Store, run: str) -> Table:
+    """A run's candidates, fastest first, and after them those that were not timed, with the reason."""
+    owner = store.run(run)
+    timed = {row.candidate.id: row for row in store.timed(run)}
+    title = f"{owner.problem.get('name', '')} on {owner.target} ({run})"
+    table = Table(box=None, header_style="bold", pad_edge=False, title=Text(title), title_justify="left")
+    table.add_column("#", justify="right")
+    for name in ("kind", "route", "configuration"):
+        table.add_column(name, overflow="fold")
+    table.add_column("µs", justify="right")
+    table.add_column("speedup", justify="right")
+    table.add_column("state", overflow="fold")
+
+    def fastest_first(candidate: CandidateRow) -> tuple[bool, float, int]:
+        return candidate.us is None, candidate.us or 0.0, candidate.ordinal
+
+    for candidate in sorted(store.candidates(run), key=fastest_first):
+        row = timed.get(candidate.id)
+        config = ", ".join(f"{knob}={value}" for knob, value in candidate.config.items)
+        table.add_row(
+            str(candidate.ordinal),
+            Text(candidate.kind),
+            Text(candidate.route),
+            Text(config),
+            _us(candidate.us),
+            f"{row.speedup:.3f}x" if row and row.speedup else "",
+            Text(candidate.failure or candidate.state, style=STATES.get(candidate.state, "")),
+        )
+    return table
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON knows neither NaN nor infinity."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _us(value: float | None) -> str:
+    """Four digits: more is noise."""
+    if value is None:
+        return ""
+    return f"{value:.1f}" if value >= 1000 else f"{value:.4g}"
+
+
+def _interval(speedup: dict[str, Any] | None) -> list[str]:
+    """The speedup and, where it is known, its interval."""
+    if not speedup or speedup.get("median") is None:
+        return []
+    low, high = speedup.get("low"), speedup.get("high")
+    interval = [] if low is None or high is None else [f"[{low:.3f}, {high:.3f}]"]
+    return [f"{speedup['median']:.3f}x", *interval]

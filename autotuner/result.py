@@ -1,0 +1,85 @@
+"""What a run comes to: the JSON document of the contract, and a frame of its candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+
+from autotuner.measure.race import Interval
+from autotuner.store import Store
+
+SCHEMA = 1
+FinalVerdict = Literal["win", "no-winner", "inconclusive", "compile-only"]
+Carrier = Literal["spec", "flags"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One finished run."""
+
+    run: str
+    problem: Mapping[str, Any]
+    target: str
+    device: str
+    verdict: FinalVerdict
+    reason: str
+    baseline: Mapping[str, Any]
+    stock: Mapping[str, Any]
+    best: Mapping[str, Any] | None
+    speedup: Interval | None
+    speedup_over_stock: Interval | None
+    confidence: float
+    spec: Path | None
+    flagfile: Path | None
+    carrier: Carrier | None
+    counts: Mapping[str, Any]
+    seconds: Mapping[str, float]
+    environment: Mapping[str, Any]
+    notes: tuple[str, ...]
+    interrupted: bool
+    workspace: Path
+    storage: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The document that `--json` prints."""
+        return {
+            "schema": SCHEMA,
+            "run": self.run,
+            "problem": dict(self.problem),
+            "target": self.target,
+            "device": self.device,
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "baseline": dict(self.baseline),
+            "stock": dict(self.stock),
+            "best": dict(self.best) if self.best else None,
+            "speedup": _interval(self.speedup, confidence=self.confidence),
+            "speedup_over_stock": _interval(self.speedup_over_stock, confidence=self.confidence),
+            "spec": str(self.spec) if self.spec else None,
+            "flagfile": str(self.flagfile) if self.flagfile else None,
+            "carrier": self.carrier,
+            "counts": dict(self.counts),
+            "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
+            "environment": dict(self.environment),
+            "notes": list(self.notes),
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """This run's timed candidates, one a row."""
+        with Store.open(self.storage, workspace=self.workspace, create=False) as store:
+            return store.frame(self.run)
+
+
+def _interval(interval: Interval | None, *, confidence: float) -> dict[str, float] | None:
+    if interval is None:
+        return None
+    return {
+        "median": interval.median,
+        "low": interval.low,
+        "high": interval.high,
+        "confidence": confidence,
+    }

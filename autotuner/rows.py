@@ -1,0 +1,98 @@
+"""What the results database gives back: one frozen class a kind of row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from autotuner.space.table import Config
+
+Status = Literal["running", "finished", "interrupted", "failed"]
+Kind = Literal["codegen", "microkernel", "stock", "baseline"]
+State = Literal["asked", "built", "failed", "duplicate", "checked", "timed"]
+Phase = Literal["screen", "drift", "race", "confirm"]
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One tuning run. `key` is what it has in common with the runs that --resume may go on with."""
+
+    id: str
+    key: str
+    command: tuple[str, ...]
+    problem: Json
+    target: str
+    device: str
+    seed: int
+    status: Status
+    started: datetime
+    ended: datetime | None
+    space_size: int | None
+    result: Json | None
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateRow:
+    """One candidate of a run, and how far it came."""
+
+    id: int
+    run: str
+    ordinal: int
+    config: Config
+    kind: Kind
+    route: str
+    state: State
+    duplicate_of: int | None
+    failure: str
+    stderr: str
+    error: float | None
+    us: float | None
+    spec: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRow:
+    """What became of compiling a candidate; `binary` is the hash of its executable."""
+
+    candidate: int
+    seconds: float
+    cached: bool
+    binary: str
+    applied: int
+    command: tuple[str, ...]
+    vmfb: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimingRow:
+    """The raw repetitions of one measurement."""
+
+    candidate: int
+    phase: Phase
+    block: int
+    repetitions_us: tuple[float, ...]
+    time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TimedRow:
+    """A candidate that was timed, beside its run's baseline: what is exported and reported."""
+
+    run: RunRow
+    candidate: CandidateRow
+    us: float
+    speedup: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A run's candidates in numbers, as far as it came."""
+
+    asked: int
+    timed: int
+    failed: int
+    baseline_us: float | None
+    best_us: float | None

@@ -1,0 +1,21 @@
+"""The only place that reads the environment: where caches lie."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+
+def cache_dir() -> Path:
+    """The user's cache; `AUTOTUNE_CACHE_DIR` puts it elsewhere."""
+    override = os.environ.get("AUTOTUNE_CACHE_DIR")
+    return Path(override) if override else Path(platformdirs.user_cache_dir("autotune", appauthor=False))
+
+
+def usable_cores() -> int:
+    """The cores that this process may run on, which a container may have made fewer."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

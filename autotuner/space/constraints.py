@@ -1,0 +1,337 @@
+"""The compiler's own constraints as a small program of nodes, and its value over whole columns of knobs.
+
+`iree-compile --iree-codegen-emit-pipeline-constraints` leaves one `iree_codegen.smt.constraints` op per pipeline.
+Its region is a straight line of SMT operations without loops or quantifiers, so numpy can evaluate it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from iree.compiler import ir
+from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (importing registers the dialects)
+from iree.compiler.dialects.smt import IntPredicate
+
+from autotuner.errors import EnvironmentFailure
+
+Column = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Known = Mask | None
+"""Rows in which a value is defined; None means all of them."""
+
+
+class ConstraintsError(EnvironmentFailure):
+    """The constraints are not of the form that this version of IREE is known to emit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operation: what it does, on which earlier nodes, with which literals."""
+
+    kind: str
+    operands: tuple[int, ...] = ()
+    name: str = ""
+    literals: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def constant(self) -> int:
+        return self.literals[0][0]
+
+
+@dataclass(frozen=True, slots=True)
+class Assertion:
+    """A node that must hold, and the compiler's words for it."""
+
+    node: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Program:
+    """The region of one constraints op: nodes in an order in which operands come first."""
+
+    nodes: tuple[Node, ...]
+    assertions: tuple[Assertion, ...]
+    knobs: tuple[str, ...]
+    booleans: frozenset[str]
+    uses: tuple[frozenset[str], ...]
+    """For each node, the knobs that it depends on."""
+    dimensions: tuple[int, ...]
+    """The sizes of the loops of the dispatch."""
+
+    def cone(self, wanted: Sequence[int]) -> tuple[int, ...]:
+        """The nodes that the wanted ones need, in order."""
+        seen: set[int] = set()
+        stack = list(wanted)
+        while stack:
+            node = stack.pop()
+            if node not in seen:
+                seen.add(node)
+                stack.extend(self.nodes[node].operands)
+        return tuple(sorted(seen))
+
+
+def constraint_operations(operation: Any) -> Iterator[Any]:
+    """Every constraints op below an operation, in the order of the text."""
+    for region in operation.regions:
+        for block in region.blocks:
+            for child in block.operations:
+                if child.operation.name == "iree_codegen.smt.constraints":
+                    yield child.operation
+                else:
+                    yield from constraint_operations(child.operation)
+
+
+_PLAIN = {
+    "smt.eq": "eq",
+    "smt.distinct": "distinct",
+    "smt.and": "and",
+    "smt.or": "or",
+    "smt.xor": "xor",
+    "smt.not": "not",
+    "smt.implies": "implies",
+    "smt.ite": "ite",
+    "smt.int.add": "add",
+    "smt.int.sub": "sub",
+    "smt.int.mul": "mul",
+    "smt.int.div": "div",
+    "smt.int.mod": "mod",
+    "smt.int.abs": "abs",
+}
+
+
+class _Reader:
+    """Builds a program: equal nodes become one, and what depends on no knob is folded away."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.uses: list[frozenset[str]] = []
+        self.index: dict[Node, int] = {}
+        self.booleans: set[str] = set()
+
+    def add(self, node: Node) -> int:
+        if node.operands and not any(self.uses[i] for i in node.operands):
+            columns = [(np.array([self.nodes[i].constant], np.int64), None) for i in node.operands]
+            value, known = apply(node, columns)
+            # A division by zero stays a node: only the rows that need its value are illegal.
+            if known is None or known.all():
+                node = constant(int(value[0]))
+        if node not in self.index:
+            own = frozenset((node.name,)) if node.kind == "knob" else frozenset[str]()
+            self.index[node] = len(self.nodes)
+            self.uses.append(own.union(*(self.uses[i] for i in node.operands)))
+            self.nodes.append(node)
+        return self.index[node]
+
+    def read(self, operation: Any, values: dict[Any, int]) -> int:
+        """The node of one operation with a result."""
+        operands = tuple(values[operand] for operand in operation.operands)
+        attributes = operation.attributes
+        match operation.name:
+            case name if name in _PLAIN:
+                return self.add(Node(_PLAIN[name], operands))
+            case "smt.int.constant":
+                return self.add(constant(ir.IntegerAttr(attributes["value"]).value))
+            case "smt.constant":
+                return self.add(constant(int(ir.BoolAttr(attributes["value"]).value)))
+            case "smt.int.cmp":
+                return self.add(Node(IntPredicate(ir.IntegerAttr(attributes["pred"]).value).name, operands))
+            case "iree_codegen.smt.lookup":
+                pairs = zip(attributes["keys"], attributes["values"], strict=True)
+                return self.add(Node("lookup", operands, literals=tuple((int(k), int(v)) for k, v in pairs)))
+            case "iree_codegen.smt.knob":
+                return self.knob(operation, ir.StringAttr(attributes["name"]).value)
+            case "smt.declare_fun" if "namePrefix" in attributes:
+                # The compiler's helper variables: not in the configuration, but part of what is legal.
+                return self.knob(operation, ir.StringAttr(attributes["namePrefix"]).value)
+            case name:
+                raise ConstraintsError(
+                    f"IREE {iree_version()} emitted {name!r} in its pipeline constraints, which has no meaning here.",
+                    remedy="Install the iree-base-compiler version that this package is pinned to.",
+                )
+
+    def knob(self, operation: Any, name: str) -> int:
+        kind = str(operation.results[0].type)
+        if kind == "!smt.bool":
+            self.booleans.add(name)
+        elif kind != "!smt.int":
+            raise ConstraintsError(
+                f"IREE {iree_version()} emitted knob {name!r} of type {kind} (by {operation.name!r});"
+                " only integers and booleans are understood here.",
+                remedy="Install the iree-base-compiler version that this package is pinned to.",
+            )
+        return self.add(Node("knob", name=name))
+
+
+def constant(value: int) -> Node:
+    return Node("constant", literals=((value, 0),))
+
+
+def iree_version() -> str:
+    try:
+        return version("iree-base-compiler")
+    except PackageNotFoundError:
+        return "of unknown version"
+
+
+def read_program(operation: Any) -> Program:
+    """The program of one `iree_codegen.smt.constraints` operation."""
+    reader = _Reader()
+    block = operation.regions[0].blocks[0]
+    children = [child.operation for child in block.operations]
+    dimensions = _dimensions(block, children)
+    values: dict[Any, int] = {
+        argument: reader.add(constant(size)) for argument, size in zip(block.arguments, dimensions, strict=True)
+    }
+    assertions: dict[int, str] = {}
+    for child in children:
+        if child.name in ("iree_codegen.smt.assert", "smt.assert"):
+            message = ir.StringAttr(child.attributes["msg"]).value if "msg" in child.attributes else ""
+            assertions.setdefault(values[child.operands[0]], message)
+        elif len(child.results) == 1:
+            values[child.results[0]] = reader.read(child, values)
+        elif child.name != "smt.yield":
+            reader.read(child, values)
+    return Program(
+        nodes=tuple(reader.nodes),
+        assertions=tuple(Assertion(node, message) for node, message in assertions.items()),
+        knobs=tuple(node.name for node in reader.nodes if node.kind == "knob"),
+        booleans=frozenset(reader.booleans),
+        uses=tuple(reader.uses),
+        dimensions=dimensions,
+    )
+
+
+def _dimensions(block: Any, children: Sequence[Any]) -> tuple[int, ...]:
+    """The sizes of the loops: the region's arguments, each pinned by an assert `dim == constant`."""
+    literals = {
+        child.results[0]: ir.IntegerAttr(child.attributes["value"]).value
+        for child in children
+        if child.name == "smt.int.constant"
+    }
+    equal = {child.results[0]: list(child.operands) for child in children if child.name == "smt.eq"}
+    sizes: dict[Any, int] = {}
+    for child in children:
+        if child.name == "iree_codegen.smt.assert" and child.operands[0] in equal:
+            left, right = equal[child.operands[0]][:2]
+            if right in literals:
+                sizes.setdefault(left, literals[right])
+    missing = [i for i, argument in enumerate(block.arguments) if argument not in sizes]
+    if missing:
+        raise ConstraintsError(
+            f"loop {missing[0]} of the dispatch has no static size in the pipeline constraints.",
+            remedy="Tune a problem with static shapes.",
+        )
+    return tuple(sizes[argument] for argument in block.arguments)
+
+
+def evaluate(
+    program: Program, order: Sequence[int], columns: Mapping[str, Column]
+) -> dict[int, tuple[npt.NDArray[Any], Known]]:
+    """The values of nodes (a cone, operands first) over columns of knob values."""
+    memo: dict[int, tuple[npt.NDArray[Any], Known]] = {}
+    for index in order:
+        node = program.nodes[index]
+        if node.kind == "knob":
+            memo[index] = (columns[node.name], None)
+        else:
+            memo[index] = apply(node, [memo[i] for i in node.operands])
+    return memo
+
+
+def holds(value: tuple[npt.NDArray[Any], Known]) -> Mask:
+    """Rows in which an assertion is true; one that hangs on an undefined value is not."""
+    truth, known = value
+    truth = truth.astype(bool)
+    return truth if known is None else truth & known
+
+
+def apply(node: Node, arguments: Sequence[tuple[npt.NDArray[Any], Known]]) -> tuple[npt.NDArray[Any], Known]:
+    """One operation over columns.
+
+    Lookups without an entry and divisions by zero have no value: they poison what is computed from them, except
+    that a connective whose result is settled by its other operands stays settled, as in SMT.
+    """
+    values = [value for value, _ in arguments]
+    known = _both(*(k for _, k in arguments))
+    match node.kind:
+        case "constant":
+            return np.array([node.constant], np.int64), None
+        case "lookup":
+            keys = np.array([k for k, _ in node.literals], np.int64)
+            entries = np.array([v for _, v in node.literals], np.int64)
+            order = np.argsort(keys)
+            place = np.minimum(np.searchsorted(keys[order], values[0]), len(keys) - 1)
+            found = keys[order][place] == values[0]
+            return entries[order][place], known if found.all() else _both(known, found)
+        case "add":
+            return reduce(np.add, values), known
+        case "sub":
+            return reduce(np.subtract, values), known
+        case "mul":
+            return reduce(np.multiply, values), known
+        case "abs":
+            return np.abs(values[0]), known
+        case "div" | "mod":
+            # SMT-LIB: the remainder is never negative, whatever the signs.
+            dividend, divisor = values
+            zero = divisor == 0
+            if zero.any():
+                divisor = np.where(zero, 1, divisor)
+                known = _both(known, ~zero)
+            remainder = np.mod(dividend, np.abs(divisor))
+            return (remainder if node.kind == "mod" else (dividend - remainder) // divisor), known
+        case "lt":
+            return values[0] < values[1], known
+        case "le":
+            return values[0] <= values[1], known
+        case "gt":
+            return values[0] > values[1], known
+        case "ge":
+            return values[0] >= values[1], known
+        case "eq":
+            return reduce(np.logical_and, [values[0] == v for v in values[1:]]), known
+        case "distinct":
+            pairs = [a != b for i, a in enumerate(values) for b in values[:i]]
+            return reduce(np.logical_and, pairs), known
+        case "xor":
+            return reduce(np.logical_xor, values), known
+        case "not":
+            return np.logical_not(values[0]), known
+        case "and":
+            return _all(arguments)
+        case "or":
+            return _negated(_all([_negated(a) for a in arguments]))
+        case "implies":
+            return _negated(_all([arguments[0], _negated(arguments[1])]))
+        case "ite":
+            condition = values[0].astype(bool)
+            chosen = np.where(condition, values[1], values[2])
+            branches = [k if k is not None else np.ones(1, bool) for _, k in arguments[1:]]
+            return chosen, None if known is None else _both(
+                arguments[0][1], np.where(condition, branches[0], branches[1])
+            )
+    raise ConstraintsError(f"no rule for constraint node {node.kind!r}.")
+
+
+def _both(*masks: Known) -> Known:
+    present = [mask for mask in masks if mask is not None]
+    return reduce(np.logical_and, present) if present else None
+
+
+def _negated(value: tuple[npt.NDArray[Any], Known]) -> tuple[npt.NDArray[Any], Known]:
+    return np.logical_not(value[0]), value[1]
+
+
+def _all(arguments: Sequence[tuple[npt.NDArray[Any], Known]]) -> tuple[Mask, Known]:
+    truth: Mask = reduce(np.logical_and, [holds(a) for a in arguments])
+    if all(known is None for _, known in arguments):
+        return truth, None
+    false = reduce(np.logical_or, [holds(_negated(a)) for a in arguments])
+    return truth, truth | false

@@ -1,0 +1,301 @@
+"""Every assignment of knobs that a constraint program allows, by joins over numpy columns.
+
+Three steps, each of which makes the next one cheap: interval propagation bounds every knob; asserts over one or two
+knobs thin out the domains; then knobs are joined one after the other, each with the asserts that it completes.
+A knob that an equality defines by those already joined is computed instead of searched.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotuner.space.constraints import Column, ConstraintsError, Mask, Program, evaluate, holds
+
+Bound = float
+"""An integer, or an infinity: no knob comes near the 2**53 where a float would lose one."""
+
+_LARGEST_DOMAIN = 1 << 22
+_LARGEST_PAIR = 1 << 18
+_SAMPLE = 96
+"""Rows on which the growth of a join is estimated before a knob is chosen."""
+
+
+@dataclass(slots=True)
+class Interval:
+    low: Bound
+    high: Bound
+
+
+class _Bounds:
+    """Interval propagation (HC4): from operands to results, and from asserted results back to operands."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.intervals = [Interval(-math.inf, math.inf) for _ in program.nodes]
+        for i, node in enumerate(program.nodes):
+            if node.kind == "knob":
+                # Tile sizes and counts: the compiler has no use for a negative one.
+                self.intervals[i] = Interval(0, 1 if node.name in program.booleans else math.inf)
+        for _ in range(16):
+            before = [(b.low, b.high) for b in self.intervals]
+            self._forward()
+            for assertion in program.assertions:
+                self._demand(assertion.node)
+            if before == [(b.low, b.high) for b in self.intervals]:
+                break
+
+    def _narrow(self, index: int, low: Bound, high: Bound) -> None:
+        bound = self.intervals[index]
+        bound.low = max(bound.low, math.ceil(low) if math.isfinite(low) else low)
+        bound.high = min(bound.high, math.floor(high) if math.isfinite(high) else high)
+
+    def _forward(self) -> None:
+        for index, node in enumerate(self.program.nodes):
+            of = [self.intervals[i] for i in node.operands]
+            match node.kind:
+                case "constant":
+                    self._narrow(index, node.constant, node.constant)
+                case "lookup":
+                    entries = [v for k, v in node.literals if of[0].low <= k <= of[0].high]
+                    if entries:
+                        self._narrow(index, min(entries), max(entries))
+                case "add":
+                    self._narrow(index, sum(o.low for o in of), sum(o.high for o in of))
+                case "sub":
+                    self._narrow(
+                        index, of[0].low - sum(o.high for o in of[1:]), of[0].high - sum(o.low for o in of[1:])
+                    )
+                case "mul" if all(o.low >= 0 for o in of):
+                    self._narrow(index, _product(o.low for o in of), _product(o.high for o in of))
+                case "div" if of[0].low >= 0 and of[1].low >= 0:
+                    low = 0 if math.isinf(of[1].high) else of[0].low // max(of[1].high, 1)
+                    high = math.inf if math.isinf(of[0].high) else of[0].high // max(of[1].low, 1)
+                    self._narrow(index, low, high)
+                case "mod":
+                    self._narrow(index, 0, max(abs(of[1].low), abs(of[1].high), 1) - 1)
+                    if of[0].low >= 0:
+                        self._narrow(index, 0, of[0].high)
+                case "ite":
+                    self._narrow(index, min(o.low for o in of[1:]), max(o.high for o in of[1:]))
+
+    def _demand(self, index: int) -> None:
+        """Narrow the operands of a node that must be true."""
+        node = self.program.nodes[index]
+        match node.kind:
+            case "and":
+                for operand in node.operands:
+                    self._demand(operand)
+            case "le" | "lt":
+                self._below(*node.operands, gap=int(node.kind == "lt"))
+            case "ge" | "gt":
+                self._below(*reversed(node.operands), gap=int(node.kind == "gt"))
+            case "eq":
+                low = max(self.intervals[i].low for i in node.operands)
+                high = min(self.intervals[i].high for i in node.operands)
+                for operand in node.operands:
+                    self._narrow(operand, low, high)
+                    self._backward(operand)
+
+    def _below(self, smaller: int, larger: int, *, gap: int) -> None:
+        self._narrow(smaller, -math.inf, self.intervals[larger].high - gap)
+        self._narrow(larger, self.intervals[smaller].low + gap, math.inf)
+        self._backward(smaller)
+        self._backward(larger)
+
+    def _backward(self, index: int) -> None:
+        """Narrow the operands of a node by what is known of its value."""
+        node, result = self.program.nodes[index], self.intervals[index]
+        of = [self.intervals[i] for i in node.operands]
+        match node.kind:
+            case "add":
+                for i, operand in enumerate(node.operands):
+                    others = [o for j, o in enumerate(of) if j != i]
+                    low, high = sum(o.low for o in others), sum(o.high for o in others)
+                    self._narrow(operand, _minus(result.low, high, -math.inf), _minus(result.high, low, math.inf))
+            case "mul" if all(o.low >= 0 for o in of):
+                for i, operand in enumerate(node.operands):
+                    low = _product(o.low for j, o in enumerate(of) if j != i)
+                    high = _product(o.high for j, o in enumerate(of) if j != i)
+                    if low > 0:
+                        self._narrow(operand, 0, result.high / low)
+                    if result.low > 0 and math.isfinite(high):
+                        self._narrow(operand, result.low / max(high, 1), math.inf)
+            case "div" if of[0].low >= 0 and of[1].low > 0 and math.isfinite(of[1].high):
+                self._narrow(node.operands[0], result.low * of[1].low, (result.high + 1) * of[1].high - 1)
+            case "mod" if result.high == 0 and of[0].low > 0:
+                self._narrow(node.operands[1], -of[0].high, of[0].high)
+            case "lookup":
+                keys = [k for k, v in node.literals if result.low <= v <= result.high]
+                if keys:
+                    self._narrow(node.operands[0], min(keys), max(keys))
+            case _:
+                return
+        for operand in node.operands:
+            self._backward(operand)
+
+
+def _product(factors: Iterable[Bound]) -> Bound:
+    """Without the not-a-number that zero times infinity would be."""
+    result: Bound = 1
+    for factor in factors:
+        if factor == 0:
+            return 0
+        result *= factor
+    return result
+
+
+def _minus(a: Bound, b: Bound, otherwise: Bound) -> Bound:
+    return otherwise if math.isinf(a) or math.isinf(b) else a - b
+
+
+def legal(program: Program) -> dict[str, Column]:
+    """Every legal assignment: one column per knob, in the program's order, one row per assignment."""
+    solver = _Solver(program)
+    if any(len(values) == 0 for values in solver.domains.values()):
+        return {knob: np.zeros(0, np.int64) for knob in program.knobs}
+    return solver.join()
+
+
+@dataclass(frozen=True, slots=True)
+class _Equation:
+    """`knob * factors == value`: the knob is computed when all the others are joined."""
+
+    assertion: int
+    knob: str
+    factors: tuple[int, ...]
+    value: int
+    needs: frozenset[str]
+
+
+class _Solver:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.bounds = _Bounds(program)
+        self.asserts = tuple(a.node for a in program.assertions)
+        self.domains = self._domains()
+        self.equations = [e for node in self.asserts for e in self._equations(node)]
+
+    def _domains(self) -> dict[str, Column]:
+        domains: dict[str, Column] = {}
+        never = self._check({}, [i for i in self.asserts if not self.program.uses[i]], rows=1)
+        for index, node in enumerate(self.program.nodes):
+            if node.kind != "knob":
+                continue
+            bound = self.bounds.intervals[index]
+            if bound.low > bound.high or not never[0]:
+                domains[node.name] = np.zeros(0, np.int64)
+                continue
+            if bound.high - bound.low >= _LARGEST_DOMAIN:
+                raise ConstraintsError(
+                    f"the pipeline constraints leave knob {node.name!r} without a usable bound"
+                    f" ({bound.low} to {bound.high}).",
+                    remedy="Report the problem with the constraints module that shows it.",
+                )
+            values = np.arange(int(bound.low), int(bound.high) + 1, dtype=np.int64)
+            own = [i for i in self.asserts if self.program.uses[i] == {node.name}]
+            domains[node.name] = values[self._check({node.name: values}, own, rows=len(values))]
+        return self._thin(domains)
+
+    def _thin(self, domains: dict[str, Column]) -> dict[str, Column]:
+        """Drop the values that no value of a second knob goes with (arc consistency over the two-knob asserts)."""
+        pairs: dict[frozenset[str], list[int]] = {}
+        for i in self.asserts:
+            if len(self.program.uses[i]) == 2:
+                pairs.setdefault(self.program.uses[i], []).append(i)
+
+        def size(pair: frozenset[str]) -> int:
+            return math.prod(len(domains[knob]) for knob in pair)
+
+        pending = set(pairs)
+        while pending:
+            pair = min(pending, key=lambda p: (size(p), sorted(p)))
+            pending.discard(pair)
+            if not 0 < size(pair) <= _LARGEST_PAIR:
+                continue
+            first, second = sorted(pair)
+            shape = (len(domains[first]), len(domains[second]))
+            columns = {first: np.repeat(domains[first], shape[1]), second: np.tile(domains[second], shape[0])}
+            allowed = self._check(columns, pairs[pair], rows=math.prod(shape)).reshape(shape)
+            for axis, knob in ((1, first), (0, second)):
+                supported = allowed.any(axis=axis)
+                if not supported.all():
+                    domains[knob] = domains[knob][supported]
+                    pending.update(other for other in pairs if knob in other and other != pair)
+        return domains
+
+    def _equations(self, assertion: int) -> Iterable[_Equation]:
+        node = self.program.nodes[assertion]
+        if node.kind != "eq" or len(node.operands) != 2:
+            return
+        for side, value in (node.operands, node.operands[::-1]):
+            factors = self._factors(side)
+            for index in factors:
+                knob = self.program.nodes[index].name
+                rest = list(factors)
+                rest.remove(index)
+                positive = all(self.bounds.intervals[i].low > 0 for i in rest)
+                needs = frozenset().union(self.program.uses[value], *(self.program.uses[i] for i in rest))
+                if knob and positive and knob not in needs:
+                    yield _Equation(assertion, knob, tuple(rest), value, needs)
+
+    def _factors(self, index: int) -> list[int]:
+        node = self.program.nodes[index]
+        if node.kind != "mul":
+            return [index]
+        return [factor for operand in node.operands for factor in self._factors(operand)]
+
+    def _check(self, columns: Mapping[str, Column], asserts: Sequence[int], *, rows: int) -> Mask:
+        keep = np.ones(rows, bool)
+        values = evaluate(self.program, self.program.cone(asserts), columns)
+        for i in asserts:
+            keep &= holds(values[i])
+        return keep
+
+    def join(self) -> dict[str, Column]:
+        table: dict[str, Column] = {}
+        rows, waiting = 1, set(self.program.knobs)
+        while waiting:
+            sample = _rows(table, np.linspace(0, rows - 1, min(rows, _SAMPLE)).astype(np.int64))
+            growth = {knob: self._extend(sample, knob, rows=min(rows, _SAMPLE))[1] for knob in waiting}
+            knob = min(waiting, key=lambda k: (growth[k], self.program.knobs.index(k)))
+            waiting.discard(knob)
+            table, rows = self._extend(table, knob, rows=rows)
+            if not rows:
+                break
+        return {knob: table.get(knob, np.zeros(0, np.int64))[:rows] for knob in self.program.knobs}
+
+    def _extend(self, table: Mapping[str, Column], knob: str, *, rows: int) -> tuple[dict[str, Column], int]:
+        """The table with one more knob, and the asserts that this completes."""
+        joined = table.keys()
+        equation = next((e for e in self.equations if e.knob == knob and e.needs <= joined), None)
+        if equation is None:
+            domain = self.domains[knob]
+            columns = {name: np.repeat(column, len(domain)) for name, column in table.items()}
+            columns[knob] = np.tile(domain, rows)
+        else:
+            columns = self._solve(table, equation, rows=rows)
+        rows = len(columns[knob])
+        complete = [i for i in self.asserts if knob in self.program.uses[i] and self.program.uses[i] <= columns.keys()]
+        keep = self._check(columns, complete, rows=rows)
+        return _rows(columns, np.flatnonzero(keep)), int(keep.sum())
+
+    def _solve(self, table: Mapping[str, Column], equation: _Equation, *, rows: int) -> dict[str, Column]:
+        order = self.program.cone([equation.value, *equation.factors])
+        values = evaluate(self.program, order, table)
+        divisor = np.ones(rows, np.int64)
+        for factor in equation.factors:
+            divisor = divisor * values[factor][0]
+        target = np.broadcast_to(values[equation.value][0], (rows,))
+        divisor = np.maximum(divisor, 1)
+        solution = target // divisor
+        found = (solution * divisor == target) & np.isin(solution, self.domains[equation.knob])
+        live = np.flatnonzero(found)
+        return {**_rows(table, live), equation.knob: solution[live]}
+
+
+def _rows(table: Mapping[str, Column], rows: Column) -> dict[str, Column]:
+    return {name: column[rows] for name, column in table.items()}

@@ -1,0 +1,118 @@
+"""Ships a winner: the spec with its provenance, the flagfile, and the proof that a fresh compile applies them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from autotuner import process
+from autotuner._version import __version__
+from autotuner.build import Builder, first_error, shell_line
+from autotuner.build.builder import hash_binaries, prove
+from autotuner.contest import Contest
+from autotuner.errors import EnvironmentFailure
+from autotuner.evaluate import Outcome
+from autotuner.plan import Plan
+from autotuner.tools import IREE_VERSION
+from autotuner.workspace import write_whole
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """The files that a user takes away; `spec` is None when flags alone win."""
+
+    spec: Path | None
+    flagfile: Path
+
+
+def default_path(plan: Plan, folder: Path) -> Path:
+    return folder / f"{plan.problem.name}-{plan.target.name}.mlir"
+
+
+def ship(
+    plan: Plan,
+    contest: Contest,
+    winner: Outcome,
+    *,
+    path: Path,
+    builder: Builder,
+    command: Sequence[str],
+    timeout: float,
+) -> Shipped:
+    """Writes spec and flagfile, then compiles with them once more: what does not apply is not left behind."""
+    candidate = winner.candidate
+    flagfile = path.with_suffix(".flags")
+    text = plan.spec(candidate, header=_header(plan, contest, flagfile, command))
+    flags = list(plan.flags(candidate))
+    if text is not None:
+        flags.append(f"{plan.target.spec_flag}={path.absolute()}")
+        write_whole(path, text)
+    write_whole(flagfile, "\n".join(flags) + "\n")
+    shipped = Shipped(path if text is not None else None, flagfile)
+    try:
+        _verify(plan, winner, shipped, builder, timeout=timeout)
+    except EnvironmentFailure:
+        for file in (shipped.spec, shipped.flagfile):
+            if file is not None:
+                file.unlink(missing_ok=True)
+        raise
+    return shipped
+
+
+def _verify(plan: Plan, winner: Outcome, shipped: Shipped, builder: Builder, *, timeout: float) -> None:
+    """A fresh compile by `@flagfile`, as a user would do it, must give the binary that won."""
+    with builder.cache.scratch() as folder:
+        (folder / "problem.mlir").write_text(plan.source)
+        done = process.run(
+            [
+                builder.tools.iree_compile,
+                "problem.mlir",
+                f"@{shipped.flagfile.absolute()}",
+                "--iree-hal-dump-executable-configurations-to=configurations",
+                "--iree-hal-dump-executable-binaries-to=binaries",
+                "-o",
+                "module.vmfb",
+            ],
+            timeout=timeout,
+            cwd=folder,
+        )
+        if not done.ok:
+            raise EnvironmentFailure(
+                f"the winner does not compile again from {shipped.flagfile}: {first_error(done.why())}",
+                remedy="Run again; if it stays so, please report it with the candidate's folder.",
+            )
+        if winner.candidate.info is not None:
+            applied, why = prove(folder / "configurations", winner.candidate.info)
+            if not applied:
+                raise EnvironmentFailure(
+                    f"the shipped spec does not apply: {why}.", remedy="Please report it with the candidate's folder."
+                )
+        if winner.build is not None and hash_binaries(folder / "binaries") != winner.build.binary:
+            raise EnvironmentFailure(
+                "the shipped files give another binary than the one that won.",
+                remedy="Was IREE exchanged during the run? Run again.",
+            )
+
+
+def _header(plan: Plan, contest: Contest, flagfile: Path, command: Sequence[str]) -> list[str]:
+    interval, over = "no interval", contest.over_stock
+    if contest.speedup is not None:
+        low, high = contest.speedup.low, contest.speedup.high
+        interval = f"{contest.speedup.median:.3f}x over IREE's default, 95 % interval {low:.3f} to {high:.3f}"
+    lines = [
+        f"Tuning spec by autotune {__version__}",
+        f"problem:    {plan.problem.name} ({plan.problem.flops} flops, {plan.problem.bytes} bytes)",
+        f"target:     {plan.target.name}; IREE {IREE_VERSION}",
+        f"verdict:    {contest.verdict}, {interval}",
+    ]
+    if over is not None:
+        route = contest.stock.candidate.route.name
+        lines.append(f"over stock: {over.median:.3f}x over route {route}, {over.low:.3f} to {over.high:.3f}")
+    return [
+        *lines,
+        f"date:       {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        f"made by:    {shell_line(command)}",
+        f"use:        iree-compile MODEL.mlir {shell_line([f'@{flagfile.absolute()}'])} -o MODEL.vmfb",
+    ]

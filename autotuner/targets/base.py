@@ -1,0 +1,90 @@
+"""What a target is: its flags, how a spec reaches it, what it can compute and where it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from autotuner.errors import UsageError
+from autotuner.problems import Problem
+
+Backend = Literal["cpu", "rocm", "cuda"]
+RootKind = Literal["contraction", "typed", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A set of stock flags that changes how the whole program is compiled.
+
+    `root` says how a spec can reach the operation on this route: as a contraction, as an operation recognised
+    by its operand types, or not at all (then the route competes with its own default only).
+    """
+
+    name: str
+    flags: tuple[str, ...] = ()
+    root: RootKind = "contraction"
+
+
+PLAIN = Route("plain")
+
+
+@dataclass(frozen=True)
+class Target:
+    """One chip, or the host's processor."""
+
+    name: str
+    backend: Backend
+    flags: tuple[str, ...]
+    spec_flag: str
+    device: str
+    """The device URI that is used unless the user names another."""
+    types: Mapping[str, tuple[tuple[str, str], ...]]
+    """Operation -> (dtype, accumulator) pairs that can be tuned here."""
+    f8: str | None = None
+    routes: tuple[Route, ...] = (PLAIN,)
+    compiles_on_device: bool = False
+    """True when compiling and timing would share the same cores: never do both at once."""
+    user_flags: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def parse(cls, text: str, *, flags: Sequence[str] = ()) -> Target:
+        """From the words of the command line: a chip, a product name, or `cpu`."""
+        from autotuner.targets.catalog import find  # the catalog is made of Targets
+
+        return find(text).with_flags(flags)
+
+    def with_flags(self, flags: Sequence[str]) -> Target:
+        """User flags join the target's own and replace those of the same name."""
+        for flag in flags:
+            if not flag.startswith("--") or flag == "--":
+                raise UsageError(
+                    f"--flag {flag!r} is not an iree-compile flag.", remedy="Write it as --flag=--name=value."
+                )
+        named = {flag_name(f) for f in flags}
+        own = tuple(f for f in self.flags if flag_name(f) not in named)
+        return replace(self, flags=own, user_flags=tuple(flags))
+
+    @property
+    def compile_flags(self) -> tuple[str, ...]:
+        return self.flags + self.user_flags
+
+    def prepare(self, problem: Problem) -> Problem:
+        """The problem in this target's own types, or a refusal that lists what can be done here."""
+        possible = self.types.get(problem.op, ())
+        if problem.types not in possible:
+            dtype, acc = problem.types
+            known = ", ".join(f"{d} (--acc {a})" for d, a in possible) or "nothing"
+            raise UsageError(
+                f"{self.name} cannot tune {problem.op} of {dtype} with accumulator {acc} in IREE 3.13.",
+                remedy=f"It can: {known}.",
+            )
+        return problem.with_f8(self.f8) if self.f8 else problem
+
+    def describe_types(self) -> str:
+        return "; ".join(f"{op}: {', '.join(f'{d}→{a}' for d, a in pairs)}" for op, pairs in self.types.items())
+
+
+def flag_name(flag: str) -> str:
+    """`--name=value` and `--name` are the same flag."""
+    return flag.split("=", 1)[0]

@@ -1,0 +1,122 @@
+"""The targets that are known, by chip and by product name."""
+
+from __future__ import annotations
+
+import difflib
+
+from autotuner.errors import UsageError
+from autotuner.targets.base import PLAIN, Route, Target
+
+_TUNING_SPEC = "--iree-codegen-tuning-spec-path"
+_TRANSFORM_LIBRARY = "--iree-codegen-transform-dialect-library"
+"""CUDA ignores the tuning spec flag without a word; the transform library is what it reads."""
+
+_GLOBAL_TILING = "--iree-global-opt-data-tiling"
+_DATA_TILING = "--iree-opt-data-tiling"
+_UKERNELS = "--iree-llvmcpu-enable-ukernels=all"
+_INNER_TILED = "--iree-llvmcpu-enable-inner-tiled"
+
+# --iree-opt-data-tiling resolves encodings after the tuning spec has run, so a spec cannot reach its mmt4d; the
+# global-optimization path makes the mmt4d before, and there a spec applies.
+CPU_ROUTES = (
+    PLAIN,
+    Route("data-tiling", (_DATA_TILING,), root="none"),
+    Route("data-tiling+ukernels", (_DATA_TILING, _UKERNELS), root="none"),
+    Route("data-tiling+inner-tiled", (_DATA_TILING, _INNER_TILED), root="none"),
+    Route("global-data-tiling", (_GLOBAL_TILING,)),
+    Route("global-data-tiling+ukernels", (_GLOBAL_TILING, _UKERNELS)),
+    Route("global-data-tiling+inner-tiled", (_GLOBAL_TILING, _INNER_TILED), root="typed"),
+)
+
+_CPU_TYPES = (("f32", "f32"), ("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("i8", "i32"), ("f8", "f32"))
+_CDNA = (("f32", "f32"), ("f16", "f32"), ("bf16", "f32"), ("i8", "i32"))
+_RDNA3 = (("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("i8", "i32"))
+_AMPERE = (("f16", "f32"), ("f16", "f16"), ("bf16", "f32"))
+_F8 = (("f8", "f32"),)
+
+_ROCM = {
+    "gfx90a": (_CDNA, None),
+    "gfx942": (_CDNA + _F8, "f8E4M3FNUZ"),
+    "gfx950": (_CDNA + _F8, "f8E4M3FN"),
+    "gfx1100": (_RDNA3, None),
+    "gfx1101": (_RDNA3, None),
+}
+_CUDA = {"sm_80": (_AMPERE, None), "sm_86": (_AMPERE, None), "sm_89": (_AMPERE + _F8, "f8E4M3FN")}
+PRODUCTS = {
+    "host": "cpu",
+    "mi210": "gfx90a",
+    "mi250": "gfx90a",
+    "mi250x": "gfx90a",
+    "mi300a": "gfx942",
+    "mi300x": "gfx942",
+    "mi308x": "gfx942",
+    "mi325x": "gfx942",
+    "mi350x": "gfx950",
+    "mi355x": "gfx950",
+    "rx7900xt": "gfx1100",
+    "rx7900xtx": "gfx1100",
+    "w7900": "gfx1100",
+    "rx7800xt": "gfx1101",
+    "w7700": "gfx1101",
+    "a100": "sm_80",
+    "a10": "sm_86",
+    "rtx3090": "sm_86",
+    "l4": "sm_89",
+    "l40s": "sm_89",
+    "rtx4090": "sm_89",
+}
+_HOPPER = {"sm_90", "sm_90a", "h100", "h200", "gh200"}
+
+
+def _cpu() -> Target:
+    return Target(
+        name="cpu",
+        backend="cpu",
+        flags=(
+            "--iree-hal-target-device=local",
+            "--iree-hal-local-target-device-backends=llvm-cpu",
+            "--iree-llvmcpu-target-cpu=host",
+        ),
+        spec_flag=_TUNING_SPEC,
+        device="local-task",
+        types={"gemm": _CPU_TYPES},
+        f8="f8E4M3FN",
+        routes=CPU_ROUTES,
+        compiles_on_device=True,
+    )
+
+
+def _rocm(chip: str) -> Target:
+    types, f8 = _ROCM[chip]
+    flags = ("--iree-hal-target-device=hip", f"--iree-rocm-target={chip}")
+    return Target(chip, "rocm", flags, _TUNING_SPEC, "hip", {"gemm": types}, f8)
+
+
+def _cuda(chip: str) -> Target:
+    types, f8 = _CUDA[chip]
+    flags = ("--iree-hal-target-device=cuda", f"--iree-cuda-target={chip}")
+    return Target(chip, "cuda", flags, _TRANSFORM_LIBRARY, "cuda", {"gemm": types}, f8)
+
+
+def all_targets() -> tuple[Target, ...]:
+    return (_cpu(), *map(_rocm, _ROCM), *map(_cuda, _CUDA))
+
+
+def find(text: str) -> Target:
+    """The target of this chip or product name, or an error that lists them."""
+    wanted = text.strip().lower().replace(" ", "")
+    if wanted in _HOPPER:
+        raise UsageError(
+            f"IREE 3.13 has no code generation for {text} (sm_90).",
+            remedy="Use --target sm_80: its PTX runs on Hopper through the driver's JIT.",
+        )
+    name = PRODUCTS.get(wanted, wanted)
+    targets = {t.name: t for t in all_targets()}
+    if name in targets:
+        return targets[name]
+    close = difflib.get_close_matches(wanted, [*targets, *PRODUCTS], n=1)
+    hint = f"Did you mean {close[0]}? " if close else ""
+    raise UsageError(
+        f"unknown target {text!r}.",
+        remedy=f"{hint}Known: {', '.join(targets)}; products: {', '.join(PRODUCTS)}.",
+    )

@@ -1,0 +1,404 @@
+"""The loop: the only place that sees all the rooms."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from autotuner.build import FAILURE_CLASSES, Builder, Cache
+from autotuner.contest import ALPHA, Contest, best_stock, hold
+from autotuner.effort import Effort, parse_effort
+from autotuner.errors import AutotuneError, DeviceError, NoCandidateError, UsageError, WrongResultError
+from autotuner.evaluate import KEEP, Evaluator, Outcome
+from autotuner.execution import local_executor
+from autotuner.locks import device_lock, workspace_lock
+from autotuner.loop import Loop
+from autotuner.measure.check import Checker, Data
+from autotuner.measure.environment import capture
+from autotuner.measure.timer import INVOCATION_US, Timer, choose_repeat
+from autotuner.plan import BASELINE, Plan
+from autotuner.problems import Problem
+from autotuner.progress import Clock, Reporter, Silent, Stop
+from autotuner.result import FinalVerdict, Result
+from autotuner.settings import cache_dir, usable_cores
+from autotuner.specs import Shipped, default_path, ship
+from autotuner.store import Store, run_key
+from autotuner.targets import Target
+from autotuner.tools import Tools
+from autotuner.workspace import Workspace
+
+NO_DEVICE = "none"
+DEFAULT_KEEP = ("best", "failed")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Everything about a run that is neither the problem nor the target."""
+
+    device: str | None = None
+    effort: Effort = field(default_factory=lambda: parse_effort("normal"))
+    trials: int | None = None
+    budget: float | None = None
+    jobs: int | None = None
+    seed: int = 0
+    workspace: Path = Path()
+    output: Path | None = None
+    storage: str | None = None
+    resume: bool = False
+    keep: Sequence[str] = DEFAULT_KEEP
+    command: Sequence[str] = field(default_factory=lambda: tuple(sys.argv))
+
+    def __post_init__(self) -> None:
+        for name in ("trials", "jobs"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(
+                    f"--{name} {value} is not a positive whole number.", remedy=f"Give --{name} 1 or more."
+                )
+        if self.seed < 0:
+            raise UsageError(f"--seed {self.seed} is negative.", remedy="Give --seed 0 or more.")
+        if unknown := set(self.keep) - set(KEEP):
+            raise UsageError(f"unknown --keep {', '.join(sorted(unknown))}.", remedy=f"Choose from: {', '.join(KEEP)}.")
+
+
+def tune(
+    problem: Problem,
+    target: Target,
+    *,
+    options: Options | None = None,
+    reporter: Reporter | None = None,
+    stop: Stop | None = None,
+    tools: Tools | None = None,
+) -> Result:
+    """Searches for a configuration that beats IREE's default, and proves what it claims."""
+    options = options or Options()
+    prepared = target.prepare(problem)
+    found = tools or Tools.find()
+    workspace = Workspace.open(options.workspace)
+    with ExitStack() as stack:
+        stack.enter_context(workspace_lock(workspace.root))
+        store = stack.enter_context(Store.open(options.storage, workspace=workspace.root))
+        executor = stack.enter_context(local_executor(options.jobs or usable_cores()))
+        run = _Run(prepared, target, options, reporter or Silent(), stop or Stop(), found, workspace, store, executor)
+        if run.device != NO_DEVICE:
+            stack.enter_context(device_lock(run.device, cache_dir(), on_wait=run.reporter.note))
+        return run.go()
+
+
+@dataclass
+class _Run:
+    """One run's state, and its steps in order."""
+
+    problem: Problem
+    target: Target
+    options: Options
+    reporter: Reporter
+    stop: Stop
+    tools: Tools
+    workspace: Workspace
+    store: Store
+    executor: Executor
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("space", "build", "time", "search"), 0.0))
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        effort = self.options.effort
+        self.device = self.options.device or self.target.device
+        self.clock = Clock(self.options.budget or effort.budget)
+        default = effort.compile_only_trials if self.device == NO_DEVICE else effort.trials
+        self.trials = self.options.trials or default
+        self.jobs = self.options.jobs or usable_cores()
+        self.builder = Builder(self.tools, Cache(cache_dir()))
+
+    # --- the run ------------------------------------------------------------------------------------------------
+
+    def go(self) -> Result:
+        self.reporter.stage("reading the space from the compiler")
+        started = time.monotonic()
+        self.plan = Plan.make(
+            self.problem, self.target, self.builder, self.executor, timeout=self.options.effort.compile_timeout
+        )
+        self.seconds["space"] = time.monotonic() - started
+        for note in self.plan.notes:
+            self._note(note)
+        self._open_run()
+        environment = capture(self.device).as_dict()
+        self.store.record_environment(self.run, environment)
+        try:
+            result = self._steps(environment)
+        except AutotuneError as error:
+            self.store.finish_run(self.run, "failed", result={"verdict": "failed", "reason": str(error)})
+            raise
+        except BaseException:
+            self.store.finish_run(self.run, "interrupted")
+            raise
+        self.store.record_verdict(self.run, result.verdict, result.to_json())
+        self.store.finish_run(self.run, "interrupted" if result.interrupted else "finished", result=result.to_json())
+        self._clean()
+        return result
+
+    def _steps(self, environment: dict[str, object]) -> Result:
+        if self.device == NO_DEVICE:
+            self.reporter.stage("building and proving candidates")
+            self.loop.compile_only()
+            return self._result("compile-only", "no device: built and proven, not timed", None, None, environment)
+        self._calibrate()
+        if self.plan.stock:
+            self.reporter.stage(f"timing {len(self.plan.stock)} stock routes")
+            self.loop.evaluate(self.plan.stock)
+        self.reporter.stage(f"searching {len(self.plan.space)} configurations")
+        self.loop.search()
+        if self.stop.requested:
+            return self._result("inconclusive", "interrupted before the race", None, None, environment)
+        contest = hold(
+            self.evaluator,
+            executor=self.executor,
+            effort=self.options.effort,
+            clock=self.clock,
+            stop=self.stop,
+            reporter=self.reporter,
+            seed=self.options.seed,
+        )
+        shipped = self._ship(contest)
+        return self._result(contest.verdict, contest.reason, contest, shipped, environment)
+
+    def _open_run(self) -> None:
+        key = run_key(
+            problem={**self.problem.describe(), "arguments": self.problem.arguments()},
+            target=f"{self.target.name}/{self.device}/{self.options.seed}",
+            flags=self.target.user_flags,
+        )
+        earlier = self.store.unfinished_run(key) if self.options.resume else None
+        if earlier is None:
+            self.run = self.store.start_run(
+                key=key,
+                command=self.options.command,
+                problem=self.problem.describe(),
+                target=self.target.name,
+                device=self.device,
+                seed=self.options.seed,
+                space_size=len(self.plan.space),
+            )
+        else:
+            self.run = earlier.id
+            self.store.resume_run(earlier.id)
+        self.folder = self.workspace.candidates / self.run
+        self.evaluator = Evaluator(
+            plan=self.plan,
+            builder=self.builder,
+            store=self.store,
+            run=self.run,
+            folder=self.folder,
+            keep=frozenset(self.options.keep),
+            compile_timeout=self.options.effort.compile_timeout,
+        )
+        self.loop = Loop(
+            self.evaluator,
+            self.executor,
+            self.clock,
+            self.stop,
+            self.reporter,
+            seed=self.options.seed,
+            trials=self.trials,
+            jobs=self.jobs,
+            seconds=self.seconds,
+        )
+        if earlier is not None:
+            rows = self.store.candidates(earlier.id)
+            binaries = {build.candidate: build.binary for build in self.store.builds(earlier.id)}
+            self.loop.unfinished = self.evaluator.restore(rows, binaries)
+            self._note(f"going on with run {earlier.id}: {sum(r.us is not None for r in rows)} candidates are timed")
+
+    # --- baseline and stock routes ------------------------------------------------------------------------------
+
+    def _calibrate(self) -> None:
+        """The baseline must build, run and be right; its time says how often dispatches are to be repeated."""
+        self.reporter.stage("timing IREE's default")
+        effort = self.options.effort
+        data = Data.write(self.problem, self.folder / "inputs", seed=self.options.seed)
+        evaluator = self.evaluator
+        evaluator.checker = Checker(self.tools, data, self.device, effort.run_timeout)
+        evaluator.timer = Timer(self.tools, data, self.device, effort.run_timeout, effort.repetition_seconds)
+        with self.loop.clocked("build"):
+            build = self.builder.build(evaluator.job(self.plan.baseline))
+        if not build.ok:
+            raise NoCandidateError(
+                f"IREE's default does not compile: {build.stderr.strip()[-300:]}", remedy="Check --flag and --target."
+            )
+        with self.loop.clocked("time"):
+            check = evaluator.checker.check(build.vmfb)
+            if check.failure in ("run-error", "run-timeout"):
+                raise DeviceError(
+                    f"device {self.device!r} does not run the baseline: {_last_line(check.detail)}",
+                    remedy="`autotune doctor` lists the devices that answer; --device none only compiles.",
+                )
+            if check.failure is not None:
+                raise WrongResultError(
+                    f"IREE's default already computes wrong results here ({check.detail}).",
+                    remedy="Nothing can be tuned against it: please report it to IREE.",
+                )
+            rough = evaluator.timer.time(build, repetitions=1)
+        if not rough.ok:
+            raise DeviceError(
+                f"the baseline cannot be timed on {self.device!r}: {_last_line(rough.detail)}",
+                remedy="`autotune doctor` lists the devices that answer.",
+            )
+        # Twice the shortest invocation: a candidate of twice the baseline's speed still lasts long enough.
+        evaluator.repeat = choose_repeat(rough.median, invocation_us=2 * INVOCATION_US)
+        self.loop.evaluate([self.plan.baseline])
+        outcome = evaluator.outcomes[BASELINE]
+        if outcome.us is None:
+            raise DeviceError(
+                f"the baseline does not run with repeated dispatches: {_last_line(outcome.detail)}",
+                remedy="Please report it with the candidate's folder.",
+            )
+        with self.loop.clocked("time"):
+            self._preflight()
+
+    def _preflight(self) -> None:
+        """The baseline against itself: says so, and lengthens repetitions, when the device is too noisy."""
+        evaluator = self.evaluator
+        baseline = evaluator.outcomes[BASELINE]
+        if evaluator.timer is None or baseline.build is None:
+            return
+        timing = evaluator.timer.time(baseline.build, repetitions=5)
+        if not timing.ok:
+            return
+        self.store.record_timing(baseline.row, phase="drift", block=0, repetitions_us=timing.us)
+        spread = float(np.subtract(*np.percentile(np.log(timing.us), [75, 25])))
+        if spread > self.options.effort.smallest_gain:
+            longer = evaluator.timer.min_time * 2
+            evaluator.timer = replace(evaluator.timer, min_time=longer)
+            self._note(
+                f"this device is noisy: the baseline against itself spreads by {spread:.1%}. "
+                f"Repetitions are lengthened to {longer * 1000:.0f} ms; a quieter machine would tell small gains apart."
+            )
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def _ship(self, contest: Contest) -> Shipped | None:
+        if contest.verdict != "win" or contest.winner is None:
+            return None
+        self.reporter.stage("shipping, and compiling once more with what is shipped")
+        winner = contest.winner
+        if winner.build is None:
+            winner.build = self.builder.build(self.evaluator.job(winner.candidate))
+        if "best" in self.options.keep:
+            self.evaluator.keep_folder(winner)
+        return ship(
+            self.plan,
+            contest,
+            winner,
+            path=(self.options.output or default_path(self.plan, self.workspace.specs)).absolute(),
+            builder=self.builder,
+            command=("autotune", *self._arguments()),
+            timeout=self.options.effort.compile_timeout,
+        )
+
+    def _arguments(self) -> list[str]:
+        """The command that makes this spec again."""
+        words = [*self.problem.arguments(), "--target", self.target.name, "--device", self.device]
+        words += [f"--flag={flag}" for flag in self.target.user_flags]
+        return [
+            *words,
+            "--budget",
+            f"{self.clock.budget:g}s",
+            "--trials",
+            str(self.trials),
+            "--seed",
+            str(self.options.seed),
+        ]
+
+    def _result(
+        self,
+        verdict: FinalVerdict,
+        reason: str,
+        contest: Contest | None,
+        shipped: Shipped | None,
+        environment: dict[str, object],
+    ) -> Result:
+        outcomes = self.evaluator.outcomes
+        timed = [o for o in outcomes.values() if o.contends]
+        stock = contest.stock if contest else best_stock(self.evaluator) if timed else None
+        best = (contest.winner if contest else None) or min(timed, key=lambda o: o.us or math.inf, default=None)
+        us = dict(contest.us) if contest else {}
+        self.seconds["total"] = self.clock.elapsed
+        return Result(
+            run=self.run,
+            problem=self.problem.describe(),
+            target=self.target.name,
+            device=self.device,
+            verdict=verdict,
+            reason=reason,
+            baseline=self._entry(outcomes.get(BASELINE), us),
+            stock=self._entry(stock, us),
+            best=self._best(best, us),
+            speedup=contest.speedup if contest else None,
+            speedup_over_stock=contest.over_stock if contest else None,
+            confidence=1 - ALPHA,
+            spec=shipped.spec if shipped else None,
+            flagfile=shipped.flagfile if shipped else None,
+            carrier=("spec" if shipped.spec else "flags") if shipped else None,
+            counts=self._counts(),
+            seconds=self.seconds,
+            environment=environment,
+            notes=tuple(self.notes),
+            interrupted=self.stop.requested,
+            workspace=self.workspace.root,
+            storage=self.options.storage,
+        )
+
+    def _entry(self, outcome: Outcome | None, us: dict[str, float]) -> dict[str, object]:
+        if outcome is None:
+            return {"us": None, "flags": []}
+        return {
+            "us": us.get(outcome.candidate.id, outcome.us),
+            "flags": list(outcome.candidate.route.flags),
+            "route": outcome.candidate.route.name,
+        }
+
+    def _best(self, outcome: Outcome | None, us: dict[str, float]) -> dict[str, object] | None:
+        if outcome is None:
+            return None
+        entry = self._entry(outcome, us)
+        kind = "codegen"
+        return {**entry, "config": outcome.candidate.knobs, "kind": kind, "candidate": outcome.candidate.id}
+
+    def _counts(self) -> dict[str, object]:
+        outcomes = list(self.evaluator.outcomes.values())
+        built = [o for o in outcomes if o.built or o.us is not None or o.duplicate_of]
+        failed = {name: sum(o.failure == name and not o.duplicate_of for o in outcomes) for name in FAILURE_CLASSES}
+        return {
+            "space": len(self.plan.space),
+            "asked": len(outcomes),
+            "built": len(built),
+            "cached": sum(o.build is not None and o.build.cached for o in outcomes),
+            "duplicate": sum(o.duplicate_of is not None for o in outcomes),
+            "checked": sum(o.checked for o in outcomes),
+            "timed": sum(o.us is not None and o.duplicate_of is None for o in outcomes),
+            "failed": failed,
+        }
+
+    def _clean(self) -> None:
+        """Inputs are made again from the seed; an empty folder tells nothing."""
+        kept = self.folder.is_dir() and any(p.is_dir() and p.name != "inputs" for p in self.folder.iterdir())
+        if not kept:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _note(self, text: str) -> None:
+        self.notes.append(text)
+        self.reporter.note(text)
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "no message"

@@ -1,0 +1,64 @@
+"""The folders that a run writes to, and files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotuner.errors import StorageError
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """`candidates/`, `results/` and `specs/` under one root."""
+
+    root: Path
+
+    @classmethod
+    def open(cls, root: Path) -> Workspace:
+        workspace = cls(root.absolute())
+        for folder in (workspace.candidates, workspace.results, workspace.specs):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryFile(dir=folder):
+                    pass
+            except OSError as error:
+                raise StorageError(
+                    f"the workspace {workspace.root} cannot be written: {error.strerror}.",
+                    remedy="Choose another --workspace.",
+                ) from error
+        return workspace
+
+    @property
+    def candidates(self) -> Path:
+        return self.root / "candidates"
+
+    @property
+    def results(self) -> Path:
+        return self.root / "results"
+
+    @property
+    def specs(self) -> Path:
+        return self.root / "specs"
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes beside the file and renames: a full disk leaves the old file, never half of the new one."""
+    name = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            name = file.name
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except OSError as error:
+        if name is not None:
+            Path(name).unlink(missing_ok=True)
+        raise StorageError(
+            f"cannot write {path}: {error.strerror}.", remedy="Free some space or choose another -o or --workspace."
+        ) from error

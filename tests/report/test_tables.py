@@ -1,0 +1,166 @@
+"""Tables, records and CSV of what a results database holds."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from autotuner.errors import UsageError
+from autotuner.report.tables import export_csv, export_records, history_records, history_table, run_table
+from autotuner.space.table import Config
+from autotuner.store import Store
+
+RESULT = {
+    "verdict": "win",
+    "baseline": {"us": 20.0, "flags": []},
+    "best": {"us": 10.0, "config": {"tile": 8}, "kind": "codegen"},
+    "speedup": {"median": 2.0, "low": 1.95, "high": 2.05, "confidence": 0.95},
+    "spec": "specs/gemm-cpu.mlir",
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(None, workspace=tmp_path) as opened:
+        yield opened
+
+
+def a_run(store: Store, *, name: str = "gemm_a", knob: str = "tile") -> str:
+    """A baseline, a candidate twice as fast, one that failed and one that is only asked for."""
+    problem = {"op": "gemm", "name": name}
+    run = store.start_run(
+        key=name, command=["autotune", "gemm"], problem=problem, target="cpu", device="local-task", seed=0
+    )
+    baseline = store.add_candidate(run, ordinal=0, config=Config(()), kind="baseline")
+    store.record_timing(baseline, phase="screen", block=0, repetitions_us=[20.0])
+    fast = store.add_candidate(run, ordinal=1, config=Config.of({knob: 8}), spec="candidates/1/spec.mlir")
+    store.record_check(fast, error=1e-7)
+    store.record_timing(fast, phase="screen", block=0, repetitions_us=[10.0])
+    failed = store.add_candidate(run, ordinal=2, config=Config.of({knob: 16}))
+    store.record_failure(failed, "compile-error", stderr="[red]no[/red]")
+    store.add_candidate(run, ordinal=3, config=Config.of({knob: 32}))
+    return run
+
+
+def text(table: Table, width: int = 220) -> str:
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    console.print(table)
+    output = console.file
+    assert isinstance(output, io.StringIO)
+    return output.getvalue()
+
+
+def test_history_shows_a_finished_run_with_verdict_and_interval(store: Store) -> None:
+    run = a_run(store)
+    store.finish_run(run, "finished", result=RESULT)
+    (record,) = history_records(store, 10)
+    assert (record["run"], record["problem"], record["verdict"]) == (run, "gemm_a", "win")
+    assert (record["baseline_us"], record["best_us"], record["speedup"]) == (20.0, 10.0, RESULT["speedup"])
+    assert (record["asked"], record["timed"], record["failed"]) == (4, 2, 1)
+    assert record["spec"] == "specs/gemm-cpu.mlir"
+    shown = text(history_table(store, 10))
+    for word in (run, "gemm_a", "local-task", "win", "2.000x", "[1.950, 2.050]", "specs/gemm-cpu.mlir"):
+        assert word in shown
+
+
+def test_history_cuts_no_number_and_no_name_in_a_terminal_of_80_columns(store: Store) -> None:
+    run = a_run(store, name="gemm_4096x4096x4096_f16")
+    store.finish_run(run, "finished", result={**RESULT, "baseline": {"us": 123456.7}})
+    shown = text(history_table(store, 10), width=80)
+    for word in (run, "123456.7", "2.000x", "[1.950, 2.050]", "specs/gemm-cpu.mlir"):
+        assert word in shown
+    assert "…" not in shown
+
+
+def test_history_of_a_run_that_was_cut_short_tells_how_far_it_came(store: Store) -> None:
+    run = a_run(store)
+    (record,) = history_records(store, 10)
+    assert (record["status"], record["verdict"], record["speedup"]) == ("running", None, None)
+    assert (record["baseline_us"], record["best_us"]) == (20.0, 10.0)
+    assert "running" in text(history_table(store, 10))
+    store.record_verdict(run, "inconclusive", {})
+    assert history_records(store, 10)[0]["verdict"] == "inconclusive"
+
+
+def test_history_of_a_run_without_timings_has_empty_cells(store: Store) -> None:
+    run = store.start_run(key="k", command=[], problem={}, target="gfx942", device="none", seed=0)
+    result = {"verdict": "compile-only", "baseline": None, "best": None, "speedup": None, "spec": None}
+    store.finish_run(run, "finished", result=result)
+    (record,) = history_records(store, 10)
+    assert (record["baseline_us"], record["best_us"], record["spec"]) == (None, None, None)
+    assert "compile-only" in text(history_table(store, 10))
+
+
+def test_history_is_newest_first_and_limited(store: Store) -> None:
+    runs = [a_run(store, name=f"gemm_{i}") for i in range(3)]
+    assert [r["run"] for r in history_records(store, 2)] == [runs[2], runs[1]]
+    shown = text(history_table(store, 2))
+    assert runs[2] in shown
+    assert runs[0] not in shown
+
+
+def test_export_has_one_object_per_timed_candidate(store: Store) -> None:
+    run = a_run(store)
+    baseline, fast = export_records(store, run)
+    assert (baseline["kind"], baseline["speedup"], baseline["config"]) == ("baseline", 1.0, {})
+    assert fast["config"] == {"tile": 8}
+    assert (fast["us"], fast["speedup"], fast["error"], fast["failure"]) == (10.0, 2.0, 1e-7, "")
+    assert (fast["problem"], fast["op"], fast["target"], fast["device"]) == ("gemm_a", "gemm", "cpu", "local-task")
+    assert fast["spec"] == "candidates/1/spec.mlir"
+
+
+def test_export_is_valid_json_even_for_an_infinite_error(store: Store) -> None:
+    run = a_run(store)
+    candidate = store.add_candidate(run, ordinal=9, config=Config.of({"tile": 1}))
+    store.record_check(candidate, error=math.inf)
+    store.record_timing(candidate, phase="screen", block=0, repetitions_us=[5.0])
+    exported = json.dumps(export_records(store, None), allow_nan=False)
+    assert json.loads(exported)[-1]["error"] is None
+
+
+def test_export_without_a_run_has_all_runs_oldest_first(store: Store) -> None:
+    runs = [a_run(store), a_run(store)]
+    assert [r["run"] for r in export_records(store, None)] == [runs[0], runs[0], runs[1], runs[1]]
+
+
+def test_export_of_an_unknown_run_is_a_usage_error(store: Store) -> None:
+    with pytest.raises(UsageError, match="no run 'x'"):
+        export_records(store, "x")
+
+
+def test_csv_gives_each_knob_a_column_and_leaves_it_empty_where_a_run_lacks_it(store: Store) -> None:
+    a_run(store, knob="tile_m")
+    a_run(store, knob="tile_n")
+    rows = list(csv.DictReader(io.StringIO(export_csv(store, None))))
+    assert [(r["config.tile_m"], r["config.tile_n"]) for r in rows] == [("", ""), ("8", ""), ("", ""), ("", "8")]
+    assert [float(r["us"]) for r in rows] == [20.0, 10.0, 20.0, 10.0]
+
+
+def test_csv_of_nothing_is_empty(store: Store) -> None:
+    assert export_csv(store, None) == ""
+
+
+def test_a_run_is_shown_fastest_first_with_its_failures_after(store: Store) -> None:
+    lines = text(run_table(store, a_run(store))).splitlines()
+    assert "gemm_a on cpu" in lines[0]
+    cells = [" ".join(line.split()) for line in lines[2:]]
+    assert cells == [
+        "1 codegen tile=8 10 2.000x timed",
+        "0 baseline 20 1.000x timed",
+        "2 codegen tile=16 compile-error",
+        "3 codegen tile=32 asked",
+    ]
+
+
+def test_names_that_look_like_markup_are_shown_as_they_are(store: Store) -> None:
+    run = a_run(store, name="[bold]x[/bold]")
+    assert "[bold]x[/bold]" in text(history_table(store, 1))
+    assert "[bold]x[/bold]" in text(run_table(store, run))

@@ -1,0 +1,206 @@
+"""What the engine calls legal is what the compiler's constraints say, no more and no less."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from iree.compiler import ir
+from iree.compiler.dialects import iree_codegen
+
+from autotuner.errors import EnvironmentFailure
+from autotuner.space.constraints import ConstraintsError, Node, apply, constraint_operations, read_program
+from autotuner.space.solver import legal
+
+Emit = Callable[..., str]
+Operations = Callable[[str], list[Any]]
+
+
+@pytest.fixture
+def operations() -> Iterator[Operations]:
+    """operations(text): the constraints ops of a module, which lives as long as the test."""
+    alive = []
+
+    def parse(text: str) -> list[Any]:
+        alive.append(ir.Module.parse(text))
+        return list(constraint_operations(alive[-1].operation))
+
+    with ir.Context():
+        yield parse
+
+
+def rows(columns: dict[str, Any]) -> set[tuple[tuple[str, int], ...]]:
+    names = sorted(columns)
+    table = np.stack([columns[name] for name in names], axis=1)
+    return {tuple(zip(names, row, strict=True)) for row in table.tolist()}
+
+
+@pytest.mark.parametrize(
+    ("target", "shape"),
+    [
+        ("gfx942", (64, 64, 64)),
+        ("gfx1100", (48, 33, 100)),
+        ("sm_80", (96, 80, 112)),
+        ("sm_80", (40, 64, 24)),
+    ],
+    ids=str,
+)
+def test_small_gemms_have_exactly_the_assignments_of_brute_force(
+    emit: Emit, oracle: Any, operations: Operations, target: str, shape: tuple[int, int, int]
+) -> None:
+    for operation in operations(emit("gemm", target, *shape)):
+        columns = legal(read_program(operation))
+        reference = oracle(iree_codegen.convert_constraints_op_to_smtlib(operation))
+        # No tile exceeds a loop rounded up to the instruction; a workgroup has at most 1,024 threads.
+        ranges = {knob: range(129) for knob in columns} | {"wg_size_x": range(0, 1025, 32)}
+        assert rows(columns) == reference.enumerate(ranges)
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("gfx942", {"TileAndFuse": 1369, "VectorDistribute": 606}),
+        ("sm_80", {"TileAndFuse": 1401, "VectorDistribute": 1016}),
+    ],
+)
+def test_large_gemm_has_the_known_number_of_assignments(
+    emit: Emit, operations: Operations, target: str, expected: dict[str, int]
+) -> None:
+    found = {
+        operation.attributes["pipeline"].value.name: len(legal(read_program(operation))["wg_0"])
+        for operation in operations(emit("gemm", target, 4096, 4096, 4096))
+    }
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "shape"),
+    [
+        ("gemm", "gfx950", (4096, 4096, 4096)),
+        ("conv", "gfx942", (2, 32, 1280, 1280)),
+        ("conv", "sm_80", (2, 28, 72, 100)),
+        ("attention", "gfx942", (20, 4096, 64, 1024)),
+        ("attention", "gfx950", (2, 512, 128, 512)),
+        ("attention", "gfx1100", (20, 4096, 64, 1024)),
+    ],
+)
+def test_every_sampled_row_is_legal_and_every_sampled_change_agrees_with_the_oracle(
+    emit: Emit, oracle: Any, operations: Operations, kind: str, target: str, shape: tuple[int, ...]
+) -> None:
+    rng = np.random.default_rng(0)
+    for operation in operations(emit(kind, target, *shape)):
+        columns = legal(read_program(operation))
+        reference = oracle(iree_codegen.convert_constraints_op_to_smtlib(operation))
+        table = rows(columns)
+        total = len(next(iter(columns.values())))
+        assert len(table) == total
+        for index in rng.choice(total, size=min(40, total), replace=False):
+            row = {knob: int(column[index]) for knob, column in columns.items()}
+            assert reference.holds(row)
+            # Two knobs move to values that are legal elsewhere: most such rows are illegal, some are not.
+            for _ in range(4):
+                changed = dict(row)
+                for knob in rng.choice(sorted(columns), size=2, replace=False):
+                    changed[knob] = int(rng.choice(columns[knob]))
+                assert reference.holds(changed) == (tuple(sorted(changed.items())) in table)
+
+
+CONSTRAINTS = """
+func.func @f() {{
+  %c8 = arith.constant 8 : index
+  iree_codegen.smt.constraints target = <set = 0>, pipeline = #iree_gpu.pipeline<TileAndFuse>,
+   knobs = {{a = #iree_codegen.smt.int_knob<"a">}} dims(%c8) {{
+  ^bb0(%d: !smt.int):
+    %k8 = smt.int.constant 8
+    %pin = smt.eq %d, %k8 : !smt.int
+    iree_codegen.smt.assert %pin, "dim" : !smt.bool
+    %zero = smt.int.constant 0
+    %two = smt.int.constant 2
+    %a = iree_codegen.smt.knob "a" : !smt.int
+    %limit = smt.int.cmp le %a, %d
+    iree_codegen.smt.assert %limit, "a <= dim" : !smt.bool
+    {body}
+  }}
+  return
+}}
+"""
+
+
+def solve(operations: Operations, body: str) -> dict[str, list[int]]:
+    (operation,) = operations(CONSTRAINTS.format(body=body))
+    return {knob: sorted(column.tolist()) for knob, column in legal(read_program(operation)).items()}
+
+
+def test_lookup_without_an_entry_makes_the_row_illegal(operations: Operations) -> None:
+    body = """%v = iree_codegen.smt.lookup %a [1, 5, 7] -> [10, 0, 30] : !smt.int
+    %ok = smt.int.cmp ge %v, %two
+    iree_codegen.smt.assert %ok, "found" : !smt.bool"""
+    assert solve(operations, body) == {"a": [1, 7]}
+
+
+def test_a_branch_that_is_not_taken_may_be_undefined(operations: Operations) -> None:
+    body = """%v = iree_codegen.smt.lookup %a [5, 6] -> [10, 1] : !smt.int
+    %small = smt.int.cmp lt %a, %two
+    %w = smt.ite %small, %two, %v : !smt.int
+    %ok = smt.int.cmp ge %w, %two
+    iree_codegen.smt.assert %ok, "ite" : !smt.bool"""
+    assert solve(operations, body) == {"a": [0, 1, 5]}
+
+
+def test_connectives_and_boolean_knobs(operations: Operations) -> None:
+    body = """%b = smt.declare_fun "b" : !smt.bool
+    %even = smt.int.mod %a, %two
+    %is_even = smt.eq %even, %zero : !smt.int
+    %same = smt.xor %b, %is_even
+    %apart = smt.distinct %a, %two, %d : !smt.int
+    %not_b = smt.not %b
+    %large = smt.int.cmp gt %a, %two
+    %only = smt.implies %not_b, %large
+    %all = smt.and %same, %apart, %only
+    iree_codegen.smt.assert %all, "all" : !smt.bool"""
+    (operation,) = operations(CONSTRAINTS.format(body=body))
+    columns = legal(read_program(operation))
+    assert set(zip(columns["a"].tolist(), columns["b"].tolist(), strict=True)) == {
+        (1, 1), (3, 1), (5, 1), (7, 1), (4, 0), (6, 0),
+    }  # fmt: skip
+
+
+def test_an_or_that_is_settled_by_one_side_ignores_a_division_by_zero_on_the_other(operations: Operations) -> None:
+    body = """%rest = smt.int.mod %d, %a
+    %divides = smt.eq %rest, %zero : !smt.int
+    %none = smt.eq %a, %zero : !smt.int
+    %ok = smt.or %none, %divides
+    iree_codegen.smt.assert %ok, "or" : !smt.bool"""
+    assert solve(operations, body) == {"a": [0, 1, 2, 4, 8]}
+
+
+@pytest.mark.parametrize(("dividend", "divisor"), [(7, 2), (-7, 2), (7, -2), (-7, -2), (6, 3), (-6, -3)])
+def test_division_is_that_of_smt_lib(dividend: int, divisor: int) -> None:
+    arguments = [(np.array([dividend]), None), (np.array([divisor]), None)]
+    quotient = int(apply(Node("div", (0, 1)), arguments)[0][0])
+    remainder = int(apply(Node("mod", (0, 1)), arguments)[0][0])
+    assert dividend == divisor * quotient + remainder
+    assert 0 <= remainder < abs(divisor)
+
+
+def test_an_unknown_operation_is_named_and_never_skipped(operations: Operations) -> None:
+    body = """%bits = smt.bv.constant #smt.bv<5> : !smt.bv<8>
+    %int = smt.bv2int %bits : !smt.bv<8>"""
+    (operation,) = operations(CONSTRAINTS.format(body=body))
+    with pytest.raises(ConstraintsError, match=r"3\.13.*smt\.bv\.constant") as caught:
+        read_program(operation)
+    assert isinstance(caught.value, EnvironmentFailure)
+
+
+def test_a_knob_without_an_upper_bound_is_an_error_and_not_a_guess(operations: Operations) -> None:
+    (operation,) = operations(CONSTRAINTS.format(body='%n = smt.declare_fun "n" : !smt.int'))
+    with pytest.raises(ConstraintsError, match="'n' without a usable bound"):
+        legal(read_program(operation))
+
+
+def test_contradictory_constraints_have_no_rows(operations: Operations) -> None:
+    body = """%no = smt.int.cmp gt %a, %d
+    iree_codegen.smt.assert %no, "never" : !smt.bool"""
+    assert solve(operations, body) == {"a": []}

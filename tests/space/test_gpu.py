@@ -1,0 +1,181 @@
+"""The search space of a dispatch: its knobs, the compiler's own choice in it, and the attributes it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+import pytest
+from iree.compiler import ir
+from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (importing registers the dialects)
+
+from autotuner.errors import NoCandidateError, UsageError
+from autotuner.space import ABSENT, CompilationInfo, Config, GpuSpace
+from autotuner.space.gpu import UNDERIVABLE, UNPADDABLE
+
+Emit = Callable[..., str]
+Vendor = Literal["amd", "nvidia"]
+
+GEMM = ("gemm", 4096, 4096, 4096)
+CONV = ("conv", 2, 32, 1280, 1280)
+ATTENTION = ("attention", 20, 4096, 64, 1024)
+
+
+def read(emit: Emit, target: str, problem: tuple[str, *tuple[int, ...]]) -> GpuSpace:
+    kind, *shape = problem
+    return GpuSpace.read(emit(kind, target, *shape), vendor="nvidia" if target.startswith("sm") else "amd")
+
+
+def parse(info: CompilationInfo) -> str:
+    with ir.Context():
+        text = f"lowering_config = {info.lowering_config}, translation_info = {info.translation_info}"
+        if info.decomposition_config is not None:
+            ir.Attribute.parse(info.decomposition_config)
+        return str(ir.Attribute.parse(f"#iree_codegen.compilation_info<{text}>"))
+
+
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [
+        ("gfx942", GEMM),
+        ("gfx1100", GEMM),
+        ("sm_80", GEMM),
+        ("gfx942", CONV),
+        ("gfx942", ATTENTION),
+        ("gfx950", ATTENTION),
+    ],
+)
+def test_attributes_of_random_configurations_parse_and_are_distinct(
+    emit: Emit, target: str, problem: tuple[str, *tuple[int, ...]]
+) -> None:
+    gpu = read(emit, target, problem)
+    rows = gpu.space.sample(30, np.random.default_rng(0))
+    texts = set()
+    for row in rows:
+        info = gpu.compilation_info(gpu.space[int(row)])
+        texts.add((parse(info), info.decomposition_config))
+    assert len(texts) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [
+        ("gfx942", GEMM),
+        ("gfx1100", GEMM),
+        ("sm_80", GEMM),
+        ("gfx942", CONV),
+        ("gfx942", ATTENTION),
+        ("gfx1100", ATTENTION),
+    ],
+)
+def test_default_is_exactly_what_the_compiler_chose(
+    emit: Emit, target: str, problem: tuple[str, *tuple[int, ...]]
+) -> None:
+    kind, *shape = problem
+    text = emit(kind, target, *shape)
+    gpu = read(emit, target, problem)
+    default = gpu.default()
+    assert default is not None
+    info = gpu.compilation_info(default)
+    assert f"lowering_config = {info.lowering_config}" in text
+    if info.decomposition_config is not None:
+        assert f"decomposition_config = {info.decomposition_config}" in text
+    elif target != "sm_80":
+        assert f"translation_info = {info.translation_info}" in text
+
+
+def test_knobs_that_others_determine_are_not_searched(emit: Emit) -> None:
+    gpu = read(emit, "gfx942", GEMM)
+    frame = gpu.space.frame()
+    tile_and_fuse = frame[frame["pipeline"] == "TileAndFuse"]
+    own = {name for name in frame if not (tile_and_fuse[name] == ABSENT).all()}
+    assert own == {
+        *("pipeline", "mma", "sg_0", "sg_1", "sg_m_cnt", "sg_n_cnt", "red_2"),
+        *("prefetch_num_stages", "waves_per_eu", "no_reduce_shared_memory_bank_conflicts"),
+    }
+    assert set(frame["mma"]) == {"MFMA_F32_16x16x16_F16", "MFMA_F32_32x32x8_F16"}
+    assert len(gpu.space) == 1369 * 2 * 3 * 4 + 606 * 2 * 3 * 4 * 2
+
+
+def test_free_knobs_reach_the_attributes(emit: Emit) -> None:
+    gpu = read(emit, "gfx942", GEMM)
+    row = gpu.space.nearest(
+        {
+            "pipeline": "VectorDistribute",
+            "prefetch_num_stages": 3,
+            "waves_per_eu": 2,
+            "no_reduce_shared_memory_bank_conflicts": 1,
+            "reorder_workgroups": "transpose",
+        }
+    )
+    text = gpu.compilation_info(gpu.space[row]).translation_info
+    for part in (
+        "prefetch_num_stages = 3",
+        'llvm_func_attrs = {"amdgpu-waves-per-eu" = "2"}',
+        "no_reduce_shared_memory_bank_conflicts = true",
+        "reorder_workgroups_strategy = <Transpose>",
+    ):
+        assert part in text
+    plain = gpu.default()
+    assert plain is not None
+    assert "llvm_func_attrs" not in gpu.compilation_info(plain).translation_info
+
+
+def test_one_knob_can_change_alone_from_the_default(emit: Emit) -> None:
+    gpu = read(emit, "gfx942", GEMM)
+    default = gpu.default()
+    assert default is not None
+    index = gpu.space.index(default)
+    assert index is not None
+    changed = set()
+    for row in gpu.space.neighbours(index):
+        other = gpu.space[int(row)]
+        changed |= {name for name, value in other.items if default[name] != value}
+    assert changed >= {"mma", "sg_0", "sg_1", "sg_m_cnt", "sg_n_cnt", "red_2", "prefetch_num_stages", "waves_per_eu"}
+
+
+def test_convolution_has_direct_and_igemm_pipelines(emit: Emit) -> None:
+    gpu = read(emit, "gfx942", CONV)
+    assert gpu.space.knobs[0].values == ("TileAndFuse", "TileAndFuse/igemm", "VectorDistribute")
+    assert gpu.pruned[UNDERIVABLE] > 0
+    default = gpu.default()
+    assert default is not None
+    assert default["pipeline"] == "TileAndFuse/igemm"
+    assert "use_igemm_convolution = true" in gpu.compilation_info(default).translation_info
+
+
+def test_sizes_that_are_not_multiples_of_the_tile_are_padded(emit: Emit) -> None:
+    gpu = read(emit, "gfx942", ("gemm", 1000, 1000, 1000))
+    default = gpu.default()
+    assert default is not None
+    assert "padding = [128, 256, 8]" in gpu.compilation_info(default).lowering_config
+    convolution = read(emit, "gfx942", ("conv", 2, 28, 72, 100))
+    assert convolution.pruned[UNPADDABLE] > 0
+    assert convolution.space.knobs[0].values == ("TileAndFuse/igemm",)
+
+
+@pytest.mark.parametrize(("target", "vendor"), [("gfx942", "amd"), ("sm_80", "nvidia")])
+def test_batched_attributes_have_a_loop_more(emit: Emit, target: str, vendor: Vendor) -> None:
+    gpu = GpuSpace.read(emit("gemm", target, 128, 256, 512), vendor=vendor, batch=1)
+    for pipeline, parts in {
+        "TileAndFuse": ("workgroup = [1, ", "reduction = [0, 0, 0, ", "subgroup = [0, "),
+        "VectorDistribute": ("workgroup = [1, ", "reduction = [0, 0, 0, ", "subgroup_basis = [[1, ", "[0, 1, 2, 3]]"),
+    }.items():
+        info = gpu.compilation_info(gpu.space[gpu.space.nearest({"pipeline": pipeline})])
+        parse(info)
+        for part in parts:
+            assert part in info.lowering_config
+
+
+def test_a_dispatch_without_constraints_says_so(emit: Emit) -> None:
+    with pytest.raises(NoCandidateError, match="no tunable pipeline"):
+        read(emit, "sm_80", ATTENTION)
+
+
+def test_an_illegal_configuration_is_refused(emit: Emit) -> None:
+    gpu = read(emit, "gfx942", GEMM)
+    with pytest.raises(UsageError, match="not a legal configuration"):
+        gpu.compilation_info(Config.of({**gpu.space[0].as_dict(), "sg_0": 5}))
+    with pytest.raises(UsageError, match="'other' cannot be tuned"):
+        GpuSpace.read(emit("gemm", "gfx942", 4096, 4096, 4096), vendor="amd", function="other")

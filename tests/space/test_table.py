@@ -1,0 +1,135 @@
+"""The table of configurations: membership, neighbours, repair, and the ways to make a table."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotuner.space.table import ABSENT, Config, Knob, Space, Value
+
+NUMBERS = st.lists(st.integers(0, 64), min_size=1, max_size=5, unique=True).map(lambda v: tuple(sorted(v)))
+WORDS = st.lists(st.sampled_from(["none", "transpose", "left", "right"]), min_size=1, max_size=3, unique=True).map(
+    tuple
+)
+
+
+@st.composite
+def spaces(draw: st.DrawFn, prefix: str = "k") -> Space:
+    values = draw(st.lists(st.one_of(NUMBERS, WORDS), min_size=1, max_size=4))
+    knobs = [Knob(f"{prefix}{i}", v) for i, v in enumerate(values)]
+    grid = list(itertools.product(*(range(len(v)) for v in values)))
+    chosen = draw(st.lists(st.sampled_from(grid), min_size=1, max_size=40))
+    return Space(knobs, np.array(chosen, np.int64))
+
+
+def values(config: Config) -> tuple[Value, ...]:
+    return tuple(value for _, value in config.items)
+
+
+@given(spaces())
+def test_index_and_row_are_inverse(space: Space) -> None:
+    for row, config in enumerate(space):
+        assert space.index(config) == row
+        assert config in space
+
+
+@given(spaces(), st.data())
+def test_only_rows_are_members(space: Space, data: st.DataObject) -> None:
+    members = {values(config) for config in space}
+    config = Config.of({k.name: data.draw(st.sampled_from(k.values)) for k in space.knobs})
+    assert (config in space) == (values(config) in members)
+    assert Config.of({**config.as_dict(), "other": 1}) not in space
+
+
+@given(spaces(), st.data())
+def test_neighbours_are_exactly_the_rows_that_differ_in_one_knob(space: Space, data: st.DataObject) -> None:
+    here = data.draw(st.integers(0, len(space) - 1))
+    apart = [sum(a != b for a, b in zip(values(c), values(space[here]), strict=True)) for c in space]
+    assert space.neighbours(here).tolist() == [row for row, count in enumerate(apart) if count == 1]
+
+
+@given(spaces(), st.data())
+def test_adjacent_neighbours_are_one_step_away_on_ordered_knobs(space: Space, data: st.DataObject) -> None:
+    here = data.draw(st.integers(0, len(space) - 1))
+    expected = []
+    for row in space.neighbours(here).tolist():
+        for knob, a, b in zip(space.knobs, values(space[here]), values(space[row]), strict=True):
+            if a != b and (not knob.ordered or abs(knob.values.index(a) - knob.values.index(b)) == 1):
+                expected.append(row)
+    assert space.neighbours(here, reach="adjacent").tolist() == expected
+
+
+@given(spaces())
+def test_a_member_is_nearest_to_itself(space: Space) -> None:
+    for row, config in enumerate(space):
+        assert space.nearest(config.as_dict()) == row
+
+
+@given(spaces("a"), spaces("b"))
+def test_join_keeps_every_row_of_every_part(left: Space, right: Space) -> None:
+    joined = Space.join("part", {"left": left, "right": right})
+    assert len(joined) == len(left) + len(right)
+    for label, part, other in (("left", left, right), ("right", right, left)):
+        for config in part:
+            absent = {k.name: ABSENT for k in other.knobs}
+            assert Config.of({"part": label, **config.as_dict(), **absent}) in joined
+
+
+@given(spaces(), NUMBERS)
+def test_cross_multiplies(space: Space, numbers: tuple[int, ...]) -> None:
+    crossed = space.cross([Knob("free", numbers)])
+    assert len(crossed) == len(space) * len(numbers)
+    assert all(Config.of({**space[0].as_dict(), "free": number}) in crossed for number in numbers)
+
+
+@given(spaces(), st.integers(0, 60))
+def test_sample_is_distinct_and_not_longer_than_the_space(space: Space, count: int) -> None:
+    rows = space.sample(count, np.random.default_rng(0))
+    assert len(set(rows.tolist())) == len(rows) == min(count, len(space))
+
+
+def test_product_obeys_every_rule() -> None:
+    knobs = [Knob("a", (1, 2, 3, 4)), Knob("b", (1, 2, 3))]
+    space = Space.product(knobs, [lambda c: c["a"] % c["b"] == 0, lambda c: c["a"] * c["b"] <= 6])
+    assert [values(c) for c in space] == [(1, 1), (2, 1), (2, 2), (3, 1), (4, 1)]
+
+
+def test_from_columns_has_the_values_that_occur() -> None:
+    space = Space.from_columns({"a": np.array([8, 2, 8]), "b": np.array([1, 1, 1])})
+    assert [k.values for k in space.knobs] == [(2, 8), (1,)]
+    assert len(space) == 2
+
+
+def test_frame_holds_values_and_keep_filters_rows() -> None:
+    space = Space.product([Knob("a", (1, 2)), Knob("b", (5, 6))])
+    assert space.frame().to_dict("list") == {"a": [1, 1, 2, 2], "b": [5, 6, 5, 6]}
+    assert len(space.keep((space.frame()["a"] == 2).to_numpy())) == 2
+
+
+def test_nearest_repairs_an_illegal_proposal_and_ignores_what_it_does_not_know() -> None:
+    space = Space.from_columns({"a": np.array([16, 32, 64]), "b": np.array([1, 2, 4])})
+    assert space[space.nearest({"a": 60, "b": 4, "unknown": 7})].as_dict() == {"a": 64, "b": 4}
+    assert space[space.nearest({"b": 2})].as_dict() == {"a": 32, "b": 2}
+
+
+@pytest.mark.parametrize("bad", [(), (1, 1), (4, 2)])
+def test_knob_refuses_values_that_are_missing_repeated_or_out_of_order(bad: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="'k' needs"):
+        Knob("k", bad)
+
+
+def test_empty_space_says_so_and_one_without_knobs_has_one_row() -> None:
+    empty = Space([Knob("a", (1,))], np.zeros((0, 1), np.int64))
+    assert len(empty) == 0
+    assert Config.of({"a": 1}) not in empty
+    with pytest.raises(ValueError, match="empty"):
+        empty.nearest({"a": 1})
+    assert len(Space([], np.zeros((1, 0), np.int64))) == 1
+
+
+def test_key_does_not_depend_on_the_order_of_knobs() -> None:
+    assert Config.of({"a": 1, "b": "x"}).key == Config.of({"b": "x", "a": 1}).key != Config.of({"a": 2, "b": "x"}).key

@@ -1,0 +1,162 @@
+"""Locks: one run a workspace, one timing a device, and nothing left behind by a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from autotuner.errors import BusyError, StorageError
+from autotuner.locks import device_lock, workspace_lock
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from autotuner.locks import device_lock, workspace_lock
+place = Path(sys.argv[2])
+with workspace_lock(place) if sys.argv[1] == "workspace" else device_lock(sys.argv[1], place):
+    {inside}
+    sys.stdout.write("held\\n")
+    sys.stdout.flush()
+    time.sleep(60)
+"""
+
+FORK = """
+    import os
+    if os.fork() == 0:
+        os.close(1)
+        time.sleep(60)
+"""
+
+
+@contextmanager
+def another_process_holding(what: str, place: Path, *, inside: str = "") -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", HOLD.format(inside=inside), what, str(place)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "held\n"
+    try:
+        yield child
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+
+
+def test_a_second_run_in_a_workspace_is_told_at_once_who_is_there(tmp_path: Path) -> None:
+    with another_process_holding("workspace", tmp_path) as child:
+        start = time.monotonic()
+        with pytest.raises(BusyError) as failure, workspace_lock(tmp_path):
+            pass
+    assert time.monotonic() - start < 1
+    assert failure.value.exit_code == 5
+    message = str(failure.value)
+    assert message.startswith(f"another autotune run (pid {child.pid}, started 2")
+    assert message.endswith(") is using this workspace; wait for it or choose another --workspace.")
+
+
+def test_the_lock_file_says_who_holds_it(tmp_path: Path) -> None:
+    file = tmp_path / "results" / ".autotune.lock"
+    with workspace_lock(tmp_path):
+        holder = json.loads(file.read_text())
+    assert (holder["pid"], holder["command"]) == (os.getpid(), sys.argv)
+    assert holder["started"]
+    assert file.read_text() == ""
+
+
+def test_a_workspace_is_free_after_kill_9(tmp_path: Path) -> None:
+    with another_process_holding("workspace", tmp_path) as child:
+        child.kill()
+        child.wait()
+        with workspace_lock(tmp_path):
+            pass
+
+
+def test_a_forked_worker_that_outlives_a_killed_run_does_not_keep_the_workspace(tmp_path: Path) -> None:
+    with another_process_holding("workspace", tmp_path, inside=FORK.strip()) as child:
+        child.kill()
+        child.wait()
+        with workspace_lock(tmp_path):
+            pass
+
+
+def test_a_workspace_can_be_locked_again_and_others_beside_it(tmp_path: Path) -> None:
+    for _ in range(2):
+        with workspace_lock(tmp_path / "a"), workspace_lock(tmp_path / "b"):
+            pass
+
+
+def test_a_failure_inside_releases_the_workspace(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), workspace_lock(tmp_path):
+        raise KeyboardInterrupt
+    with workspace_lock(tmp_path):
+        pass
+
+
+def test_a_holder_that_has_not_yet_signed_is_still_reported(tmp_path: Path) -> None:
+    with another_process_holding("workspace", tmp_path):
+        (tmp_path / "results" / ".autotune.lock").write_text('{"pid": ')
+        unsigned = pytest.raises(BusyError, match=r"^another autotune run is using this workspace;")
+        with unsigned, workspace_lock(tmp_path):
+            pass
+
+
+def test_a_workspace_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match=r"cannot be locked \(Not a directory\)"), workspace_lock(tmp_path / "file"):
+        pass
+
+
+def test_a_device_is_waited_for_and_the_user_is_told_who_uses_it(tmp_path: Path) -> None:
+    messages: list[str] = []
+    with another_process_holding("cuda://0", tmp_path) as child:
+
+        def on_wait(message: str) -> None:
+            messages.append(message)
+            if len(messages) == 2:
+                child.kill()
+                child.wait()
+
+        with device_lock("cuda://0", tmp_path, on_wait=on_wait, every=0.1):
+            pass
+    assert messages[0].startswith(f"waiting for device cuda://0: another autotune run (pid {child.pid}, started")
+    assert len(messages) == 2
+
+
+def test_waiting_for_a_device_ends_with_busy_after_the_timeout(tmp_path: Path) -> None:
+    with (
+        another_process_holding("cuda://0", tmp_path),
+        pytest.raises(BusyError, match=r"is using device cuda://0; wait for it or choose another --device"),
+        device_lock("cuda://0", tmp_path, timeout=0.3),
+    ):
+        pass
+
+
+def test_waiting_for_a_device_can_be_interrupted(tmp_path: Path) -> None:
+    def interrupt(_message: str) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    open_before = len(os.listdir("/proc/self/fd"))
+    with (
+        another_process_holding("cuda://0", tmp_path),
+        pytest.raises(KeyboardInterrupt),
+        device_lock("cuda://0", tmp_path, on_wait=interrupt),
+    ):
+        pass
+    assert len(os.listdir("/proc/self/fd")) == open_before
+
+
+def test_devices_are_locked_apart_even_when_their_names_look_alike_as_files(tmp_path: Path) -> None:
+    names = ["cuda://0", "cuda:/0", "cuda_0", "hip://" + "x" * 300]
+    with ExitStack() as held:
+        for name in names:
+            held.enter_context(device_lock(name, tmp_path, timeout=0))
+        assert len(list((tmp_path / "locks").iterdir())) == len(names)

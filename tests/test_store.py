@@ -1,0 +1,484 @@
+"""The results database: rows are there when written, survive a kill, and every failure says what to do."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import signal
+import sqlite3
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import Engine, event
+from sqlalchemy.exc import SQLAlchemyError
+
+from autotuner.errors import EnvironmentFailure, StorageError, UsageError
+from autotuner.space.table import Config
+from autotuner.store import Store, run_key
+
+POSTGRESQL = "AUTOTUNE_TEST_POSTGRESQL"
+"""The URL of a database that the tests may write to, where there is one."""
+
+PROBLEM = {"op": "gemm", "name": "gemm_64x64x64_f32", "flops": 524288, "bytes": 49152}
+
+
+@pytest.fixture(params=["sqlite", *(["postgresql"] if POSTGRESQL in os.environ else [])])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    url = os.environ[POSTGRESQL] if request.param == "postgresql" else None
+    with Store.open(url, workspace=tmp_path) as opened:
+        yield opened
+
+
+def new_run(store: Store, *, key: str = "key", **changes: object) -> str:
+    values = {"command": ["autotune", "gemm"], "problem": PROBLEM, "target": "cpu", "device": "local-task"}
+    return store.start_run(key=key, **{**values, "seed": 0, **changes})  # type: ignore[arg-type]
+
+
+def new_candidate(store: Store, run: str, ordinal: int = 0, us: float | None = None, **values: object) -> int:
+    config = Config.of({"tile_m": ordinal + 1, "route": "default"})
+    candidate = store.add_candidate(run, **{"ordinal": ordinal, "config": config, **values})  # type: ignore[arg-type]
+    if us is not None:
+        store.record_timing(candidate, phase="screen", block=0, repetitions_us=[us])
+    return candidate
+
+
+def database(workspace: Path) -> Path:
+    return workspace / "results" / "autotune.db"
+
+
+# Rows
+
+
+def test_a_run_is_read_back_as_it_was_written(store: Store) -> None:
+    run = new_run(store, seed=7, space_size=12)
+    row = store.run(run)
+    assert (row.id, row.command, row.problem) == (run, ("autotune", "gemm"), PROBLEM)
+    assert (row.target, row.device, row.seed, row.space_size) == ("cpu", "local-task", 7, 12)
+    assert (row.status, row.ended, row.result) == ("running", None, None)
+    assert run.startswith(f"{row.started:%Y%m%d-%H%M%S}-")
+
+    store.set_space_size(run, 40)
+    store.finish_run(run, "finished", result={"verdict": "win"})
+    row = store.run(run)
+    assert (row.status, row.result, row.space_size) == ("finished", {"verdict": "win"}, 40)
+    assert row.ended is not None
+    assert row.ended >= row.started
+
+
+def test_a_candidate_goes_through_its_states(store: Store) -> None:
+    run = new_run(store)
+    candidate = new_candidate(store, run, kind="microkernel", route="ukernel", spec="candidates/x/spec.mlir")
+
+    def state() -> str:
+        return store.candidates(run)[0].state
+
+    assert state() == "asked"
+    store.record_build(
+        candidate, seconds=0.5, cached=True, binary="abc", applied=1, command=["iree-compile", "x"], vmfb="x.vmfb"
+    )
+    assert state() == "built"
+    store.record_check(candidate, error=1e-6)
+    assert state() == "checked"
+    store.record_timing(candidate, phase="screen", block=0, repetitions_us=[3.0, 1.0, 2.0])
+    assert state() == "timed"
+
+    row = store.candidates(run)[0]
+    assert row.config == Config.of({"tile_m": 1, "route": "default"})
+    assert (row.kind, row.route, row.spec) == ("microkernel", "ukernel", "candidates/x/spec.mlir")
+    assert (row.error, row.us) == (1e-6, 2.0)
+    (build,) = store.builds(run)
+    assert (build.candidate, build.cached, build.binary, build.applied) == (candidate, True, "abc", 1)
+    assert (build.command, build.vmfb) == (("iree-compile", "x"), "x.vmfb")
+
+
+def test_raw_repetitions_are_kept_and_the_time_is_what_set_us_says(store: Store) -> None:
+    run = new_run(store)
+    candidate = new_candidate(store, run)
+    store.record_timing(candidate, phase="screen", block=0, repetitions_us=[10.0, 11.0])
+    store.record_timing(candidate, phase="race", block=3, repetitions_us=[9.0])
+    assert store.candidates(run)[0].us == 10.5
+    store.set_us(candidate, 9.5)
+    assert store.candidates(run)[0].us == 9.5
+    found = [(t.candidate, t.phase, t.block, t.repetitions_us) for t in store.timings(run)]
+    assert found == [(candidate, "screen", 0, (10.0, 11.0)), (candidate, "race", 3, (9.0,))]
+
+
+def test_a_failure_keeps_its_class_and_the_tail_of_stderr_whatever_a_crashed_tool_wrote(store: Store) -> None:
+    run = new_run(store)
+    candidate = new_candidate(store, run)
+    store.record_failure(candidate, "compile-error", stderr="x" * 100_000 + "\0 \udcff the cause")
+    row = store.candidates(run)[0]
+    assert (row.state, row.failure) == ("failed", "compile-error")
+    assert row.stderr.endswith("the cause")
+    assert len(row.stderr) < 10_000
+
+
+def test_a_duplicate_names_the_candidate_whose_binary_it_has(store: Store) -> None:
+    run = new_run(store)
+    first, second = new_candidate(store, run, 0), new_candidate(store, run, 1)
+    store.record_duplicate(second, of=first)
+    assert [(c.state, c.duplicate_of) for c in store.candidates(run)] == [("asked", None), ("duplicate", first)]
+
+
+def test_verdict_and_environment_are_the_last_recorded(store: Store) -> None:
+    run = new_run(store)
+    assert store.verdict(run) is None
+    assert store.environment(run) == {}
+    store.record_verdict(run, "inconclusive", {"blocks": 12})
+    store.record_verdict(run, "win", {"blocks": 24})
+    store.record_environment(run, {"iree": "3.13.0", "load": 0.5})
+    assert store.verdict(run) == ("win", {"blocks": 24})
+    assert store.environment(run) == {"iree": "3.13.0", "load": 0.5}
+
+
+def test_a_not_a_number_is_refused_as_a_bug_and_not_blamed_on_the_disk(store: Store) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        store.record_verdict(new_run(store), "win", {"us": math.nan})
+
+
+def test_an_unknown_run_is_a_usage_error(store: Store) -> None:
+    with pytest.raises(UsageError, match=r"no run 'nope'.*history"):
+        store.run("nope")
+
+
+# Resuming
+
+
+def test_resume_finds_the_latest_unfinished_run_of_the_same_question(store: Store) -> None:
+    flags = ["--iree-opt-level=O3"]
+    key = run_key(problem={**PROBLEM, "name": uuid4().hex}, target="cpu", flags=flags)
+    assert store.unfinished_run(key) is None
+    runs = [new_run(store, key=key) for _ in range(3)]
+    new_run(store, key="another question")
+    store.finish_run(runs[2], "finished", result={})
+    store.finish_run(runs[1], "interrupted")
+    found = store.unfinished_run(key)
+    assert found is not None
+    assert (found.id, found.status) == (runs[1], "interrupted")
+    store.resume_run(runs[1])
+    resumed = store.run(runs[1])
+    assert (resumed.status, resumed.ended) == ("running", None)
+
+
+def test_the_key_of_a_run_depends_on_problem_target_and_flags_and_not_on_key_order() -> None:
+    problem = {"op": "gemm", "m": 4}
+    key = run_key(problem=problem, target="cpu", flags=["-x"])
+    assert key == run_key(problem={"m": 4, "op": "gemm"}, target="cpu", flags=("-x",))
+    others = [
+        run_key(problem={**problem, "m": 5}, target="cpu", flags=["-x"]),
+        run_key(problem=problem, target="sm_80", flags=["-x"]),
+        run_key(problem=problem, target="cpu", flags=[]),
+    ]
+    assert len({key, *others}) == 4
+
+
+def test_runs_of_another_workspace_in_a_shared_database_are_not_resumed(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/shared.db"
+    with Store.open(url, workspace=tmp_path / "a") as first, Store.open(url, workspace=tmp_path / "b") as second:
+        run = new_run(first)
+        assert second.unfinished_run("key") is None
+        assert first.unfinished_run("key") == first.run(run) == second.run(run)
+
+
+def test_a_workspace_that_was_moved_is_resumed(tmp_path: Path) -> None:
+    with Store.open(None, workspace=tmp_path / "here") as store:
+        run = new_run(store)
+    (tmp_path / "here").rename(tmp_path / "there")
+    with Store.open(None, workspace=tmp_path / "there") as store:
+        found = store.unfinished_run("key")
+    assert found is not None
+    assert found.id == run
+
+
+# Reading all of it
+
+
+def test_the_frame_has_one_row_per_timed_candidate_with_its_speedup(store: Store) -> None:
+    run = new_run(store)
+    new_candidate(store, run, 0, us=10.0, kind="baseline", config=Config(()))
+    new_candidate(store, run, 1, us=4.0)
+    store.record_failure(new_candidate(store, run, 2, us=8.0), "run-error")
+    store.record_failure(new_candidate(store, run, 3), "compile-error")
+    new_candidate(store, run, 4)
+    frame = store.frame(run)
+    assert list(frame["us"]) == [10.0, 4.0, 8.0]
+    assert list(frame["speedup"]) == [1.0, 2.5, 1.25]
+    assert list(frame["failure"]) == ["", "", "run-error"]
+    assert set(frame["problem"]) == {PROBLEM["name"]}
+    assert list(frame["config.tile_m"])[1:] == [2, 3]
+    assert frame["config.tile_m"].dtype == "Int64"
+    assert frame["config.tile_m"].isna()[0]
+
+
+def test_the_frame_of_an_empty_database_has_its_columns(tmp_path: Path) -> None:
+    with Store.open(None, workspace=tmp_path) as store:
+        frame = store.frame()
+    assert frame.empty
+    assert {"run", "problem", "target", "device", "kind", "us", "speedup", "failure"} <= set(frame.columns)
+
+
+def test_the_frame_of_all_runs_measures_each_against_its_own_baseline(tmp_path: Path) -> None:
+    with Store.open(None, workspace=tmp_path) as store:
+        for baseline in (10.0, 30.0):
+            run = new_run(store)
+            new_candidate(store, run, 0, us=baseline, kind="baseline")
+            new_candidate(store, run, 1, us=10.0)
+        untimed_baseline = new_run(store)
+        new_candidate(store, untimed_baseline, 0, us=5.0)
+        speedups = store.frame()["speedup"]
+    assert list(speedups[:4]) == [1.0, 1.0, 1.0, 3.0]
+    assert math.isnan(speedups[4])
+
+
+def test_the_tally_counts_and_leaves_failed_candidates_out_of_the_best(store: Store) -> None:
+    run = new_run(store)
+    new_candidate(store, run, 0, us=10.0, kind="baseline")
+    new_candidate(store, run, 1, us=3.0, kind="stock")
+    new_candidate(store, run, 2, us=6.0)
+    store.record_failure(new_candidate(store, run, 3, us=1.0), "run-error")
+    tally = store.tally(run)
+    assert (tally.asked, tally.timed, tally.failed) == (4, 4, 1)
+    assert (tally.baseline_us, tally.best_us) == (10.0, 6.0)
+
+
+def test_runs_are_listed_newest_first_up_to_the_limit(tmp_path: Path) -> None:
+    with Store.open(None, workspace=tmp_path) as store:
+        runs = [new_run(store) for _ in range(4)]
+        assert [r.id for r in store.runs(2)] == [runs[3], runs[2]]
+        assert len(store.runs()) == 4
+
+
+# Durability and company
+
+WRITER = """
+import sys
+from pathlib import Path
+from autotuner.space.table import Config
+from autotuner.store import Store
+store = Store.open(None, workspace=Path(sys.argv[1]))
+run = store.start_run(key=sys.argv[2], command=[], problem={}, target="cpu", device="", seed=0)
+for ordinal in range(int(sys.argv[3])):
+    candidate = store.add_candidate(run, ordinal=ordinal, config=Config.of({"n": ordinal}))
+    store.record_timing(candidate, phase="screen", block=0, repetitions_us=[1.0])
+    sys.stdout.write(f"{ordinal}\\n")
+    sys.stdout.flush()
+"""
+
+
+def writer(workspace: Path, key: str, rows: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WRITER, str(workspace), key, str(rows)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_kill_9_of_a_writing_process_keeps_every_row_that_it_had_written(tmp_path: Path) -> None:
+    child = writer(tmp_path, "killed", 1_000_000)
+    assert child.stdout is not None
+    for _ in range(30):
+        child.stdout.readline()
+    child.send_signal(signal.SIGKILL)
+    printed = 30 + len(child.communicate()[0].splitlines())
+    with Store.open(None, workspace=tmp_path) as store:
+        run = store.unfinished_run("killed")
+        assert run is not None
+        timed = [c for c in store.candidates(run.id) if c.state == "timed"]
+        assert len(timed) >= printed - 1  # the last line may be cut in the pipe
+        assert len(timed) == len(store.timings(run.id))
+        new_candidate(store, run.id, 2_000_000)
+
+
+def test_two_processes_make_and_fill_one_database(tmp_path: Path) -> None:
+    children = [writer(tmp_path, key, 50) for key in ("one", "two")]
+    for child in children:
+        _, stderr = child.communicate(timeout=60)
+        assert child.returncode == 0, stderr
+    with Store.open(None, workspace=tmp_path) as store:
+        assert sorted(run.key for run in store.runs()) == ["one", "two"]
+        assert [len(store.candidates(run.id)) for run in store.runs()] == [50, 50]
+
+
+def test_a_reader_is_not_kept_out_by_a_writer(tmp_path: Path) -> None:
+    with Store.open(None, workspace=tmp_path) as store:
+        run = new_run(store)
+        other = sqlite3.connect(database(tmp_path), isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        assert store.run(run).id == run
+        other.close()
+
+
+def test_a_row_takes_well_under_ten_milliseconds(tmp_path: Path) -> None:
+    seconds = []
+    with Store.open(None, workspace=tmp_path) as store:
+        run = new_run(store)
+        for ordinal in range(50):
+            start = time.perf_counter()
+            new_candidate(store, run, ordinal)
+            seconds.append(time.perf_counter() - start)
+    assert statistics.median(seconds) < 0.01
+
+
+# Failures
+
+
+def test_a_database_of_a_newer_schema_is_refused_untouched(tmp_path: Path) -> None:
+    Store.open(None, workspace=tmp_path).close()
+    connection = sqlite3.connect(database(tmp_path))
+    connection.execute("UPDATE autotune_schema SET version = 7")
+    connection.commit()
+    with pytest.raises(StorageError, match=r"newer autotune \(schema 7, this one knows 1\)\. Upgrade autotune or"):
+        Store.open(None, workspace=tmp_path)
+    assert connection.execute("SELECT version FROM autotune_schema").fetchall() == [(7,)]
+    connection.close()
+
+
+def test_a_file_that_is_not_a_database_is_refused_in_one_line(tmp_path: Path) -> None:
+    database(tmp_path).parent.mkdir()
+    database(tmp_path).write_text("these are my notes, not a database\n" * 100)
+    with pytest.raises(StorageError) as failure:
+        Store.open(None, workspace=tmp_path)
+    assert "autotune.db is not a database. Move it away, or choose another" in str(failure.value)
+    assert "\n" not in str(failure.value)
+    assert database(tmp_path).read_text().startswith("these are my notes")
+
+
+def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
+    database(tmp_path).parent.mkdir()
+    connection = sqlite3.connect(database(tmp_path))
+    connection.execute("CREATE TABLE runs (id INTEGER)")
+    connection.close()
+    with pytest.raises(StorageError, match="tables of another program"):
+        Store.open(None, workspace=tmp_path)
+
+
+def test_tables_of_a_study_may_live_in_the_same_database(tmp_path: Path) -> None:
+    database(tmp_path).parent.mkdir()
+    connection = sqlite3.connect(database(tmp_path))
+    connection.execute("CREATE TABLE studies (study_id INTEGER)")
+    connection.close()
+    with Store.open(None, workspace=tmp_path) as store:
+        assert store.runs() == []
+
+
+@pytest.mark.parametrize("place", ["/proc/autotune", "file/under"])
+def test_a_workspace_that_cannot_be_written_is_named_with_the_remedy(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match=r"autotune\.db cannot be written \(.+\)\. Check that you may write"):
+        Store.open(None, workspace=tmp_path / place)
+
+
+def test_reading_where_nothing_was_tuned_says_so_and_makes_no_file(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"no results yet.*Tune something first"):
+        Store.open(None, workspace=tmp_path, create=False)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_lock_that_is_not_given_back_becomes_a_storage_error(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/results.db?timeout=0.1"
+    with Store.open(url, workspace=tmp_path) as store:
+        other = sqlite3.connect(tmp_path / "results.db", isolation_level=None)
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StorageError, match=r"locked by another program\. Close the program"):
+            new_run(store)
+        other.close()
+        new_run(store)
+
+
+def test_a_full_database_becomes_a_storage_error_and_keeps_what_was_written(tmp_path: Path) -> None:
+    def limit(connection: sqlite3.Connection, _record: object) -> None:
+        connection.execute("PRAGMA max_page_count = 60")
+
+    event.listen(Engine, "connect", limit)
+    try:
+        with Store.open(None, workspace=tmp_path) as store:
+            run = new_run(store)
+            assert fill(store, run) > 5
+    finally:
+        event.remove(Engine, "connect", limit)
+
+
+def test_a_full_disk_becomes_a_storage_error_and_writing_goes_on_when_there_is_space(tmp_path: Path) -> None:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(tmp_path)]
+    try:
+        mounted = subprocess.run(mount, capture_output=True).returncode == 0
+    except FileNotFoundError:
+        mounted = False
+    if not mounted:
+        pytest.skip("a small file system cannot be mounted here")
+    try:
+        ballast = tmp_path / "ballast"
+        ballast.write_bytes(bytes(300_000))
+        with Store.open(None, workspace=tmp_path) as store:
+            run = new_run(store)
+            written = fill(store, run)
+            assert written > 5
+            ballast.unlink()
+            new_candidate(store, run, written)
+            assert len(store.candidates(run)) == written + 1
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def fill(store: Store, run: str) -> int:
+    """Write until there is no space; gives how many rows went in."""
+    with pytest.raises(StorageError, match=r"no space left to write .*Free some space"):
+        write_much(store, run)
+    return len(store.candidates(run))
+
+
+def write_much(store: Store, run: str) -> None:
+    for ordinal in range(10_000):
+        new_candidate(store, run, ordinal, config=Config.of({"filler": "x" * 3000}))
+
+
+def test_an_error_of_the_operating_system_becomes_a_storage_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_arguments: object, **_options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(StorageError, match=r"no space left to write .*Free some space"):
+        Store.open(None, workspace=tmp_path)
+
+
+def test_nothing_of_sqlalchemy_leaves_the_store(tmp_path: Path) -> None:
+    with Store.open(None, workspace=tmp_path) as store:
+        connection = sqlite3.connect(database(tmp_path))
+        connection.execute("DROP TABLE timings")
+        connection.close()
+        with pytest.raises(StorageError, match=r"not a database of autotune \(no such table: timings\)") as failure:
+            new_candidate(store, new_run(store), us=1.0)
+    assert not isinstance(failure.value, SQLAlchemyError)
+
+
+# URLs
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["results.db", "", "nosuchdatabase://host/x", "postgresql://u:p@h:sec/ret", "sqlite://", "sqlite://u:secret@h/x"],
+)
+def test_a_url_that_cannot_be_meant_is_a_usage_error_that_shows_the_forms(tmp_path: Path, url: str) -> None:
+    with pytest.raises(UsageError, match="sqlite:///FILE or postgresql://USER") as failure:
+        Store.open(url, workspace=tmp_path)
+    assert "sec" not in str(failure.value)
+
+
+def test_postgresql_without_its_driver_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(EnvironmentFailure, match=r'pip install "autotune-iree\[postgresql\]"') as failure:
+        Store.open("postgresql://user:secret@host/name", workspace=tmp_path)
+    assert "secret" not in str(failure.value)
+
+
+def test_a_server_that_does_not_answer_is_a_storage_error_without_the_password(tmp_path: Path) -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(StorageError, match=r"postgresql://127\.0\.0\.1:9/name does not work") as failure:
+        Store.open("postgresql://user:secret@127.0.0.1:9/name?password=secret", workspace=tmp_path)
+    assert "secret" not in str(failure.value)
