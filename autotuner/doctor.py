@@ -94,5 +94,6 @@ def _answers(device: str, tools: Tools) -> Finding:
     if done.ok and found:
         return Finding(what, "ok", ", ".join(found))
     essential = device == "local-task"
-    why = "no device answers" if done.ok else done.why().splitlines()[-1].rsplit("; ", 2)[-2][:120]
+    said = [line.split("; ", 1)[1] for line in done.stderr.splitlines() if "; " in line]
+    why = said[0].split(";")[0][:120] if said else "no device answers"
     return Finding(what, "broken" if essential else "absent", why, _DEVICE_REMEDY[device], essential=essential)
