@@ -9,10 +9,11 @@ print(result.verdict, result.spec)
 from autotuner._version import __version__
 from autotuner.api import load_results
 from autotuner.errors import AutotuneError
+from autotuner.options import Options
 from autotuner.problems import Gemm, Problem
 from autotuner.result import Result
 from autotuner.targets import Target
-from autotuner.tune import Options, tune
+from autotuner.tune import tune
 
 __all__ = [
     "AutotuneError",

@@ -13,6 +13,7 @@ from autotuner.effort import Effort
 from autotuner.errors import DeviceError
 from autotuner.evaluate import Evaluator, Outcome
 from autotuner.measure.race import (
+    LOOKS,
     Confirmation,
     Entrant,
     Interval,
@@ -28,6 +29,8 @@ from autotuner.plan import BASELINE
 from autotuner.progress import Clock, Reporter, Stop
 
 ALPHA = 0.05
+RACE_SHARE = 0.7
+"""Of the time that is left after the search; the rest is for the confirmation."""
 ONE = Interval(1.0, 1.0, 1.0)
 
 
@@ -54,11 +57,15 @@ def hold(
     stop: Stop,
     reporter: Reporter,
     seed: int,
+    timing_seconds: float,
 ) -> Contest:
     """Race, decide, confirm."""
     stock = best_stock(evaluator)
     baseline = evaluator.outcomes[BASELINE]
-    picked = pick_for_race(evaluator.screened, baseline=BASELINE, count=effort.race_entrants)
+    # The first look must be reached within the race's part of what is left: better few entrants than no verdict.
+    affordable = int(max(clock.left, 0.0) * RACE_SHARE / (LOOKS[0] * timing_seconds)) - 2
+    count = max(2, min(effort.race_entrants, affordable))
+    picked = pick_for_race(evaluator.screened, baseline=BASELINE, count=count)
     names = list(dict.fromkeys([BASELINE, stock.candidate.id, *(n for n in picked if evaluator.outcomes[n].contends)]))
     screen_us = {name: evaluator.outcomes[name].us or 0.0 for name in names}
     if len(names) == 1:
@@ -92,7 +99,7 @@ def hold(
             rng=rng,
             alpha=ALPHA,
             smallest_gain=effort.smallest_gain,
-            should_stop=out_of_time(0.7),
+            should_stop=out_of_time(RACE_SHARE),
             on_timing=record("race"),
         )
         decision = decide(result)

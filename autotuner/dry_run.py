@@ -14,12 +14,12 @@ from autotuner.evaluate import candidate_id
 from autotuner.execution import local_executor
 from autotuner.measure.check import Data
 from autotuner.measure.timer import Timer
+from autotuner.options import Options
 from autotuner.plan import Candidate, Plan
 from autotuner.problems import Problem
 from autotuner.settings import cache_dir, usable_cores
 from autotuner.targets import Target
 from autotuner.tools import Tools
-from autotuner.tune import Options
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def rehearse(problem: Problem, target: Target, *, options: Options) -> Rehearsal
         candidate = plan.candidate(plan.space[row], id=candidate_id(0))
         spec = plan.spec(candidate)
         label = "pipeline" if plan.gpu is not None else "route"
-        pieces = {str(k): int(v) for k, v in plan.space.frame()[label].value_counts().items()}
+        pieces = {str(value): count for value, count in plan.space.counts(label).items()}
     chosen = candidate or plan.baseline
     job = BuildJob(
         problem=plan.source,

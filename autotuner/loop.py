@@ -20,8 +20,10 @@ from autotuner.search import Search, make_search
 
 _DRIFT_EVERY = 10
 _DRIFT_WORTH_SAYING = 0.05
-_RACE_SHARE, _RACE_AT_MOST = 0.4, 90.0
-"""The part of the budget, and the seconds, that are kept for race and confirmation."""
+_RACE_SHARE = 0.4
+"""At most this part of the budget is kept for race and confirmation."""
+_RACE_TIMINGS = 300
+"""How many single timings race and confirmation usually take."""
 
 
 @dataclass
@@ -37,6 +39,8 @@ class Loop:
     trials: int
     jobs: int
     seconds: dict[str, float]
+    timing_seconds: float = 0.1
+    """What one timing costs in wall time, the process included."""
     unfinished: Sequence[Outcome] = ()
     """Candidates that an interrupted run had asked for and not finished."""
     _timed: int = field(default=0, init=False)
@@ -57,7 +61,7 @@ class Loop:
             for outcome in self._candidates():
                 if outcome not in self.unfinished:
                     self._tell(search, outcome)
-        reserve = min(self.clock.budget * _RACE_SHARE, _RACE_AT_MOST)
+        reserve = min(self.clock.budget * _RACE_SHARE, _RACE_TIMINGS * self.timing_seconds)
         self._started, self._deadline = time.monotonic(), self.clock.budget - reserve
         # Twice the compile slots keep them busy; where timing overlaps, a little more.
         depth = (2 if self._shares_cores else 3) * self.jobs

@@ -7,8 +7,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Literal
 
-import numpy as np
-
 from autotuner.build import Builder, CompilerRefusal, first_error
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.mlir import Dispatch, read_cpu_facts, read_root
@@ -59,36 +57,41 @@ class Plan:
     first: tuple[Config, ...]
     """The compiler's own choices, as configurations: what the search begins with."""
     cpu: Mapping[str, CpuSpace]
+    """The declared spaces, by route; empty on GPUs."""
     gpu: GpuSpace | None
     dispatch: Dispatch | None
+    """The operation that a GPU's spec matches; on a processor each route has its own."""
     notes: tuple[str, ...] = ()
 
     @classmethod
     def make(cls, problem: Problem, target: Target, builder: Builder, executor: Executor, *, timeout: float) -> Plan:
+        """Reads the dispatch of every route from the compiler, and the space that belongs to it."""
         source = problem_mlir(problem)
-        flags = [_ROOT] if target.backend == "cpu" else [_ROOT, _CONSTRAINTS]
-        routes = target.routes
-        jobs = [
-            executor.submit(builder.inspect, source, [*target.compile_flags, *r.flags, *flags], timeout=timeout)
-            for r in routes
-        ]
-        texts: dict[str, str] = {}
-        for route, job in zip(routes, jobs, strict=True):
+        jobs = {
+            route: executor.submit(
+                builder.inspect, source, [*target.compile_flags, *route.flags, _ROOT], timeout=timeout
+            )
+            for route in target.routes
+        }
+        texts: dict[Route, str] = {}
+        for route, job in jobs.items():
             try:
-                texts[route.name] = job.result()
+                texts[route] = job.result()
             except CompilerRefusal as refusal:
                 if route == PLAIN:
                     raise _refused(refusal, target, problem) from refusal
         base = Candidate(BASELINE, "baseline", PLAIN, complexity=0)
         stock = tuple(
             Candidate(f"stock-{i}", "stock", route, complexity=len(route.flags))
-            for i, route in enumerate(routes)
+            for i, route in enumerate(target.routes)
             if route != PLAIN
         )
-        make = _cpu_part if target.backend == "cpu" else _gpu_part
-        space, first, cpu, gpu, notes = make(texts, target)
-        dispatch = read_root(texts[PLAIN.name]) if gpu is not None else None
-        return cls(problem, target, source, base, stock, space, first, cpu, gpu, dispatch, notes)
+        if target.backend == "cpu":
+            space, first, cpu, notes = _cpu_part(texts, target)
+            return cls(problem, target, source, base, stock, space, first, cpu, None, None, notes)
+        dispatch = read_root(texts[PLAIN])
+        space, first, gpu, notes = _gpu_part(problem, target, builder, timeout=timeout)
+        return cls(problem, target, source, base, stock, space, first, {}, gpu, dispatch, notes)
 
     def candidate(self, config: Config, *, id: str) -> Candidate:
         """The candidate that this configuration means."""
@@ -117,42 +120,48 @@ class Plan:
         return min((sum(a != b for a, b in zip(config.items, f.items, strict=True)) for f in own), default=0)
 
 
-_Parts = tuple[Space, tuple[Config, ...], Mapping[str, CpuSpace], GpuSpace | None, tuple[str, ...]]
-_NOTHING: _Parts = (Space((), np.zeros((0, 0), np.int64)), (), {}, None, ())
-
-
-def _cpu_part(texts: Mapping[str, str], target: Target) -> _Parts:
+def _cpu_part(
+    texts: Mapping[Route, str], target: Target
+) -> tuple[Space, tuple[Config, ...], Mapping[str, CpuSpace], tuple[str, ...]]:
     parts: dict[str, CpuSpace] = {}
     notes = []
     for route in target.routes:
-        if route.root == "none" or route.name not in texts:
+        if route.root == "none" or route not in texts:
             continue
-        root = read_root(texts[route.name])
-        facts = read_cpu_facts(texts[route.name])
-        part = CpuSpace.declare(root, facts, cores=usable_cores()) if root else None
+        root = read_root(texts[route])
+        part = CpuSpace.declare(root, read_cpu_facts(texts[route]), cores=usable_cores()) if root else None
         if part is None or not len(part.space):
             notes.append(f"route {route.name}: no knobs for its dispatch, only its default competes")
         else:
             parts[route.name] = part
     if not parts:
-        return (*_NOTHING[:4], tuple(notes))
+        return Space.empty(), (), {}, tuple(notes)
     space = Space.join("route", {name: part.space for name, part in parts.items()})
     first = []
     for name, part in parts.items():
         default = part.default()
         if default is not None:
             first.append(space[space.nearest({"route": name, **default.as_dict()})])
-    return space, tuple(first), parts, None, tuple(notes)
+    return space, tuple(first), parts, tuple(notes)
 
 
-def _gpu_part(texts: Mapping[str, str], target: Target) -> _Parts:
+def _gpu_part(
+    problem: Problem, target: Target, builder: Builder, *, timeout: float
+) -> tuple[Space, tuple[Config, ...], GpuSpace | None, tuple[str, ...]]:
+    # IREE 3.13 crashes when it emits constraints for a batched contraction. A batch entry's own constraints are the
+    # same, with one more loop in front.
+    single, loops = problem.unbatched()
     try:
-        gpu = GpuSpace.read(texts[PLAIN.name], vendor="amd" if target.backend == "rocm" else "nvidia")
+        text = builder.inspect(problem_mlir(single), [*target.compile_flags, _ROOT, _CONSTRAINTS], timeout=timeout)
+    except CompilerRefusal as refusal:
+        return Space.empty(), (), None, (f"the compiler gives no constraints: {first_error(refusal.stderr)}",)
+    try:
+        gpu = GpuSpace.read(text, vendor="amd" if target.backend == "rocm" else "nvidia", batch=loops)
         space = gpu.space
     except NoCandidateError as error:
-        return (*_NOTHING[:4], (error.message,))
+        return Space.empty(), (), None, (error.message,)
     default = gpu.default()
-    return space, (default,) if default else (), {}, gpu, ()
+    return space, (default,) if default else (), gpu, ()
 
 
 def _refused(refusal: CompilerRefusal, target: Target, problem: Problem) -> Exception:

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import math
 import shutil
-import sys
 import time
-from collections.abc import Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 
 from autotuner.build import FAILURE_CLASSES, Builder, Cache
 from autotuner.contest import ALPHA, Contest, best_stock, hold
-from autotuner.effort import Effort, parse_effort
-from autotuner.errors import AutotuneError, DeviceError, NoCandidateError, UsageError, WrongResultError
-from autotuner.evaluate import KEEP, Evaluator, Outcome
+from autotuner.errors import AutotuneError, DeviceError, NoCandidateError, WrongResultError
+from autotuner.evaluate import Evaluator, Outcome
 from autotuner.execution import local_executor
 from autotuner.locks import device_lock, workspace_lock
 from autotuner.loop import Loop
 from autotuner.measure.check import Checker, Data
 from autotuner.measure.environment import capture
 from autotuner.measure.timer import INVOCATION_US, Timer, choose_repeat
+from autotuner.options import Options
 from autotuner.plan import BASELINE, Plan
 from autotuner.problems import Problem
 from autotuner.progress import Clock, Reporter, Silent, Stop
@@ -37,37 +34,6 @@ from autotuner.tools import Tools
 from autotuner.workspace import Workspace
 
 NO_DEVICE = "none"
-DEFAULT_KEEP = ("best", "failed")
-
-
-@dataclass(frozen=True)
-class Options:
-    """Everything about a run that is neither the problem nor the target."""
-
-    device: str | None = None
-    effort: Effort = field(default_factory=lambda: parse_effort("normal"))
-    trials: int | None = None
-    budget: float | None = None
-    jobs: int | None = None
-    seed: int = 0
-    workspace: Path = Path()
-    output: Path | None = None
-    storage: str | None = None
-    resume: bool = False
-    keep: Sequence[str] = DEFAULT_KEEP
-    command: Sequence[str] = field(default_factory=lambda: tuple(sys.argv))
-
-    def __post_init__(self) -> None:
-        for name in ("trials", "jobs"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(
-                    f"--{name} {value} is not a positive whole number.", remedy=f"Give --{name} 1 or more."
-                )
-        if self.seed < 0:
-            raise UsageError(f"--seed {self.seed} is negative.", remedy="Give --seed 0 or more.")
-        if unknown := set(self.keep) - set(KEEP):
-            raise UsageError(f"unknown --keep {', '.join(sorted(unknown))}.", remedy=f"Choose from: {', '.join(KEEP)}.")
 
 
 def tune(
@@ -167,6 +133,7 @@ class _Run:
             stop=self.stop,
             reporter=self.reporter,
             seed=self.options.seed,
+            timing_seconds=self.loop.timing_seconds,
         )
         shipped = self._ship(contest)
         return self._result(contest.verdict, contest.reason, contest, shipped, environment)
@@ -227,7 +194,14 @@ class _Run:
         data = Data.write(self.problem, self.folder / "inputs", seed=self.options.seed)
         evaluator = self.evaluator
         evaluator.checker = Checker(self.tools, data, self.device, effort.run_timeout)
-        evaluator.timer = Timer(self.tools, data, self.device, effort.run_timeout, effort.repetition_seconds)
+        evaluator.timer = Timer(
+            self.tools,
+            data,
+            self.device,
+            effort.run_timeout,
+            min_time=effort.repetition_seconds,
+            quick_start=self.target.compiles_on_device,
+        )
         with self.loop.clocked("build"):
             build = self.builder.build(evaluator.job(self.plan.baseline))
         if not build.ok:
@@ -247,6 +221,10 @@ class _Run:
                     remedy="Nothing can be tuned against it: please report it to IREE.",
                 )
             rough = evaluator.timer.time(build, repetitions=1)
+            # The first invocation also pays for a JIT; what one timing costs is asked of a second one.
+            started = time.monotonic()
+            rough = evaluator.timer.time(build, repetitions=1) if rough.ok else rough
+            self.loop.timing_seconds = time.monotonic() - started + 2 * INVOCATION_US / 1e6
         if not rough.ok:
             raise DeviceError(
                 f"the baseline cannot be timed on {self.device!r}: {_last_line(rough.detail)}",

@@ -46,7 +46,5 @@ DryRunOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, all else on stderr.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
-NoColorOption = Annotated[
-    bool, typer.Option("--no-color", help="No colour, as with NO_COLOR set.")
-]
+NoColorOption = Annotated[bool, typer.Option("--no-color", help="No colour, as with NO_COLOR set.")]
 FailOption = Annotated[bool, typer.Option("--fail-if-no-winner", help="Exit 6 unless the verdict is `win`.")]

@@ -19,11 +19,12 @@ from autotuner.cli.console import make_reporter, microseconds
 from autotuner.dry_run import rehearse
 from autotuner.effort import parse_duration, parse_effort
 from autotuner.errors import UsageError
+from autotuner.options import Options
 from autotuner.problems import Problem
 from autotuner.progress import Stop
 from autotuner.result import Result
 from autotuner.targets import Target
-from autotuner.tune import Options, tune
+from autotuner.tune import tune
 
 EXIT_NO_WINNER = 6
 EXIT_INTERRUPTED = 130

@@ -279,9 +279,7 @@ def decide(result: RaceResult) -> Decision:
         return choice
     if _none_can_gain(result):
         return Decision("no-winner", None, f"none can be more than {gain} faster than the baseline")
-    return Decision(
-        "inconclusive", None, f"{result.blocks} blocks cannot tell whether any is more than {gain} faster"
-    )
+    return Decision("inconclusive", None, f"{result.blocks} blocks cannot tell whether any is more than {gain} faster")
 
 
 def confirm(
@@ -328,9 +326,7 @@ def confirm(
         return Confirmation(times, "inconclusive", f"{blocks} blocks are too few for this level")
     span = f"fresh blocks give {speedup.median:.3f} ({speedup.low:.3f} to {speedup.high:.3f})"
     floor = 1 + smallest_gain
-    verdict: Verdict = (
-        "win" if speedup.low > floor else "no-winner" if speedup.high < floor else "inconclusive"
-    )
+    verdict: Verdict = "win" if speedup.low > floor else "no-winner" if speedup.high < floor else "inconclusive"
     return Confirmation(times, verdict, f"{span}, needed: more than {floor:.3f}", speedup)
 
 
@@ -403,9 +399,7 @@ def _settled(result: RaceResult) -> bool:
     winner, leader = choice.winner, choice.leader
     if winner is None or leader is None:
         return False
-    return not any(
-        _may_matter(result, name, winner, leader) for name in result.challengers if name != winner
-    )
+    return not any(_may_matter(result, name, winner, leader) for name in result.challengers if name != winner)
 
 
 def _may_matter(result: RaceResult, name: str, winner: str, leader: str) -> bool:

@@ -50,9 +50,13 @@ class Timer:
     timeout: float
     min_time: float = 0.02
     """Seconds a repetition, at least."""
+    quick_start: bool = True
+    """A process starts in less time than two repetitions take; not so on a GPU, whose driver wants most of a second."""
 
     def screen(self, build: Build, *, best_us: float) -> Timing:
         """Three short repetitions; only one when that is already 3x the best."""
+        if not self.quick_start:
+            return self.time(build, repetitions=3)
         first = self.time(build, repetitions=1)
         if not first.ok or first.median > ABORT_FACTOR * best_us:
             return Timing(first.us, first.failure, first.detail, aborted=first.ok)

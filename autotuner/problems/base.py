@@ -89,6 +89,10 @@ class Problem(ABC):
     def arguments(self) -> tuple[str, ...]:
         """The command-line words that give this problem again."""
 
+    def unbatched(self) -> tuple[Problem, int]:
+        """The same problem for one batch entry, and how many leading batch loops that takes away."""
+        return self, 0
+
     @property
     def bytes(self) -> int:
         return sum(o.bytes for o in self.operands)

@@ -67,6 +67,9 @@ class Gemm(Problem):
     def with_f8(self, element: str) -> Gemm:
         return replace(self, f8=element)
 
+    def unbatched(self) -> tuple[Gemm, int]:
+        return (replace(self, batch=1), 1) if self.batch > 1 else (self, 0)
+
     @property
     def operands(self) -> tuple[Operand, ...]:
         a = (self.m, self.k) if self.layout[0] == "n" else (self.k, self.m)

@@ -80,6 +80,11 @@ class Space:
         self._rows = np.ascontiguousarray(table)
 
     @classmethod
+    def empty(cls) -> Space:
+        """No knobs, no rows."""
+        return cls((), np.zeros((0, 0), np.int64))
+
+    @classmethod
     def from_columns(cls, columns: Mapping[str, npt.NDArray[np.int64]]) -> Space:
         """A space over integer knobs, whose values are those that occur."""
         knobs, indices = [], []
@@ -208,6 +213,12 @@ class Space:
     def sample(self, count: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """Distinct random rows, at most as many as there are."""
         return rng.choice(len(self), size=min(count, len(self)), replace=False)
+
+    def counts(self, name: str) -> dict[Value, int]:
+        """How many rows each value of a knob has."""
+        column = next(i for i, knob in enumerate(self.knobs) if knob.name == name)
+        found = np.bincount(self._rows[:, column], minlength=len(self.knobs[column].values))
+        return {value: int(n) for value, n in zip(self.knobs[column].values, found, strict=True)}
 
     def frame(self) -> pd.DataFrame:
         """The whole space as a DataFrame of values."""

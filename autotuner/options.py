@@ -1,0 +1,44 @@
+"""Everything about a run that is neither the problem nor the target."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autotuner.effort import Effort, parse_effort
+from autotuner.errors import UsageError
+from autotuner.evaluate import KEEP
+
+DEFAULT_KEEP = ("best", "failed")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How long, where, and what to keep."""
+
+    device: str | None = None
+    effort: Effort = field(default_factory=lambda: parse_effort("normal"))
+    trials: int | None = None
+    budget: float | None = None
+    jobs: int | None = None
+    seed: int = 0
+    workspace: Path = Path()
+    output: Path | None = None
+    storage: str | None = None
+    resume: bool = False
+    keep: Sequence[str] = DEFAULT_KEEP
+    command: Sequence[str] = field(default_factory=lambda: tuple(sys.argv))
+
+    def __post_init__(self) -> None:
+        for name in ("trials", "jobs"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(
+                    f"--{name} {value} is not a positive whole number.", remedy=f"Give --{name} 1 or more."
+                )
+        if self.seed < 0:
+            raise UsageError(f"--seed {self.seed} is negative.", remedy="Give --seed 0 or more.")
+        if unknown := set(self.keep) - set(KEEP):
+            raise UsageError(f"unknown --keep {', '.join(sorted(unknown))}.", remedy=f"Choose from: {', '.join(KEEP)}.")

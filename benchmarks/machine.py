@@ -1,0 +1,10 @@
+"""Names the machine, so that no figure stands alone."""
+
+from __future__ import annotations
+
+from autotuner.measure.environment import capture
+
+
+def machine() -> str:
+    here = capture("local-task")
+    return f"{here.cpu}, {here.cores} cores, {here.machine}, IREE {here.iree}, load {here.load:.2f}"
