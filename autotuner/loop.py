@@ -20,6 +20,8 @@ from autotuner.search import Search, make_search
 
 _DRIFT_EVERY = 10
 _DRIFT_WORTH_SAYING = 0.05
+_OVERLAPPED = 8
+"""Candidates under way at once where compiling and timing overlap."""
 _RACE_SHARE = 0.4
 """At most this part of the budget is kept for race and confirmation."""
 _RACE_TIMINGS = 300
@@ -63,18 +65,19 @@ class Loop:
                     self._tell(search, outcome)
         reserve = min(self.clock.budget * _RACE_SHARE, _RACE_TIMINGS * self.timing_seconds)
         self._started, self._deadline = time.monotonic(), self.clock.budget - reserve
-        # Twice the compile slots keep them busy; where timing overlaps, a little more.
-        depth = (2 if self._shares_cores else 3) * self.jobs
+        # Twice the compile slots keep them busy. Where timing overlaps it is the slower of the two, and a long queue
+        # would only make the search ask before it has been told.
+        depth = 2 * self.jobs if self._shares_cores else min(2 * self.jobs, _OVERLAPPED)
         pending = deque(self.evaluator.submit(o.candidate, self.executor) for o in self.unfinished)
         while True:
             # Half a queue at a time: asking one by one would make the search's own time the larger part.
             room = min(depth - len(pending), self.trials - len(self._candidates()))
-            if room >= min(self.jobs, self.trials - len(self._candidates())) and not self._over():
+            if room >= min(depth // 2, self.trials - len(self._candidates())) and not self._over():
                 pending.extend(self._ask(search, room))
             if not pending:
                 break
             self._drain(pending, search, limit=None if self._shares_cores else 1)
-            if self.stop.requested:
+            if self._over():
                 break
         for _, job in pending:
             job.cancel()
@@ -153,7 +156,8 @@ class Loop:
                 with self.clocked("search"):
                     self._tell(search, outcome)
             self._report()
-            if self.stop.requested:
+            # What is left in the queue stays a row that --resume finishes.
+            if self.stop.requested or (search is not None and self._over()):
                 return
 
     def _tell(self, search: Search, outcome: Outcome) -> None:

@@ -7,32 +7,35 @@ from collections.abc import Sequence
 import numpy as np
 
 from autotuner.search.grid import Grid, Rows
+from autotuner.search.surrogate import promise
 from autotuner.search.tpe import Tpe
 from autotuner.space.table import Config
 
-STARTUP = 16
+STARTUP = 12
+"""So many configurations come from the dice before anything is concluded."""
+SCATTER = 8
+"""Of so many dice rolls, the one least like what was tried is taken."""
 PARENTS = 5
-PICK = "robin"
-SPREAD = True
-TPE_SHARE = 0.5
-LAM=0.01
-ALT=False
-CLIP=False
-MIX=False
-LEN=3.0
-KAPPA=1.0
+REACH = 2
+"""Neighbours differ from one of the best in at most so many knobs."""
+POOL = 400
+"""At most so many neighbours are compared, the nearer ones first: the cost of a candidate stays bounded."""
+MEMORY = 300
+"""At most so many results, the best, take part in the comparison, for the same reason."""
+
 
 class HybridSearch:
+    """TPE and neighbours take turns; both are told everything."""
+
     def __init__(self, grid: Grid, *, seed: int, first: Sequence[int]) -> None:
         self._grid = grid
         self._rng = np.random.default_rng(seed)
         self._first = list(dict.fromkeys(first))
         self._tpe = Tpe(grid, seed=int(self._rng.integers(2**31)))
         self._values: dict[int, float | None] = {}
-        self._asked = 0
-        self._turn = 0
-        self._near: dict[int, Rows] = {}
-        self._robin = 0
+        self._pending: dict[int, None] = {}
+        self._around: dict[int, list[Rows]] = {}
+        self._neighbours_turn = False
 
     def ask(self, count: int) -> list[Config]:
         batch: list[int] = []
@@ -42,14 +45,17 @@ class HybridSearch:
                 break
             self._grid.take(row)
             self._tpe.start(row)
+            self._pending[row] = None
             batch.append(row)
         return [self._grid.config(row) for row in batch]
 
     def tell(self, config: Config, value: float | None) -> None:
+        """The first word on a configuration stands; one that is not of this space says nothing about it."""
         row = self._grid.space.index(config)
         if row is None or row in self._values:
             return
         self._grid.take(row)
+        self._pending.pop(row, None)
         self._values[row] = value
         self._tpe.finish(row, value)
 
@@ -57,101 +63,54 @@ class HybridSearch:
         while self._first:
             row = self._first.pop(0)
             if self._grid.free[row]:
-                self._asked += 1
                 return row
-        self._asked += 1
-        if self._asked <= STARTUP or not any(v is not None for v in self._values.values()):
-            return self._scatter()
-        self._turn += 1
-        if int(self._turn * TPE_SHARE) == int((self._turn - 1) * TPE_SHARE):
-            row2 = self._neighbour()
-            if row2 is not None:
-                return row2
-        return self._grid.nearest_free(self._tpe.propose(), self._rng)
+        known = len(self._values) + len(self._pending)
+        if known < STARTUP or not any(value is not None for value in self._values.values()):
+            return self._scattered()
+        self._neighbours_turn = not self._neighbours_turn
+        pool = self._neighbours() if self._neighbours_turn else np.zeros(0, np.int64)
+        # A proposal that is illegal or taken has many nearest rows: which of them is no matter for the dice.
+        return self._most_promising(pool if len(pool) else self._grid.nearest_free(self._tpe.propose()))
 
-    def _scatter(self) -> int | None:
+    def _scattered(self) -> int | None:
+        """A random row unlike those before it."""
         free = np.flatnonzero(self._grid.free)
         if not len(free):
             return None
-        if not SPREAD:
-            return int(self._rng.choice(free))
-        pool = self._rng.choice(free, size=min(64, len(free)), replace=False)
-        taken = np.flatnonzero(~self._grid.free)
-        if not len(taken):
-            return int(pool[0])
-        d = (self._grid.columns[:, pool][:, :, None] != self._grid.columns[:, taken][:, None, :]).sum(axis=0)
-        return int(pool[d.min(axis=1).argmax()])
+        rolls = self._rng.choice(free, size=min(SCATTER, len(free)), replace=False)
+        tried = np.array([*self._values, *self._pending], np.int64)
+        if not len(tried):
+            return int(rolls[0])
+        return int(rolls[self._grid.distances(rolls, tried).min(axis=1).argmax()])
 
-    def _parents(self) -> list[int]:
-        good = [(v, r) for r, v in self._values.items() if v is not None]
-        return [r for _, r in sorted(good)[:PARENTS]]
-
-    def _neighbour(self) -> int | None:
-        parents = self._parents()
-        pools = []
+    def _neighbours(self) -> Rows:
+        """The unseen rows around the best; none when all around them was seen."""
+        parents = [row for _, row in self._ranked()[:PARENTS]]
         for parent in parents:
-            if parent not in self._near:
-                self._near[parent] = self._grid.neighbours(parent)
-            near = self._near[parent]
-            pools.append(near[self._grid.free[near]])
-        if PICK == "robin":
-            for k in range(len(pools)):
-                pool = pools[(self._robin + k) % len(pools)]
-                if len(pool):
-                    self._robin = (self._robin + k + 1) % len(pools)
-                    return int(self._rng.choice(pool))
-            return None
-        if PICK == "best":
-            for pool in pools:
-                if len(pool):
-                    return int(self._rng.choice(pool))
-            return None
-        union = np.unique(np.concatenate(pools)) if pools else np.array([], np.int64)
-        if not len(union):
-            return None
-        if PICK == "knob":
-            moves = {}
-            for parent, pool in zip(parents, pools):
-                for j, col in enumerate(self._grid.columns):
-                    m = pool[col[pool] != col[parent]]
-                    if len(m):
-                        moves[(parent, j)] = m
-            keys = list(moves)
-            return int(self._rng.choice(moves[keys[self._rng.integers(len(keys))]]))
-        if PICK == "union":
-            return int(self._rng.choice(union))
-        self._flip = not getattr(self, "_flip", False)
-        if ALT and self._flip:
-            return int(self._rng.choice(union))
-        return int(union[self._score(union).argmin()])
+            if parent not in self._around:
+                self._around[parent] = self._grid.around(parent, reach=REACH)
+        pool = np.zeros(0, np.int64)
+        for step in range(REACH):
+            ring = np.unique(np.concatenate([self._around[parent][step] for parent in parents]))
+            ring = np.setdiff1d(ring[self._grid.free[ring]], pool, assume_unique=True)
+            pool = np.concatenate([pool, self._some(ring, POOL - len(pool))])
+        return pool
 
-    def _score(self, rows: Rows):
-        known = [r for r, v in self._values.items() if v is not None]
-        y = np.array([self._values[r] for r in known])
-        w = np.ones(len(y))
-        y = np.minimum(y, np.median(y)) if CLIP else y
-        mean = y.mean()
-        if PICK == "ridge":
-            def hot(rs):
-                return np.concatenate([(self._grid.columns[j][rs][:, None] == np.arange(len(k.values))[None]) for j, k in enumerate(self._grid.knobs)], axis=1).astype(float)
-            A = hot(np.array(known))
-            beta = np.linalg.solve(A.T @ A + LAM * np.eye(A.shape[1]), A.T @ (y - mean))
-            return hot(rows) @ beta
-        c = self._grid.columns
-        def dist(a, b):
-            d = np.zeros((len(a), len(b)))
-            for j, k in enumerate(self._grid.knobs):
-                diff = np.abs(c[j][a][:, None].astype(float) - c[j][b][None])
-                d += np.where(diff > 0, 0.5 + 0.5 * diff / max(len(k.values) - 1, 1), 0.0) if k.ordered and MIX else diff > 0
-            return d
-        pend = [r for r in np.flatnonzero(~self._grid.free) if r not in self._values]
-        ka = np.array(known)
-        sd = y.std() + 1e-9
-        K = np.exp(-dist(ka, ka) / LEN) + LAM * np.eye(len(ka))
-        ks = np.exp(-dist(rows, ka) / LEN)
-        mu = ks @ np.linalg.solve(K, (y - mean) / sd)
-        kp = np.array([*known, *pend])
-        K2 = np.exp(-dist(kp, kp) / LEN) + LAM * np.eye(len(kp))
-        ks2 = np.exp(-dist(rows, kp) / LEN)
-        var = 1 - np.einsum("ij,ji->i", ks2, np.linalg.solve(K2, ks2.T))
-        return mu - KAPPA * np.sqrt(np.maximum(var, 0))
+    def _most_promising(self, pool: Rows) -> int | None:
+        if len(pool) <= 1:
+            return int(pool[0]) if len(pool) else None
+        pool = self._some(pool, POOL)
+        ranked = self._ranked()
+        # A failure is as bad as the worst that ran: the surroundings of failures are not to be sought out.
+        failed = [(ranked[-1][0], row) for row, value in self._values.items() if value is None]
+        told = [*ranked, *failed][:MEMORY]
+        known = np.array([row for _, row in told], np.int64)
+        values = np.array([value for value, _ in told])
+        score = promise(self._grid, pool, known=known, values=values, pending=list(self._pending))
+        return int(pool[score.argmax()])
+
+    def _ranked(self) -> list[tuple[float, int]]:
+        return sorted((value, row) for row, value in self._values.items() if value is not None)
+
+    def _some(self, rows: Rows, count: int) -> Rows:
+        return rows if len(rows) <= count else self._rng.choice(rows, size=count, replace=False)

@@ -7,19 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
-import numpy.typing as npt
 import optuna
-from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import TrialState
 
-from autotuner.search.grid import Grid
+from autotuner.search.grid import Grid, Rows
 
-ORDINAL = False
-FAIL = "worst"
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Optuna reports each study and warns of each experiment; neither is news to who tunes a kernel."""
+    """Optuna reports each study and warns of what is experimental; neither is news to who tunes a kernel."""
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
@@ -31,49 +28,53 @@ def _quiet() -> Iterator[None]:
 
 
 class Tpe:
-    """Proposes points of value indices, legal or not; is told what really ran.
+    """Proposes points of value indices, legal or not, and is told of the rows that really ran.
 
-    Rows under way are RUNNING trials, so that the liar keeps the next proposals of a batch away from them.
+    Every knob is categorical, ordered ones too: in replay that found better rows, and at a third of the
+    cost. Rows under way are RUNNING trials, so that Optuna's constant liar keeps the rest of a batch off them.
     """
 
     def __init__(self, grid: Grid, *, seed: int) -> None:
         self._grid = grid
+        # Knobs go by number: a name may be anything, and indices of values are all that TPE needs.
         self._distributions: dict[str, BaseDistribution] = {
-            knob.name: IntDistribution(0, len(knob.values) - 1)
-            if ORDINAL and knob.ordered
-            else CategoricalDistribution(range(len(knob.values)))
-            for knob in grid.knobs
+            str(number): CategoricalDistribution(range(len(knob.values)))
+            for number, knob in enumerate(grid.knobs)
         }
         with _quiet():
             sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=1)
             self._study = optuna.create_study(sampler=sampler, direction="minimize")
+        self._trials = 0
         self._running: dict[int, int] = {}
-        self._worst = -np.inf
+        self._worst: float | None = None
 
-    def propose(self) -> npt.NDArray[np.int64]:
+    def propose(self) -> Rows:
+        """A point to try. Its trial ends here: what it is repaired to enters by `start`, as a trial of its own."""
         with _quiet():
             trial = self._study.ask(self._distributions)
-            # The proposal may be illegal or taken; the row that it is repaired to enters as its own trial.
             self._study.tell(trial, state=TrialState.FAIL)
-        return np.array([trial.params[knob.name] for knob in self._grid.knobs], np.int64)
+        self._trials += 1
+        return np.array([trial.params[number] for number in self._distributions], np.int64)
 
     def start(self, row: int) -> None:
-        params = {k.name: int(c[row]) for k, c in zip(self._grid.knobs, self._grid.columns, strict=True)}
-        trial = optuna.trial.create_trial(
-            state=TrialState.RUNNING, params=params, distributions=self._distributions
+        """This row is under way."""
+        params = {number: int(column[row]) for number, column in enumerate(self._grid.columns)}
+        self._study.add_trial(
+            optuna.trial.create_trial(
+                state=TrialState.RUNNING,
+                params={str(number): value for number, value in params.items()},
+                distributions=self._distributions,
+            )
         )
-        self._study.add_trial(trial)
-        self._running[row] = len(self._study.get_trials(deepcopy=False)) - 1
+        self._running[row] = self._trials
+        self._trials += 1
 
     def finish(self, row: int, value: float | None) -> None:
+        """This row came to a value, or failed: which TPE learns to avoid as a bit worse than the worst."""
         if row not in self._running:
             self.start(row)
-        number = self._running.pop(row)
+        if value is not None:
+            self._worst = value if self._worst is None else max(self._worst, value)
+        told = value if value is not None else (self._worst or 0.0) + 1.0
         with _quiet():
-            if value is not None:
-                self._worst = max(self._worst, value)
-                self._study.tell(number, value)
-            elif FAIL == "worst":
-                self._study.tell(number, max(self._worst, 0.) + 1.0)
-            else:
-                self._study.tell(number, state=TrialState.FAIL)
+            self._study.tell(self._running.pop(row), told)
