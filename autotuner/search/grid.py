@@ -27,9 +27,7 @@ class Grid:
             columns.append(frame[knob.name].map(position).to_numpy(np.int16))
         self.columns = np.stack(columns) if columns else np.zeros((0, len(space)), np.int16)
         self.free = np.ones(len(space), bool)
-        self._steps = np.array(
-            [1.0 / max(len(k.values) - 1, 1) if k.ordered else 0.0 for k in self.knobs], np.float32
-        )
+        self._steps = np.array([1.0 / max(len(k.values) - 1, 1) if k.ordered else 0.0 for k in self.knobs], np.float32)
 
     def __len__(self) -> int:
         return len(self.space)

@@ -13,7 +13,7 @@ from autotuner.space.table import Config
 
 STARTUP = 12
 """So many configurations come from the dice before anything is concluded."""
-SCATTER = 8
+SCATTER = 3
 """Of so many dice rolls, the one least like what was tried is taken."""
 PARENTS = 5
 REACH = 2
@@ -69,8 +69,11 @@ class HybridSearch:
             return self._scattered()
         self._neighbours_turn = not self._neighbours_turn
         pool = self._neighbours() if self._neighbours_turn else np.zeros(0, np.int64)
-        # A proposal that is illegal or taken has many nearest rows: which of them is no matter for the dice.
-        return self._most_promising(pool if len(pool) else self._grid.nearest_free(self._tpe.propose()))
+        return self._most_promising(pool if len(pool) else self._proposed())
+
+    def _proposed(self) -> Rows:
+        """What TPE proposes, repaired: the unseen rows nearest to it, the proposal itself if it is one."""
+        return self._grid.nearest_free(self._tpe.propose())
 
     def _scattered(self) -> int | None:
         """A random row unlike those before it."""

@@ -11,9 +11,7 @@ from autotuner.search.protocol import Search
 from autotuner.space.table import Config, Space
 
 
-def make_search(
-    space: Space, *, seed: int, first: Sequence[Config] = (), exhaustive_up_to: int = 300
-) -> Search:
+def make_search(space: Space, *, seed: int, first: Sequence[Config] = (), exhaustive_up_to: int = 300) -> Search:
     """The search that suits this space. `first` is proposed first, in order, each as its nearest legal row."""
     grid = Grid(space)
     rows = [grid.repair(config) for config in first] if len(space) else []

@@ -38,14 +38,14 @@ class Tpe:
         self._grid = grid
         # Knobs go by number: a name may be anything, and indices of values are all that TPE needs.
         self._distributions: dict[str, BaseDistribution] = {
-            str(number): CategoricalDistribution(range(len(knob.values)))
-            for number, knob in enumerate(grid.knobs)
+            str(number): CategoricalDistribution(range(len(knob.values))) for number, knob in enumerate(grid.knobs)
         }
         with _quiet():
             sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=1)
             self._study = optuna.create_study(sampler=sampler, direction="minimize")
         self._trials = 0
         self._running: dict[int, int] = {}
+        self._failed: list[int] = []
         self._worst: float | None = None
 
     def propose(self) -> Rows:
@@ -58,11 +58,11 @@ class Tpe:
 
     def start(self, row: int) -> None:
         """This row is under way."""
-        params = {number: int(column[row]) for number, column in enumerate(self._grid.columns)}
+        values = [int(column[row]) for column in self._grid.columns]
         self._study.add_trial(
             optuna.trial.create_trial(
                 state=TrialState.RUNNING,
-                params={str(number): value for number, value in params.items()},
+                params=dict(zip(self._distributions, values, strict=True)),
                 distributions=self._distributions,
             )
         )
@@ -70,11 +70,18 @@ class Tpe:
         self._trials += 1
 
     def finish(self, row: int, value: float | None) -> None:
-        """This row came to a value, or failed: which TPE learns to avoid as a bit worse than the worst."""
+        """This row came to a value, or failed: which TPE learns to avoid as worse than the worst so far."""
         if row not in self._running:
             self.start(row)
         if value is not None:
             self._worst = value if self._worst is None else max(self._worst, value)
-        told = value if value is not None else (self._worst or 0.0) + 1.0
+            self._tell(row, value)
+        else:
+            self._failed.append(row)
+        # Before the first value nothing says what is bad: till then failures stay under way, and so avoided.
+        while self._failed and self._worst is not None:
+            self._tell(self._failed.pop(), self._worst + 1.0)
+
+    def _tell(self, row: int, value: float) -> None:
         with _quiet():
-            self._study.tell(self._running.pop(row), told)
+            self._study.tell(self._running.pop(row), value)

@@ -21,7 +21,7 @@ def test_ranks_are_those_of_the_binomial_tables(count: int, alpha: float, rank: 
 @given(st.integers(1, 200), st.floats(1e-6, 0.5))
 def test_rank_is_the_largest_that_keeps_the_level(count: int, alpha: float) -> None:
     def outside(rank: int) -> float:
-        return 2 * sum(math.comb(count, i) for i in range(rank)) / 2**count
+        return 2.0 * sum(math.comb(count, i) for i in range(rank)) / float(2**count)
 
     rank = interval_rank(count, alpha=alpha)
     assert outside(rank or 0) <= alpha

@@ -82,7 +82,8 @@ def test_each_block_times_every_survivor_once_in_changing_order() -> None:
 
 def test_a_beaten_entrant_is_dropped_and_timed_no_more() -> None:
     # A rival too close to call keeps the race going, so that the drop shows in the later blocks.
-    timer = MockTimer({BASELINE: 1.0, "a": 1.10, "b": 1.1001, "slow": 1.04}, np.random.default_rng(0), noise=0.008)
+    speeds = {BASELINE: 1.0, "a": 1.20, "b": 1.20, "slow": 1.04}
+    timer = MockTimer(speeds, np.random.default_rng(0), noise=0.015, spikes=0.0)
     result = run(timer)
     assert result.blocks > 12
     assert result.dropped["slow"].reason == "beaten"
@@ -179,9 +180,7 @@ def test_a_ratio_is_taken_within_blocks_so_drift_cancels() -> None:
 
 def test_confirmation_reports_an_interval_that_holds_the_truth() -> None:
     timer = quiet_timer({"a": 1.1, "stock": 1.05})
-    proof = confirm(
-        "a", baseline=BASELINE, beside=["stock"], time_one=timer, rng=np.random.default_rng(0), blocks=12
-    )
+    proof = confirm("a", baseline=BASELINE, beside=["stock"], time_one=timer, rng=np.random.default_rng(0), blocks=12)
     assert proof.holds
     assert proof.speedup is not None
     assert proof.speedup.low <= 1.1 <= proof.speedup.high

@@ -1,0 +1,181 @@
+"""The promise that matters most: a spec that we emit is applied, and one that is not is never timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autotuner.build import Build, Builder, BuildJob
+from autotuner.build.builder import SPEC, prove
+from autotuner.plan import Candidate, Plan
+from autotuner.problems import Gemm
+from autotuner.render import MARKER
+from autotuner.space import ABSENT, Config
+from autotuner.targets import Target, all_targets
+
+MakePlan = Callable[[Gemm, str], Plan]
+MakeJob = Callable[[Plan, Candidate], BuildJob]
+
+GPUS = ("gfx942", "gfx950", "gfx1100", "sm_80")
+ROUTES = [r.name for r in Target.parse("cpu").routes if r.root != "none"]
+
+
+CPU_GEMM = Gemm.parse(shape="64x64x64", dtype="f32")
+GPU_GEMM = Gemm.parse(shape="128x128x128", dtype="f16")
+
+
+def of_route(plan: Plan, route: str, count: int) -> list[Candidate]:
+    """The compiler's own choice on a route of the cpu and random others, distinct in what they ask for."""
+    part = plan.cpu[route]
+    rows = part.space.sample(count - 1, np.random.default_rng(0))
+    absent = {knob.name: ABSENT for knob in plan.space.knobs}
+    others = [Config.of({**absent, "route": route, **part.space[int(row)].as_dict()}) for row in rows]
+    own = [first for first in plan.first if first["route"] == route]
+    return distinct(plan, [*own, *others], count)
+
+
+def of_every_pipeline(plan: Plan) -> list[Candidate]:
+    """The compiler's own choice on a GPU and a random configuration of each pipeline."""
+    others: dict[object, Config] = {}
+    for row in np.random.default_rng(0).permutation(len(plan.space)):
+        config = plan.space[int(row)]
+        others.setdefault(config["pipeline"], config)
+        if len(others) == 2:
+            break
+    assert set(others) == {"TileAndFuse", "VectorDistribute"}
+    return distinct(plan, [*plan.first, *others.values()], 3)
+
+
+def distinct(plan: Plan, configs: list[Config], count: int) -> list[Candidate]:
+    candidates = [plan.candidate(config, id=f"c{i}") for i, config in enumerate(configs)]
+    assert len({c.info for c in candidates}) == count
+    return candidates
+
+
+def two(make_plan: MakePlan, target: str) -> tuple[Plan, list[Candidate]]:
+    plan = make_plan(CPU_GEMM if target == "cpu" else GPU_GEMM, target)
+    return plan, (of_route(plan, "plain", 2) if target == "cpu" else of_every_pipeline(plan))[:2]
+
+
+def build_all(builder: Builder, executor: Executor, jobs: list[BuildJob]) -> list[Build]:
+    builds = list(executor.map(builder.build, jobs))
+    assert [(b.failure, b.stderr[-400:]) for b in builds if not b.ok] == []
+    assert [b.applied for b in builds] == [1] * len(jobs)
+    return builds
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("target", GPUS)
+def test_specs_apply_on_gpus(
+    make_plan: MakePlan, make_job: MakeJob, builder: Builder, executor: Executor, target: str, batch: int
+) -> None:
+    plan = make_plan(replace(GPU_GEMM, batch=batch), target)
+    builds = build_all(builder, executor, [make_job(plan, c) for c in of_every_pipeline(plan)])
+    assert len({b.binary for b in builds}) >= 2
+    assert all(b.vmfb.stat().st_size > 1000 for b in builds)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_specs_apply_on_every_cpu_route_with_knobs(
+    make_plan: MakePlan, make_job: MakeJob, builder: Builder, executor: Executor, route: str
+) -> None:
+    plan = make_plan(CPU_GEMM, "cpu")
+    builds = build_all(builder, executor, [make_job(plan, c) for c in of_route(plan, route, 3)])
+    assert len({b.binary for b in builds}) >= 2
+
+
+@pytest.mark.parametrize(("target", "layout"), [("cpu", "tt"), ("gfx942", "nt"), ("gfx942", "tn"), ("sm_80", "tt")])
+def test_specs_apply_to_every_layout(
+    make_plan: MakePlan, make_job: MakeJob, builder: Builder, executor: Executor, target: str, layout: str
+) -> None:
+    plan = make_plan(replace(CPU_GEMM if target == "cpu" else GPU_GEMM, layout=layout), target)
+    build_all(builder, executor, [make_job(plan, plan.candidate(plan.first[0], id="c"))])
+
+
+def test_a_batched_spec_applies_on_the_cpu(
+    make_plan: MakePlan, make_job: MakeJob, builder: Builder, executor: Executor
+) -> None:
+    plan = make_plan(replace(CPU_GEMM, batch=3), "cpu")
+    build_all(builder, executor, [make_job(plan, plan.candidate(first, id="c")) for first in plan.first])
+
+
+@pytest.mark.parametrize("target", ["cpu", "gfx942", "sm_80"])
+def test_a_spec_for_another_size_is_not_applied(
+    make_plan: MakePlan, make_job: MakeJob, builder: Builder, target: str
+) -> None:
+    plan, (candidate, _) = two(make_plan, target)
+    assert candidate.dispatch is not None
+    m, n, k = candidate.dispatch.loops
+    other = replace(candidate, dispatch=replace(candidate.dispatch, loops=(m, n, 2 * k)))
+    build = builder.build(replace(make_job(plan, candidate), spec=plan.spec(other)))
+    assert build.failure == "not-applied"
+    assert build.applied == 0
+    assert "matched no operation" in build.stderr
+
+
+@pytest.mark.parametrize("target", ["cpu", "gfx942", "sm_80"])
+def test_a_spec_that_gives_another_configuration_than_expected_is_not_applied(
+    make_plan: MakePlan, make_job: MakeJob, builder: Builder, target: str
+) -> None:
+    plan, (one, other) = two(make_plan, target)
+    assert other.info is not None
+    build = builder.build(replace(make_job(plan, one), expected=other.info))
+    assert build.failure == "not-applied"
+    assert f"not the spec's {other.info.lowering_config}" in build.stderr
+
+
+def test_a_spec_by_the_tuning_spec_flag_is_ignored_on_cuda(
+    make_plan: MakePlan, make_job: MakeJob, builder: Builder
+) -> None:
+    plan = make_plan(GPU_GEMM, "sm_80")
+    job = make_job(plan, plan.candidate(plan.first[0], id="c"))
+    assert job.spec_flag == "--iree-codegen-transform-dialect-library"
+    ignored = builder.build(replace(job, spec_flag="--iree-codegen-tuning-spec-path"))
+    assert ignored.failure == "not-applied"
+    assert {t.spec_flag for t in all_targets() if t.backend == "cuda"} == {job.spec_flag}
+
+
+def test_a_translation_info_that_differs_is_not_applied(
+    make_plan: MakePlan, make_job: MakeJob, builder: Builder
+) -> None:
+    plan = make_plan(GPU_GEMM, "gfx942")
+    values = plan.first[0].as_dict()
+    stages = {plan.space[plan.space.nearest({**values, "prefetch_num_stages": s})] for s in (0, 3)}
+    one, other = (plan.candidate(config, id="c") for config in stages)
+    assert one.info is not None
+    assert other.info is not None
+    assert one.info.lowering_config == other.info.lowering_config
+    build = builder.build(replace(make_job(plan, one), expected=other.info))
+    assert build.failure == "not-applied"
+    assert "the function has" in build.stderr
+
+
+def test_the_proof_needs_the_marker_and_the_configuration(
+    make_plan: MakePlan, builder: Builder, tmp_path: Path
+) -> None:
+    plan, (_, candidate) = two(make_plan, "cpu")
+    spec = plan.spec(candidate)
+    assert spec is not None
+    assert candidate.info is not None
+    (tmp_path / SPEC).write_text(spec)
+    flags = [*plan.flags(candidate), f"{plan.target.spec_flag}={tmp_path / SPEC}"]
+    text = builder.inspect(plan.source, flags, timeout=120)
+
+    def proof(dumped: str) -> tuple[int, str]:
+        dump = tmp_path / "dump"
+        dump.mkdir(exist_ok=True)
+        (dump / "dispatch.mlir").write_text(dumped)
+        return prove(dump, candidate.info) if candidate.info else (0, "")
+
+    assert proof(text) == (1, "")
+    applied, why = proof(text.replace(f"{MARKER}, ", ""))
+    assert (applied, "matched no operation" in why) == (0, True)
+    assert "lowering_config = #iree_cpu" in text
+    applied, why = proof(text.replace("lowering_config = #iree_cpu", "other = #iree_cpu"))
+    assert (applied, "dropped by a later pass" in why) == (0, True)
+    assert prove(tmp_path / "nothing-here", candidate.info)[0] == 0

@@ -1,0 +1,286 @@
+"""What becomes of a compile: every way to fail has its class and keeps its words; the same job is compiled once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autotuner.build import Build, Builder, BuildJob, Cache, CompilerRefusal
+from autotuner.errors import EnvironmentFailure
+from autotuner.plan import Candidate, Plan
+from autotuner.problems import Gemm
+from autotuner.render import problem_mlir, spec_mlir
+from autotuner.targets import Target
+from autotuner.tools import Tools
+
+MakePlan = Callable[[Gemm, str], Plan]
+MakeJob = Callable[[Plan, Candidate], BuildJob]
+
+SMALL = Gemm.parse(shape="16x16x16", dtype="f32")
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> BuildJob:
+    return BuildJob(problem_mlir(SMALL), Target.parse("cpu").compile_flags, tmp_path / "job", timeout=120)
+
+
+@pytest.fixture
+def fresh(tools: Tools, tmp_path: Path) -> Builder:
+    """With an empty cache of its own."""
+    return Builder(tools, Cache(tmp_path / "cache"))
+
+
+def instead_of_compiler(tools: Tools, folder: Path, script: str) -> Tools:
+    """The programs with another iree-compile: it tells its version truly and else does what the script says."""
+    wrapper = folder / "iree-compile"
+    real = tools.iree_compile
+    wrapper.write_text(f'#!/bin/sh\n[ "$1" = --version ] && exec "{real}" --version\n{script}\n')
+    wrapper.chmod(0o755)
+    return replace(tools, iree_compile=wrapper)
+
+
+def test_a_build_gives_a_module_and_leaves_no_dumps(fresh: Builder, job: BuildJob) -> None:
+    build = fresh.build(job)
+    assert build.ok
+    assert build.failure is None
+    assert not build.cached
+    assert build.seconds > 0
+    assert len(build.binary) == 64
+    assert build.vmfb.read_bytes()[:4] != b""
+    assert sorted(p.name for p in job.folder.iterdir()) == ["problem.mlir"]
+
+
+def test_the_command_repeats_the_build_by_hand(fresh: Builder, job: BuildJob, tmp_path: Path) -> None:
+    build = fresh.build(job)
+    by_hand = tmp_path / "by-hand"
+    by_hand.mkdir()
+    shutil.copy(job.folder / "problem.mlir", by_hand)
+    subprocess.run(build.command, cwd=by_hand, check=True, timeout=120)
+    assert (by_hand / "module.vmfb").read_bytes() == build.vmfb.read_bytes()
+
+
+def test_a_compile_error_keeps_what_the_compiler_said(fresh: Builder, job: BuildJob) -> None:
+    build = fresh.build(replace(job, problem="func.func @main( {"))
+    assert build.failure == "compile-error"
+    assert not build.ok
+    assert "problem.mlir:1:" in build.stderr
+    assert "error:" in build.stderr
+    assert build.binary == ""
+    assert not build.vmfb.exists()
+
+
+def test_an_unknown_flag_is_a_compile_error_that_names_it(fresh: Builder, job: BuildJob) -> None:
+    build = fresh.build(replace(job, flags=(*job.flags, "--iree-no-such-flag")))
+    assert build.failure == "compile-error"
+    assert "--iree-no-such-flag" in build.stderr
+
+
+def test_an_error_line_counts_although_the_compiler_exits_with_zero(
+    tools: Tools, fresh: Builder, job: BuildJob, tmp_path: Path
+) -> None:
+    flag = "--iree-preprocessing-pass-pipeline=builtin.module(no-such-pass)"
+    (tmp_path / "problem.mlir").write_text(job.problem)
+    by_hand = subprocess.run(
+        [tools.iree_compile, "problem.mlir", *job.flags, flag, "-o", "module.vmfb"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert by_hand.returncode == 0
+    assert (tmp_path / "module.vmfb").is_file()
+    build = fresh.build(replace(job, flags=(*job.flags, flag)))
+    assert build.failure == "compile-error"
+    assert "no-such-pass" in build.stderr
+
+
+def test_a_compiler_that_crashes_costs_one_candidate_and_names_the_signal(
+    tools: Tools, job: BuildJob, tmp_path: Path
+) -> None:
+    crashing = instead_of_compiler(tools, tmp_path, "echo 'PLEASE submit a bug report' >&2; kill -SEGV $$")
+    build = Builder(crashing, Cache(tmp_path / "cache")).build(job)
+    assert build.failure == "compile-error"
+    assert build.stderr.startswith("ended by SIGSEGV")
+    assert "PLEASE submit a bug report" in build.stderr
+
+
+def test_a_compiler_that_fails_silently_gives_its_exit_code(tools: Tools, job: BuildJob, tmp_path: Path) -> None:
+    silent = instead_of_compiler(tools, tmp_path, "exit 7")
+    build = Builder(silent, Cache(tmp_path / "cache")).build(job)
+    assert build.failure == "compile-error"
+    assert "exit code 7" in build.stderr
+
+
+def test_a_time_out_is_not_remembered(fresh: Builder, job: BuildJob) -> None:
+    late = fresh.build(replace(job, timeout=0.01))
+    assert late.failure == "compile-timeout"
+    assert "killed after" in late.stderr
+    assert not late.vmfb.exists()
+    assert fresh.cache.size() == (0, 0)
+    patient = fresh.build(job)
+    assert patient.ok
+    assert not patient.cached
+    assert patient.key == late.key
+    again = fresh.build(replace(job, timeout=0.01))
+    assert again.ok
+    assert again.cached
+
+
+def test_the_same_job_is_served_from_the_cache(fresh: Builder, job: BuildJob, tmp_path: Path) -> None:
+    first = fresh.build(job)
+    second = fresh.build(replace(job, folder=tmp_path / "elsewhere"))
+    assert second.cached
+    assert second.seconds == 0.0
+    assert (second.key, second.binary, second.vmfb) == (first.key, first.binary, first.vmfb)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_compile_error_is_served_from_the_cache_with_its_words(fresh: Builder, job: BuildJob) -> None:
+    broken = replace(job, problem="nonsense")
+    first, second = fresh.build(broken), fresh.build(broken)
+    assert second.cached
+    assert second.failure == "compile-error"
+    assert second.stderr == first.stderr != ""
+
+
+def test_what_changes_the_build_changes_its_key(fresh: Builder, job: BuildJob) -> None:
+    keys = {
+        fresh.build(each).key
+        for each in (
+            replace(job, problem="a"),
+            replace(job, problem="b"),
+            replace(job, problem="a", flags=(*job.flags, "--iree-opt-level=O2")),
+            replace(job, problem="a", repeat=2),
+        )
+    }
+    assert len(keys) == 4
+
+
+@pytest.mark.parametrize("damage", ["no module", "half a record"])
+def test_a_damaged_entry_is_built_anew(fresh: Builder, job: BuildJob, damage: str) -> None:
+    first = fresh.build(job)
+    entry = first.vmfb.parent
+    if damage == "no module":
+        first.vmfb.unlink()
+    else:
+        (entry / "build.json").write_text((entry / "build.json").read_text()[:20])
+    again = fresh.build(job)
+    assert again.ok
+    assert not again.cached
+    assert again.binary == first.binary
+    assert again.vmfb.is_file()
+    assert fresh.build(job).cached
+
+
+def test_a_cache_on_another_file_system_than_the_candidates_works(tools: Tools, job: BuildJob, tmp_path: Path) -> None:
+    shared = Path("/dev/shm")
+    if not shared.is_dir() or shared.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("this machine has no second file system to put a cache on")
+    folder = shared / f"autotune-test-{tmp_path.stat().st_ino}"
+    try:
+        builder = Builder(tools, Cache(folder))
+        build = builder.build(job)
+        assert build.ok
+        assert build.vmfb.is_file()
+        assert builder.build(job).cached
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_folder_that_cannot_be_written_says_what_to_do(fresh: Builder, job: BuildJob, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(EnvironmentFailure, match="cannot write") as caught:
+        fresh.build(replace(job, folder=tmp_path / "file" / "job"))
+    assert "--workspace" in caught.value.remedy
+
+
+def test_threads_that_build_the_same_job_agree(fresh: Builder, job: BuildJob, tmp_path: Path) -> None:
+    jobs = [replace(job, folder=tmp_path / f"job{i}") for i in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        builds = list(pool.map(fresh.build, jobs))
+    assert all(b.ok for b in builds)
+    assert len({(b.key, b.binary, b.vmfb) for b in builds}) == 1
+    assert fresh.cache.size()[0] == 1
+    assert list(fresh.cache.builds.glob(".making-*")) == []
+
+
+PROGRAM = """
+import json, sys
+from pathlib import Path
+from autotuner.build import BuildJob, Builder, Cache
+from autotuner.tools import Tools
+cache, folder, source, *flags = sys.argv[1:]
+job = BuildJob(Path(source).read_text(), tuple(flags), Path(folder), timeout=120)
+build = Builder(Tools.find(), Cache(Path(cache))).build(job)
+print(json.dumps([build.failure, build.key, build.binary, str(build.vmfb), build.vmfb.is_file()]))
+"""
+
+
+def test_processes_share_one_cache(job: BuildJob, tmp_path: Path) -> None:
+    source = tmp_path / "source.mlir"
+    source.write_text(job.problem)
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, tmp_path / "cache", tmp_path / f"job{i}", source, *job.flags],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for i in range(2)
+    ]
+    answers = [json.loads(each.communicate(timeout=120)[0]) for each in running]
+    assert answers[0] == answers[1]
+    failure, *_, there = answers[0]
+    assert failure is None
+    assert there is True
+    assert Cache(tmp_path / "cache").size()[0] == 1
+
+
+def test_binaries_are_equal_when_specs_mean_the_same(
+    make_plan: MakePlan, make_job: MakeJob, builder: Builder, executor: Executor
+) -> None:
+    plan = make_plan(Gemm.parse(shape="64x64x64", dtype="f32"), "cpu")
+    own = plan.first[0]
+    assert own["route"] == "plain"
+    candidate = plan.candidate(own, id="c0")
+    assert candidate.info is not None
+    assert candidate.dispatch is not None
+    spelt = replace(candidate.info, lowering_config=candidate.info.lowering_config.replace(", ", ",   "))
+    renamed = spec_mlir(name="another_name", dispatch=candidate.dispatch, info=spelt, header=["a comment"])
+    other = plan.candidate(plan.space[plan.space.nearest({**own.as_dict(), "vector_m": 2, "vector_k": 1})], id="c1")
+    assert other.info != candidate.info
+    job = make_job(plan, candidate)
+    jobs = [job, replace(make_job(plan, candidate), spec=renamed, expected=spelt), make_job(plan, other)]
+    jobs.append(replace(make_job(plan, candidate), repeat=8))
+    first, same, different, repeated = executor.map(builder.build, jobs)
+    assert all(b.ok for b in (first, same, different, repeated))
+    assert len({b.key for b in (first, same, different, repeated)}) == 4
+    assert same.binary == first.binary
+    assert different.binary != first.binary
+    assert repeated.binary == first.binary
+    assert repeated.vmfb.read_bytes() != first.vmfb.read_bytes()
+    assert (repeated.repeat, first.repeat) == (8, 1)
+
+
+def test_inspection_raises_the_compilers_own_words(fresh: Builder, job: BuildJob) -> None:
+    with pytest.raises(CompilerRefusal, match="--iree-no-such-flag") as caught:
+        fresh.inspect(job.problem, [*job.flags, "--iree-no-such-flag"], timeout=120)
+    assert caught.value.exit_code == 5
+    assert "Check --flag" in caught.value.remedy
+    with pytest.raises(CompilerRefusal, match="error:"):
+        fresh.inspect("nonsense", job.flags, timeout=120)
+    assert list(fresh.cache.builds.glob(".making-*")) == []
+
+
+def test_a_build_without_a_spec_needs_no_proof(fresh: Builder, job: BuildJob) -> None:
+    build: Build = fresh.build(job)
+    assert build.applied == 0
+    assert build.ok

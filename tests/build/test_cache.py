@@ -1,0 +1,158 @@
+"""Entries appear whole or not at all, and what is damaged counts as absent."""
+
+from __future__ import annotations
+
+import errno
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autotuner.build import Cache
+from autotuner.errors import StorageError
+
+RECORD: dict[str, Any] = {
+    "ok": True,
+    "failure": None,
+    "stderr": "a warning",
+    "seconds": 1.5,
+    "binary": "abc",
+    "applied": 1,
+}
+KEY = Cache.key(["a job"])
+
+
+def module(folder: Path, text: str = "a module") -> Path:
+    path = folder / "made.vmfb"
+    path.write_text(text)
+    return path
+
+
+def test_what_was_stored_is_read_back(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache")
+    assert cache.read(KEY) is None
+    folder = cache.store(KEY, RECORD, vmfb=module(tmp_path))
+    assert folder == cache.entry(KEY)
+    assert cache.read(KEY) == RECORD
+    assert (folder / "module.vmfb").read_text() == "a module"
+    assert list(cache.builds.glob(".making-*")) == []
+
+
+def test_a_failure_is_kept_without_a_module(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    failed = {**RECORD, "ok": False, "failure": "compile-error"}
+    cache.store(KEY, failed, vmfb=None)
+    assert cache.read(KEY) == failed
+
+
+def test_parts_of_a_key_do_not_run_together() -> None:
+    keys = [Cache.key(parts) for parts in (["ab", "c"], ["a", "bc"], ["abc"], ["abc", ""], ["", "abc"], ["é"], [])]
+    assert len(set(keys)) == len(keys)
+    assert Cache.key(["ab", "c"]) == Cache.key(("ab", "c"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "null", "[]", "3", "{}", '{"ok": true}', '{"ok": false}', '{"ok": false, "failure": "compile-error"}'],
+)
+def test_a_record_that_is_not_whole_counts_as_absent(tmp_path: Path, text: str) -> None:
+    cache = Cache(tmp_path / "cache")
+    folder = cache.store(KEY, RECORD, vmfb=module(tmp_path))
+    (folder / "build.json").write_text(text)
+    assert cache.read(KEY) is None
+
+
+def test_a_record_that_is_no_text_counts_as_absent(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache")
+    folder = cache.store(KEY, RECORD, vmfb=module(tmp_path))
+    (folder / "build.json").write_bytes(b"\xff\xfe\x00")
+    assert cache.read(KEY) is None
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty"])
+def test_a_success_without_its_module_counts_as_absent(tmp_path: Path, damage: str) -> None:
+    cache = Cache(tmp_path / "cache")
+    folder = cache.store(KEY, RECORD, vmfb=module(tmp_path))
+    if damage == "missing":
+        (folder / "module.vmfb").unlink()
+    else:
+        (folder / "module.vmfb").write_bytes(b"")
+    assert cache.read(KEY) is None
+
+
+def test_a_damaged_entry_is_replaced_and_a_good_one_stays(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache")
+    folder = cache.store(KEY, RECORD, vmfb=module(tmp_path, "first"))
+    cache.store(KEY, {**RECORD, "stderr": "second"}, vmfb=module(tmp_path, "second"))
+    assert (folder / "module.vmfb").read_text() == "first"
+    assert cache.read(KEY) == RECORD
+    (folder / "module.vmfb").unlink()
+    cache.store(KEY, RECORD, vmfb=module(tmp_path, "third"))
+    assert (folder / "module.vmfb").read_text() == "third"
+
+
+def test_many_writers_of_one_entry_leave_one_whole_entry(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache")
+
+    def write(writer: int) -> Path:
+        own = tmp_path / str(writer)
+        own.mkdir()
+        return cache.store(KEY, {**RECORD, "stderr": str(writer)}, vmfb=module(own, str(writer)))
+
+    with ThreadPoolExecutor(8) as pool:
+        folders = set(pool.map(write, range(32)))
+    assert folders == {cache.entry(KEY)}
+    record = cache.read(KEY)
+    assert record is not None
+    assert (cache.entry(KEY) / "module.vmfb").read_text() == record["stderr"]
+    assert list(cache.builds.glob(".making-*")) == []
+
+
+def test_size_and_clear(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache")
+    assert cache.size() == (0, 0)
+    for i in range(3):
+        cache.store(Cache.key([str(i)]), RECORD, vmfb=module(tmp_path))
+    entries, size = cache.size()
+    assert entries == 3
+    assert size > 3 * len("a module")
+    cache.clear()
+    assert cache.size() == (0, 0)
+    assert cache.read(Cache.key(["0"])) is None
+    cache.clear()
+
+
+def test_a_scratch_folder_is_gone_afterwards(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    with cache.scratch() as folder:
+        (folder / "file").write_text("x")
+    assert not folder.exists()
+    with pytest.raises(RuntimeError, match="inside"), cache.scratch() as folder:
+        raise RuntimeError("inside")
+    assert not folder.exists()
+
+
+def test_a_cache_that_cannot_be_made_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    cache = Cache(tmp_path / "file" / "cache")
+    with pytest.raises(StorageError, match="cannot be written") as caught:
+        cache.store(KEY, RECORD, vmfb=None)
+    assert "AUTOTUNE_CACHE_DIR" in caught.value.remedy
+    assert cache.read(KEY) is None
+
+
+def test_a_full_disk_leaves_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache(tmp_path / "cache")
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", full)
+        with pytest.raises(StorageError, match="No space left on device"):
+            cache.store(KEY, RECORD, vmfb=None)
+    assert cache.read(KEY) is None
+    assert cache.size() == (0, 0)
+    assert list(cache.builds.glob(".making-*")) == []

@@ -1,0 +1,352 @@
+"""What a user gets wrong is answered with an exit code and one clear line, and leaves nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from autotuner.cli.app import main
+from autotuner.locks import workspace_lock
+from autotuner.store import Store
+
+AUTOTUNE = [sys.executable, "-m", "autotuner"]
+GEMM = ("gemm", "--shape", "64x64x64", "--dtype", "f32")
+
+
+def autotune(*words: str, cwd: Path, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "NO_COLOR": "1", "AUTOTUNE_CACHE_DIR": str(cwd / "cache"), "COLUMNS": "80"}
+    return subprocess.run(
+        [*AUTOTUNE, *words],
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+@dataclass(frozen=True)
+class Here:
+    """The command in this process, in a folder of its own: quicker where the process itself does not matter."""
+
+    folder: Path
+    monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str]
+
+    def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
+        self.monkeypatch.chdir(self.folder)
+        self.monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(self.folder / "cache"))
+        self.monkeypatch.setenv("NO_COLOR", "1")
+        self.monkeypatch.setattr("sys.argv", ["autotune", *words])
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = self.capsys.readouterr()
+        return subprocess.CompletedProcess(words, int(end.value.code or 0), out, err)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
+    return Here(tmp_path, monkeypatch, capsys)
+
+
+def complaint(done: subprocess.CompletedProcess[str], code: int) -> str:
+    """The one line that says what is wrong; everything else about a refusal is checked here."""
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("autotune: ")]
+    assert len(lines) == 1, done.stderr
+    assert done.stderr.splitlines()[-1] == lines[0]
+    assert lines[0].rstrip().endswith("."), "it ends with a remedy, in a sentence"
+    return lines[0]
+
+
+BEFORE_ANYTHING = [
+    (["--shape", "0x4x4"], "M is '0'"),
+    (["--shape", "-1x2x3"], "M is '-1'"),
+    (["--shape", "4x4"], "is not MxNxK"),
+    (["--shape", "4x4x4x4"], "is not MxNxK"),
+    (["--shape", ""], "is not MxNxK"),
+    (["--shape", "axbxc"], "M is 'a'"),
+    (["--shape", "1e9x1e9x1e9"], "M is '1e9'"),
+    (["--shape", "1000000000x4x4"], "M is larger than"),
+    (["--shape", "1048576x1048576x1048576"], "GiB"),
+    (["--shape", "٤x4x4"], "not a positive whole number"),
+    (["--dtype", "f17"], "unknown dtype 'f17'"),
+    (["--layout", "xy"], "unknown layout 'xy'"),
+    (["--acc", "f64"], "f64"),
+    (["--batch", "0"], "--batch"),
+    (["--target", "gfx000"], "unknown target 'gfx000'"),
+    (["--target", "h100", "--dtype", "f16"], "sm_80"),
+    (["--target", "sm_80"], "sm_80 cannot tune gemm of f32"),
+    (["--trials", "0"], "--trials 0"),
+    (["--trials", "-3"], "--trials -3"),
+    (["--jobs", "0"], "--jobs 0"),
+    (["--seed", "-1"], "--seed -1"),
+    (["--budget", "banana"], "--budget 'banana'"),
+    (["--budget", "0s"], "--budget '0s'"),
+    (["--effort", "huge"], "unknown effort 'huge'"),
+    (["--keep", "some"], "unknown --keep some"),
+    (["-o", "spec.txt"], "spec.txt is not an .mlir file"),
+    (["--flag", "O3"], "'O3' is not an iree-compile flag"),
+    (["--device", ""], "--device is empty"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    BEFORE_ANYTHING,
+    ids=[" ".join(w).encode("ascii", "replace").decode() for w, _ in BEFORE_ANYTHING],
+)
+def test_a_bad_option_is_exit_2_and_one_line_before_anything_is_written(
+    words: list[str], said: str, here: Here
+) -> None:
+    done = here(*GEMM, *words)
+    assert said in complaint(done, 2)
+    assert len(done.stderr.splitlines()) == 1
+    assert not any(here.folder.iterdir())
+
+
+def test_a_refusal_is_the_same_from_a_process(tmp_path: Path) -> None:
+    done = autotune("gemm", "--shape", "0x4x4", cwd=tmp_path)
+    assert "M is '0'" in complaint(done, 2)
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([*GEMM, "--trials", "banana"], "'--trials'"),
+        (["gemm"], "Missing option '--shape'"),
+        (["frobnicate"], "No such command 'frobnicate'"),
+        ([*GEMM, "--frobnicate"], "--frobnicate"),
+    ],
+)
+def test_what_the_parser_refuses_is_exit_2_and_points_to_help(words: list[str], said: str, here: Here) -> None:
+    done = here(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Traceback" not in done.stderr
+    assert said in done.stderr.splitlines()[-1]
+    assert "--help" in done.stderr
+    assert len(done.stderr.splitlines()) <= 4
+    assert not any(here.folder.iterdir())
+
+
+def test_a_flag_that_iree_compile_refuses_shows_its_own_words(tmp_path: Path) -> None:
+    done = autotune(*GEMM, "--flag=--no-such-flag", "--quiet", cwd=tmp_path)
+    said = complaint(done, 2)
+    assert "Unknown command line argument '--no-such-flag'" in said
+    assert len(done.stderr.splitlines()) == 1
+    assert not any((tmp_path / "candidates").iterdir())
+    with Store.open(None, workspace=tmp_path) as store:
+        assert store.runs() == []
+
+
+@pytest.mark.parametrize("where", ["/proc/nope", "file/below"])
+def test_a_workspace_that_cannot_be_written_is_exit_5(where: str, tmp_path: Path, here: Here) -> None:
+    (tmp_path / "file").write_text("here first")
+    done = here(*GEMM, "--workspace", where, "--quiet")
+    assert "cannot be written" in complaint(done, 5)
+    assert (tmp_path / "file").read_text() == "here first"
+    assert {p.name for p in tmp_path.iterdir()} <= {"file", "cache"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--target", "sm_80", "--dtype", "f16", "--device", "cuda"], "cuda"),
+        (["--device", "nonsense://0"], "no driver 'nonsense' registered"),
+    ],
+)
+def test_a_device_that_is_not_there_is_exit_5_with_a_remedy(words: list[str], said: str, tmp_path: Path) -> None:
+    if "cuda" in words and Path("/dev/nvidiactl").exists():
+        pytest.skip("this machine has a CUDA device")
+    done = autotune(*GEMM, *words, "--quiet", cwd=tmp_path)
+    line = complaint(done, 5)
+    assert said in line
+    assert "--device none" in line
+    assert len(done.stderr.splitlines()) == 1
+    with Store.open(None, workspace=tmp_path, create=False) as store:
+        (row,) = store.runs()
+    assert row.status == "failed"
+    assert not any((tmp_path / "candidates").iterdir()), "a run that could not begin leaves no folder"
+
+
+def test_a_database_of_a_newer_autotune_is_left_alone(tmp_path: Path, here: Here) -> None:
+    with Store.open(None, workspace=tmp_path):
+        pass
+    database = tmp_path / "results" / "autotune.db"
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("UPDATE autotune_schema SET version = 99")
+    for words in ([*GEMM, "--quiet"], ["history"], ["export", "--json"]):
+        assert "newer autotune (schema 99" in complaint(here(*words), 5)
+    with closing(sqlite3.connect(database)) as connection:
+        assert connection.execute("SELECT count(*) FROM runs").fetchone() == (0,)
+
+
+def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, here: Here) -> None:
+    database = tmp_path / "results" / "autotune.db"
+    database.parent.mkdir()
+    database.write_text("minutes of the last meeting\n" * 100)
+    before = database.read_bytes()
+    for words in ([*GEMM, "--quiet"], ["history"], ["export", "--csv"]):
+        assert "is not a database" in complaint(here(*words), 5)
+    assert database.read_bytes() == before
+
+
+@pytest.mark.parametrize("url", ["nonsense", "sqlite://", "nosuchdb://host/name"])
+def test_a_storage_that_is_no_database_url_is_one_line(url: str, here: Here) -> None:
+    done = here(*GEMM, "--storage", url, "--quiet")
+    assert done.returncode in (2, 5)
+    assert "--storage" in complaint(done, done.returncode) or "package" in done.stderr
+
+
+def test_a_second_run_in_a_workspace_is_told_at_once(tmp_path: Path) -> None:
+    with workspace_lock(tmp_path):
+        started = time.monotonic()
+        done = autotune(*GEMM, "--quiet", cwd=tmp_path)
+    line = complaint(done, 5)
+    assert f"another autotune run (pid {os.getpid()}" in line
+    assert "--workspace" in line
+    assert time.monotonic() - started < 20
+
+
+def test_history_does_not_wait_for_a_run(tmp_path: Path, here: Here) -> None:
+    with Store.open(None, workspace=tmp_path):
+        pass
+    with workspace_lock(tmp_path):
+        done = here("history", "--json")
+    assert (done.returncode, json.loads(done.stdout)) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["history"], 5, "there are no results yet"),
+        (["export", "--json"], 5, "there are no results yet"),
+        (["export"], 2, "--csv and --json"),
+        (["export", "--csv", "--json"], 2, "--csv and --json"),
+        (["history", "--limit", "0"], 2, "--limit 0"),
+    ],
+)
+def test_asking_for_results_that_are_not_there(words: list[str], code: int, said: str, here: Here) -> None:
+    done = here(*words)
+    assert said in complaint(done, code)
+    assert not any(here.folder.iterdir())
+
+
+@pytest.mark.parametrize("words", [["history", "nobody"], ["export", "--json", "nobody"]])
+def test_an_unknown_run_is_exit_2(words: list[str], tmp_path: Path, here: Here) -> None:
+    with Store.open(None, workspace=tmp_path):
+        pass
+    assert "there is no run 'nobody'" in complaint(here(*words), 2)
+
+
+@pytest.mark.parametrize("words", [[*GEMM, "--quiet"], [*GEMM, "--dry-run"]])
+def test_a_missing_compiler_is_exit_5_and_says_what_to_install(words: list[str], here: Here) -> None:
+    def nothing(name: str) -> str:
+        raise ValueError(f"no {name}")
+
+    here.monkeypatch.setattr("iree.compiler.tools.binaries.find_tool", nothing)
+    done = here(*words)
+    said = complaint(done, 5)
+    assert "iree-compile is not installed. Install it with `pip install iree-base-compiler==" in said
+    assert len(done.stderr.splitlines()) == 1
+    assert not any(here.folder.iterdir())
+
+
+# --- a disk that fills up --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of a few hundred kB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = shutil.which("mount")
+    if mount is None or os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    done = subprocess.run(
+        [mount, "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(folder)], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        pytest.skip(f"cannot mount a small file system here: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_workspace_on_another_file_system_than_the_cache_works(small_disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    words = (*GEMM, "--workspace", str(small_disk), "--trials", "2", "--device", "none", "--quiet", "--json")
+    done = autotune(*words, cwd=small_disk.parent)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["counts"]["built"] == 9
+
+
+def test_a_disk_that_fills_up_in_the_middle_is_exit_5_and_one_line(small_disk: Path) -> None:
+    home = small_disk.parent
+    words = (
+        *GEMM,
+        "--workspace",
+        str(small_disk),
+        "--trials",
+        "40",
+        "--budget",
+        "60s",
+        "--jobs",
+        "2",
+        "--device",
+        "none",
+    )
+    done = autotune(*words, "--quiet", cwd=home)
+    line = complaint(done, 5)
+    assert "o space left" in line
+    assert len(done.stderr.splitlines()) == 1
+
+    # What failed for want of space is not remembered as the candidates' fault.
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    again = autotune(*words, "--quiet", "--json", "--resume", cwd=home)
+    assert again.returncode == 0, again.stderr
+    assert sum(json.loads(again.stdout)["counts"]["failed"].values()) == 0
+
+
+def test_a_cache_on_a_full_disk_is_exit_5_and_one_line(small_disk: Path, tmp_path: Path) -> None:
+    with (small_disk / "ballast").open("wb") as file:
+        file.write(b"x" * 290_000)
+    environment = {**os.environ, "NO_COLOR": "1", "AUTOTUNE_CACHE_DIR": str(small_disk / "cache")}
+    done = subprocess.run(
+        [*AUTOTUNE, *GEMM, "--device", "none", "--trials", "4", "--quiet", "--workspace", str(tmp_path / "work")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    line = complaint(done, 5)
+    assert "o space left" in line
+    assert "AUTOTUNE_CACHE_DIR" in line
+
+
+def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
+    with Store.open(None, workspace=tmp_path):
+        pass
+    command = " ".join([*AUTOTUNE, "gemm", "--help", "|", "head", "-c", "1"])
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert signal.SIGPIPE.name not in done.stderr

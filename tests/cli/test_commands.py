@@ -1,0 +1,297 @@
+"""The commands as a user meets them: what they print where, and that it agrees with the store."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autotuner import __version__
+from autotuner.store import Store
+
+AUTOTUNE = [sys.executable, "-m", "autotuner"]
+ESCAPE = "\x1b"
+COMMANDS = {
+    "gemm": [
+        *("--shape", "--batch", "--dtype", "--acc", "--layout", "--target", "--device", "--effort", "--trials"),
+        *("--budget", "--jobs", "--seed", "--workspace", "--output", "--storage", "--flag", "--resume", "--fresh"),
+        *("--keep", "--dry-run", "--json", "--quiet", "--no-color", "--fail-if-no-winner"),
+    ],
+    "history": ["--limit", "--workspace", "--storage", "--json", "--no-color"],
+    "export": ["--csv", "--json", "--workspace", "--storage"],
+    "cache": ["--clear", "--json"],
+    "doctor": ["--json", "--no-color"],
+}
+
+
+def autotune(*words: str, cwd: Path, cache: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "AUTOTUNE_CACHE_DIR": str(cache or cwd / "cache"), **more}
+    return subprocess.run(
+        [*AUTOTUNE, *words],
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A real run that the tests of this file look at."""
+
+    workspace: Path
+    document: dict[str, Any]
+    stderr: str
+    cache: Path
+
+    @property
+    def run(self) -> str:
+        return str(self.document["run"])
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    workspace, cache = tmp_path_factory.mktemp("workspace"), tmp_path_factory.mktemp("cache")
+    words = ["gemm", "--shape", "192x192x256", "--dtype", "f32", "--trials", "3", "--budget", "12s", "--json"]
+    done = autotune(*words, cwd=workspace, cache=cache)
+    assert done.returncode == 0, done.stderr
+    return Finished(workspace, json.loads(done.stdout), done.stderr, cache)
+
+
+# --- stdout and stderr -----------------------------------------------------------------------------------------------
+
+
+def test_json_is_one_document_on_stdout_and_progress_is_on_stderr(finished: Finished) -> None:
+    assert finished.document["schema"] == 1
+    assert finished.document["verdict"] in ("win", "no-winner", "inconclusive")
+    assert "timing IREE's default" in finished.stderr
+    assert "searching" in finished.stderr
+    assert ESCAPE not in finished.stderr
+
+
+@pytest.fixture(scope="module")
+def spoken(finished: Finished) -> subprocess.CompletedProcess[str]:
+    """A short run for people, compile only."""
+    words = ["gemm", "--shape", "64x64x64", "--dtype", "f32", "--device", "none", "--trials", "2"]
+    return autotune(*words, cwd=finished.workspace, cache=finished.cache)
+
+
+def test_the_result_for_people_says_verdict_problem_and_counts(spoken: subprocess.CompletedProcess[str]) -> None:
+    assert spoken.returncode == 0
+    assert re.search(r"^verdict +compile-only: ", spoken.stdout, re.MULTILINE)
+    assert re.search(r"^problem +gemm_64x64x64_f32_f32_nn on cpu \(none\)$", spoken.stdout, re.MULTILINE)
+    assert re.search(r"^candidates +9 of \d+ asked, 9 built", spoken.stdout, re.MULTILINE)
+    assert "reading the space" in spoken.stderr
+    assert ESCAPE not in spoken.stdout + spoken.stderr, "no colour where there is no terminal"
+
+
+def test_quiet_says_nothing_but_the_result(finished: Finished, spoken: subprocess.CompletedProcess[str]) -> None:
+    words = ["gemm", "--shape", "64x64x64", "--dtype", "f32", "--device", "none", "--trials", "2", "--quiet"]
+    done = autotune(*words, cwd=finished.workspace, cache=finished.cache)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == spoken.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "more", "coloured"),
+    [
+        (["history"], {}, True),
+        (["history", "--no-color"], {}, False),
+        (["history"], {"NO_COLOR": "1"}, False),
+        (["doctor", "--no-color"], {}, False),
+    ],
+    ids=["colour", "--no-color", "NO_COLOR", "doctor --no-color"],
+)
+def test_no_color_gives_no_colour_on_a_terminal(
+    finished: Finished, words: list[str], more: dict[str, str], coloured: bool
+) -> None:
+    text = on_terminal(words, finished, more)
+    assert text.strip()
+    colours = re.findall(r"\x1b\[(?:3\d|9\d|38;[\d;]+)(?:;\d+)*m|\x1b\[\d+;3\dm", text)
+    assert bool(colours) == coloured
+    if not coloured:
+        assert ESCAPE not in text
+
+
+def on_terminal(words: list[str], finished: Finished, more: dict[str, str]) -> str:
+    """What a command prints when it talks to a terminal."""
+    ours, theirs = pty.openpty()
+    environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+    environment |= {"TERM": "xterm-256color", "AUTOTUNE_CACHE_DIR": str(finished.cache), **more}
+    child = subprocess.Popen(
+        [*AUTOTUNE, *words], cwd=finished.workspace, env=environment, stdout=theirs, stderr=subprocess.DEVNULL
+    )
+    os.close(theirs)
+    try:
+        return b"".join(read_all(ours)).decode()
+    finally:
+        assert child.wait(timeout=120) == 0
+        os.close(ours)
+
+
+def read_all(file: int) -> Iterator[bytes]:
+    while True:
+        try:
+            data = os.read(file, 4096)
+        except OSError:  # the other end of a terminal was closed
+            return
+        if not data:
+            return
+        yield data
+
+
+# --- history and export ----------------------------------------------------------------------------------------------
+
+
+def test_history_lists_the_runs_newest_first(finished: Finished, spoken: subprocess.CompletedProcess[str]) -> None:
+    assert spoken.returncode == 0
+    done = autotune("history", "--json", cwd=finished.workspace)
+    records = json.loads(done.stdout)
+    assert [r["started"] for r in records] == sorted((r["started"] for r in records), reverse=True)
+    (mine,) = [r for r in records if r["run"] == finished.run]
+    assert mine["verdict"] == finished.document["verdict"]
+    assert (mine["asked"], mine["timed"]) == (
+        finished.document["counts"]["asked"],
+        finished.document["counts"]["timed"],
+    )
+    assert mine["baseline_us"] == finished.document["baseline"]["us"]
+    newest = autotune("history", "--json", "--limit", "1", cwd=finished.workspace)
+    assert [r["run"] for r in json.loads(newest.stdout)] == [records[0]["run"]]
+    table = autotune("history", cwd=finished.workspace).stdout
+    assert all(r["run"] in table and r["problem"] in table for r in records)
+
+
+def test_history_of_a_run_lists_its_candidates(finished: Finished) -> None:
+    done = autotune("history", finished.run, cwd=finished.workspace, COLUMNS="200")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert finished.run in lines[0]
+    assert sum("baseline" in line for line in lines) == 1
+    with Store.open(None, workspace=finished.workspace) as store:
+        rows = store.candidates(finished.run)
+    assert {int(line.split()[0]) for line in lines if line.split() and line.split()[0].isdigit()} == {
+        row.ordinal for row in rows
+    }
+    records = json.loads(autotune("history", finished.run, "--json", cwd=finished.workspace).stdout)
+    assert {r["ordinal"] for r in records} == {row.ordinal for row in rows if row.us is not None}
+
+
+def test_export_gives_every_timed_candidate_in_both_forms(finished: Finished) -> None:
+    listed = json.loads(autotune("export", "--json", finished.run, cwd=finished.workspace).stdout)
+    assert len(listed) == finished.document["counts"]["timed"]
+    with Store.open(None, workspace=finished.workspace) as store:
+        stored = {row.ordinal: row for row in store.candidates(finished.run)}
+    for record in listed:
+        assert record["run"] == finished.run
+        assert record["us"] == stored[record["ordinal"]].us
+        assert record["config"] == stored[record["ordinal"]].config.as_dict()
+    done = autotune("export", "--csv", finished.run, cwd=finished.workspace)
+    table = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [(float(r["us"]), int(r["ordinal"])) for r in table] == [(r["us"], r["ordinal"]) for r in listed]
+    for row, record in zip(table, listed, strict=True):
+        assert all(row[f"config.{knob}"] == str(value) for knob, value in record["config"].items())
+    everything = json.loads(autotune("export", "--json", cwd=finished.workspace).stdout)
+    assert [r for r in everything if r["run"] == finished.run] == listed
+
+
+def test_results_may_be_kept_in_another_database(finished: Finished, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/elsewhere.db"
+    words = ["gemm", "--shape", "64x64x64", "--dtype", "f32", "--device", "none", "--trials", "2", "--json"]
+    done = autotune(*words, "--storage", url, cwd=tmp_path, cache=finished.cache)
+    assert done.returncode == 0
+    assert not (tmp_path / "results" / "autotune.db").exists()
+    (record,) = json.loads(autotune("history", "--json", "--storage", url, cwd=tmp_path).stdout)
+    assert record["run"] == json.loads(done.stdout)["run"]
+
+
+# --- cache, version, help --------------------------------------------------------------------------------------------
+
+
+def test_the_cache_is_shown_and_cleared(finished: Finished, tmp_path: Path) -> None:
+    shown = json.loads(autotune("cache", "--json", cwd=tmp_path, cache=finished.cache).stdout)
+    assert shown["path"] == str(finished.cache)
+    assert shown["builds"] > 0
+    assert shown["bytes"] > 0
+    words = autotune("cache", cwd=tmp_path, cache=finished.cache).stdout
+    assert f"{finished.cache}: {shown['builds']} builds" in words
+
+    own = tmp_path / "own"
+    entry = own / "builds" / "v1" / "ab" / "abcd"
+    entry.mkdir(parents=True)
+    (entry / "build.json").write_text("{}")
+    assert json.loads(autotune("cache", "--json", cwd=tmp_path, cache=own).stdout)["builds"] == 1
+    cleared = json.loads(autotune("cache", "--clear", "--json", cwd=tmp_path, cache=own).stdout)
+    assert (cleared["builds"], cleared["bytes"]) == (0, 0)
+    assert not entry.exists()
+
+
+@pytest.mark.parametrize("command", [["autotune"], [sys.executable, "-m", "autotuner"]])
+def test_version_is_told_from_any_directory(command: list[str], tmp_path: Path) -> None:
+    script = Path(sys.executable).with_name("autotune")
+    words = [str(script)] if command == ["autotune"] else command
+    if not Path(words[0]).exists():
+        pytest.skip("the script is not installed beside this Python")
+    done = subprocess.run([*words, "--version"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"autotune {__version__}\n", "")
+    assert not any(tmp_path.iterdir())
+
+
+def test_help_names_every_command_and_option(tmp_path: Path) -> None:
+    top = autotune("--help", cwd=tmp_path)
+    assert top.returncode == 0
+    for command, options in COMMANDS.items():
+        assert command in top.stdout
+        done = autotune(command, "--help", cwd=tmp_path, COLUMNS="200")
+        assert done.returncode == 0
+        missing = [option for option in options if not re.search(rf"{option}\b", done.stdout)]
+        assert not missing, f"{command} --help does not mention {missing}"
+        first = next(line for line in done.stdout.splitlines()[1:] if line.strip())
+        assert first.strip().endswith((".", "csv"))
+
+
+def test_no_arguments_is_help(tmp_path: Path) -> None:
+    done = autotune(cwd=tmp_path)
+    assert "Usage: " in done.stdout + done.stderr
+    assert "gemm" in done.stdout + done.stderr
+
+
+# --- no device -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx1100", "sm_80"])
+def test_without_a_device_candidates_are_built_and_proven(target: str, tmp_path: Path) -> None:
+    words = ["gemm", "--shape", "256x256x256", "--dtype", "f16", "--target", target, "--device", "none"]
+    done = autotune(*words, "--trials", "4", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    counts = document["counts"]
+    assert (document["verdict"], document["target"], document["device"]) == ("compile-only", target, "none")
+    assert (document["spec"], document["flagfile"], document["carrier"]) == (None, None, None)
+    assert (document["baseline"]["us"], document["speedup"]) == (None, None)
+    assert counts["failed"]["not-applied"] == 0
+    assert counts["asked"] == 5
+    assert counts["built"] + sum(counts["failed"].values()) == counts["asked"]
+    assert counts["built"] >= 4
+    assert (counts["timed"], counts["checked"]) == (0, 0)
+    assert counts["space"] > 10
+    with Store.open(None, workspace=tmp_path) as store:
+        rows, builds = store.candidates(document["run"]), store.builds(document["run"])
+        assert store.timings(document["run"]) == []
+    assert len(rows) == 5
+    specs = {row.id for row in rows if row.kind == "codegen"}
+    assert all(build.applied > 0 for build in builds if build.candidate in specs)
+    assert json.loads(autotune("export", "--json", cwd=tmp_path).stdout) == []

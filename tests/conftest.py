@@ -1,0 +1,78 @@
+"""What many tests need: the real programs, a builder whose cache is thrown away, and plans made only once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from autotuner.build import Builder, BuildJob, Cache
+from autotuner.plan import Candidate, Plan
+from autotuner.problems import Gemm
+from autotuner.settings import cache_dir
+from autotuner.targets import Target
+from autotuner.tools import Tools
+
+COMPILE_TIMEOUT = 120.0
+"""Generous: a loaded machine must not turn a build into a time-out."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """No test reads or writes the user's cache."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AUTOTUNE_CACHE_DIR", str(folder))
+        assert cache_dir() == folder
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def tools() -> Tools:
+    return Tools.find()
+
+
+@pytest.fixture(scope="session")
+def builder(tools: Tools, own_cache: Path) -> Builder:
+    return Builder(tools, Cache(own_cache))
+
+
+@pytest.fixture(scope="session")
+def executor() -> Iterator[Executor]:
+    with ThreadPoolExecutor(2) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="session")
+def make_plan(builder: Builder, executor: Executor) -> Callable[[Gemm, str], Plan]:
+    """make_plan(problem, target name): from the real compiler, remembered for the whole session."""
+    made: dict[tuple[Gemm, str], Plan] = {}
+
+    def make(problem: Gemm, target: str) -> Plan:
+        if (problem, target) not in made:
+            chip = Target.parse(target)
+            made[problem, target] = Plan.make(chip.prepare(problem), chip, builder, executor, timeout=COMPILE_TIMEOUT)
+        return made[problem, target]
+
+    return make
+
+
+@pytest.fixture
+def make_job(tmp_path: Path) -> Callable[[Plan, Candidate], BuildJob]:
+    """make_job(plan, candidate): the build of a candidate, in a folder of its own."""
+    count = iter(range(1_000_000))
+
+    def make(plan: Plan, candidate: Candidate) -> BuildJob:
+        return BuildJob(
+            problem=plan.source,
+            flags=plan.flags(candidate),
+            folder=tmp_path / f"job{next(count)}",
+            timeout=COMPILE_TIMEOUT,
+            spec=plan.spec(candidate),
+            spec_flag=plan.target.spec_flag,
+            expected=candidate.info,
+        )
+
+    return make

@@ -1,0 +1,211 @@
+"""Right results pass in every type; one wrong element, NaN, and storage that was never written do not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotuner.build import Builder, BuildJob
+from autotuner.errors import EnvironmentFailure
+from autotuner.measure.check import Checker, Data, compare, poison
+from autotuner.problems import Array, Gemm
+from autotuner.render import problem_mlir
+from autotuner.targets import Target
+from autotuner.tools import Tools
+
+Compile = Callable[[str], Path]
+SMALL = Gemm.parse(shape="12x20x33", dtype="f32")
+TYPES = [("f32", "f32"), ("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("i8", "i32"), ("f8", "f32")]
+
+
+@pytest.fixture
+def compile_module(builder: Builder, tmp_path: Path) -> Compile:
+    """compile_module(MLIR): a module for this machine."""
+
+    def compile_it(source: str) -> Path:
+        build = builder.build(BuildJob(source, Target.parse("cpu").compile_flags, tmp_path / "job", timeout=120))
+        assert build.ok, build.stderr
+        return build.vmfb
+
+    return compile_it
+
+
+@pytest.fixture
+def checker(tools: Tools, tmp_path: Path) -> Callable[[Gemm], Checker]:
+    def make(problem: Gemm) -> Checker:
+        return Checker(tools, Data.write(problem, tmp_path / "data", seed=3), "local-sync", timeout=120)
+
+    return make
+
+
+@pytest.mark.parametrize(("dtype", "acc"), TYPES)
+def test_a_right_result_passes(
+    compile_module: Compile, checker: Callable[[Gemm], Checker], dtype: str, acc: str
+) -> None:
+    problem = Gemm.parse(shape="12x20x33", dtype=dtype, acc=acc)
+    check = checker(problem).check(compile_module(problem_mlir(problem)))
+    assert check.ok, check.detail
+    assert check.error <= problem.tolerance
+
+
+@pytest.mark.parametrize("layout", ["nt", "tn"])
+def test_a_right_batched_result_passes_in_other_layouts(
+    compile_module: Compile, checker: Callable[[Gemm], Checker], layout: str
+) -> None:
+    problem = Gemm.parse(shape="6x10x9", dtype="f32", layout=layout, batch=2)
+    check = checker(problem).check(compile_module(problem_mlir(problem)))
+    assert check.ok, check.detail
+
+
+def test_another_problems_module_is_wrong(compile_module: Compile, checker: Callable[[Gemm], Checker]) -> None:
+    square = Gemm.parse(shape="16x16x16", dtype="f32")
+    check = checker(square).check(compile_module(problem_mlir(replace(square, layout="tn"))))
+    assert check.failure == "wrong-result"
+    assert check.error > 0.5
+
+
+def with_body(problem: Gemm, body: str) -> str:
+    """A module of the problem's signature that computes something else."""
+    lhs, rhs, out = (o.mlir for o in problem.operands)
+    return f"""
+      func.func @main(%lhs: {lhs}, %rhs: {rhs}, %storage: {out} {{iree.abi.output = 0 : index}}) -> {out} {{
+        {body.format(lhs=lhs, rhs=rhs, out=out)}
+      }}"""
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i8"])
+def test_storage_that_is_never_written_fails(
+    compile_module: Compile, checker: Callable[[Gemm], Checker], dtype: str
+) -> None:
+    problem = Gemm.parse(shape="12x20x33", dtype=dtype)
+    check = checker(problem).check(compile_module(with_body(problem, "return %storage : {out}")))
+    assert check.failure == "wrong-result"
+    assert math.isnan(check.error) == (dtype == "f32")
+
+
+def test_one_wrong_element_of_a_module_is_found(compile_module: Compile, checker: Callable[[Gemm], Checker]) -> None:
+    problem = Gemm.parse(shape="256x256x64", dtype="f16")
+    right, out = problem_mlir(problem), problem.output.mlir
+    wrong = right.replace(
+        "return %result",
+        "%off = arith.constant dense<4.0> : tensor<1x1xf32>\n"
+        f"  %spoilt = tensor.insert_slice %off into %result[17, 201] [1, 1] [1, 1] : tensor<1x1xf32> into {out}\n"
+        "  return %spoilt",
+    )
+    assert wrong != right
+    check = checker(problem).check(compile_module(wrong))
+    assert check.failure == "wrong-result"
+    assert "element (17, 201)" in check.detail
+    assert check.error < problem.tolerance
+
+
+def test_another_number_of_elements_fails(compile_module: Compile, checker: Callable[[Gemm], Checker]) -> None:
+    lhs, rhs, out = (o.mlir for o in SMALL.operands)
+    source = f"func.func @main(%a: {lhs}, %b: {rhs}, %c: {out}) -> {lhs} {{ return %a : {lhs} }}"
+    check = checker(SMALL).check(compile_module(source))
+    assert check.failure == "wrong-result"
+    assert check.detail == f"{12 * 33} elements came out, not {12 * 20}"
+
+
+def test_a_module_that_does_not_run_says_why(checker: Callable[[Gemm], Checker], tmp_path: Path) -> None:
+    missing = checker(SMALL).check(tmp_path / "missing.vmfb")
+    assert missing.failure == "run-error"
+    assert "missing.vmfb" in missing.detail
+    assert missing.error == math.inf
+    broken = tmp_path / "broken.vmfb"
+    broken.write_text("no module")
+    assert checker(SMALL).check(broken).failure == "run-error"
+
+
+def test_the_output_of_an_earlier_check_is_never_read_again(
+    compile_module: Compile, checker: Callable[[Gemm], Checker], tmp_path: Path
+) -> None:
+    one = checker(SMALL)
+    assert one.check(compile_module(problem_mlir(SMALL))).ok
+    assert one.check(tmp_path / "missing.vmfb").failure == "run-error"
+
+
+def test_a_run_that_takes_too_long_is_a_time_out(compile_module: Compile, checker: Callable[[Gemm], Checker]) -> None:
+    check = replace(checker(SMALL), timeout=0.001).check(compile_module(problem_mlir(SMALL)))
+    assert check.failure == "run-timeout"
+    assert "killed after" in check.detail
+
+
+def test_inputs_that_cannot_be_written_say_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(EnvironmentFailure, match="cannot write the inputs") as caught:
+        Data.write(SMALL, tmp_path / "file" / "data", seed=0)
+    assert "--workspace" in caught.value.remedy
+
+
+# --- the comparison alone ---------------------------------------------------------------------------------------
+
+
+def exact(problem: Gemm) -> tuple[Array, Array]:
+    reference = problem.reference(problem.inputs(0))
+    return reference.astype(problem.output.element.numpy), reference
+
+
+@pytest.mark.parametrize(("dtype", "acc"), TYPES)
+def test_poison_never_passes(dtype: str, acc: str) -> None:
+    problem = Gemm.parse(shape="12x20x33", dtype=dtype, acc=acc)
+    out, reference = exact(problem)
+    assert compare(problem, out, reference).ok
+    left = poison(problem)
+    assert left.dtype == out.dtype
+    assert not compare(problem, left, reference).ok
+    out[3, 4] = left[3, 4]
+    assert not compare(problem, out, reference).ok
+
+
+def test_one_element_that_is_left_out_of_a_large_f16_output_is_found() -> None:
+    problem = Gemm.parse(shape="1024x1024x64", dtype="f16", acc="f16")
+    out, reference = exact(problem)
+    rms = np.linalg.norm(reference) / 1024
+    at = np.unravel_index(int(np.argmin(np.abs(np.abs(reference) - rms))), reference.shape)
+    out[at] = 0
+    check = compare(problem, out, reference)
+    assert check.error <= problem.tolerance
+    assert check.failure == "wrong-result"
+    assert f"element ({at[0]}, {at[1]})" in check.detail
+
+
+def test_integers_must_be_exact() -> None:
+    problem = Gemm.parse(shape="256x256x64", dtype="i8")
+    out, reference = exact(problem)
+    assert compare(problem, out, reference).error == 0.0
+    out[255, 255] += 1
+    assert compare(problem, out, reference).failure == "wrong-result"
+
+
+def test_an_answer_of_zeros_can_be_right() -> None:
+    zeros = np.zeros((12, 20))
+    assert compare(SMALL, zeros.astype(np.float32), zeros).ok
+    assert not compare(SMALL, np.ones((12, 20), np.float32), zeros).ok
+
+
+@given(
+    row=st.integers(0, 11),
+    column=st.integers(0, 19),
+    value=st.sampled_from([math.nan, math.inf, -math.inf, 1e30, -1e30]),
+)
+def test_what_is_not_finite_never_passes(row: int, column: int, value: float) -> None:
+    out, reference = exact(SMALL)
+    out[row, column] = value
+    assert compare(SMALL, out, reference).failure == "wrong-result"
+
+
+@given(scale=st.floats(0.0, 0.5), seed=st.integers(0, 1000))
+def test_rounding_within_the_tolerance_passes_and_four_times_it_does_not(scale: float, seed: int) -> None:
+    _, reference = exact(SMALL)
+    noise = np.random.default_rng(seed).standard_normal(reference.shape)
+    noise *= SMALL.tolerance * np.linalg.norm(reference) / np.linalg.norm(noise)
+    assert compare(SMALL, reference + noise * scale, reference).ok
+    assert not compare(SMALL, reference + noise * 4, reference).ok

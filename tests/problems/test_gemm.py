@@ -1,0 +1,222 @@
+"""GEMM as the command line gives it: what is refused and how, and what a right answer is."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotuner.errors import UsageError
+from autotuner.problems import Array, Gemm
+from autotuner.problems.gemm import LAYOUTS
+
+DTYPES = ("f32", "f16", "bf16", "i8", "f8")
+
+
+@pytest.mark.parametrize(
+    ("shape", "says"),
+    [
+        ("0x4x4", "M is '0', not a positive whole number"),
+        ("4x0x4", "N is '0'"),
+        ("4x4x00", "K is '00'"),
+        ("-1x2x3", "M is '-1'"),
+        ("+1x2x3", r"M is '\+1'"),
+        ("1.5x2x3", r"M is '1\.5'"),
+        ("1_0x2x3", "M is '1_0'"),
+        (" 1x2x3", "M is ' 1'"),
+        ("1xx3", "N is ''"),
+        ("axbxc", "M is 'a'"),
+        ("1e9x1e9x1e9", "M is '1e9'"),
+        ("²x2x3", "M is '²'"),
+        ("2x٣x3", "N is '٣'"),
+    ],
+)
+def test_a_size_that_is_no_positive_number_is_named(shape: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says) as caught:
+        Gemm.parse(shape=shape)
+    assert repr(shape) in caught.value.message
+    assert caught.value.remedy == "Give MxNxK, such as 512x512x512."
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("shape", ["", "x", "4", "4x4", "1x2x3x4", "4,4,4", "4×4×4"])
+def test_a_shape_of_other_than_three_sizes_is_refused(shape: str) -> None:
+    with pytest.raises(UsageError, match="is not MxNxK") as caught:
+        Gemm.parse(shape=shape)
+    assert caught.value.remedy == "Give 3 sizes, such as 512x512x512."
+
+
+@pytest.mark.parametrize("shape", ["1000000000x1000000000x1000000000", "1x1x1048577", f"1x{'9' * 5000}x1"], ids=len)
+def test_a_size_beyond_every_machine_is_refused(shape: str) -> None:
+    with pytest.raises(UsageError, match="is larger than 1048576") as caught:
+        Gemm.parse(shape=shape)
+    assert caught.value.remedy == "Give a smaller shape."
+
+
+def test_tensors_that_no_machine_holds_are_refused() -> None:
+    with pytest.raises(UsageError, match="GiB for its tensors") as caught:
+        Gemm.parse(shape="1048576x1048576x1048576")
+    assert "The limit is 64 GiB" in caught.value.remedy
+
+
+@given(st.text(max_size=12))
+def test_any_text_gives_a_problem_or_a_refusal(text: str) -> None:
+    try:
+        gemm = Gemm.parse(shape=text)
+    except UsageError:
+        gemm = None
+    assert gemm is None or min(gemm.m, gemm.n, gemm.k) >= 1
+
+
+@pytest.mark.parametrize("batch", [0, -1, 1 << 21])
+def test_a_bad_batch_is_refused_by_its_option(batch: int) -> None:
+    with pytest.raises(UsageError, match="--batch") as caught:
+        Gemm.parse(shape="4x4x4", batch=batch)
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("dtype", ["f64", "F32", "", "i32", "f8E4M3FN"])
+def test_an_unknown_dtype_lists_the_known(dtype: str) -> None:
+    with pytest.raises(UsageError, match="unknown dtype") as caught:
+        Gemm.parse(shape="4x4x4", dtype=dtype)
+    assert caught.value.remedy == "Choose one of: f32, f16, bf16, i8, f8."
+
+
+@pytest.mark.parametrize("layout", ["xy", "n", "NN", "nnn", ""])
+def test_an_unknown_layout_lists_the_known(layout: str) -> None:
+    with pytest.raises(UsageError, match="unknown layout") as caught:
+        Gemm.parse(shape="4x4x4", layout=layout)
+    assert caught.value.remedy == "Choose one of: nn, nt, tn, tt."
+
+
+@pytest.mark.parametrize(
+    ("dtype", "acc", "remedy"),
+    [
+        ("f32", "f16", "Choose --acc f32."),
+        ("f16", "i32", "Choose --acc f32 or f16."),
+        ("bf16", "bf16", "Choose --acc f32."),
+        ("i8", "f32", "Choose --acc i32."),
+    ],
+)
+def test_an_accumulator_that_does_not_go_with_the_dtype_names_those_that_do(dtype: str, acc: str, remedy: str) -> None:
+    with pytest.raises(UsageError, match=f"{dtype} does not accumulate in '{acc}'") as caught:
+        Gemm.parse(shape="4x4x4", dtype=dtype, acc=acc)
+    assert caught.value.remedy == remedy
+
+
+@pytest.mark.parametrize(
+    ("dtype", "acc"), [("f32", "f32"), ("f16", "f32"), ("bf16", "f32"), ("i8", "i32"), ("f8", "f32")]
+)
+def test_the_accumulator_follows_the_dtype_unless_given(dtype: str, acc: str) -> None:
+    assert Gemm.parse(shape="4x4x4", dtype=dtype).acc == acc
+
+
+def test_name_flops_and_bytes() -> None:
+    gemm = Gemm.parse(shape="512X256x1024", dtype="f16")
+    assert gemm.name == "gemm_512x256x1024_f16_f32_nn"
+    assert gemm.flops == 2 * 512 * 256 * 1024
+    assert gemm.bytes == 2 * (512 * 1024 + 1024 * 256) + 4 * 512 * 256
+    assert gemm.describe() == {"op": "gemm", "name": gemm.name, "flops": gemm.flops, "bytes": gemm.bytes}
+    batched = Gemm.parse(shape="4x8x16", dtype="i8", batch=3, layout="tn")
+    assert batched.name == "gemm_3x4x8x16_i8_i32_tn"
+    assert batched.flops == 3 * 2 * 4 * 8 * 16
+    assert batched.bytes == 3 * (4 * 16 + 16 * 8 + 4 * 4 * 8)
+
+
+def test_sizes_do_not_wrap_around() -> None:
+    gemm = Gemm(1 << 20, 1 << 20, 1 << 20, batch=1 << 20)
+    assert gemm.flops == 2 << 80
+    assert gemm.bytes == (2 + 2 + 4) << 60
+
+
+@pytest.mark.parametrize(("layout", "batch"), list(itertools.product(LAYOUTS, (1, 3))))
+def test_arguments_give_the_same_problem_again(layout: str, batch: int) -> None:
+    gemm = Gemm.parse(shape="5x6x7", dtype="f16", acc="f16", layout=layout, batch=batch)
+    command, *words = gemm.arguments()
+    assert command == "gemm"
+    options = {name.removeprefix("--"): value for name, value in zip(words[::2], words[1::2], strict=True)}
+    again = Gemm.parse(
+        shape=options["shape"],
+        dtype=options["dtype"],
+        acc=options["acc"],
+        layout=options["layout"],
+        batch=int(options.get("batch", 1)),
+    )
+    assert again == gemm
+
+
+def test_one_batch_entry_is_the_same_problem_with_a_loop_less() -> None:
+    batched = Gemm(4, 8, 16, batch=3)
+    assert batched.unbatched() == (Gemm(4, 8, 16), 1)
+    assert Gemm(4, 8, 16).unbatched() == (Gemm(4, 8, 16), 0)
+
+
+def naive(gemm: Gemm, a: Array, b: Array) -> Array:
+    """The product from the operands as they lie in memory, by subscripts alone."""
+    lead = "b" if gemm.batch > 1 else ""
+    left = "mk" if gemm.layout[0] == "n" else "km"
+    right = "kn" if gemm.layout[1] == "n" else "nk"
+    product: Array = np.einsum(
+        f"{lead}{left},{lead}{right}->{lead}mn", a.astype(np.float64), b.astype(np.float64), optimize=False
+    )
+    return product
+
+
+@pytest.mark.parametrize(("layout", "batch"), list(itertools.product(LAYOUTS, (1, 3))))
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_reference_is_the_product_of_the_operands_as_they_lie(dtype: str, layout: str, batch: int) -> None:
+    gemm = Gemm.parse(shape="5x6x7", dtype=dtype, layout=layout, batch=batch)
+    a, b = gemm.inputs(seed=1)
+    expected = naive(gemm, a, b)
+    reference = gemm.reference((a, b))
+    assert reference.shape == gemm.output.shape == expected.shape
+    np.testing.assert_allclose(reference, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_reference_of_integers_is_exact() -> None:
+    gemm = Gemm.parse(shape="3x4x4096", dtype="i8")
+    a, b = gemm.inputs(seed=0)
+    assert (gemm.reference((a, b)) == a.astype(np.int64) @ b.astype(np.int64)).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_inputs_are_seeded_and_not_trivial(dtype: str) -> None:
+    gemm = Gemm.parse(shape="32x32x64", dtype=dtype)
+    a, b = gemm.inputs(seed=7)
+    for array, operand in zip((a, b), gemm.operands[:2], strict=True):
+        assert array.shape == operand.shape
+        assert array.dtype == np.dtype(operand.element.numpy)
+        values = array.astype(np.float64)
+        assert np.isfinite(values).all()
+        assert values.min() < 0 < values.max()
+        assert len(np.unique(values)) > 64
+    assert a.reshape(-1)[:16].tobytes() != b.reshape(-1)[:16].tobytes()
+    again, other = gemm.inputs(seed=7), gemm.inputs(seed=8)
+    assert again[0].tobytes() == a.tobytes()
+    assert again[1].tobytes() == b.tobytes()
+    assert other[0].tobytes() != a.tobytes()
+
+
+@pytest.mark.parametrize("batch", [2, 5])
+def test_batch_entries_differ(batch: int) -> None:
+    a, b = Gemm(8, 8, 8, batch=batch).inputs(seed=0)
+    assert len({entry.tobytes() for entry in a}) == batch
+    assert len({entry.tobytes() for entry in b}) == batch
+
+
+@pytest.mark.parametrize(
+    ("dtype", "acc"), [("f32", "f32"), ("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("i8", "i32"), ("f8", "f32")]
+)
+def test_tolerance_allows_rounding_but_not_a_missing_product(dtype: str, acc: str) -> None:
+    gemm = Gemm.parse(shape="64x64x256", dtype=dtype, acc=acc)
+    a, b = (x.astype(np.float64) for x in gemm.inputs(seed=0))
+    reference = gemm.reference((a, b))
+    rounded = (a.astype(np.float32) @ b.astype(np.float32)).astype(gemm.output.element.numpy).astype(np.float64)
+    missing = a[:, :-1] @ b[:-1]
+    norm = np.linalg.norm(reference)
+    assert np.linalg.norm(rounded - reference) / norm <= gemm.tolerance
+    assert np.linalg.norm(missing - reference) / norm > gemm.tolerance
+    assert (gemm.tolerance == 0.0) == (dtype == "i8")

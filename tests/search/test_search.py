@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import logging
+import math
+import warnings
+
+import numpy as np
+import optuna
+import pytest
+
+from autotuner.search import Search, make_search
+from autotuner.space.table import Config, Knob, Space
+
+KNOBS = [
+    Knob("tile_m", (8, 16, 32, 64, 128)),
+    Knob("tile_n", (8, 16, 32, 64, 128)),
+    Knob("tile_k", (1, 2, 4, 8, 16, 32)),
+    Knob("stages", (1, 2, 3, 4)),
+]
+
+
+def large() -> Space:
+    """2,000 and some rows with a hole where the tile is too large."""
+    return Space.product(KNOBS, [lambda c: c["tile_m"] * c["tile_n"] <= 4096]).cross([Knob("route", ("a", "b", "c"))])
+
+
+def small() -> Space:
+    return Space.product(KNOBS[:2], [lambda c: c["tile_m"] * c["tile_n"] <= 4096])
+
+
+def cost(config: Config) -> float:
+    """Best at 32 x 64 x 8, three stages, route b; a bowl in the logarithm of each."""
+    wanted = {"tile_m": 32, "tile_n": 64, "tile_k": 8, "stages": 3}
+    total = 0.0 if config["route"] == "b" else 0.5
+    for name, best in wanted.items():
+        total += 0.2 * (math.log2(int(config[name])) - math.log2(best)) ** 2
+    return total
+
+
+@pytest.fixture(params=[small, large], ids=["exhaustive", "hybrid"])
+def space(request: pytest.FixtureRequest) -> Space:
+    made: Space = request.param()
+    return made
+
+
+def walk(search: Search, count: int, *, batch: int = 4) -> list[Config]:
+    asked: list[Config] = []
+    while len(asked) < count:
+        configs = search.ask(min(batch, count - len(asked)))
+        if not configs:
+            break
+        for config in configs:
+            search.tell(config, float(len(config.key) + sum(map(ord, config.key)) % 97))
+        asked += configs
+    return asked
+
+
+def test_nothing_is_asked_twice_and_all_is_legal(space: Space) -> None:
+    asked = walk(make_search(space, seed=0), 60)
+    assert len(set(asked)) == len(asked) == min(60, len(space))
+    assert all(config in space for config in asked)
+
+
+def test_the_same_seed_and_tells_ask_the_same(space: Space) -> None:
+    assert walk(make_search(space, seed=3), 40) == walk(make_search(space, seed=3), 40)
+    assert walk(make_search(space, seed=3), 8) != walk(make_search(space, seed=4), 8)
+
+
+def test_the_first_come_first_and_in_order(space: Space) -> None:
+    first = [space[7], space[2], space[7], space[11]]
+    search = make_search(space, seed=0, first=first)
+    assert search.ask(2) == [space[7], space[2]]
+    assert search.ask(3)[0] == space[11]
+
+
+def test_an_illegal_first_is_asked_as_its_nearest_legal_row(space: Space) -> None:
+    beyond = Config.of({**space[0].as_dict(), "tile_m": 128, "tile_n": 128})
+    assert beyond not in space
+    [asked] = make_search(space, seed=0, first=[beyond]).ask(1)
+    assert asked == space[space.nearest(beyond.as_dict())]
+
+
+def test_what_was_told_unasked_is_not_asked(space: Space) -> None:
+    search = make_search(space, seed=0, first=[space[1], space[2]])
+    for row in range(0, len(space), 2):
+        search.tell(space[row], 1.0)
+    asked = walk(search, 30)
+    assert asked[0] == space[1]
+    assert not {space[row] for row in range(0, len(space), 2)} & set(asked)
+
+
+def test_asks_without_tells_go_on_with_new_configurations(space: Space) -> None:
+    search = make_search(space, seed=0)
+    asked = [config for _ in range(5) for config in search.ask(4)]
+    assert len(set(asked)) == min(20, len(space))
+
+
+def test_an_exhausted_space_answers_with_nothing() -> None:
+    space = small()
+    search = make_search(space, seed=0)
+    assert set(search.ask(1000)) == set(space)
+    assert search.ask(4) == []
+
+
+def test_a_searched_space_ends_too() -> None:
+    space = small()
+    search = make_search(space, seed=0, exhaustive_up_to=5)
+    assert set(walk(search, 1000)) == set(space)
+    assert search.ask(1) == []
+
+
+def test_an_empty_space_has_nothing_to_ask() -> None:
+    space = small()
+    empty = space.keep(np.zeros(len(space), bool))
+    search = make_search(empty, seed=0, first=[space[0]])
+    assert search.ask(4) == []
+
+
+def test_a_configuration_of_another_space_is_let_pass(space: Space) -> None:
+    search = make_search(space, seed=0)
+    search.tell(Config.of({"unheard_of": 1}), 0.5)
+    assert len(search.ask(4)) == 4
+
+
+def test_small_spaces_are_shuffled_whole_and_large_ones_are_not() -> None:
+    order = make_search(small(), seed=0).ask(1000)
+    assert order != list(small())
+    assert len(order) == len(small())
+
+
+def test_the_bottom_of_a_bowl_is_found_in_a_twentieth_of_the_space() -> None:
+    space = large()
+    for seed in range(3):
+        search = make_search(space, seed=seed)
+        best = math.inf
+        for _ in range(len(space) // 20 // 4):
+            for config in search.ask(4):
+                search.tell(config, cost(config))
+                best = min(best, cost(config))
+        assert best <= 0.2
+
+
+def test_failures_do_not_stop_it_from_finding_the_best_that_works() -> None:
+    space = large()
+    for seed in range(3):
+        search = make_search(space, seed=seed)
+        best, failed = math.inf, 0
+        for _ in range(25):
+            for config in search.ask(4):
+                works = config["route"] != "c" and config["stages"] != 4
+                search.tell(config, cost(config) if works else None)
+                best = min(best, cost(config)) if works else best
+                failed += not works
+        assert best <= 0.3
+        assert failed < 40
+
+
+def test_when_everything_fails_it_still_proposes_new_ones() -> None:
+    space = large()
+    search = make_search(space, seed=0)
+    asked = []
+    for _ in range(10):
+        batch = search.ask(4)
+        asked += batch
+        for config in batch:
+            search.tell(config, None)
+    assert len(set(asked)) == 40
+
+
+def test_a_repeated_tell_changes_nothing() -> None:
+    space = large()
+    one, two = make_search(space, seed=0), make_search(space, seed=0)
+    for search in (one, two):
+        for config in search.ask(20):
+            search.tell(config, cost(config))
+            if search is two:
+                search.tell(config, 100.0)
+    assert one.ask(4) == two.ask(4)
+
+
+def test_a_knob_may_have_a_single_value() -> None:
+    space = large().cross([Knob("only", (1,))])
+    assert len(set(walk(make_search(space, seed=0), 40))) == 40
+
+
+def test_optuna_is_silent_here_and_unchanged_elsewhere(caplog: pytest.LogCaptureFixture) -> None:
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.enable_propagation()
+    try:
+        with warnings.catch_warnings(), caplog.at_level(logging.DEBUG):
+            warnings.simplefilter("error")
+            walk(make_search(large(), seed=0), 40)
+    finally:
+        optuna.logging.disable_propagation()
+    assert [record for record in caplog.records if record.name.startswith("optuna")] == []
+    assert optuna.logging.get_verbosity() == verbosity

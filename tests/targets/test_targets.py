@@ -1,0 +1,150 @@
+"""Every target that is claimed compiles for real, and every refusal says what would work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+import pytest
+
+from autotuner.build import Builder
+from autotuner.errors import UsageError
+from autotuner.plan import Plan
+from autotuner.problems import Gemm
+from autotuner.render import problem_mlir
+from autotuner.targets import PRODUCTS, Target, all_targets
+from autotuner.targets.base import flag_name
+
+MakePlan = Callable[[Gemm, str], Plan]
+
+
+def test_every_claimed_type_compiles_on_its_target(builder: Builder, executor: Executor) -> None:
+    jobs = {}
+    for target in all_targets():
+        for dtype, acc in target.types["gemm"]:
+            problem = target.prepare(Gemm.parse(shape="128x128x128", dtype=dtype, acc=acc))
+            jobs[target.name, dtype, acc] = executor.submit(
+                builder.inspect, problem_mlir(problem), target.compile_flags, timeout=120
+            )
+    assert len(jobs) >= 30
+    bad = {}
+    for claim, job in jobs.items():
+        try:
+            text = job.result()
+        except Exception as error:  # all claims are looked at before any is complained about
+            bad[claim] = str(error)
+        else:
+            if "lowering_config" not in text:
+                bad[claim] = "no dispatch was configured"
+    assert not bad
+
+
+def test_names_are_unique_and_every_product_is_a_known_chip() -> None:
+    names = [t.name for t in all_targets()]
+    assert len(set(names)) == len(names)
+    assert set(PRODUCTS.values()) <= set(names)
+    assert not set(PRODUCTS) & set(names)
+    for product, chip in PRODUCTS.items():
+        assert Target.parse(product).name == chip
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("cpu", "cpu"),
+        ("host", "cpu"),
+        ("gfx942", "gfx942"),
+        ("mi300x", "gfx942"),
+        ("MI300X", "gfx942"),
+        (" RX 7900 XTX ", "gfx1100"),
+        ("MI355X", "gfx950"),
+        ("A100", "sm_80"),
+        ("sm_80", "sm_80"),
+    ],
+)
+def test_chips_and_products_are_found_however_they_are_written(text: str, name: str) -> None:
+    assert Target.parse(text).name == name
+
+
+@pytest.mark.parametrize("text", ["gfx943", "tpu", "", "vulkan", "sm_80; rm -rf /"])
+def test_an_unknown_target_lists_the_known(text: str) -> None:
+    with pytest.raises(UsageError, match="unknown target") as caught:
+        Target.parse(text)
+    for known in ("cpu", "gfx942", "gfx950", "gfx1100", "sm_80", "mi300x"):
+        assert known in caught.value.remedy
+
+
+def test_a_near_miss_is_suggested() -> None:
+    with pytest.raises(UsageError, match=r"Did you mean gfx94"):
+        Target.parse("gfx943")
+
+
+@pytest.mark.parametrize("text", ["sm_90", "sm_90a", "h100", "H200"])
+def test_hopper_is_refused_with_the_target_that_runs_on_it(text: str) -> None:
+    with pytest.raises(UsageError, match="no code generation") as caught:
+        Target.parse(text)
+    assert "--target sm_80" in caught.value.remedy
+
+
+def test_user_flags_replace_the_targets_own_of_the_same_name() -> None:
+    own = Target.parse("cpu")
+    changed = Target.parse("cpu", flags=["--iree-llvmcpu-target-cpu=generic", "--iree-opt-level=O2"])
+    names = [flag_name(f) for f in changed.compile_flags]
+    assert len(names) == len(set(names))
+    assert "--iree-llvmcpu-target-cpu=generic" in changed.compile_flags
+    assert "--iree-llvmcpu-target-cpu=host" not in changed.compile_flags
+    assert "--iree-opt-level=O2" in changed.compile_flags
+    assert set(names) == {flag_name(f) for f in own.compile_flags} | {"--iree-opt-level"}
+    assert "--iree-llvmcpu-target-cpu=host" in own.compile_flags
+
+
+def test_user_flags_reach_the_compiler(builder: Builder) -> None:
+    source = problem_mlir(Gemm.parse(shape="16x16x16", dtype="f32"))
+    target = Target.parse("cpu", flags=["--iree-llvmcpu-target-cpu=generic"])
+    assert 'cpu = "generic"' in builder.inspect(source, target.compile_flags, timeout=120)
+
+
+@pytest.mark.parametrize("flag", ["", "--", "iree-opt-level=O2", "-O2", "problem.mlir"])
+def test_a_user_flag_that_is_none_is_refused(flag: str) -> None:
+    with pytest.raises(UsageError, match="is not an iree-compile flag") as caught:
+        Target.parse("cpu", flags=[flag])
+    assert caught.value.remedy == "Write it as --flag=--name=value."
+
+
+def test_a_flag_that_the_compiler_does_not_know_is_a_usage_error(builder: Builder, executor: Executor) -> None:
+    target = Target.parse("gfx942", flags=["--iree-no-such-flag"])
+    with pytest.raises(UsageError, match="--iree-no-such-flag") as caught:
+        Plan.make(Gemm.parse(shape="128x128x128"), target, builder, executor, timeout=120)
+    assert caught.value.remedy == "Check --flag."
+
+
+def test_a_type_that_a_target_lacks_is_refused_with_those_it_has() -> None:
+    with pytest.raises(UsageError, match="sm_80 cannot tune gemm of f32 with accumulator f32") as caught:
+        Target.parse("sm_80").prepare(Gemm.parse(shape="128x128x128", dtype="f32"))
+    assert caught.value.remedy == "It can: f16 (--acc f32), f16 (--acc f16), bf16 (--acc f32)."
+
+
+def test_f8_is_the_targets_own_f8() -> None:
+    problem = Gemm.parse(shape="128x128x128", dtype="f8")
+    elements = {}
+    for name in ("cpu", "gfx942", "gfx950", "sm_89"):
+        prepared = Target.parse(name).prepare(problem)
+        elements[name] = prepared.operands[0].element.mlir
+    assert elements == {"cpu": "f8E4M3FN", "gfx942": "f8E4M3FNUZ", "gfx950": "f8E4M3FN", "sm_89": "f8E4M3FN"}
+    with pytest.raises(UsageError, match="cannot tune gemm of f8"):
+        Target.parse("gfx1100").prepare(problem)
+
+
+def test_only_the_cpu_shares_its_cores_with_the_compiler() -> None:
+    assert [t.name for t in all_targets() if t.compiles_on_device] == ["cpu"]
+
+
+def test_every_route_of_the_cpu_compiles(make_plan: MakePlan, builder: Builder, executor: Executor) -> None:
+    plan = make_plan(Gemm.parse(shape="64x64x64", dtype="f32"), "cpu")
+    texts = executor.map(
+        lambda route: builder.inspect(plan.source, [*plan.target.compile_flags, *route.flags], timeout=120),
+        plan.target.routes,
+    )
+    assert all("lowering_config" in text for text in texts)
+    assert len(plan.stock) == len(plan.target.routes) - 1
+    assert set(plan.cpu) == {r.name for r in plan.target.routes if r.root != "none"}
