@@ -140,10 +140,15 @@ def tile_levels(lowering_config: str) -> dict[str, tuple[int, ...]]:
         for i in range(len(table)):
             entry = table[i]
             if isinstance(entry.attr, ir.ArrayAttr):
-                levels[entry.name] = tuple(int(ir.IntegerAttr(v).value) for v in entry.attr)
+                levels[entry.name] = tuple(_tile(size) for size in entry.attr)
             elif isinstance(entry.attr, ir.DenseI64ArrayAttr):
                 levels[entry.name] = tuple(int(v) for v in entry.attr)
     return levels
+
+
+def _tile(size: Any) -> int:
+    """A tile size; a scalable one stands in brackets of its own."""
+    return _tile(size[0]) if isinstance(size, ir.ArrayAttr) else int(ir.IntegerAttr(size).value)
 
 
 def _dispatch(op: Any) -> Dispatch | None:

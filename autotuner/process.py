@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_KEEP = 64 * 1024
+_KEEP = 32 * 1024
+"""Characters of stderr that are kept, at each end."""
 _running: set[int] = set()
 _lock = threading.Lock()
 
@@ -71,10 +72,15 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
     return Finished(
         code=process.returncode,
         stdout=out.decode(errors="replace"),
-        stderr=err.decode(errors="replace")[-_KEEP:],
+        stderr=_shortened(err.decode(errors="replace")),
         seconds=time.perf_counter() - start,
         timed_out=timed_out,
     )
+
+
+def _shortened(text: str) -> str:
+    """Both ends: the first error is at the top of a long output, the reason for a crash at its bottom."""
+    return text if len(text) <= 2 * _KEEP else f"{text[:_KEEP]}\n[…]\n{text[-_KEEP:]}"
 
 
 def kill_all() -> None:

@@ -110,9 +110,9 @@ def _header(plan: Plan, contest: Contest, flagfile: Path, command: Sequence[str]
     if over is not None:
         route = contest.stock.candidate.route.name
         lines.append(f"over stock: {over.median:.3f}x over route {route}, {over.low:.3f} to {over.high:.3f}")
-    return [
-        *lines,
+    lines += [
         f"date:       {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         f"made by:    {shell_line(command)}",
         f"use:        iree-compile MODEL.mlir {shell_line([f'@{flagfile.absolute()}'])} -o MODEL.vmfb",
     ]
+    return [" ".join(line.splitlines()) for line in lines]

@@ -49,16 +49,21 @@ def write_whole(path: Path, text: str) -> None:
     name = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8"
+        ) as file:
             name = file.name
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(name, 0o644)
         os.replace(name, path)
-    except OSError as error:
+    except BaseException as error:
         if name is not None:
             Path(name).unlink(missing_ok=True)
+        if not isinstance(error, OSError | UnicodeError):
+            raise
+        why = error.strerror if isinstance(error, OSError) else "its text is not valid Unicode"
         raise StorageError(
-            f"cannot write {path}: {error.strerror}.", remedy="Free some space or choose another -o or --workspace."
+            f"cannot write {path}: {why}.", remedy="Free some space or choose another -o or --workspace."
         ) from error

@@ -7,6 +7,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from autotuner.build import Builder, BuildJob, Cache
 from autotuner.plan import Candidate, Plan
@@ -14,6 +15,10 @@ from autotuner.problems import Gemm
 from autotuner.settings import cache_dir
 from autotuner.targets import Target
 from autotuner.tools import Tools
+
+# A loaded machine is no reason to fail.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 COMPILE_TIMEOUT = 120.0
 """Generous: a loaded machine must not turn a build into a time-out."""

@@ -15,7 +15,7 @@ from autotuner.effort import Effort
 from autotuner.progress import Progress
 from autotuner.store import Store
 
-QUICK = Effort(trials=2, budget=6.0, compile_only_trials=2, confirm_blocks=6, race_entrants=2)
+QUICK = Effort(trials=2, budget=20.0, compile_only_trials=2, confirm_blocks=6, race_entrants=2)
 
 
 class Watcher:

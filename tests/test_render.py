@@ -98,8 +98,8 @@ def test_the_wheel_carries_every_template(tmp_path: Path) -> None:
         timeout=300,
         check=False,
     )
-    if made.returncode and "hatchling" in made.stderr:
-        pytest.skip(f"pip cannot fetch the build backend hatchling: {made.stderr.strip().splitlines()[-1]}")
+    if "Could not find a version that satisfies the requirement hatchling" in made.stderr:
+        pytest.skip("pip cannot fetch the build backend hatchling here")
     assert made.returncode == 0, made.stderr
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:

@@ -68,7 +68,7 @@ def fail_write(patch: pytest.MonkeyPatch) -> None:
     real = tempfile.NamedTemporaryFile
 
     def limited(*args: Any, **options: Any) -> Any:
-        file = real(*args, **options)
+        file: Any = real(*args, **options)
         file.write = full
         return file
 

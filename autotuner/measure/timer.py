@@ -97,6 +97,7 @@ def _repetitions(text: str, *, repeat: int) -> list[float]:
     runs = [b for b in json.loads(text)["benchmarks"] if b.get("run_type") == "iteration"]
     if not runs:
         raise ValueError("no repetition in it")
-    if message := next((b["error_message"] for b in runs if b.get("error_occurred")), None):
-        raise ValueError(message)
+    for run in runs:
+        if run.get("error_occurred"):
+            raise ValueError(run.get("error_message") or "it reports an error")
     return [float(b["real_time"]) * _UNIT_US[b["time_unit"]] / repeat for b in runs]

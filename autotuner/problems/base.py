@@ -115,12 +115,12 @@ def parse_dims(text: str, *, names: str, option: str = "--shape") -> tuple[int, 
         raise UsageError(f"{option} {text!r} is not {names}.", remedy=f"Give {len(wanted)} sizes, such as {example}.")
     dims = []
     for name, part in zip(wanted, parts, strict=True):
-        if not (part.isascii() and part.isdigit()) or int(part) == 0:
+        if not (part.isascii() and part.isdigit()) or not part.strip("0"):
             raise UsageError(
                 f"{option} {text!r}: {name} is {part!r}, not a positive whole number.",
                 remedy=f"Give {names}, such as {example}.",
             )
-        if int(part) > MAX_DIM:
+        if len(part) > 20 or int(part) > MAX_DIM:
             raise UsageError(f"{option} {text!r}: {name} is larger than {MAX_DIM}.", remedy="Give a smaller shape.")
         dims.append(int(part))
     return tuple(dims)

@@ -167,16 +167,18 @@ def _tiled_values(dispatch: Dispatch, levels: Mapping[str, tuple[int, ...]]) -> 
 
     vector_m = tile("vector_common_parallel", m, 1)
     vector_n = tile("vector_common_parallel", n, 1)
+    cache_m = tile("cache_parallel", m, 0) // vector_m
+    cache_n = tile("cache_parallel", n, 0) // vector_n
     return {
         "vector_m": vector_m,
         "vector_n": vector_n,
         "vector_k": tile("vector_reduction", k, 1),
-        "vectors_m": 0,
-        "vectors_n": 0,
-        "cache_k": 0,
-        "tiles_m": max(tile("distribution", m, dispatch.loops[m]) // vector_m, 1),
-        "tiles_n": max(tile("distribution", n, dispatch.loops[n]) // vector_n, 1),
-        "peel": 0,
+        "vectors_m": cache_m,
+        "vectors_n": cache_n,
+        "cache_k": tile("cache_reduction", k, 0),
+        "tiles_m": max(tile("distribution", m, dispatch.loops[m]) // (vector_m * max(cache_m, 1)), 1),
+        "tiles_n": max(tile("distribution", n, dispatch.loops[n]) // (vector_n * max(cache_n, 1)), 1),
+        "peel": int("enable_loop_peeling" in dispatch.translation_info),
     }
 
 

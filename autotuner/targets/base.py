@@ -63,7 +63,9 @@ class Target:
                 )
         named = {flag_name(f) for f in flags}
         own = tuple(f for f in self.flags if flag_name(f) not in named)
-        return replace(self, flags=own, user_flags=tuple(flags))
+        # A route that sets what the user sets would overrule the user.
+        routes = tuple(r for r in self.routes if named.isdisjoint(flag_name(f) for f in r.flags))
+        return replace(self, flags=own, user_flags=tuple(flags), routes=routes)
 
     @property
     def compile_flags(self) -> tuple[str, ...]:

@@ -196,6 +196,16 @@ def test_a_cache_on_another_file_system_than_the_candidates_works(tools: Tools, 
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def test_what_an_interrupted_build_left_behind_does_not_count(tools: Tools, job: BuildJob, tmp_path: Path) -> None:
+    clean = Builder(tools, Cache(tmp_path / "one")).build(job)
+    for name in ("binaries", "configurations"):
+        (job.folder / name).mkdir()
+        (job.folder / name / "left_behind.mlir").write_text("module {}")
+    again = Builder(tools, Cache(tmp_path / "two")).build(job)
+    assert not again.cached
+    assert again.binary == clean.binary
+
+
 def test_a_folder_that_cannot_be_written_says_what_to_do(fresh: Builder, job: BuildJob, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(EnvironmentFailure, match="cannot write") as caught:

@@ -132,8 +132,12 @@ def test_the_output_of_an_earlier_check_is_never_read_again(
     assert one.check(tmp_path / "missing.vmfb").failure == "run-error"
 
 
-def test_a_run_that_takes_too_long_is_a_time_out(compile_module: Compile, checker: Callable[[Gemm], Checker]) -> None:
-    check = replace(checker(SMALL), timeout=0.001).check(compile_module(problem_mlir(SMALL)))
+def test_a_run_that_takes_too_long_is_a_time_out(checker: Callable[[Gemm], Checker], tmp_path: Path) -> None:
+    hanging = tmp_path / "iree-run-module"
+    hanging.write_text("#!/bin/sh\nsleep 300\n")
+    hanging.chmod(0o755)
+    one = checker(SMALL)
+    check = replace(one, tools=replace(one.tools, iree_run_module=hanging), timeout=0.2).check(tmp_path / "any.vmfb")
     assert check.failure == "run-timeout"
     assert "killed after" in check.detail
 

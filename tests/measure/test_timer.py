@@ -184,5 +184,11 @@ def test_a_real_module_that_is_missing_is_a_run_error(tools: Tools, tmp_path: Pa
 
 
 def test_a_run_that_takes_too_long_is_a_time_out(tools: Tools, tmp_path: Path) -> None:
-    timer = Timer(tools, Data.write(SMALL, tmp_path / "data", seed=0), "local-sync", timeout=0.001)
-    assert timer.time(module(), repetitions=1).failure == "run-timeout"
+    hanging = tmp_path / "iree-benchmark-module"
+    hanging.write_text("#!/bin/sh\nsleep 300\n")
+    hanging.chmod(0o755)
+    data = Data(SMALL, tmp_path / "data", 0)
+    timer = Timer(replace(tools, iree_benchmark_module=hanging), data, "local-sync", timeout=0.2)
+    timing = timer.screen(module(), best_us=math.inf)
+    assert timing.failure == "run-timeout"
+    assert "killed after" in timing.detail

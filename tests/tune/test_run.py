@@ -42,8 +42,11 @@ ENVIRONMENT = {"iree", "host", "device_name", "driver", "load"}
 NOT_BUILT = ("compile-error", "compile-timeout", "not-applied")
 
 
-def hold_contract(document: dict[str, Any], workspace: Path) -> None:
-    """The document has the contract's keys, and adds up with itself and with the store."""
+def hold_contract(document: dict[str, Any], workspace: Path, *, in_time: bool = True) -> None:
+    """The document has the contract's keys, and adds up with itself and with the store.
+
+    Where the time was up before the search's end (not `in_time`) some candidates may be asked for and not built.
+    """
     assert document.keys() >= KEYS
     assert document["schema"] == 1
     counts, problem = document["counts"], document["problem"]
@@ -59,8 +62,10 @@ def hold_contract(document: dict[str, Any], workspace: Path) -> None:
         row, rows = store.run(document["run"]), store.candidates(document["run"])
         builds, timings = store.builds(document["run"]), store.timings(document["run"])
     failed = counts["failed"]
+    waiting = [r for r in rows if r.state == "asked"]
+    assert not waiting or not in_time
     assert counts["asked"] == len(rows) == len({r.ordinal for r in rows})
-    assert counts["built"] + sum(failed[name] for name in NOT_BUILT) == counts["asked"]
+    assert counts["built"] + sum(failed[name] for name in NOT_BUILT) == counts["asked"] - len(waiting)
     assert counts["duplicate"] == sum(r.state == "duplicate" for r in rows)
     assert counts["timed"] == sum(r.state == "timed" for r in rows)
     assert {name: sum(r.failure == name for r in rows) for name in failed} == failed
@@ -69,7 +74,7 @@ def hold_contract(document: dict[str, Any], workspace: Path) -> None:
     )
     assert counts["cached"] <= counts["built"]
     assert counts["timed"] <= counts["checked"] <= counts["built"] - counts["duplicate"]
-    assert {b.candidate for b in builds} == {r.id for r in rows}
+    assert {b.candidate for b in builds} == {r.id for r in rows} - {r.id for r in waiting}
     assert {t.candidate for t in timings} == {r.id for r in rows if r.state == "timed"}
     assert all(us > 0 for t in timings for us in t.repetitions_us)
     assert row.result == document
@@ -82,11 +87,11 @@ def test_a_run_with_real_timing_ends_in_a_verdict(workspace: Path) -> None:
     quick = Effort(trials=3, budget=25, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
     result = run(None, workspace, problem=problem, target=TWO_ROUTES, effort=quick)
     document = result.to_json()
-    hold_contract(document, workspace)
+    hold_contract(document, workspace, in_time=False)
     assert document["verdict"] in ("win", "no-winner", "inconclusive")
     assert document["environment"]["iree"] == IREE_VERSION
     assert document["counts"]["space"] > 1000
-    assert len(codegen(workspace, result.run)) == 3
+    assert 1 <= len(codegen(workspace, result.run)) <= 3
     assert 0 < document["best"]["us"] <= document["baseline"]["us"] or document["verdict"] != "win"
     with Store.open(None, workspace=workspace) as store:
         screens = [t for t in store.timings(result.run) if t.phase == "screen"]
@@ -185,8 +190,9 @@ def test_raw_repetitions_of_screen_race_and_confirmation_are_stored(won: Result,
     assert len({t.candidate for t in winner}) == 1
 
 
-def test_a_spec_goes_where_the_user_says(warm_fake: Fake, workspace: Path, tmp_path: Path) -> None:
-    path = tmp_path / "a folder" / "mine.mlir"
+@pytest.mark.parametrize("folder", ["specs", "a folder"])
+def test_a_spec_goes_where_the_user_says(warm_fake: Fake, workspace: Path, tmp_path: Path, folder: str) -> None:
+    path = tmp_path / folder / "mine.mlir"
     result = run(warm_fake(rules=[(SPEC, 20.0)]), workspace, output=path)
     assert (result.spec, result.flagfile) == (path, path.with_suffix(".flags"))
     assert path.is_file()
@@ -247,7 +253,7 @@ def test_a_hopelessly_slow_candidate_is_timed_once(warm_fake: Fake, workspace: P
 def test_a_budget_that_ends_before_the_race_is_inconclusive(warm_fake: Fake, workspace: Path) -> None:
     result = run(warm_fake(rules=[(SPEC, 20.0)]), workspace, budget=0.5)
     document = result.to_json()
-    hold_contract(document, workspace)
+    hold_contract(document, workspace, in_time=False)
     assert document["verdict"] == "inconclusive"
     assert not any((workspace / "specs").iterdir())
 
@@ -263,7 +269,7 @@ def test_fail_if_no_winner_turns_the_verdict_into_exit_6(
 ) -> None:
     tools = warm_fake(rules=rules).tools
     monkeypatch.setattr(Tools, "find", classmethod(lambda _: tools))
-    words = ["gemm", "--shape", "96x64x128", "--dtype", "f32", "--effort", "quick", "--trials", "4", "--json"]
+    words = ["gemm", "--shape", "96x64x128", "--dtype", "f32", "--effort", "quick", "--trials", "8", "--json"]
     words += ["--workspace", str(workspace), "--fail-if-no-winner"]
     monkeypatch.setattr("sys.argv", ["autotune", *words])
     with pytest.raises(SystemExit) as end:
