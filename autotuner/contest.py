@@ -23,6 +23,7 @@ from autotuner.measure.race import (
     decide,
     pick_for_race,
     race,
+    shortlist,
 )
 from autotuner.measure.timer import INVOCATION_US, choose_repeat
 from autotuner.plan import BASELINE
@@ -63,18 +64,18 @@ def hold(
     stock = best_stock(evaluator)
     baseline = evaluator.outcomes[BASELINE]
     # The first look must be reached within the race's part of what is left: better few entrants than no verdict.
-    affordable = int(max(clock.left, 0.0) * RACE_SHARE / (LOOKS[0] * timing_seconds)) - 2
-    count = max(2, min(effort.race_entrants, affordable))
-    picked = pick_for_race(evaluator.screened, baseline=BASELINE, count=count)
+    # A shortlist of n takes 2n + 3 timings, and each block n + 2 with the baseline and the best stock route.
+    timings = max(clock.left, 0.0) * RACE_SHARE / timing_seconds
+    count = max(2, min(effort.race_entrants, int((timings - 3 - 2 * LOOKS[0]) / (2 + LOOKS[0]))))
+    picked = pick_for_race(evaluator.screened, baseline=BASELINE, count=2 * count)
     names = list(dict.fromkeys([BASELINE, stock.candidate.id, *(n for n in picked if evaluator.outcomes[n].contends)]))
     screen_us = {name: evaluator.outcomes[name].us or 0.0 for name in names}
     if len(names) == 1:
         return Contest("no-winner", "nothing but the baseline works here", None, baseline, screen_us)
+    reporter.stage(f"building {len(names)} finalists for the race")
     builds = _race_builds(evaluator, names, executor)
-    names = [name for name in names if name in builds]
     timer = _timer(evaluator, builds)
     rng = np.random.default_rng(seed)
-    reporter.stage(f"racing {len(names) - 1} finalists against the baseline")
 
     def out_of_time(share: float) -> Callable[[], bool]:
         limit = clock.elapsed + max(clock.left, 0.0) * share
@@ -89,12 +90,16 @@ def hold(
 
         return write
 
-    entrants = [Entrant(name, evaluator.outcomes[name].candidate.complexity) for name in names]
     try:
+        screened = [s for s in evaluator.screened if s.id in builds]
+        chosen = shortlist(screened, baseline=BASELINE, time_one=timer, keep={stock.candidate.id}, count=count)
+        names = list(dict.fromkeys([BASELINE, stock.candidate.id, *chosen]))
+        entrants = [Entrant(name, evaluator.outcomes[name].candidate.complexity) for name in names]
+        reporter.stage(f"racing {len(names) - 1} finalists against the baseline")
         result = race(
             entrants,
             baseline=BASELINE,
-            keep={stock.candidate.id} & set(names),
+            keep={stock.candidate.id},
             time_one=timer,
             rng=rng,
             alpha=ALPHA,
@@ -163,7 +168,8 @@ def _timer(evaluator: Evaluator, builds: Mapping[str, Build]) -> Callable[[str],
     def time_one(name: str) -> float:
         if evaluator.timer is None:
             raise TimingFailed("no device")
-        timing = evaluator.timer.time(builds[name], repetitions=1)
+        # The median of three: single repetitions spike too often for intervals over a dozen blocks.
+        timing = evaluator.timer.time(builds[name], repetitions=3)
         if not timing.ok:
             raise TimingFailed(timing.detail)
         return timing.median

@@ -223,8 +223,8 @@ class _Run:
             rough = evaluator.timer.time(build, repetitions=1)
             # The first invocation also pays for a JIT; what one timing costs is asked of a second one.
             started = time.monotonic()
-            rough = evaluator.timer.time(build, repetitions=1) if rough.ok else rough
-            self.loop.timing_seconds = time.monotonic() - started + 2 * INVOCATION_US / 1e6
+            rough = evaluator.timer.time(build, repetitions=3) if rough.ok else rough
+            self.loop.timing_seconds = time.monotonic() - started + 3 * INVOCATION_US / 1e6
         if not rough.ok:
             raise DeviceError(
                 f"the baseline cannot be timed on {self.device!r}: {_last_line(rough.detail)}",

@@ -271,7 +271,9 @@ def decide(result: RaceResult) -> Decision:
         why = f"{failed} of {len(result.entrants) - 1} could not be timed, " if failed else ""
         return Decision("no-winner", None, f"{why}none can be more than {gain} faster than the baseline")
     choice = _choose(result)
-    if result.ended in ("stopped", "running"):
+    # A look that was reached has spent its share of alpha: a winner at it stands, even when time then ran out on
+    # telling the winners apart. The confirmation has fresh data either way.
+    if result.ended in ("stopped", "running") and (choice.winner is None or result.blocks < result.looks[0]):
         return Decision(
             "inconclusive", None, f"stopped after {result.blocks} blocks, before it was settled", leader=choice.leader
         )
