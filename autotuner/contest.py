@@ -12,19 +12,8 @@ from autotuner.build import Build
 from autotuner.effort import Effort
 from autotuner.errors import DeviceError
 from autotuner.evaluate import Evaluator, Outcome
-from autotuner.measure.race import (
-    LOOKS,
-    Confirmation,
-    Entrant,
-    Interval,
-    TimingFailed,
-    Verdict,
-    confirm,
-    decide,
-    pick_for_race,
-    race,
-    shortlist,
-)
+from autotuner.measure.race import LOOKS, Confirmation, Entrant, Interval, TimingFailed, Verdict, confirm, decide, race
+from autotuner.measure.shortlist import pick_for_race, shortlist
 from autotuner.measure.timer import INVOCATION_US, choose_repeat
 from autotuner.plan import BASELINE
 from autotuner.progress import Clock, Reporter, Stop

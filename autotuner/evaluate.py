@@ -12,7 +12,7 @@ from pathlib import Path
 from autotuner.build import FAILURE_CLASSES, Build, Builder, BuildJob, FailureClass, shell_line
 from autotuner.build.builder import write_inputs
 from autotuner.measure.check import Checker
-from autotuner.measure.race import Screened
+from autotuner.measure.shortlist import Screened
 from autotuner.measure.timer import Timer
 from autotuner.plan import BASELINE, Candidate, Plan
 from autotuner.rows import CandidateRow

@@ -1,11 +1,11 @@
-"""Who is faster, and by how much for certain: screening order, interleaved race, verdict, confirmation."""
+"""Who is faster, and by how much for certain: interleaved race, verdict, confirmation."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, median
+from statistics import median
 from typing import Literal
 
 import numpy as np
@@ -131,69 +131,12 @@ class Confirmation(BlockTimes):
         return self.verdict == "win"
 
 
-@dataclass(frozen=True)
-class Screened:
-    """One screening result: the median of a few repetitions, in the order in which they were taken."""
-
-    id: str
-    time: float
-
-
 def never() -> bool:
     return False
 
 
 def ignore_timing(block: int, name: str, time: float) -> None:
     del block, name, time
-
-
-def pick_for_race(screened: Sequence[Screened], *, baseline: str, count: int = 8) -> list[str]:
-    """The fastest of a screening, best first, each judged against the baseline timings nearest to it.
-
-    The baseline stands in the sequence wherever it was re-timed. The device's slow drift is read off it and
-    taken out; one baseline timing is as noisy as a candidate's, so the line is smoothed over its neighbours
-    before it is used. What was screened more than once counts with its mean.
-    """
-    places = [place for place, entry in enumerate(screened) if entry.id == baseline]
-    drift = np.zeros(len(screened))
-    if len(places) >= 3:
-        logs = np.log([screened[place].time for place in places])
-        padded = np.concatenate([logs[:1], logs, logs[-1:]])
-        smooth = np.convolve(padded, np.full(3, 1 / 3), mode="valid")
-        drift = np.interp(np.arange(len(screened)), places, smooth)
-    found: dict[str, list[float]] = {}
-    for entry, shift in zip(screened, drift, strict=True):
-        if entry.id != baseline:
-            found.setdefault(entry.id, []).append(math.log(entry.time) - float(shift))
-    return sorted(found, key=lambda name: fmean(found[name]))[:count]
-
-
-def shortlist(
-    screened: Sequence[Screened], *, baseline: str, time_one: TimeOne, keep: Collection[str] = (), count: int = 8
-) -> list[str]:
-    """Who races: the best of the screening, after the best twice as many were screened a second time.
-
-    One screening of fifty under 1.5 % noise loses a candidate that is 3 % faster from its best eight in 6 %
-    of runs, from its best sixteen in under 2 %; screening these sixteen again is cheaper than racing them.
-    Those in `keep` are on the list whatever their place, within its length.
-    """
-    again = pick_for_race(screened, baseline=baseline, count=2 * count)
-    if len(again) <= count:
-        return again
-    passes = list(screened)
-    failed = set()
-    for name in [baseline, *again[::2], baseline, *again[1::2], baseline]:
-        try:
-            passes.append(Screened(name, time_one(name)))
-        except TimingFailed:
-            if name == baseline:
-                raise
-            failed.add(name)
-    ranked = [n for n in pick_for_race(passes, baseline=baseline, count=len(passes)) if n not in failed]
-    kept = [name for name in ranked if name in keep]
-    others = [name for name in ranked if name in again and name not in keep]
-    chosen = {*kept, *others[: max(count - len(kept), 0)]}
-    return [name for name in ranked if name in chosen]
 
 
 def race(

@@ -9,7 +9,8 @@ from statistics import median
 
 import numpy as np
 
-from autotuner.measure.race import Entrant, Screened, TimingFailed, confirm, decide, race, shortlist
+from autotuner.measure.race import Entrant, TimingFailed, confirm, decide, race
+from autotuner.measure.shortlist import Screened, shortlist
 
 BASELINE = "baseline"
 

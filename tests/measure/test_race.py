@@ -5,18 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from autotuner.measure.race import (
-    BlockTimes,
-    Entrant,
-    RaceResult,
-    Screened,
-    TimingFailed,
-    confirm,
-    decide,
-    pick_for_race,
-    race,
-    shortlist,
-)
+from autotuner.measure.race import BlockTimes, Entrant, RaceResult, TimingFailed, confirm, decide, race
+from autotuner.measure.shortlist import Screened, pick_for_race, shortlist
 from tests.measure.mock_timer import BASELINE, MockTimer, run_protocol
 
 
