@@ -56,10 +56,9 @@ def main() -> None:
                 problem, target, options=Options(workspace=Path(folder), trials=arguments.builds, budget=600.0)
             )
             share = (own() - before) / (time.monotonic() - wall)
-            print(
-                f"whole run: {whole.counts['asked']} candidates in {whole.seconds['total']:.1f} s wall, own CPU share {share:.1%}"
-            )
-            print(f"seconds: { ({k: round(v, 2) for k, v in whole.seconds.items()}) }")
+            seconds = {name: round(value, 2) for name, value in whole.seconds.items()}
+            print(f"whole run: {whole.counts['asked']} candidates in {seconds['total']} s wall, {seconds}")
+            print(f"the tuner's own CPU time: {share:.1%} of the wall time")
 
 
 if __name__ == "__main__":
