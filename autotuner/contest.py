@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from autotuner.measure.shortlist import pick_for_race, shortlist
 from autotuner.measure.timer import INVOCATION_US, choose_repeat
 from autotuner.plan import BASELINE
 from autotuner.progress import Clock, Reporter, Stop
+from autotuner.rows import Phase
 
 ALPHA = 0.05
 RACE_SHARE = 0.7
@@ -60,28 +61,15 @@ def hold(
     names = list(dict.fromkeys([BASELINE, stock.candidate.id, *(n for n in picked if evaluator.outcomes[n].contends)]))
     screen_us = {name: evaluator.outcomes[name].us or 0.0 for name in names}
     if len(names) == 1:
+        if len(evaluator.plan.space) and not any(o.candidate.kind == "codegen" for o in evaluator.outcomes.values()):
+            return Contest("inconclusive", "the time was up before any candidate", None, baseline, screen_us)
         return Contest("no-winner", "nothing but the baseline works here", None, baseline, screen_us)
     reporter.stage(f"building {len(names)} finalists for the race")
-    builds = _race_builds(evaluator, names, executor)
-    timer = _timer(evaluator, builds)
+    watch = _Stopwatch(evaluator, _race_builds(evaluator, names, executor))
     rng = np.random.default_rng(seed)
-
-    def out_of_time(share: float) -> Callable[[], bool]:
-        limit = clock.elapsed + max(clock.left, 0.0) * share
-        return lambda: stop.requested or clock.elapsed > limit
-
-    def record(phase: str) -> Callable[[int, str, float], None]:
-        def write(block: int, name: str, us: float) -> None:
-            outcome = evaluator.outcomes[name]
-            evaluator.store.record_timing(
-                outcome.row, phase="race" if phase == "race" else "confirm", block=block, repetitions_us=[us]
-            )
-
-        return write
-
     try:
-        screened = [s for s in evaluator.screened if s.id in builds]
-        chosen = shortlist(screened, baseline=BASELINE, time_one=timer, keep={stock.candidate.id}, count=count)
+        screened = [s for s in evaluator.screened if s.id in watch.builds]
+        chosen = shortlist(screened, baseline=BASELINE, time_one=watch.screen, keep={stock.candidate.id}, count=count)
         names = list(dict.fromkeys([BASELINE, stock.candidate.id, *chosen]))
         entrants = [Entrant(name, evaluator.outcomes[name].candidate.complexity) for name in names]
         reporter.stage(f"racing {len(names) - 1} finalists against the baseline")
@@ -89,29 +77,31 @@ def hold(
             entrants,
             baseline=BASELINE,
             keep={stock.candidate.id},
-            time_one=timer,
+            time_one=watch,
             rng=rng,
             alpha=ALPHA,
             smallest_gain=effort.smallest_gain,
-            should_stop=out_of_time(RACE_SHARE),
-            on_timing=record("race"),
+            should_stop=_Deadline(clock, stop, started=clock.elapsed),
+            on_timing=watch.recorder("race"),
         )
         decision = decide(result)
         if decision.winner is None:
             us = {name: _median(result.times[name]) or screen_us[name] for name in names}
             return Contest(decision.verdict, decision.reason, None, stock, us)
         reporter.stage(f"confirming {describe(evaluator.outcomes[decision.winner])}")
+        # Fixed beforehand, by the time that is left: then the interval holds its level whatever comes.
+        blocks = int(clock.left / (len({BASELINE, decision.winner, stock.candidate.id}) * timing_seconds))
         confirmation = confirm(
             decision.winner,
             baseline=BASELINE,
             beside=[stock.candidate.id],
-            time_one=timer,
+            time_one=watch,
             rng=rng,
-            blocks=effort.confirm_blocks,
+            blocks=max(LOOKS[0], min(effort.confirm_blocks, blocks)),
             alpha=ALPHA,
             smallest_gain=effort.smallest_gain,
-            should_stop=out_of_time(1.0),
-            on_timing=record("confirm"),
+            should_stop=lambda: stop.requested,
+            on_timing=watch.recorder("confirm"),
         )
     except TimingFailed as failure:
         raise DeviceError(
@@ -119,6 +109,57 @@ def hold(
             remedy="Check the device and run again with --resume.",
         ) from failure
     return _conclude(evaluator, decision.winner, stock, confirmation, effort)
+
+
+@dataclass
+class _Stopwatch:
+    """Times an entrant, and keeps the raw repetitions for whoever records them."""
+
+    evaluator: Evaluator
+    builds: Mapping[str, Build]
+    raw: dict[str, tuple[float, ...]] = field(default_factory=dict)
+
+    def __call__(self, name: str) -> float:
+        """The median of three: single repetitions spike too often for intervals over a dozen blocks."""
+        if self.evaluator.timer is None:
+            raise TimingFailed("no device")
+        timing = self.evaluator.timer.time(self.builds[name], repetitions=3)
+        if not timing.ok:
+            raise TimingFailed(timing.detail)
+        self.raw[name] = timing.us
+        return timing.median
+
+    def screen(self, name: str) -> float:
+        """A timing of the second screening."""
+        us = self(name)
+        self.recorder("screen")(1, name, us)
+        return us
+
+    def recorder(self, phase: Phase) -> Callable[[int, str, float], None]:
+        def write(block: int, name: str, _us: float) -> None:
+            row = self.evaluator.outcomes[name].row
+            self.evaluator.store.record_timing(row, phase=phase, block=block, repetitions_us=self.raw[name])
+
+        return write
+
+
+@dataclass
+class _Deadline:
+    """When a race must end; asked once before each block.
+
+    Without its first look a race tells nothing: up to there it may also use the confirmation's part.
+    """
+
+    clock: Clock
+    stop: Stop
+    started: float
+    blocks: int = 0
+
+    def __call__(self) -> bool:
+        share = RACE_SHARE if self.blocks >= LOOKS[0] else 1.0
+        self.blocks += 1
+        limit = self.started + share * max(self.clock.budget - self.started, 0.0)
+        return self.stop.requested or self.clock.elapsed > limit
 
 
 def best_stock(evaluator: Evaluator) -> Outcome:
@@ -151,19 +192,6 @@ def _race_builds(evaluator: Evaluator, names: list[str], executor: Executor) -> 
         for name in names:
             evaluator.tidy(evaluator.outcomes[name])
     return {name: build for name, build in builds.items() if build is not None and build.ok}
-
-
-def _timer(evaluator: Evaluator, builds: Mapping[str, Build]) -> Callable[[str], float]:
-    def time_one(name: str) -> float:
-        if evaluator.timer is None:
-            raise TimingFailed("no device")
-        # The median of three: single repetitions spike too often for intervals over a dozen blocks.
-        timing = evaluator.timer.time(builds[name], repetitions=3)
-        if not timing.ok:
-            raise TimingFailed(timing.detail)
-        return timing.median
-
-    return time_one
 
 
 def _conclude(evaluator: Evaluator, winner: str, stock: Outcome, confirmation: Confirmation, effort: Effort) -> Contest:

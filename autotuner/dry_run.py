@@ -88,8 +88,9 @@ def rehearse(problem: Problem, target: Target, *, options: Options) -> Rehearsal
     commands = [shell_line(builder.command(job))]
     device = options.device or target.device
     if device != "none":
-        data = Data(prepared, Path("inputs"), options.seed)
-        commands.append(shell_line(Timer(tools, data, device, 0.0).command(Path("module.vmfb"), repetitions=3)))
+        timer = Timer(tools, Data(prepared, Path(), options.seed), device, 0.0)
+        words = [w for w in timer.command(Path("module.vmfb"), repetitions=3) if not w.startswith("--input=")]
+        commands.append(shell_line([*words, *(f"--input={operand.text}" for operand in prepared.operands)]))
     return Rehearsal(
         prepared, target, len(plan.space), pieces, candidate, plan.source, spec, tuple(commands), plan.notes
     )

@@ -63,6 +63,8 @@ class Evaluator:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     screened: list[Screened] = field(default_factory=list)
     """Timings in the order in which they were taken, the baseline's own repeats among them."""
+    next_ordinal: int = 0
+    """Where the numbering of new rows goes on."""
     _first_of: dict[str, str] = field(default_factory=dict)
 
     # --- rows ---------------------------------------------------------------------------------------------------
@@ -70,6 +72,7 @@ class Evaluator:
     def restore(self, rows: Sequence[CandidateRow], binaries: Mapping[int, str]) -> list[Outcome]:
         """Takes over the rows of an interrupted run; gives those that it left unfinished."""
         names = {row.id: self._identify(row) for row in rows}
+        self.next_ordinal = max((row.ordinal for row in rows), default=-1) + 1
         unfinished = []
         for row in rows:
             candidate = names[row.id]
@@ -83,6 +86,7 @@ class Evaluator:
                 self._first_of.setdefault(binaries.get(row.id, candidate.id), candidate.id)
             elif row.state == "failed":
                 outcome.failure, outcome.detail = _failure_class(row.failure), row.stderr
+                outcome.checked = not row.failure.startswith(("compile-", "not-applied"))
             elif row.state == "duplicate" and (twin := names.get(row.duplicate_of or -1)) is not None:
                 original = self.outcomes[twin.id]
                 outcome.duplicate_of, outcome.us, outcome.failure = twin.id, original.us, original.failure
@@ -105,11 +109,12 @@ class Evaluator:
         if candidate.id not in self.outcomes:
             row = self.store.add_candidate(
                 self.run,
-                ordinal=len(self.outcomes),
+                ordinal=self.next_ordinal,
                 config=candidate.config,
                 kind=candidate.kind,
                 route=candidate.route.name,
             )
+            self.next_ordinal += 1
             self.outcomes[candidate.id] = Outcome(candidate, row)
         return self.outcomes[candidate.id]
 

@@ -68,7 +68,7 @@ class Loop:
         # Twice the compile slots keep them busy. Where timing overlaps it is the slower of the two, and a long queue
         # would only make the search ask before it has been told.
         depth = 2 * self.jobs if self._shares_cores else min(2 * self.jobs, _OVERLAPPED)
-        pending = deque(self.evaluator.submit(o.candidate, self.executor) for o in self.unfinished)
+        pending = deque(self.evaluator.submit(c, self.executor) for c in self._left_over())
         while True:
             # Half a queue at a time: asking one by one would make the search's own time the larger part.
             room = min(depth - len(pending), self.trials - len(self._candidates()))
@@ -85,17 +85,19 @@ class Loop:
     def compile_only(self) -> None:
         """The baseline, the stock routes and a seeded sample of the space: built, proven and deduplicated."""
         plan = self.evaluator.plan
+        done = {o.candidate.config for o in self._candidates()}
         configs = dict.fromkeys(plan.first)
         if len(plan.space):
             rng = np.random.default_rng(self.seed)
             configs |= dict.fromkeys(plan.space[int(i)] for i in plan.space.sample(self.trials, rng))
         self._started, self._deadline = time.monotonic(), self.clock.budget
-        pending = deque(self.evaluator.submit(c, self.executor) for c in (plan.baseline, *plan.stock))
+        stock = [c for c in (plan.baseline, *plan.stock) if not self._is_settled(c)]
+        pending = deque(self.evaluator.submit(c, self.executor) for c in [*stock, *self._left_over()])
         self._drain(pending, search=None)
-        left = deque(list(configs)[: self.trials])
+        left = deque(c for c in list(configs)[: self.trials] if c not in done)
         while left and not self._over():
             while left and len(pending) < 2 * self.jobs:
-                candidate = plan.candidate(left.popleft(), id=candidate_id(len(self.evaluator.outcomes)))
+                candidate = plan.candidate(left.popleft(), id=candidate_id(self.evaluator.next_ordinal))
                 pending.append(self.evaluator.submit(candidate, self.executor))
             self._drain(pending, search=None, limit=1)
         self._drain(pending, search=None)
@@ -117,6 +119,15 @@ class Loop:
         outcome = self.evaluator.outcomes.get(candidate.id)
         return outcome is not None and (outcome.us is not None or outcome.failure is not None)
 
+    def _is_settled(self, candidate: Candidate) -> bool:
+        """Without a device, built is all that a candidate can become."""
+        outcome = self.evaluator.outcomes.get(candidate.id)
+        return outcome is not None and outcome not in self.unfinished
+
+    def _left_over(self) -> list[Candidate]:
+        """Of the search's candidates, those that an interrupted run did not finish."""
+        return [o.candidate for o in self.unfinished if o.candidate.kind == "codegen"]
+
     def _candidates(self) -> list[Outcome]:
         return [o for o in self.evaluator.outcomes.values() if o.candidate.kind == "codegen"]
 
@@ -129,7 +140,7 @@ class Loop:
         plan = self.evaluator.plan
         started = []
         for config in configs:
-            candidate = plan.candidate(config, id=candidate_id(len(self.evaluator.outcomes)))
+            candidate = plan.candidate(config, id=candidate_id(self.evaluator.next_ordinal))
             started.append(self.evaluator.submit(candidate, self.executor))
         return started
 

@@ -38,6 +38,8 @@ class Options:
                 raise UsageError(
                     f"--{name} {value} is not a positive whole number.", remedy=f"Give --{name} 1 or more."
                 )
+        if self.budget is not None and not self.budget > 0:
+            raise UsageError(f"a budget of {self.budget:g} s leaves no time.", remedy="Give more than 0 seconds.")
         if self.seed < 0:
             raise UsageError(f"--seed {self.seed} is negative.", remedy="Give --seed 0 or more.")
         if unknown := set(self.keep) - set(KEEP):

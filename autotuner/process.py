@@ -12,9 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from autotuner.errors import ToolMissingError
+
 _KEEP = 32 * 1024
 """Characters of stderr that are kept, at each end."""
 _running: set[int] = set()
+_closing = threading.Event()
 _lock = threading.Lock()
 
 
@@ -44,15 +47,21 @@ class Finished:
 
 def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = None) -> Finished:
     """Runs to the end or to the time-out, which kills the whole process group."""
+    _raise_if_closing()
     start = time.perf_counter()
-    process = subprocess.Popen(
-        [str(word) for word in command],
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    try:
+        process = subprocess.Popen(
+            [str(word) for word in command],
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ToolMissingError(
+            f"{command[0]} cannot be run: {error.strerror}.", remedy="`autotune doctor` says what to install."
+        ) from error
     with _lock:
         _running.add(process.pid)
     timed_out = False
@@ -69,6 +78,7 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
     finally:
         with _lock:
             _running.discard(process.pid)
+    _raise_if_closing()
     return Finished(
         code=process.returncode,
         stdout=out.decode(errors="replace"),
@@ -83,8 +93,23 @@ def _shortened(text: str) -> str:
     return text if len(text) <= 2 * _KEEP else f"{text[:_KEEP]}\n[…]\n{text[-_KEEP:]}"
 
 
+class Closing(Exception):
+    """The program is ending: nothing is started any more, and what was killed for it is no result."""
+
+
+def shut_down() -> None:
+    """Ends every program and starts no other: for an impatient Ctrl-C, whose waiting threads would go on."""
+    _closing.set()
+    kill_all()
+
+
+def _raise_if_closing() -> None:
+    if _closing.is_set():
+        raise Closing
+
+
 def kill_all() -> None:
-    """Ends every program that is still running: for an impatient Ctrl-C."""
+    """Ends every program that is still running."""
     with _lock:
         pids = list(_running)
     for pid in pids:

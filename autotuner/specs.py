@@ -49,7 +49,8 @@ def ship(
     if text is not None:
         flags.append(f"{plan.target.spec_flag}={path.absolute()}")
         write_whole(path, text)
-    write_whole(flagfile, "\n".join(flags) + "\n")
+    # iree-compile splits the lines of a flagfile at spaces unless they are quoted.
+    write_whole(flagfile, "\n".join(shell_line([flag]) for flag in flags) + "\n")
     shipped = Shipped(path if text is not None else None, flagfile)
     try:
         _verify(plan, winner, shipped, builder, timeout=timeout)

@@ -102,6 +102,7 @@ class _Run:
         try:
             result = self._steps(environment)
         except AutotuneError as error:
+            self._clean()
             self.store.finish_run(self.run, "failed", result={"verdict": "failed", "reason": str(error)})
             raise
         except BaseException:
@@ -221,10 +222,6 @@ class _Run:
                     remedy="Nothing can be tuned against it: please report it to IREE.",
                 )
             rough = evaluator.timer.time(build, repetitions=1)
-            # The first invocation also pays for a JIT; what one timing costs is asked of a second one.
-            started = time.monotonic()
-            rough = evaluator.timer.time(build, repetitions=3) if rough.ok else rough
-            self.loop.timing_seconds = time.monotonic() - started + 3 * INVOCATION_US / 1e6
         if not rough.ok:
             raise DeviceError(
                 f"the baseline cannot be timed on {self.device!r}: {_last_line(rough.detail)}",
@@ -234,6 +231,9 @@ class _Run:
         evaluator.repeat = choose_repeat(rough.median, invocation_us=2 * INVOCATION_US)
         self.loop.evaluate([self.plan.baseline])
         outcome = evaluator.outcomes[BASELINE]
+        if outcome.build is None or outcome.build.key == build.key:
+            # A resumed run needs it again for drift; and a build of a moment ago is not one that the cache spared us.
+            outcome.build = build if evaluator.repeat == 1 else self.builder.build(evaluator.job(self.plan.baseline))
         if outcome.us is None:
             raise DeviceError(
                 f"the baseline does not run with repeated dispatches: {_last_line(outcome.detail)}",
@@ -248,7 +248,10 @@ class _Run:
         baseline = evaluator.outcomes[BASELINE]
         if evaluator.timer is None or baseline.build is None:
             return
+        started = time.monotonic()
         timing = evaluator.timer.time(baseline.build, repetitions=5)
+        # Longer than the three repetitions of a race; that covers longer ones on a noisy device as well.
+        self.loop.timing_seconds = time.monotonic() - started
         if not timing.ok:
             return
         self.store.record_timing(baseline.row, phase="drift", block=0, repetitions_us=timing.us)
@@ -353,7 +356,7 @@ class _Run:
 
     def _counts(self) -> dict[str, object]:
         outcomes = list(self.evaluator.outcomes.values())
-        built = [o for o in outcomes if o.built or o.us is not None or o.duplicate_of]
+        built = [o for o in outcomes if o.built or o.checked or o.us is not None or o.duplicate_of]
         failed = {name: sum(o.failure == name and not o.duplicate_of for o in outcomes) for name in FAILURE_CLASSES}
         return {
             "space": len(self.plan.space),

@@ -6,9 +6,9 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from autotuner._version import __version__
+from autotuner.cli.console import make_console
 from autotuner.cli.doctor import doctor
 from autotuner.cli.gemm import gemm
 from autotuner.cli.results import cache, export, history
@@ -49,7 +49,8 @@ def main() -> None:
     try:
         app()
     except AutotuneError as error:
-        Console(stderr=True).print(f"autotune: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        console = make_console(stderr=True, no_color="--no-color" in sys.argv)
+        console.print(f"autotune: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)

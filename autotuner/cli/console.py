@@ -112,6 +112,11 @@ class QuietReporter:
         return None
 
 
+def make_console(*, stderr: bool = False, no_color: bool = False) -> Console:
+    """A console without escape codes where the user wants none."""
+    return Console(stderr=stderr, color_system=None if no_color else "auto", no_color=no_color or None)
+
+
 def make_reporter(console: Console, *, quiet: bool) -> PlainReporter | LiveReporter | QuietReporter:
     if quiet:
         return QuietReporter()

@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from autotuner.cli import options as o
+from autotuner.cli.console import make_console
 from autotuner.doctor import Finding, examine
 
 
 def doctor(as_json: o.JsonOption = False, no_color: o.NoColorOption = False) -> None:
     """Say what is installed, which targets compile, which devices answer, and what to do about the rest."""
-    console = Console(stderr=True, no_color=no_color or None)
+    console = make_console(stderr=True, no_color=no_color)
     with console.status("asking the compiler and the devices") if console.is_terminal else console:
         findings = examine()
     if as_json:
         print(json.dumps([f.to_json() for f in findings], indent=2))
     else:
-        Console(no_color=no_color or None).print(_table(findings))
+        make_console(no_color=no_color).print(_table(findings))
     if any(f.state == "broken" and f.essential for f in findings):
         raise typer.Exit(5)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from autotuner.build import Cache
 from autotuner.cli import options as o
+from autotuner.cli.console import make_console
 from autotuner.errors import UsageError
 from autotuner.report.tables import export_csv, export_records, history_records, history_table, run_table
 from autotuner.settings import cache_dir
@@ -36,7 +36,7 @@ def history(
             print(json.dumps(records, indent=2))
         else:
             table = history_table(store, limit) if run is None else run_table(store, run)
-            Console(no_color=no_color or None).print(table)
+            make_console(no_color=no_color).print(table)
 
 
 def export(

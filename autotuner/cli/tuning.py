@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from autotuner import process
-from autotuner.cli.console import make_reporter, microseconds
+from autotuner.cli.console import make_console, make_reporter, microseconds
 from autotuner.dry_run import rehearse
 from autotuner.effort import parse_duration, parse_effort
 from autotuner.errors import UsageError
@@ -78,8 +78,8 @@ def run_tuning(problem: Problem, request: Request) -> None:
     """Tunes one problem and ends the process with the contract's exit code."""
     target = Target.parse(request.target, flags=request.flags)
     options = request.options()
-    stderr = Console(stderr=True, no_color=request.no_color or None)
-    stdout = Console(no_color=request.no_color or None)
+    stderr = make_console(stderr=True, no_color=request.no_color)
+    stdout = make_console(no_color=request.no_color)
     if request.dry_run:
         rehearsal = rehearse(problem, target, options=options)
         if request.as_json:
@@ -153,7 +153,7 @@ def _ctrl_c(stop: Stop, console: Console) -> Iterator[None]:
 
     def handle(_signal: int, _frame: FrameType | None) -> None:
         if stop.requested:
-            process.kill_all()
+            process.shut_down()
             raise KeyboardInterrupt
         stop.request()
         console.print("stopping after this row; Ctrl-C again to stop at once", highlight=False)

@@ -13,8 +13,8 @@ from autotuner.space.table import Columns, Config, Knob, Space
 
 DOUBLE_TILING = "DoubleTilingExpert"
 MMT4D = "Mmt4dTilingExpert"
-_LARGE_VECTOR = 32768
-"""Bytes: the compiler refuses a function that holds a vector this large."""
+_LARGE_VECTOR = 512
+"""Native vectors: the compiler refuses a function that holds a vector this large."""
 Mask = npt.NDArray[np.bool_]
 _BYTES = {"f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i8": 1}
 
@@ -112,10 +112,11 @@ def _tiled_space(dispatch: Dispatch, facts: CpuFacts, *, cores: int) -> Space:
     def no_large_vector(c: Columns) -> Mask:
         # With a cache-level reduction the fill is not tiled below the cache tile: it becomes one vector of it.
         tile_m, tile_n = _workgroup(c)
+        limit = _LARGE_VECTOR * facts.vector_bytes
         inner_m = np.where(c["vectors_m"] > 0, c["vectors_m"] * c["vector_m"], tile_m)
         inner_n = np.where(c["vectors_n"] > 0, c["vectors_n"] * c["vector_n"], tile_n)
-        mask: Mask = (c["cache_k"] == 0) | (inner_m * inner_n * out_bytes < _LARGE_VECTOR)
-        return mask
+        mask: Mask = (c["cache_k"] == 0) | (inner_m * inner_n * out_bytes < limit)
+        return mask & (c["vector_m"] * c["vector_n"] * c["vector_k"] * out_bytes < limit)
 
     rules = [fits_registers, cache_level_is_whole, within_the_problem, enough_workgroups, no_large_vector]
     return Space.product(knobs, rules)
