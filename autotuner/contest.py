@@ -97,7 +97,7 @@ def hold(
             beside=[stock.candidate.id],
             time_one=watch,
             rng=rng,
-            blocks=max(LOOKS[0], min(effort.confirm_blocks, blocks)),
+            blocks=min(effort.confirm_blocks, max(LOOKS[0], blocks)),
             alpha=ALPHA,
             smallest_gain=effort.smallest_gain,
             should_stop=lambda: stop.requested,

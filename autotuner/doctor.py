@@ -8,6 +8,7 @@ from importlib import metadata
 from typing import Any, Literal
 
 from autotuner import process
+from autotuner._version import IREE_VERSION
 from autotuner.build import Builder, Cache, CompilerRefusal
 from autotuner.errors import AutotuneError
 from autotuner.execution import local_executor
@@ -15,7 +16,7 @@ from autotuner.problems import Gemm
 from autotuner.render import problem_mlir
 from autotuner.settings import cache_dir, usable_cores
 from autotuner.targets import Target, all_targets
-from autotuner.tools import IREE_VERSION, Tools
+from autotuner.tools import Tools
 
 State = Literal["ok", "absent", "broken"]
 

@@ -1,5 +1,9 @@
 """One class a failure. The message says what is wrong and what to do next; the class carries the exit code."""
 
+from autotuner._version import IREE_VERSION
+
+INSTALL_IREE = f"Install it with `pip install iree-base-compiler=={IREE_VERSION} iree-base-runtime=={IREE_VERSION}`."
+
 
 class AutotuneError(Exception):
     """A failure that the user can act on: printed as one line, never as a traceback."""

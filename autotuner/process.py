@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotuner.errors import ToolMissingError
+from autotuner.errors import INSTALL_IREE, ToolMissingError
 
 _KEEP = 32 * 1024
 """Characters of stderr that are kept, at each end."""
@@ -59,9 +59,7 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
             start_new_session=True,
         )
     except OSError as error:
-        raise ToolMissingError(
-            f"{command[0]} cannot be run: {error.strerror}.", remedy="`autotune doctor` says what to install."
-        ) from error
+        raise ToolMissingError(f"{command[0]} cannot be run: {error.strerror}.", remedy=INSTALL_IREE) from error
     with _lock:
         _running.add(process.pid)
     timed_out = False

@@ -8,14 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from autotuner import process
-from autotuner._version import __version__
+from autotuner._version import IREE_VERSION, __version__
 from autotuner.build import Builder, first_error, shell_line
 from autotuner.build.builder import hash_binaries, prove
 from autotuner.contest import Contest
 from autotuner.errors import EnvironmentFailure
 from autotuner.evaluate import Outcome
 from autotuner.plan import Plan
-from autotuner.tools import IREE_VERSION
 from autotuner.workspace import write_whole
 
 

@@ -9,10 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from autotuner import process
-from autotuner.errors import ToolMissingError
-
-IREE_VERSION = "3.13.0"
-_REMEDY = f"Install it with `pip install iree-base-compiler=={IREE_VERSION} iree-base-runtime=={IREE_VERSION}`."
+from autotuner.errors import INSTALL_IREE, ToolMissingError
 
 
 @dataclass(frozen=True)
@@ -31,17 +28,17 @@ class Tools:
 
             compiler = Path(find_tool("iree-compile"))
         except (ImportError, ValueError) as error:
-            raise ToolMissingError("iree-compile is not installed.", remedy=_REMEDY) from error
+            raise ToolMissingError("iree-compile is not installed.", remedy=INSTALL_IREE) from error
         try:
             import iree._runtime_libs as runtime
 
             folder = Path(next(iter(runtime.__path__)))
         except (ImportError, StopIteration) as error:
-            raise ToolMissingError("iree-benchmark-module is not installed.", remedy=_REMEDY) from error
+            raise ToolMissingError("iree-benchmark-module is not installed.", remedy=INSTALL_IREE) from error
         tools = cls(compiler, folder / "iree-run-module", folder / "iree-benchmark-module")
         for path in (tools.iree_compile, tools.iree_run_module, tools.iree_benchmark_module):
             if not path.is_file():
-                raise ToolMissingError(f"{path.name} is missing from {path.parent}.", remedy=_REMEDY)
+                raise ToolMissingError(f"{path.name} is missing from {path.parent}.", remedy=INSTALL_IREE)
         return tools
 
     @cached_property
@@ -49,7 +46,7 @@ class Tools:
         """What the compiler says of itself: part of every cache key."""
         answer = process.run([self.iree_compile, "--version"], timeout=60)
         if not answer.ok:
-            raise ToolMissingError(f"{self.iree_compile} does not run: {answer.why()[-200:]}", remedy=_REMEDY)
+            raise ToolMissingError(f"{self.iree_compile} does not run: {answer.why()[-200:]}", remedy=INSTALL_IREE)
         lines = [line.strip() for line in answer.stdout.splitlines() if "version" in line.lower()]
         return "; ".join(lines)
 

@@ -370,9 +370,8 @@ class _Run:
         }
 
     def _clean(self) -> None:
-        """Inputs are made again from the seed; an empty folder tells nothing."""
-        kept = self.folder.is_dir() and any(p.is_dir() and p.name != "inputs" for p in self.folder.iterdir())
-        if not kept:
+        """Inputs are made again from the seed; a folder without a kept candidate tells nothing."""
+        if not any(self.folder.glob("*/command.txt")):
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _note(self, text: str) -> None:

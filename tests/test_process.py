@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from autotuner import process
+from autotuner.errors import ToolMissingError
 
 
 def alive(pid: int) -> bool:
@@ -122,6 +123,6 @@ def test_kill_all_ends_every_running_program(tmp_path: Path) -> None:
     process.kill_all()
 
 
-def test_a_program_that_does_not_exist_raises() -> None:
-    with pytest.raises(FileNotFoundError):
+def test_a_program_that_does_not_exist_says_what_to_install() -> None:
+    with pytest.raises(ToolMissingError, match="pip install"):
         process.run(["/no/such/program"], timeout=1)

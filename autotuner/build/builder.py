@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import shlex
 import shutil
 from collections.abc import Iterable
@@ -12,7 +14,7 @@ from typing import Any, Literal
 
 from autotuner import process
 from autotuner.build.cache import Cache
-from autotuner.errors import EnvironmentFailure
+from autotuner.errors import EnvironmentFailure, StorageError
 from autotuner.mlir import read_applied, same_attribute
 from autotuner.render import MARKER
 from autotuner.space.gpu import CompilationInfo
@@ -29,6 +31,7 @@ FAILURE_CLASSES: tuple[FailureClass, ...] = (
 )
 PROBLEM, SPEC, MODULE = "problem.mlir", "spec.mlir", "module.vmfb"
 _CONFIGURATIONS, _BINARIES = "configurations", "binaries"
+_FULL = os.strerror(errno.ENOSPC)
 _TRANSLATION_INFO = "#iree_codegen.translation_info"
 
 
@@ -192,6 +195,10 @@ def _judge(job: BuildJob, done: process.Finished) -> tuple[FailureClass | None, 
     """(failure, stderr, binary hash, applied count) of a finished compile."""
     if done.timed_out:
         return "compile-timeout", done.why(), "", 0
+    if _FULL in done.stderr:
+        raise StorageError(
+            f"{_FULL} while compiling in {job.folder}.", remedy="Free some space or choose another --workspace."
+        )
     # Some mistakes (a misspelt pass pipeline) print an error and still give a module and exit code 0.
     if not done.ok or any(": error:" in line or line.startswith("error:") for line in done.stderr.splitlines()):
         return "compile-error", done.why(), "", 0
