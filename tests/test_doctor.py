@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from autotuner._version import IREE_VERSION
 from autotuner.cli.app import main
 from autotuner.doctor import examine
 from autotuner.targets import all_targets
-from autotuner.tools import IREE_VERSION, Tools
+from autotuner.tools import Tools
 
 
 def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from autotuner import Gemm, Result
+from autotuner._version import IREE_VERSION
 from autotuner.cli.app import main
 from autotuner.effort import Effort
 from autotuner.render import MARKER, problem_mlir
 from autotuner.store import Store
-from autotuner.tools import IREE_VERSION, Tools
+from autotuner.tools import Tools
 from tests.tune.conftest import (
     DATA_TILING,
     EFFORT,
