@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,10 +72,10 @@ def parse(text: str, context: ir.Context) -> ir.Module:
         ) from error
 
 
-def same_attribute(left: str, right: str) -> bool:
-    """Two attribute texts mean the same (spaces, order of keys and defaults aside)."""
+def same_attributes(pairs: Iterable[tuple[str, str]]) -> list[bool]:
+    """For each pair: do the two attribute texts mean the same (spaces, order of keys and defaults aside)?"""
     with ir.Context():
-        return bool(ir.Attribute.parse(left) == ir.Attribute.parse(right))
+        return [left == right or ir.Attribute.parse(left) == ir.Attribute.parse(right) for left, right in pairs]
 
 
 def walk(op: Any) -> Iterator[Any]:
@@ -120,14 +120,17 @@ def read_cpu_facts(text: str) -> CpuFacts:
     )
 
 
-def read_applied(text: str, *, marker: str) -> list[Applied]:
-    """Every operation of a dumped configuration that carries the marker."""
+def read_applied(texts: Iterable[str], *, marker: str) -> list[Applied]:
+    """Every operation of the dumped configurations that carries the marker."""
+    found = []
     with ir.Context() as context:
-        found = []
-        for op in walk(parse(text, context).operation):
-            if marker in op.attributes:
-                config = op.attributes.get("lowering_config", "")
-                found.append(Applied(op.name, str(config), _translation_info(op)))
+        for text in texts:
+            if marker not in text:  # spares the parser the dispatches that only pack and unpack
+                continue
+            for op in walk(parse(text, context).operation):
+                if marker in op.attributes:
+                    config = op.attributes.get("lowering_config", "")
+                    found.append(Applied(op.name, str(config), _translation_info(op)))
     return found
 
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import argparse
 import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does
+
 import resource
 import tempfile
 import time

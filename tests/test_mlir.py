@@ -6,7 +6,7 @@ import pytest
 
 from autotuner.build import Builder
 from autotuner.errors import EnvironmentFailure
-from autotuner.mlir import read_applied, read_cpu_facts, read_root, same_attribute, tile_levels
+from autotuner.mlir import read_applied, read_cpu_facts, read_root, same_attributes, tile_levels
 from autotuner.problems import Gemm
 from autotuner.render import problem_mlir
 from autotuner.targets import Target
@@ -127,19 +127,18 @@ def test_output_that_does_not_parse_is_an_environment_failure() -> None:
 
 
 def test_marked_operations_are_found_with_what_they_carry() -> None:
-    first, second = read_applied(MARKED, marker="mark")
+    first, second = read_applied([MARKED], marker="mark")
     assert first.op == second.op == "arith.constant"
     assert first.lowering_config == "#iree_cpu.lowering_config<distribution = [4]>"
     assert second.lowering_config == ""
     assert "#iree_cpu.pipeline<Default>" in first.translation_info
-    assert read_applied(MARKED, marker="another") == []
+    assert read_applied([MARKED], marker="another") == []
 
 
 def test_attributes_are_compared_by_meaning() -> None:
     spaced = "#iree_cpu.lowering_config<vector_reduction=[0,0,4],   distribution = [1, 2, 0]>"
     plain = "#iree_cpu.lowering_config<distribution = [1, 2, 0], vector_reduction = [0, 0, 4]>"
-    assert same_attribute(spaced, plain)
-    assert not same_attribute(plain, plain.replace("2", "3"))
+    assert same_attributes([(spaced, plain), (plain, plain.replace("2", "3"))]) == [True, False]
 
 
 def test_tile_levels_are_read_by_name() -> None:

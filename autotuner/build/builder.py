@@ -15,7 +15,7 @@ from typing import Any, Literal
 from autotuner import process
 from autotuner.build.cache import Cache
 from autotuner.errors import EnvironmentFailure, StorageError
-from autotuner.mlir import read_applied, same_attribute
+from autotuner.mlir import read_applied, same_attributes
 from autotuner.render import MARKER
 from autotuner.space.gpu import CompilationInfo
 from autotuner.tools import Tools
@@ -216,18 +216,19 @@ def prove(dump: Path, expected: CompilationInfo) -> tuple[int, str]:
 
     Both are needed: a pass after the spec may drop the lowering_config and leave the marker.
     """
-    marked = [a for path in sorted(dump.glob("*.mlir")) for a in read_applied(path.read_text(), marker=MARKER)]
+    marked = read_applied([path.read_text() for path in sorted(dump.glob("*.mlir"))], marker=MARKER)
     if not marked:
         return 0, "the spec matched no operation: the marker is in no dumped configuration"
+    wanted = _TRANSLATION_INFO + expected.translation_info.removeprefix(_TRANSLATION_INFO)
     for found in marked:
         if not found.lowering_config:
             return 0, f"the marker is on {found.op}, but its lowering_config was dropped by a later pass"
-        if not same_attribute(found.lowering_config, expected.lowering_config):
-            return 0, f"{found.op} has {found.lowering_config}, not the spec's {expected.lowering_config}"
-        wanted = (
-            f"#iree_codegen.translation_info{expected.translation_info.removeprefix('#iree_codegen.translation_info')}"
+        same_config, same_translation = same_attributes(
+            [(found.lowering_config, expected.lowering_config), (found.translation_info, wanted)]
         )
-        if not same_attribute(found.translation_info, wanted):
+        if not same_config:
+            return 0, f"{found.op} has {found.lowering_config}, not the spec's {expected.lowering_config}"
+        if not same_translation:
             return 0, f"the function has {found.translation_info}, not the spec's {wanted}"
     return len(marked), ""
 
