@@ -370,9 +370,11 @@ class _Run:
         }
 
     def _clean(self) -> None:
-        """Inputs are made again from the seed; a folder without a kept candidate tells nothing."""
-        if not any(self.folder.glob("*/command.txt")):
-            shutil.rmtree(self.folder, ignore_errors=True)
+        """What is not kept goes: builds that the deadline overtook, and the inputs when no candidate needs them."""
+        kept = {path.parent.name for path in self.folder.glob("*/command.txt")}
+        for path in list(self.folder.glob("*")) if kept else [self.folder]:
+            if path.name not in kept | {"inputs"}:
+                shutil.rmtree(path, ignore_errors=True)
 
     def _note(self, text: str) -> None:
         self.notes.append(text)

@@ -120,7 +120,7 @@ def print_result(result: Result, console: Console) -> None:
         line("best", f"{_time(result.best['us'], result)}  {config}")
     if speedup is not None:
         line("speedup", f"{speedup.median:.3f}x over default, 95 % interval {speedup.low:.3f} to {speedup.high:.3f}")
-    if over is not None and result.stock["flags"]:
+    if over is not None and result.stock["flags"] and result.best and result.best["config"]:
         line("", f"{over.median:.3f}x over the best stock route, {over.low:.3f} to {over.high:.3f}")
     counts = result.counts
     failed = {name: n for name, n in counts["failed"].items() if n}
