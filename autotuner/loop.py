@@ -45,6 +45,8 @@ class Loop:
     """What one timing costs in wall time, the process included."""
     unfinished: Sequence[Outcome] = ()
     """Candidates that an interrupted run had asked for and not finished."""
+    _deadline: float = field(default=math.inf, init=False)
+    """Seconds after the start at which nothing new is asked."""
     _timed: int = field(default=0, init=False)
 
     def evaluate(self, candidates: Sequence[Candidate]) -> None:
@@ -64,7 +66,7 @@ class Loop:
                 if outcome not in self.unfinished:
                     self._tell(search, outcome)
         reserve = min(self.clock.budget * _RACE_SHARE, _RACE_TIMINGS * self.timing_seconds)
-        self._started, self._deadline = time.monotonic(), self.clock.budget - reserve
+        self._deadline = self.clock.budget - reserve
         # Twice the compile slots keep them busy. Where timing overlaps it is the slower of the two, and a long queue
         # would only make the search ask before it has been told.
         depth = 2 * self.jobs if self._shares_cores else min(2 * self.jobs, _OVERLAPPED)
@@ -90,7 +92,7 @@ class Loop:
         if len(plan.space):
             rng = np.random.default_rng(self.seed)
             configs |= dict.fromkeys(plan.space[int(i)] for i in plan.space.sample(self.trials, rng))
-        self._started, self._deadline = time.monotonic(), self.clock.budget
+        self._deadline = self.clock.budget
         stock = [c for c in (plan.baseline, *plan.stock) if not self._is_settled(c)]
         pending = deque(self.evaluator.submit(c, self.executor) for c in [*stock, *self._left_over()])
         self._drain(pending, search=None)

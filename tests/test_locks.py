@@ -141,16 +141,22 @@ def test_waiting_for_a_device_ends_with_busy_after_the_timeout(tmp_path: Path) -
 
 
 def test_waiting_for_a_device_can_be_interrupted(tmp_path: Path) -> None:
+    # Whoever started the tests in the background may have had Ctrl-C ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
     def interrupt(_message: str) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
     open_before = len(os.listdir("/proc/self/fd"))
-    with (
-        another_process_holding("cuda://0", tmp_path),
-        pytest.raises(KeyboardInterrupt),
-        device_lock("cuda://0", tmp_path, on_wait=interrupt),
-    ):
-        pass
+    try:
+        with (
+            another_process_holding("cuda://0", tmp_path),
+            pytest.raises(KeyboardInterrupt),
+            device_lock("cuda://0", tmp_path, on_wait=interrupt),
+        ):
+            pass
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert len(os.listdir("/proc/self/fd")) == open_before
 
 

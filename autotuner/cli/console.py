@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from autotuner.progress import Progress, Reporter
+from autotuner.progress import Progress, Reporter, Silent
 
 PLAIN_EVERY = 5.0
 """Seconds between two progress lines where there is no terminal."""
@@ -93,17 +93,8 @@ class LiveReporter:
         self._bar.stop()
 
 
-class QuietReporter:
-    """Notes only: what a user must know even when asking for silence is in the result."""
-
-    def stage(self, text: str) -> None:
-        del text
-
-    def progress(self, now: Progress) -> None:
-        del now
-
-    def note(self, text: str) -> None:
-        del text
+class QuietReporter(Silent):
+    """Nothing: what a user must know even then is in the result."""
 
     def __enter__(self) -> Reporter:
         return self

@@ -56,6 +56,8 @@ class Request:
     def options(self) -> Options:
         if self.device is not None and not self.device.strip():
             raise UsageError("--device is empty.", remedy="Name a device, or leave the option out.")
+        if self.device is not None and "," in self.device:
+            raise UsageError(f"--device {self.device} names several devices.", remedy="Name one: a run times on one.")
         if self.output is not None and self.output.suffix != ".mlir":
             raise UsageError(f"-o {self.output} is not an .mlir file.", remedy="Name the spec, such as -o spec.mlir.")
         return Options(

@@ -104,6 +104,7 @@ BEFORE_ANYTHING = [
     (["-o", "spec.txt"], "spec.txt is not an .mlir file"),
     (["--flag", "O3"], "'O3' is not an iree-compile flag"),
     (["--device", ""], "--device is empty"),
+    (["--device", "cuda://0,cuda://1"], "names several devices"),
 ]
 
 
