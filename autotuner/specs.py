@@ -14,7 +14,7 @@ from autotuner.build.builder import hash_binaries, prove
 from autotuner.contest import Contest
 from autotuner.errors import EnvironmentFailure
 from autotuner.evaluate import Outcome
-from autotuner.plan import Plan
+from autotuner.plan import BASELINE, Plan
 from autotuner.workspace import write_whole
 
 
@@ -107,7 +107,7 @@ def _header(plan: Plan, contest: Contest, flagfile: Path, command: Sequence[str]
         f"target:     {plan.target.name}; IREE {IREE_VERSION}",
         f"verdict:    {contest.verdict}, {interval}",
     ]
-    if over is not None:
+    if over is not None and contest.stock.candidate.id != BASELINE:
         route = contest.stock.candidate.route.name
         lines.append(f"over stock: {over.median:.3f}x over route {route}, {over.low:.3f} to {over.high:.3f}")
     lines += [
