@@ -126,7 +126,7 @@ def _cpu_part(
     parts: dict[str, CpuSpace] = {}
     notes = []
     for route in target.routes:
-        if route.root == "none" or route not in texts:
+        if not route.reachable or route not in texts:
             continue
         root = read_root(texts[route])
         part = CpuSpace.declare(root, read_cpu_facts(texts[route]), cores=usable_cores()) if root else None

@@ -10,20 +10,19 @@ from autotuner.errors import UsageError
 from autotuner.problems import Problem
 
 Backend = Literal["cpu", "rocm", "cuda"]
-RootKind = Literal["contraction", "typed", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
     """A set of stock flags that changes how the whole program is compiled.
 
-    `root` says how a spec can reach the operation on this route: as a contraction, as an operation recognised
-    by its operand types, or not at all (then the route competes with its own default only).
+    `reachable` says whether a spec can configure the operation on this route; where it cannot, the route competes
+    with its own default only.
     """
 
     name: str
     flags: tuple[str, ...] = ()
-    root: RootKind = "contraction"
+    reachable: bool = True
 
 
 PLAIN = Route("plain")

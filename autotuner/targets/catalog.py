@@ -20,12 +20,12 @@ _INNER_TILED = "--iree-llvmcpu-enable-inner-tiled"
 # global-optimization path makes the mmt4d before, and there a spec applies.
 CPU_ROUTES = (
     PLAIN,
-    Route("data-tiling", (_DATA_TILING,), root="none"),
-    Route("data-tiling+ukernels", (_DATA_TILING, _UKERNELS), root="none"),
-    Route("data-tiling+inner-tiled", (_DATA_TILING, _INNER_TILED), root="none"),
+    Route("data-tiling", (_DATA_TILING,), reachable=False),
+    Route("data-tiling+ukernels", (_DATA_TILING, _UKERNELS), reachable=False),
+    Route("data-tiling+inner-tiled", (_DATA_TILING, _INNER_TILED), reachable=False),
     Route("global-data-tiling", (_GLOBAL_TILING,)),
     Route("global-data-tiling+ukernels", (_GLOBAL_TILING, _UKERNELS)),
-    Route("global-data-tiling+inner-tiled", (_GLOBAL_TILING, _INNER_TILED), root="typed"),
+    Route("global-data-tiling+inner-tiled", (_GLOBAL_TILING, _INNER_TILED)),
 )
 
 _CPU_TYPES = (("f32", "f32"), ("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("i8", "i32"), ("f8", "f32"))

@@ -147,4 +147,4 @@ def test_every_route_of_the_cpu_compiles(make_plan: MakePlan, builder: Builder, 
     )
     assert all("lowering_config" in text for text in texts)
     assert len(plan.stock) == len(plan.target.routes) - 1
-    assert set(plan.cpu) == {r.name for r in plan.target.routes if r.root != "none"}
+    assert set(plan.cpu) == {r.name for r in plan.target.routes if r.reachable}
