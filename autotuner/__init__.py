@@ -10,13 +10,15 @@ from autotuner._version import __version__
 from autotuner.api import load_results
 from autotuner.errors import AutotuneError
 from autotuner.options import Options
-from autotuner.problems import Gemm, Problem
+from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.result import Result
 from autotuner.targets import Target
 from autotuner.tune import tune
 
 __all__ = [
+    "Attention",
     "AutotuneError",
+    "Conv",
     "Gemm",
     "Options",
     "Problem",

@@ -63,6 +63,8 @@ def hold(
     if len(names) == 1:
         if len(evaluator.plan.space) and not any(o.candidate.kind == "codegen" for o in evaluator.outcomes.values()):
             return Contest("inconclusive", "the time was up before any candidate", None, baseline, screen_us)
+        if not len(evaluator.plan.space):
+            return Contest("no-winner", "no knobs here, IREE's default is kept", None, baseline, screen_us)
         return Contest("no-winner", "nothing but the baseline works here", None, baseline, screen_us)
     reporter.stage(f"building {len(names)} finalists for the race")
     watch = _Stopwatch(evaluator, _race_builds(evaluator, names, executor))

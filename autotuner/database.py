@@ -9,11 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, make_url, select
+from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, make_url, select, update
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.schema import CreateColumn
 
 from autotuner.errors import AutotuneError, EnvironmentFailure, StorageError, UsageError
-from autotuner.schema import METADATA, SCHEMA, VERSION
+from autotuner.schema import ADDED, METADATA, SCHEMA, VERSION
 
 DATABASE_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError)
 """What may come out of a database; the last two come unwrapped from a connection's first statements."""
@@ -94,7 +95,7 @@ def writer(engine: Engine) -> Engine:
 
 
 def prepare(engine: Engine, *, create: bool) -> None:
-    """Make the tables where there are none; refuse a database that is not ours or of a newer autotune."""
+    """Make the tables where there are none, and upgrade older ones; refuse what is not ours or of a newer autotune."""
     name = name_of(engine.url)
     with engine.connect() as connection:
         found = set(inspect(connection).get_table_names())
@@ -119,6 +120,19 @@ def prepare(engine: Engine, *, create: bool) -> None:
             f"{name} was written by a newer autotune (schema {version}, this one knows {VERSION}).",
             remedy=f"Upgrade autotune or {ELSEWHERE}",
         )
+    if version < VERSION:
+        _upgrade(engine)
+
+
+def _upgrade(engine: Engine) -> None:
+    """Adds what an older database does not have; its rows stay as they are."""
+    with writer(engine).begin() as connection:
+        # Read again under a lock: another process may be doing the same.
+        version = connection.scalar(select(SCHEMA.c.version).with_for_update()) or VERSION
+        for column in (column for step in range(version, VERSION) for column in ADDED[step + 1]):
+            definition = CreateColumn(column).compile(dialect=engine.dialect)
+            connection.exec_driver_sql(f"ALTER TABLE {column.table.name} ADD COLUMN {definition}")
+        connection.execute(update(SCHEMA).values(version=VERSION))
 
 
 def _keep_write_ahead_log(engine: Engine) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from autotuner.build import Builder, Cache, shell_line
-from autotuner.build.builder import BuildJob
 from autotuner.evaluate import candidate_id
 from autotuner.execution import local_executor
 from autotuner.measure.check import Data
@@ -68,23 +67,14 @@ def rehearse(problem: Problem, target: Target, *, options: Options) -> Rehearsal
     builder = Builder(tools, Cache(cache_dir()))
     with local_executor(options.jobs or usable_cores()) as executor:
         plan = Plan.make(prepared, target, builder, executor, timeout=options.effort.compile_timeout)
-    candidate = spec = None
+    candidate = None
     pieces: dict[str, int] = {}
     if len(plan.space):
         row = int(plan.space.sample(1, np.random.default_rng(options.seed))[0])
         candidate = plan.candidate(plan.space[row], id=candidate_id(0))
-        spec = plan.spec(candidate)
-        label = "pipeline" if plan.gpu is not None else "route"
-        pieces = {str(value): count for value, count in plan.space.counts(label).items()}
+        pieces = {str(value): count for value, count in plan.space.counts(plan.space.knobs[0].name).items()}
     chosen = candidate or plan.baseline
-    job = BuildJob(
-        problem=plan.source,
-        flags=plan.flags(chosen),
-        folder=Path(),
-        timeout=0.0,
-        spec=spec,
-        spec_flag=target.spec_flag,
-    )
+    job = plan.job(chosen, folder=Path(), timeout=0.0)
     commands = [shell_line(builder.command(job))]
     device = options.device or target.device
     if device != "none":
@@ -92,5 +82,5 @@ def rehearse(problem: Problem, target: Target, *, options: Options) -> Rehearsal
         words = [w for w in timer.command(Path("module.vmfb"), repetitions=3) if not w.startswith("--input=")]
         commands.append(shell_line([*words, *(f"--input={operand.text}" for operand in prepared.operands)]))
     return Rehearsal(
-        prepared, target, len(plan.space), pieces, candidate, plan.source, spec, tuple(commands), plan.notes
+        prepared, target, len(plan.space), pieces, candidate, plan.source, job.spec, tuple(commands), plan.notes
     )

@@ -121,15 +121,11 @@ class Evaluator:
     # --- build --------------------------------------------------------------------------------------------------
 
     def job(self, candidate: Candidate, *, repeat: int | None = None) -> BuildJob:
-        return BuildJob(
-            problem=self.plan.source,
-            flags=self.plan.flags(candidate),
+        return self.plan.job(
+            candidate,
             folder=self.folder / candidate.id,
             timeout=self.compile_timeout,
             repeat=self.repeat if repeat is None else repeat,
-            spec=self.plan.spec(candidate),
-            spec_flag=self.plan.target.spec_flag,
-            expected=candidate.info,
         )
 
     def submit(self, candidate: Candidate, executor: Executor) -> tuple[Outcome, Future[Build]]:
@@ -147,6 +143,7 @@ class Evaluator:
             applied=build.applied,
             command=build.command,
             vmfb=str(build.vmfb),
+            isa=build.isa,
         )
         if build.failure is not None:
             self._fail(outcome, build.failure, build.stderr)

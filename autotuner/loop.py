@@ -48,6 +48,8 @@ class Loop:
     _deadline: float = field(default=math.inf, init=False)
     """Seconds after the start at which nothing new is asked."""
     _timed: int = field(default=0, init=False)
+    _put_off: set[str] = field(default_factory=set, init=False)
+    """Candidates that gave way to others because they spill."""
 
     def evaluate(self, candidates: Sequence[Candidate]) -> None:
         """Builds these and times each, unless that is done already."""
@@ -156,9 +158,7 @@ class Loop:
                 for _, job in pending:
                     job.exception()
         for _ in range(len(pending) if limit is None else min(limit, len(pending))):
-            outcome, job = pending.popleft()
-            with self.clocked("build"):
-                build = job.result()
+            outcome, build = self._take(pending)
             if self.evaluator.settle_build(outcome, build) and self.evaluator.timer is not None:
                 with self.clocked("time"):
                     self.evaluator.measure(outcome)
@@ -172,6 +172,20 @@ class Loop:
             # What is left in the queue stays a row that --resume finishes.
             if self.stop.requested or (search is not None and self._over()):
                 return
+
+    def _take(self, pending: deque[tuple[Outcome, Future[Build]]]) -> tuple[Outcome, Build]:
+        """The next build of the queue. One that spills badly goes to its back, once, when a better one is finished."""
+        outcome, job = pending.popleft()
+        with self.clocked("build"):
+            build = job.result()
+        if build.isa.spills_badly and outcome.candidate.id not in self._put_off:
+            better = next((i for i, (_, other) in enumerate(pending) if _is_better(other)), None)
+            if better is not None:
+                self._put_off.add(outcome.candidate.id)
+                pending.append((outcome, job))
+                outcome, job = pending[better]
+                del pending[better]
+        return outcome, job.result()
 
     def _tell(self, search: Search, outcome: Outcome) -> None:
         good = outcome.failure is None and outcome.us is not None
@@ -199,3 +213,8 @@ class Loop:
                 seconds_left=max(self.clock.left, 0.0),
             )
         )
+
+
+def _is_better(job: Future[Build]) -> bool:
+    """Finished, and without bad spills."""
+    return job.done() and job.exception() is None and not job.result().isa.spills_badly

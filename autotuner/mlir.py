@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen, iree_gpu, linalg
@@ -15,6 +16,18 @@ DIALECTS = (iree_codegen, iree_gpu, linalg)
 """Importing them registers their attributes and operations with every context."""
 
 INNER_TILED = "iree_codegen.inner_tiled"
+ATTENTION = "iree_linalg_ext.online_attention"
+_UNMASKED_MAPS = 7
+"""Query, key, value, scale, output, maximum, sum; a mask makes it eight."""
+
+
+Kind = Literal["contraction", "convolution", "attention"]
+ROLES: Mapping[Kind, tuple[str, ...]] = {
+    "contraction": ("batch", "m", "n", "k"),
+    "convolution": ("batch", "image", "channel", "filter", "input", "depth"),
+    "attention": ("batch", "m", "n", "k1", "k2"),
+}
+"""What the loops of each kind are for, in the order in which the compiler's matchers give them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,27 +35,41 @@ class Dispatch:
     """The root operation of a dispatch, as the compiler has it when a spec is applied."""
 
     op: str
+    kind: Kind
     maps: tuple[str, ...]
     operand_types: tuple[str, ...]
     element_types: tuple[str, ...]
     loops: tuple[int, ...]
-    batch: tuple[int, ...]
-    """The batch, m, n and k loops, as indices into `loops`."""
-    m: tuple[int, ...]
-    n: tuple[int, ...]
-    k: tuple[int, ...]
+    roles: tuple[tuple[str, tuple[int, ...]], ...]
+    """Each role of ROLES with its loops, as indices into `loops`."""
+    outputs: tuple[tuple[int, ...], ...]
+    """The loops of each result's dimensions."""
     lowering_config: str
     translation_info: str
+    strides: tuple[int, ...] = ()
+    dilations: tuple[int, ...] = ()
+    decomposition_config: str = ""
 
-    def sizes(self, dims: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(self.loops[d] for d in dims)
+    def dims(self, role: str) -> tuple[int, ...]:
+        return dict(self.roles)[role]
+
+    def sizes(self, role: str) -> tuple[int, ...]:
+        return tuple(self.loops[d] for d in self.dims(role))
 
     @property
     def work(self) -> int:
-        product = 1
-        for size in self.loops:
-            product *= size
-        return product
+        return math.prod(self.loops)
+
+    @property
+    def packed(self) -> bool:
+        """The operands are already in tiles: the operation has inner loops of its own."""
+        return self.op in ("linalg.mmt4d", "linalg.batch_mmt4d", INNER_TILED)
+
+    @property
+    def typed(self) -> bool:
+        """No matcher knows its structure: it is told by its name and the types of its operands."""
+        masked = self.kind == "attention" and len(self.maps) > _UNMASKED_MAPS
+        return self.op == INNER_TILED or masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +87,7 @@ class Applied:
     op: str
     lowering_config: str
     translation_info: str
+    decomposition_config: str
 
 
 def parse(text: str, context: ir.Context) -> ir.Module:
@@ -93,13 +121,27 @@ def read_root(text: str) -> Dispatch | None:
     `text` is what `--compile-to=executable-configurations --iree-codegen-add-tuner-attributes` printed.
     """
     with ir.Context() as context:
-        found = []
-        for op in walk(parse(text, context).operation):
-            if "root_op" in op.attributes and "lowering_config" in op.attributes:
-                dispatch = _dispatch(op)
-                if dispatch is not None:
-                    found.append(dispatch)
-    return max(found, key=lambda d: d.work, default=None)
+        found = root_of(parse(text, context).operation)
+        return found[1] if found else None
+
+
+def read_function(text: str) -> str:
+    """The function around the root operation, as text; empty when there is none."""
+    with ir.Context() as context:
+        module = parse(text, context)  # operations live as long as their module
+        found = root_of(module.operation)
+        return str(enclosing(found[0], "translation_info")) if found else ""
+
+
+def root_of(module: Any) -> tuple[Any, Dispatch] | None:
+    """The operation itself, and what it is."""
+    found = []
+    for op in walk(module):
+        if "root_op" in op.attributes and "lowering_config" in op.attributes:
+            dispatch = _dispatch(op)
+            if dispatch is not None:
+                found.append((op, dispatch))
+    return max(found, key=lambda pair: pair[1].work, default=None)
 
 
 def read_cpu_facts(text: str) -> CpuFacts:
@@ -129,8 +171,14 @@ def read_applied(texts: Iterable[str], *, marker: str) -> list[Applied]:
                 continue
             for op in walk(parse(text, context).operation):
                 if marker in op.attributes:
-                    config = op.attributes.get("lowering_config", "")
-                    found.append(Applied(op.name, str(config), _translation_info(op)))
+                    found.append(
+                        Applied(
+                            op.name,
+                            _attribute(op, "lowering_config"),
+                            _translation_info(op),
+                            _attribute(op, "decomposition_config"),
+                        )
+                    )
     return found
 
 
@@ -156,32 +204,74 @@ def _tile(size: Any) -> int:
 
 def _dispatch(op: Any) -> Dispatch | None:
     shapes = [ir.ShapedType(v.type) for v in op.operands if isinstance(v.type, ir.ShapedType)]
-    if len(shapes) != 3 or not all(s.has_static_shape for s in shapes):
+    if not all(s.has_static_shape for s in shapes):
         return None
-    if op.name == INNER_TILED:
-        maps = [ir.AffineMapAttr(a).value for a in ir.ArrayAttr(op.attributes["indexing_maps"])]
-        roles = _roles(maps)
+    strides: tuple[int, ...] = ()
+    dilations: tuple[int, ...] = ()
+    if op.name == ATTENTION:
+        kind: Kind = "attention"
+        maps = _attribute_maps(op)
+        groups = _attention_roles(maps)
+    elif len(shapes) != 3:
+        return None
+    elif op.name == INNER_TILED:
+        kind, maps = "contraction", _attribute_maps(op)
+        groups = _roles(maps)
+    elif linalg.isa_contraction_op(op):
+        kind, maps = "contraction", _linalg_maps(op)
+        contraction = linalg.infer_contraction_dimensions(op)
+        groups = (contraction.batch, contraction.m, contraction.n, contraction.k)
+    elif linalg.isa_convolution_op(op):
+        kind, maps = "convolution", _linalg_maps(op)
+        window = linalg.infer_convolution_dimensions(op)
+        groups = (window.batch, window.output_image, window.output_channel)
+        groups += (window.filter_loop, window.input_channel, window.depth)
+        strides, dilations = (tuple(int(v) for v in values) for values in (window.strides, window.dilations))
     else:
-        dims = linalg.infer_contraction_dimensions(op)
-        if dims is None:
-            return None
-        maps = list(linalg.get_indexing_maps(op))
-        maps = [ir.AffineMapAttr(m).value if isinstance(m, ir.Attribute) else m for m in maps]
-        roles = tuple(tuple(int(d) for d in group) for group in (dims.batch, dims.m, dims.n, dims.k))
-    batch, m, n, k = roles
+        return None
+    roles = tuple((role, tuple(int(d) for d in dims)) for role, dims in zip(ROLES[kind], groups, strict=True))
+    # The scale of an attention is a number: its operand has no shape.
+    shaped = [m for m, v in zip(maps, op.operands, strict=True) if isinstance(v.type, ir.ShapedType)]
     return Dispatch(
         op=op.name,
+        kind=kind,
         maps=tuple(f"affine_map<{_map_text(x)}>" for x in maps),
-        operand_types=tuple(str(s) for s in shapes),
-        element_types=tuple(str(s.element_type) for s in shapes),
-        loops=_loops(maps, shapes),
-        batch=batch,
-        m=m,
-        n=n,
-        k=k,
-        lowering_config=str(op.attributes["lowering_config"]),
+        operand_types=tuple(str(v.type) for v in op.operands),
+        element_types=tuple(_element_type(v.type) for v in op.operands),
+        loops=_loops(shaped, shapes),
+        roles=roles,
+        outputs=tuple(tuple(p for p in _positions(m) if p is not None) for m in maps[-len(op.results) :]),
+        lowering_config=_attribute(op, "lowering_config"),
         translation_info=_translation_info(op),
+        strides=strides,
+        dilations=dilations,
+        decomposition_config=_attribute(op, "decomposition_config"),
     )
+
+
+def _attribute(op: Any, name: str) -> str:
+    return str(op.attributes[name]) if name in op.attributes else ""
+
+
+def _element_type(value_type: Any) -> str:
+    return str(ir.ShapedType(value_type).element_type) if isinstance(value_type, ir.ShapedType) else str(value_type)
+
+
+def _attribute_maps(op: Any) -> list[Any]:
+    return [ir.AffineMapAttr(a).value for a in ir.ArrayAttr(op.attributes["indexing_maps"])]
+
+
+def _linalg_maps(op: Any) -> list[Any]:
+    maps = linalg.get_indexing_maps(op)
+    return [ir.AffineMapAttr(m).value if isinstance(m, ir.Attribute) else m for m in maps]
+
+
+def _attention_roles(maps: list[Any]) -> tuple[Any, ...]:
+    """Query, key, value and output maps say which loops are batch, m, n, k1 and k2."""
+    query, key, value = maps[:3]
+    output = maps[-3]
+    detail = iree_codegen.get_attention_op_detail(query, key, value, output)
+    return detail.batch_dims, detail.m_dims, detail.n_dims, detail.k1_dims, detail.k2_dims
 
 
 def _map_text(value: Any) -> str:
@@ -212,10 +302,14 @@ def _roles(maps: list[Any]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(sorted(group)) for group in groups)
 
 
-def _translation_info(op: Any) -> str:
+def enclosing(op: Any, attribute: str) -> Any:
+    """The nearest operation around this one that has the attribute, or None."""
     parent = op.parent
-    while parent is not None:
-        if "translation_info" in parent.operation.attributes:
-            return str(parent.operation.attributes["translation_info"])
+    while parent is not None and attribute not in parent.operation.attributes:
         parent = parent.operation.parent
-    return ""
+    return None if parent is None else parent.operation
+
+
+def _translation_info(op: Any) -> str:
+    function = enclosing(op, "translation_info")
+    return "" if function is None else str(function.attributes["translation_info"])

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
-from autotuner.build import Builder, CompilerRefusal, first_error
+from autotuner.build import Builder, BuildJob, CompilerRefusal, first_error
+from autotuner.build.builder import proven
 from autotuner.errors import NoCandidateError, UsageError
-from autotuner.mlir import Dispatch, read_cpu_facts, read_root
+from autotuner.mlir import Dispatch, read_cpu_facts, read_function, read_root
 from autotuner.problems import Problem
-from autotuner.render import cpu_compilation_info, problem_mlir, spec_mlir
+from autotuner.render import MARKER, cpu_compilation_info, fused_configs, problem_mlir, spec_mlir
 from autotuner.settings import usable_cores
 from autotuner.space import ABSENT, Config, Space, Value
 from autotuner.space.cpu import CpuSpace
-from autotuner.space.gpu import CompilationInfo, GpuSpace
+from autotuner.space.gpu_config import CompilationInfo, Vendor
+from autotuner.space.gpu_dispatch import DispatchSpace, read_dispatch_space
+from autotuner.substitution import Executable, configure, find_executable
 from autotuner.targets import PLAIN, Route, Target
 
 Kind = Literal["baseline", "stock", "codegen"]
+Carrier = Literal["flags", "spec", "substitution"]
 BASELINE = "baseline"
 _ROOT = "--iree-codegen-add-tuner-attributes"
 _CONSTRAINTS = "--iree-codegen-emit-pipeline-constraints"
@@ -37,6 +42,8 @@ class Candidate:
     config: Config = field(default_factory=lambda: Config(()))
     info: CompilationInfo | None = None
     dispatch: Dispatch | None = None
+    carrier: Carrier = "flags"
+    """What brings the configuration to the operation."""
 
     @property
     def knobs(self) -> dict[str, Value]:
@@ -54,12 +61,14 @@ class Plan:
     baseline: Candidate
     stock: tuple[Candidate, ...]
     space: Space
-    first: tuple[Config, ...]
+    first: tuple[Config, ...] = ()
     """The compiler's own choices, as configurations: what the search begins with."""
-    cpu: Mapping[str, CpuSpace]
+    cpu: Mapping[str, CpuSpace] = field(default_factory=dict)
     """The declared spaces, by route; empty on GPUs."""
-    gpu: GpuSpace | None
-    dispatch: Dispatch | None
+    executables: Mapping[str, Executable] = field(default_factory=dict)
+    """Of the routes whose operation no spec reaches: the executable that is substituted."""
+    gpu: DispatchSpace | None = None
+    dispatch: Dispatch | None = None
     """The operation that a GPU's spec matches; on a processor each route has its own."""
     notes: tuple[str, ...] = ()
 
@@ -67,11 +76,12 @@ class Plan:
     def make(cls, problem: Problem, target: Target, builder: Builder, executor: Executor, *, timeout: float) -> Plan:
         """Reads the dispatch of every route from the compiler, and the space that belongs to it."""
         source = problem_mlir(problem)
+        routes = target.routes_for(problem.op)
         jobs = {
             route: executor.submit(
                 builder.inspect, source, [*target.compile_flags, *route.flags, _ROOT], timeout=timeout
             )
-            for route in target.routes
+            for route in routes
         }
         texts: dict[Route, str] = {}
         for route, job in jobs.items():
@@ -83,36 +93,60 @@ class Plan:
         base = Candidate(BASELINE, "baseline", PLAIN, complexity=0)
         stock = tuple(
             Candidate(f"stock-{i}", "stock", route, complexity=len(route.flags))
-            for i, route in enumerate(target.routes)
+            for i, route in enumerate(routes)
             if route != PLAIN
         )
+        bare = cls(problem, target, source, base, stock, Space.empty())
         if target.backend == "cpu":
-            space, first, cpu, notes = _cpu_part(texts, target)
-            return cls(problem, target, source, base, stock, space, first, cpu, None, None, notes)
-        dispatch = read_root(texts[PLAIN])
-        space, first, gpu, notes = _gpu_part(problem, target, builder, timeout=timeout)
-        return cls(problem, target, source, base, stock, space, first, {}, gpu, dispatch, notes)
+            return _with_cpu(bare, texts, builder, timeout=timeout)
+        return _with_gpu(replace(bare, dispatch=read_root(texts[PLAIN])), builder, timeout=timeout)
 
     def candidate(self, config: Config, *, id: str) -> Candidate:
         """The candidate that this configuration means."""
         if self.gpu is not None:
             info = self.gpu.compilation_info(config)
             changed = self._changed(config, route=None)
-            return Candidate(id, "codegen", PLAIN, _SPEC_COMPLEXITY + changed, config, info, self.dispatch)
+            return Candidate(id, "codegen", PLAIN, _SPEC_COMPLEXITY + changed, config, info, self.dispatch, "spec")
         route = next(r for r in self.target.routes if r.name == config["route"])
         part = self.cpu[route.name]
         info = cpu_compilation_info(part.tiling(config))
         complexity = _SPEC_COMPLEXITY + len(route.flags) + self._changed(config, route=route.name)
-        return Candidate(id, "codegen", route, complexity, config, info, part.dispatch)
+        carrier: Carrier = "substitution" if route.name in self.executables else "spec"
+        return Candidate(id, "codegen", route, complexity, config, info, part.dispatch, carrier)
 
     def flags(self, candidate: Candidate) -> tuple[str, ...]:
         return self.target.compile_flags + candidate.route.flags
 
     def spec(self, candidate: Candidate, *, header: Sequence[str] = ()) -> str | None:
-        """The text of the spec that a candidate needs, or None when it needs none."""
+        """The text that carries the candidate's configuration, or None when flags are all it needs."""
         if candidate.info is None or candidate.dispatch is None:
             return None
+        if candidate.carrier == "substitution":
+            route = candidate.route.name
+            fused = fused_configs(self.cpu[route].tiling(candidate.config), candidate.dispatch)
+            return configure(self.executables[route], candidate.info, fused=fused, marker=MARKER, header=header)
         return spec_mlir(name=self.problem.name, dispatch=candidate.dispatch, info=candidate.info, header=header)
+
+    def spec_flag(self, candidate: Candidate) -> str:
+        """The flag that takes that text, up to the name of its file."""
+        if candidate.carrier == "substitution":
+            return self.executables[candidate.route.name].flag
+        return self.target.spec_flag
+
+    def job(self, candidate: Candidate, *, folder: Path, timeout: float, repeat: int = 1) -> BuildJob:
+        """The compile that makes this candidate and proves that its configuration arrived."""
+        return BuildJob(
+            problem=self.source,
+            flags=self.flags(candidate),
+            folder=folder,
+            timeout=timeout,
+            repeat=repeat,
+            spec=self.spec(candidate),
+            spec_flag=self.spec_flag(candidate),
+            expected=candidate.info,
+            backend=self.target.backend,
+            substitutes=candidate.carrier == "substitution",
+        )
 
     def _changed(self, config: Config, *, route: str | None) -> int:
         """In how many knobs a configuration differs from the compiler's own choice on its route."""
@@ -120,48 +154,100 @@ class Plan:
         return min((sum(a != b for a, b in zip(config.items, f.items, strict=True)) for f in own), default=0)
 
 
-def _cpu_part(
-    texts: Mapping[Route, str], target: Target
-) -> tuple[Space, tuple[Config, ...], Mapping[str, CpuSpace], tuple[str, ...]]:
+def _with_cpu(plan: Plan, texts: Mapping[Route, str], builder: Builder, *, timeout: float) -> Plan:
+    """The declared spaces of all routes side by side, and what carries each."""
     parts: dict[str, CpuSpace] = {}
+    executables: dict[str, Executable] = {}
     notes = []
-    for route in target.routes:
-        if not route.reachable or route not in texts:
+    seen: set[tuple[str, tuple[str, ...]]] = set()
+    for route, text in texts.items():
+        root = read_root(text)
+        # A route that leaves the operation as it is would only have the same space searched twice. What becomes of
+        # packed operands depends on flags that the operation does not show.
+        key = (read_function(text), route.flags if root is not None and root.packed else ())
+        if not route.reachable or key in seen:
             continue
-        root = read_root(texts[route])
-        part = CpuSpace.declare(root, read_cpu_facts(texts[route]), cores=usable_cores()) if root else None
+        seen.add(key)
+        part = CpuSpace.declare(root, read_cpu_facts(text), cores=usable_cores()) if root else None
         if part is None or not len(part.space):
             notes.append(f"route {route.name}: no knobs for its dispatch, only its default competes")
         else:
             parts[route.name] = part
     if not parts:
-        return Space.empty(), (), {}, tuple(notes)
+        return replace(plan, notes=tuple(notes))
     space = Space.join("route", {name: part.space for name, part in parts.items()})
-    first = []
+    first = {}
     for name, part in parts.items():
         default = part.default()
         if default is not None:
-            first.append(space[space.nearest({"route": name, **default.as_dict()})])
-    return space, tuple(first), parts, tuple(notes)
+            first[name] = space[space.nearest({"route": name, **default.as_dict()})]
+    plan = replace(plan, space=space, first=tuple(first.values()), cpu=parts)
+    for name, part in parts.items():
+        # A contraction keeps what a spec gives it; on the way of other operations there are passes that drop it.
+        if part.dispatch.kind != "contraction" and not _reached(plan, space, name, builder, timeout=timeout):
+            executable = _executable(plan, name, builder, timeout=timeout)
+            if executable is None:
+                notes.append(f"route {name}: neither a spec nor a substituted executable reaches its dispatch")
+                continue
+            executables[name] = executable
+            notes.append(
+                f"route {name}: later passes of the compiler drop what a spec sets here, so configurations are carried "
+                f"by a substituted executable ({executable.name}), which fits this program and these flags only"
+            )
+    return replace(plan, executables=executables, notes=tuple(notes))
 
 
-def _gpu_part(
-    problem: Problem, target: Target, builder: Builder, *, timeout: float
-) -> tuple[Space, tuple[Config, ...], GpuSpace | None, tuple[str, ...]]:
-    # IREE 3.13 crashes when it emits constraints for a batched contraction. A batch entry's own constraints are the
-    # same, with one more loop in front.
-    single, loops = problem.unbatched()
+def _reached(plan: Plan, space: Space, route: str, builder: Builder, *, timeout: float) -> bool:
+    """Does a spec's configuration arrive at the end of configuration? The compiler is asked, not trusted."""
+    config = space[space.nearest({"route": route})]
+    candidate = plan.candidate(config, id="probe")
+    if candidate.info is None:
+        return False
     try:
-        text = builder.inspect(problem_mlir(single), [*target.compile_flags, _ROOT, _CONSTRAINTS], timeout=timeout)
+        text = builder.inspect(
+            plan.source,
+            plan.flags(candidate),
+            timeout=timeout,
+            spec=plan.spec(candidate),
+            spec_flag=plan.spec_flag(candidate),
+        )
+    except CompilerRefusal:
+        return False
+    return proven([text], candidate.info)[0] > 0
+
+
+def _executable(plan: Plan, route: str, builder: Builder, *, timeout: float) -> Executable | None:
+    flags = next(r.flags for r in plan.target.routes if r.name == route)
+    texts = builder.executables(plan.source, [*plan.target.compile_flags, *flags, _ROOT], timeout=timeout)
+    return find_executable(texts)
+
+
+def _with_gpu(plan: Plan, builder: Builder, *, timeout: float) -> Plan:
+    """The space that the compiler's own constraints give."""
+    # IREE 3.13 crashes when it emits constraints for a batched contraction or a grouped convolution. Those of one
+    # batch entry or group are the same, less one loop.
+    single, loops = plan.problem.unbatched()
+    flags = [*plan.target.compile_flags, _ROOT, _CONSTRAINTS]
+    try:
+        text = builder.inspect(problem_mlir(single), flags, timeout=timeout)
     except CompilerRefusal as refusal:
-        return Space.empty(), (), None, (f"the compiler gives no constraints: {first_error(refusal.stderr)}",)
+        return replace(plan, notes=(f"the compiler gives no constraints: {first_error(refusal.stderr)}",))
     try:
-        gpu = GpuSpace.read(text, vendor="amd" if target.backend == "rocm" else "nvidia", batch=loops)
+        vendor: Vendor = "amd" if plan.target.backend == "rocm" else "nvidia"
+        gpu = read_dispatch_space(text, vendor=vendor, batch=loops, batch_at=_batch_loop(plan.dispatch))
         space = gpu.space
     except NoCandidateError as error:
-        return Space.empty(), (), None, (error.message,)
+        return replace(plan, notes=(error.message,))
     default = gpu.default()
-    return space, (default,) if default else (), gpu, ()
+    return replace(plan, space=space, first=(default,) if default else (), gpu=gpu)
+
+
+def _batch_loop(dispatch: Dispatch | None) -> int:
+    """Where the loop over batch entries or groups is, of those that `unbatched` takes away."""
+    if dispatch is None or dispatch.kind == "attention":
+        return 0
+    dims = dispatch.dims("depth" if dispatch.kind == "convolution" else "batch")
+    return dims[0] if dims else 0
 
 
 def _refused(refusal: CompilerRefusal, target: Target, problem: Problem) -> Exception:

@@ -16,6 +16,8 @@ from autotuner.errors import INSTALL_IREE, ToolMissingError
 
 _KEEP = 32 * 1024
 """Characters of stderr that are kept, at each end."""
+CUT = "\n[…]\n"
+"""Stands where the middle of a long stderr is left out."""
 _running: set[int] = set()
 _closing = threading.Event()
 _lock = threading.Lock()
@@ -88,7 +90,7 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
 
 def _shortened(text: str) -> str:
     """Both ends: the first error is at the top of a long output, the reason for a crash at its bottom."""
-    return text if len(text) <= 2 * _KEEP else f"{text[:_KEEP]}\n[…]\n{text[-_KEEP:]}"
+    return text if len(text) <= 2 * _KEEP else f"{text[:_KEEP]}{CUT}{text[-_KEEP:]}"
 
 
 class Closing(Exception):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import jinja2
 
-from autotuner.mlir import INNER_TILED, Dispatch
+from autotuner.mlir import Dispatch
 from autotuner.problems import Problem
 from autotuner.space.cpu import CpuTiling
-from autotuner.space.gpu import CompilationInfo
+from autotuner.space.gpu_config import CompilationInfo
 
 FUNCTION = "main"
+VECTOR_LEVEL = "vector_common_parallel"
 MARKER = "__autotune_applied__"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 
@@ -33,6 +35,15 @@ def cpu_compilation_info(tiling: CpuTiling) -> CompilationInfo:
     )
 
 
+def fused_configs(tiling: CpuTiling, dispatch: Dispatch) -> dict[int, str]:
+    """The lowering_config of operations that are fused with the root, by their rank: the root's vectors."""
+    macros = _environment().get_template("cpu_config.mlir.j2").module
+    vector = dict(tiling.levels)[VECTOR_LEVEL]
+    tiles = {len(loops): tuple(vector[loop] for loop in loops) for loops in dispatch.outputs}
+    configs = {rank: replace(tiling, levels=((VECTOR_LEVEL, sizes),)) for rank, sizes in tiles.items()}
+    return {rank: str(macros.lowering_config(config)) for rank, config in configs.items()}  # type: ignore[attr-defined]
+
+
 def spec_mlir(*, name: str, dispatch: Dispatch, info: CompilationInfo, header: Sequence[str] = ()) -> str:
     """A tuning spec that puts `info` on exactly this operation; `header` becomes its leading comment."""
     for line in header:
@@ -44,7 +55,6 @@ def spec_mlir(*, name: str, dispatch: Dispatch, info: CompilationInfo, header: S
         .render(
             name=_name(name),
             dispatch=dispatch,
-            typed=dispatch.op == INNER_TILED,
             info=info,
             marker=MARKER,
             header=header,

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import pandas as pd
 
 from autotuner.measure.race import Interval
+from autotuner.plan import Carrier
 from autotuner.store import Store
 
 SCHEMA = 1
 FinalVerdict = Literal["win", "no-winner", "inconclusive", "compile-only"]
-Carrier = Literal["spec", "flags"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ class Result:
     interrupted: bool
     workspace: Path
     storage: str | None
+    ranking: tuple[Mapping[str, Any], ...] = ()
+    """Without a device: the most promising candidates, by estimate."""
 
     def to_json(self) -> dict[str, Any]:
         """The document that `--json` prints."""
@@ -66,6 +68,7 @@ class Result:
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
             "environment": dict(self.environment),
             "notes": list(self.notes),
+            **({"ranking": [dict(entry) for entry in self.ranking]} if self.ranking else {}),
         }
 
     def to_frame(self) -> pd.DataFrame:

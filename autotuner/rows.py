@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from autotuner.build.isa import Isa
 from autotuner.space.table import Config
 
 Status = Literal["running", "finished", "interrupted", "failed"]
@@ -64,6 +65,7 @@ class BuildRow:
     applied: int
     command: tuple[str, ...]
     vmfb: str
+    isa: Isa
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ class TimedRow:
     candidate: CandidateRow
     us: float
     speedup: float | None
+    isa: Isa
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSION = 1
+VERSION = 2
 
 METADATA = MetaData()
 
@@ -77,7 +77,11 @@ BUILDS = Table(
     Column("applied", Integer, nullable=False),
     Column("command", JSON, nullable=False),
     Column("vmfb", Text, nullable=False),
+    Column("isa", JSON(none_as_null=True)),
 )
+
+ADDED = {2: (BUILDS.c.isa,)}
+"""Version -> the columns that it brought. They may be null: older rows do not have them."""
 
 TIMINGS = Table(
     "timings",

@@ -10,11 +10,11 @@ from pathlib import Path
 from autotuner import process
 from autotuner._version import IREE_VERSION, __version__
 from autotuner.build import Builder, first_error, shell_line
-from autotuner.build.builder import hash_binaries, prove
+from autotuner.build.builder import BINARIES, CONFIGURATIONS, dump_flags, hash_binaries, prove
 from autotuner.contest import Contest
 from autotuner.errors import EnvironmentFailure
 from autotuner.evaluate import Outcome
-from autotuner.plan import BASELINE, Plan
+from autotuner.plan import BASELINE, Candidate, Carrier, Plan
 from autotuner.workspace import write_whole
 
 
@@ -24,6 +24,7 @@ class Shipped:
 
     spec: Path | None
     flagfile: Path
+    carrier: Carrier
 
 
 def default_path(plan: Plan, folder: Path) -> Path:
@@ -43,14 +44,14 @@ def ship(
     """Writes spec and flagfile, then compiles with them once more: what does not apply is not left behind."""
     candidate = winner.candidate
     flagfile = path.with_suffix(".flags")
-    text = plan.spec(candidate, header=_header(plan, contest, flagfile, command))
+    text = plan.spec(candidate, header=_header(plan, contest, candidate, flagfile, command))
     flags = list(plan.flags(candidate))
     if text is not None:
-        flags.append(f"{plan.target.spec_flag}={path.absolute()}")
+        flags.append(f"{plan.spec_flag(candidate)}={path.absolute()}")
         write_whole(path, text)
     # iree-compile splits the lines of a flagfile at spaces unless they are quoted.
     write_whole(flagfile, "\n".join(shell_line([flag]) for flag in flags) + "\n")
-    shipped = Shipped(path if text is not None else None, flagfile)
+    shipped = Shipped(path if text is not None else None, flagfile, candidate.carrier)
     try:
         _verify(plan, winner, shipped, builder, timeout=timeout)
     except EnvironmentFailure:
@@ -70,8 +71,7 @@ def _verify(plan: Plan, winner: Outcome, shipped: Shipped, builder: Builder, *, 
                 builder.tools.iree_compile,
                 "problem.mlir",
                 f"@{shipped.flagfile.absolute()}",
-                "--iree-hal-dump-executable-configurations-to=configurations",
-                "--iree-hal-dump-executable-binaries-to=binaries",
+                *dump_flags(substitutes=shipped.carrier == "substitution"),
                 "-o",
                 "module.vmfb",
             ],
@@ -84,25 +84,26 @@ def _verify(plan: Plan, winner: Outcome, shipped: Shipped, builder: Builder, *, 
                 remedy="Run again; if it stays so, please report it with the candidate's folder.",
             )
         if winner.candidate.info is not None:
-            applied, why = prove(folder / "configurations", winner.candidate.info)
+            applied, why = prove(folder / CONFIGURATIONS, winner.candidate.info)
             if not applied:
                 raise EnvironmentFailure(
                     f"the shipped spec does not apply: {why}.", remedy="Please report it with the candidate's folder."
                 )
-        if winner.build is not None and hash_binaries(folder / "binaries") != winner.build.binary:
+        if winner.build is not None and hash_binaries(folder / BINARIES) != winner.build.binary:
             raise EnvironmentFailure(
                 "the shipped files give another binary than the one that won.",
                 remedy="Was IREE exchanged during the run? Run again.",
             )
 
 
-def _header(plan: Plan, contest: Contest, flagfile: Path, command: Sequence[str]) -> list[str]:
+def _header(plan: Plan, contest: Contest, candidate: Candidate, flagfile: Path, command: Sequence[str]) -> list[str]:
     interval, over = "no interval", contest.over_stock
     if contest.speedup is not None:
         low, high = contest.speedup.low, contest.speedup.high
         interval = f"{contest.speedup.median:.3f}x over IREE's default, 95 % interval {low:.3f} to {high:.3f}"
+    what = "Configured executable, to be substituted," if candidate.carrier == "substitution" else "Tuning spec"
     lines = [
-        f"Tuning spec by autotune {__version__}",
+        f"{what} by autotune {__version__}",
         f"problem:    {plan.problem.name} ({plan.problem.flops} flops, {plan.problem.bytes} bytes)",
         f"target:     {plan.target.name}; IREE {IREE_VERSION}",
         f"verdict:    {contest.verdict}, {interval}",

@@ -17,6 +17,7 @@ import pandas as pd
 from sqlalchemy import Connection, Engine, Executable, Row, Table, case, func, insert, select, update
 from sqlalchemy.exc import DBAPIError, StatementError
 
+from autotuner.build.isa import NO_FIGURES, Isa
 from autotuner.database import DATABASE_ERRORS, connect, explain, file_of, locate, name_of, prepare, writer
 from autotuner.errors import StorageError, UsageError
 from autotuner.rows import (
@@ -200,6 +201,7 @@ class Store:
         applied: int,
         command: Sequence[str],
         vmfb: str,
+        isa: Isa = NO_FIGURES,
     ) -> None:
         with self._writing() as connection:
             values = {
@@ -208,6 +210,7 @@ class Store:
                 "binary": binary,
                 "applied": applied,
                 "vmfb": vmfb,
+                "isa": isa.to_json() or None,
             }
             connection.execute(insert(BUILDS).values(candidate=candidate, command=list(command), **values))
             connection.execute(update(CANDIDATES).where(CANDIDATES.c.id == candidate).values(state="built"))
@@ -267,6 +270,12 @@ class Store:
         query = select(BUILDS).join(CANDIDATES).where(CANDIDATES.c.run == run).order_by(BUILDS.c.id)
         return [_build(row) for row in self._read(query)]
 
+    def isa(self, run: str) -> dict[int, Isa]:
+        """What is known of the machine code of a run's candidates, by their ids."""
+        query = select(BUILDS.c.candidate, BUILDS.c.isa).join(CANDIDATES).where(CANDIDATES.c.run == run)
+        rows = self._read(query.where(BUILDS.c.isa.is_not(None)).order_by(BUILDS.c.id))
+        return {row.candidate: Isa.from_json(row.isa) for row in rows}
+
     def timings(self, run: str) -> list[TimingRow]:
         """A run's measurements, oldest first."""
         query = select(TIMINGS).join(CANDIDATES).where(CANDIDATES.c.run == run).order_by(TIMINGS.c.id)
@@ -290,14 +299,16 @@ class Store:
         rows = []
         for owner in [self.run(run)] if run is not None else reversed(self.runs()):
             candidates = [c for c in self.candidates(owner.id) if c.us is not None]
+            isa = self.isa(owner.id)
             baseline = min((c.us for c in candidates if c.kind == "baseline" and c.us), default=None)
             for candidate in candidates:
                 us = cast(float, candidate.us)
-                rows.append(TimedRow(owner, candidate, us, baseline / us if baseline and us else None))
+                speedup = baseline / us if baseline and us else None
+                rows.append(TimedRow(owner, candidate, us, speedup, isa.get(candidate.id, NO_FIGURES)))
         return rows
 
     def frame(self, run: str | None = None) -> pd.DataFrame:
-        """The timed candidates as a table; knobs are columns that begin with `config.`."""
+        """The timed candidates as a table; knobs and figures are columns that begin with `config.` and `isa.`."""
         rows = self.timed(run)
         columns: dict[str, Any] = {
             "run": [r.run.id for r in rows],
@@ -314,10 +325,14 @@ class Store:
             "failure": [r.candidate.failure for r in rows],
             "spec": [r.candidate.spec for r in rows],
         }
-        configs = [r.candidate.config.as_dict() for r in rows]
-        for knob in dict.fromkeys(name for config in configs for name in config):
-            # pd.array keeps whole numbers whole where another run does not have the knob.
-            columns[f"config.{knob}"] = pd.array([config.get(knob) for config in configs])
+        parts = {
+            "config": [r.candidate.config.as_dict() for r in rows],
+            "isa": [r.isa.to_json() for r in rows],
+        }
+        for part, records in parts.items():
+            for name in dict.fromkeys(name for record in records for name in record):
+                # pd.array keeps whole numbers whole where another run does not have the knob.
+                columns[f"{part}.{name}"] = pd.array([record.get(name) for record in records])
         return pd.DataFrame(columns)
 
     @contextmanager
@@ -369,7 +384,7 @@ def _candidate(row: Row[Any]) -> CandidateRow:
 
 def _build(row: Row[Any]) -> BuildRow:
     values = {name: value for name, value in row._mapping.items() if name != "id"}
-    return BuildRow(**values | {"command": tuple(row.command)})
+    return BuildRow(**values | {"command": tuple(row.command), "isa": Isa.from_json(row.isa)})
 
 
 def _timing(row: Row[Any]) -> TimingRow:

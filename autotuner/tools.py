@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
+import shutil
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 
 from autotuner import process
@@ -19,6 +22,8 @@ class Tools:
     iree_compile: Path
     iree_run_module: Path
     iree_benchmark_module: Path
+    ptxas: Path | None = None
+    """NVIDIA's assembler, where there is one: it knows the registers of a CUDA kernel."""
 
     @classmethod
     def find(cls) -> Tools:
@@ -35,7 +40,7 @@ class Tools:
             folder = Path(next(iter(runtime.__path__)))
         except (ImportError, StopIteration) as error:
             raise ToolMissingError("iree-benchmark-module is not installed.", remedy=INSTALL_IREE) from error
-        tools = cls(compiler, folder / "iree-run-module", folder / "iree-benchmark-module")
+        tools = cls(compiler, folder / "iree-run-module", folder / "iree-benchmark-module", find_ptxas())
         for path in (tools.iree_compile, tools.iree_run_module, tools.iree_benchmark_module):
             if not path.is_file():
                 raise ToolMissingError(f"{path.name} is missing from {path.parent}.", remedy=INSTALL_IREE)
@@ -60,3 +65,18 @@ class Tools:
             features = "\n".join(sorted({x for x in cpu.read_text().splitlines() if x.startswith(wanted)}))
         digest = hashlib.sha256(features.encode()).hexdigest()[:16]
         return f"{self.version}|{platform.machine()}|{digest}"
+
+
+def find_ptxas() -> Path | None:
+    """The one on PATH, or that of NVIDIA's wheels (`pip install autotune-iree[cuda]`)."""
+    on_path = shutil.which("ptxas")
+    if on_path:
+        return Path(on_path)
+    nvidia = find_spec("nvidia")
+    folders = nvidia.submodule_search_locations if nvidia else None
+    for folder in folders or ():
+        for toolkit in ("cu13", "cuda_nvcc"):  # CUDA 13's wheel and CUDA 12's
+            path = Path(folder) / toolkit / "bin" / "ptxas"
+            if path.is_file() and os.access(path, os.X_OK):
+                return path
+    return None

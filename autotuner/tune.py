@@ -9,18 +9,17 @@ from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from autotuner.build import FAILURE_CLASSES, Builder, Cache
+from autotuner.build.isa import NO_FIGURES
+from autotuner.calibrate import calibrate
 from autotuner.contest import ALPHA, Contest, best_stock, hold
-from autotuner.errors import AutotuneError, DeviceError, NoCandidateError, WrongResultError
+from autotuner.errors import AutotuneError
+from autotuner.estimate import rank
 from autotuner.evaluate import Evaluator, Outcome
 from autotuner.execution import local_executor
 from autotuner.locks import device_lock, workspace_lock
 from autotuner.loop import Loop
-from autotuner.measure.check import Checker, Data
 from autotuner.measure.environment import capture
-from autotuner.measure.timer import INVOCATION_US, Timer, choose_repeat
 from autotuner.options import Options
 from autotuner.plan import BASELINE, Plan
 from autotuner.problems import Problem
@@ -34,6 +33,8 @@ from autotuner.tools import Tools
 from autotuner.workspace import Workspace
 
 NO_DEVICE = "none"
+RANKED = 10
+"""How many candidates a run without a device reports."""
 
 
 def tune(
@@ -117,8 +118,17 @@ class _Run:
         if self.device == NO_DEVICE:
             self.reporter.stage("building and proving candidates")
             self.loop.compile_only()
-            return self._result("compile-only", "no device: built and proven, not timed", None, None, environment)
-        self._calibrate()
+            return self._estimated(environment)
+        self.reporter.stage("timing IREE's default")
+        if noise := calibrate(
+            self.evaluator,
+            self.loop,
+            tools=self.tools,
+            device=self.device,
+            effort=self.options.effort,
+            seed=self.options.seed,
+        ):
+            self._note(noise)
         if self.plan.stock:
             self.reporter.stage(f"timing {len(self.plan.stock)} stock routes")
             self.loop.evaluate(self.plan.stock)
@@ -138,6 +148,19 @@ class _Run:
         )
         shipped = self._ship(contest)
         return self._result(contest.verdict, contest.reason, contest, shipped, environment)
+
+    def _estimated(self, environment: dict[str, object]) -> Result:
+        """Nothing was timed: the ranking is by what the machine code promises, and says so."""
+        ranked = rank(self.evaluator.outcomes.values(), self.target)[:RANKED]
+        reason = "no device: built and proven, not timed"
+        if not ranked:
+            return self._result("compile-only", reason, None, None, environment)
+        best = ranked[0][0]
+        if "best" in self.options.keep:
+            self.evaluator.keep_folder(best)
+        result = self._result("compile-only", f"{reason}; the ranking is an estimate", None, None, environment)
+        ranking = tuple({**(self._best(o, {}) or {}), "estimate": e.to_json()} for o, e in ranked)
+        return replace(result, best=ranking[0], ranking=ranking)
 
     def _open_run(self) -> None:
         key = run_key(
@@ -185,84 +208,6 @@ class _Run:
             binaries = {build.candidate: build.binary for build in self.store.builds(earlier.id)}
             self.loop.unfinished = self.evaluator.restore(rows, binaries)
             self._note(f"going on with run {earlier.id}: {sum(r.us is not None for r in rows)} candidates are timed")
-
-    # --- baseline and stock routes ------------------------------------------------------------------------------
-
-    def _calibrate(self) -> None:
-        """The baseline must build, run and be right; its time says how often dispatches are to be repeated."""
-        self.reporter.stage("timing IREE's default")
-        effort = self.options.effort
-        data = Data.write(self.problem, self.folder / "inputs", seed=self.options.seed)
-        evaluator = self.evaluator
-        evaluator.checker = Checker(self.tools, data, self.device, effort.run_timeout)
-        evaluator.timer = Timer(
-            self.tools,
-            data,
-            self.device,
-            effort.run_timeout,
-            min_time=effort.repetition_seconds,
-            quick_start=self.target.compiles_on_device,
-        )
-        with self.loop.clocked("build"):
-            build = self.builder.build(evaluator.job(self.plan.baseline))
-        if not build.ok:
-            raise NoCandidateError(
-                f"IREE's default does not compile: {build.stderr.strip()[-300:]}", remedy="Check --flag and --target."
-            )
-        with self.loop.clocked("time"):
-            check = evaluator.checker.check(build.vmfb)
-            if check.failure in ("run-error", "run-timeout"):
-                raise DeviceError(
-                    f"device {self.device!r} does not run the baseline: {_last_line(check.detail)}",
-                    remedy="`autotune doctor` lists the devices that answer; --device none only compiles.",
-                )
-            if check.failure is not None:
-                raise WrongResultError(
-                    f"IREE's default already computes wrong results here ({check.detail}).",
-                    remedy="Nothing can be tuned against it: please report it to IREE.",
-                )
-            rough = evaluator.timer.time(build, repetitions=1)
-        if not rough.ok:
-            raise DeviceError(
-                f"the baseline cannot be timed on {self.device!r}: {_last_line(rough.detail)}",
-                remedy="`autotune doctor` lists the devices that answer.",
-            )
-        # Twice the shortest invocation: a candidate of twice the baseline's speed still lasts long enough.
-        evaluator.repeat = choose_repeat(rough.median, invocation_us=2 * INVOCATION_US)
-        self.loop.evaluate([self.plan.baseline])
-        outcome = evaluator.outcomes[BASELINE]
-        if outcome.build is None or outcome.build.key == build.key:
-            # A resumed run needs it again for drift; and a build of a moment ago is not one that the cache spared us.
-            outcome.build = build if evaluator.repeat == 1 else self.builder.build(evaluator.job(self.plan.baseline))
-        if outcome.us is None:
-            raise DeviceError(
-                f"the baseline does not run with repeated dispatches: {_last_line(outcome.detail)}",
-                remedy="Please report it with the candidate's folder.",
-            )
-        with self.loop.clocked("time"):
-            self._preflight()
-
-    def _preflight(self) -> None:
-        """The baseline against itself: says so, and lengthens repetitions, when the device is too noisy."""
-        evaluator = self.evaluator
-        baseline = evaluator.outcomes[BASELINE]
-        if evaluator.timer is None or baseline.build is None:
-            return
-        started = time.monotonic()
-        timing = evaluator.timer.time(baseline.build, repetitions=5)
-        # Longer than the three repetitions of a race; that covers longer ones on a noisy device as well.
-        self.loop.timing_seconds = time.monotonic() - started
-        if not timing.ok:
-            return
-        self.store.record_timing(baseline.row, phase="drift", block=0, repetitions_us=timing.us)
-        spread = float(np.subtract(*np.percentile(np.log(timing.us), [75, 25])))
-        if spread > self.options.effort.smallest_gain:
-            longer = evaluator.timer.min_time * 2
-            evaluator.timer = replace(evaluator.timer, min_time=longer)
-            self._note(
-                f"this device is noisy: the baseline against itself spreads by {spread:.1%}. "
-                f"Repetitions are lengthened to {longer * 1000:.0f} ms; a quieter machine would tell small gains apart."
-            )
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -328,7 +273,7 @@ class _Run:
             confidence=1 - ALPHA,
             spec=shipped.spec if shipped else None,
             flagfile=shipped.flagfile if shipped else None,
-            carrier=("spec" if shipped.spec else "flags") if shipped else None,
+            carrier=shipped.carrier if shipped else None,
             counts=self._counts(),
             seconds=self.seconds,
             environment=environment,
@@ -341,10 +286,13 @@ class _Run:
     def _entry(self, outcome: Outcome | None, us: dict[str, float]) -> dict[str, object]:
         if outcome is None:
             return {"us": None, "flags": []}
+        # A candidate that an earlier part of a resumed run has timed is not built again.
+        isa = outcome.build.isa if outcome.build else self.store.isa(self.run).get(outcome.row, NO_FIGURES)
         return {
             "us": us.get(outcome.candidate.id, outcome.us),
             "flags": list(outcome.candidate.route.flags),
             "route": outcome.candidate.route.name,
+            "isa": isa.to_json(),
         }
 
     def _best(self, outcome: Outcome | None, us: dict[str, float]) -> dict[str, object] | None:
@@ -379,8 +327,3 @@ class _Run:
     def _note(self, text: str) -> None:
         self.notes.append(text)
         self.reporter.note(text)
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "no message"

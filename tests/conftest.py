@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from autotuner.build import Builder, BuildJob, Cache
 from autotuner.plan import Candidate, Plan
-from autotuner.problems import Gemm
+from autotuner.problems import Problem
 from autotuner.settings import cache_dir
 from autotuner.targets import Target
 from autotuner.tools import Tools
@@ -51,11 +51,11 @@ def executor() -> Iterator[Executor]:
 
 
 @pytest.fixture(scope="session")
-def make_plan(builder: Builder, executor: Executor) -> Callable[[Gemm, str], Plan]:
+def make_plan(builder: Builder, executor: Executor) -> Callable[[Problem, str], Plan]:
     """make_plan(problem, target name): from the real compiler, remembered for the whole session."""
-    made: dict[tuple[Gemm, str], Plan] = {}
+    made: dict[tuple[Problem, str], Plan] = {}
 
-    def make(problem: Gemm, target: str) -> Plan:
+    def make(problem: Problem, target: str) -> Plan:
         if (problem, target) not in made:
             chip = Target.parse(target)
             made[problem, target] = Plan.make(chip.prepare(problem), chip, builder, executor, timeout=COMPILE_TIMEOUT)
@@ -70,14 +70,6 @@ def make_job(tmp_path: Path) -> Callable[[Plan, Candidate], BuildJob]:
     count = iter(range(1_000_000))
 
     def make(plan: Plan, candidate: Candidate) -> BuildJob:
-        return BuildJob(
-            problem=plan.source,
-            flags=plan.flags(candidate),
-            folder=tmp_path / f"job{next(count)}",
-            timeout=COMPILE_TIMEOUT,
-            spec=plan.spec(candidate),
-            spec_flag=plan.target.spec_flag,
-            expected=candidate.info,
-        )
+        return plan.job(candidate, folder=tmp_path / f"job{next(count)}", timeout=COMPILE_TIMEOUT)
 
     return make

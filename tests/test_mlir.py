@@ -60,7 +60,7 @@ def test_the_root_of_a_gemm_has_its_sizes_whatever_the_layout(
     problem = Gemm.parse(shape="64x128x256", layout=layout, batch=batch)
     root = read_root(inspect(builder, problem_mlir(problem), target))
     assert root is not None
-    sizes = (root.sizes(root.batch), root.sizes(root.m), root.sizes(root.n), root.sizes(root.k))
+    sizes = tuple(root.sizes(role) for role in ("batch", "m", "n", "k"))
     assert sizes == ((3,) if batch > 1 else (), (64,), (128,), (256,))
     assert root.work == problem.flops // 2
     assert root.element_types == ("f16", "f16", "f32")
@@ -81,7 +81,7 @@ def test_packed_operands_have_inner_loops(builder: Builder) -> None:
     )
     assert tiled is not None
     assert tiled.op == "iree_codegen.inner_tiled"
-    assert all((tiled.m, tiled.n, tiled.k))
+    assert all(tiled.dims(role) for role in ("m", "n", "k"))
 
 
 def test_the_root_with_the_most_work_is_taken(builder: Builder) -> None:

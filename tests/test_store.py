@@ -12,6 +12,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,6 +21,8 @@ import pytest
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
+from autotuner.build import Isa
+from autotuner.database import connect, locate
 from autotuner.errors import EnvironmentFailure, StorageError, UsageError
 from autotuner.space.table import Config
 from autotuner.store import Store, run_key
@@ -81,7 +85,14 @@ def test_a_candidate_goes_through_its_states(store: Store) -> None:
 
     assert state() == "asked"
     store.record_build(
-        candidate, seconds=0.5, cached=True, binary="abc", applied=1, command=["iree-compile", "x"], vmfb="x.vmfb"
+        candidate,
+        seconds=0.5,
+        cached=True,
+        binary="abc",
+        applied=1,
+        command=["iree-compile", "x"],
+        vmfb="x.vmfb",
+        isa=Isa(vgpr=128, occupancy=4),
     )
     assert state() == "built"
     store.record_check(candidate, error=1e-6)
@@ -96,6 +107,27 @@ def test_a_candidate_goes_through_its_states(store: Store) -> None:
     (build,) = store.builds(run)
     assert (build.candidate, build.cached, build.binary, build.applied) == (candidate, True, "abc", 1)
     assert (build.command, build.vmfb) == (("iree-compile", "x"), "x.vmfb")
+    assert build.isa == Isa(vgpr=128, occupancy=4)
+
+
+def build_row(store: Store, candidate: int, isa: Isa) -> None:
+    store.record_build(candidate, seconds=1.0, cached=False, binary="x", applied=1, command=[], vmfb="", isa=isa)
+
+
+def test_figures_are_those_of_a_candidates_last_build_that_has_some(store: Store) -> None:
+    run = new_run(store)
+    built, bare, asked = (new_candidate(store, run, ordinal, us=1.0) for ordinal in range(3))
+    for isa in (Isa(vgpr=1), Isa(vgpr=2), Isa()):
+        build_row(store, built, isa)
+    build_row(store, bare, Isa())
+    assert store.isa(run) == {built: Isa(vgpr=2)}
+    assert [row.isa for row in store.timed(run)] == [Isa(vgpr=2), Isa(), Isa()]
+    frame = store.frame(run)
+    assert [name for name in frame if str(name).startswith("isa.")] == ["isa.vgpr"]
+    assert frame["isa.vgpr"].dtype == "Int64"
+    assert frame["isa.vgpr"][0] == 2
+    assert list(frame["isa.vgpr"].isna()) == [False, True, True]
+    assert asked not in store.isa(run)
 
 
 def test_raw_repetitions_are_kept_and_the_time_is_what_set_us_says(store: Store) -> None:
@@ -323,6 +355,55 @@ def test_a_row_takes_well_under_ten_milliseconds(tmp_path: Path) -> None:
     assert statistics.median(seconds) < 0.01
 
 
+# Versions
+
+
+@pytest.fixture(params=["sqlite", *(["postgresql"] if POSTGRESQL in os.environ else [])])
+def url_of_version_1(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database as version 1 left it, with one run, in a schema of its own where others use the database too."""
+    schema = f"autotune_{uuid4().hex}"
+    base = os.environ.get(POSTGRESQL, "") if request.param == "postgresql" else ""
+    url = f"{base}?options=-csearch_path%3D{schema}" if base else f"sqlite:///{tmp_path}/old.db"
+    with connect(locate(base, tmp_path)).begin() if base else nullcontext() as connection:
+        if connection is not None:
+            connection.exec_driver_sql(f"CREATE SCHEMA {schema}")
+    with Store.open(url, workspace=tmp_path) as store:
+        build_row(store, new_candidate(store, new_run(store), us=5.0), Isa(vgpr=9))
+    engine = connect(locate(url, tmp_path))
+    with engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE builds DROP COLUMN isa")
+        connection.exec_driver_sql("UPDATE autotune_schema SET version = 1")
+    yield url
+    with engine.begin() as connection:
+        if base:
+            connection.exec_driver_sql(f"DROP SCHEMA {schema} CASCADE")
+    engine.dispose()
+
+
+@pytest.mark.parametrize("create", [True, False])
+def test_a_database_of_version_1_is_upgraded_and_keeps_its_rows(
+    url_of_version_1: str, tmp_path: Path, create: bool
+) -> None:
+    for _ in range(2):
+        with Store.open(url_of_version_1, workspace=tmp_path, create=create) as store:
+            (run,) = store.runs()
+            (row,) = store.timed(run.id)
+            assert (row.us, row.isa) == (5.0, Isa())
+            assert store.builds(run.id)[0].isa == Isa()
+    with Store.open(url_of_version_1, workspace=tmp_path) as store:
+        build_row(store, row.candidate.id, Isa(vgpr=3))
+        assert store.isa(run.id) == {row.candidate.id: Isa(vgpr=3)}
+
+
+def test_two_programs_may_upgrade_a_database_at_once(url_of_version_1: str, tmp_path: Path) -> None:
+    def open_and_read(_: int) -> int:
+        with Store.open(url_of_version_1, workspace=tmp_path) as store:
+            return len(store.timed())
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(open_and_read, range(8))) == [1] * 8
+
+
 # Failures
 
 
@@ -331,7 +412,7 @@ def test_a_database_of_a_newer_schema_is_refused_untouched(tmp_path: Path) -> No
     connection = sqlite3.connect(database(tmp_path))
     connection.execute("UPDATE autotune_schema SET version = 7")
     connection.commit()
-    with pytest.raises(StorageError, match=r"newer autotune \(schema 7, this one knows 1\)\. Upgrade autotune or"):
+    with pytest.raises(StorageError, match=r"newer autotune \(schema 7, this one knows 2\)\. Upgrade autotune or"):
         Store.open(None, workspace=tmp_path)
     assert connection.execute("SELECT version FROM autotune_schema").fetchall() == [(7,)]
     connection.close()

@@ -11,6 +11,7 @@ from autotuner.build.builder import (
     shell_line,
 )
 from autotuner.build.cache import Cache
+from autotuner.build.isa import Isa
 
 __all__ = [
     "FAILURE_CLASSES",
@@ -20,6 +21,7 @@ __all__ = [
     "Cache",
     "CompilerRefusal",
     "FailureClass",
+    "Isa",
     "first_error",
     "shell_line",
 ]

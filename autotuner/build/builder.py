@@ -8,16 +8,18 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from autotuner import process
 from autotuner.build.cache import Cache
+from autotuner.build.isa import NO_FIGURES, REMARKS, Isa, read_isa, split_remarks
 from autotuner.errors import EnvironmentFailure, StorageError
 from autotuner.mlir import read_applied, same_attributes
 from autotuner.render import MARKER
-from autotuner.space.gpu import CompilationInfo
+from autotuner.space.gpu_config import CompilationInfo
+from autotuner.targets.base import Backend
 from autotuner.tools import Tools
 
 FailureClass = Literal["compile-error", "compile-timeout", "not-applied", "wrong-result", "run-error", "run-timeout"]
@@ -30,7 +32,7 @@ FAILURE_CLASSES: tuple[FailureClass, ...] = (
     "run-timeout",
 )
 PROBLEM, SPEC, MODULE = "problem.mlir", "spec.mlir", "module.vmfb"
-_CONFIGURATIONS, _BINARIES = "configurations", "binaries"
+CONFIGURATIONS, BINARIES = "configurations", "binaries"
 _FULL = os.strerror(errno.ENOSPC)
 _TRANSLATION_INFO = "#iree_codegen.translation_info"
 
@@ -48,6 +50,9 @@ class BuildJob:
     spec: str | None = None
     spec_flag: str = ""
     expected: CompilationInfo | None = None
+    backend: Backend = "cpu"
+    substitutes: bool = False
+    """`spec` is an executable that takes the place of the compiler's own."""
 
     @property
     def compile_flags(self) -> tuple[str, ...]:
@@ -71,6 +76,7 @@ class Build:
     vmfb: Path
     repeat: int
     command: tuple[str, ...]
+    isa: Isa = NO_FIGURES
 
     @property
     def ok(self) -> bool:
@@ -86,9 +92,12 @@ class Builder:
 
     def build(self, job: BuildJob) -> Build:
         command = self.command(job)
-        expected = [job.expected.lowering_config, job.expected.translation_info] if job.expected else []
+        expected = astuple(job.expected) if job.expected else ()
+        # A build from before ptxas was installed has fewer figures.
+        ptxas = ("ptxas",) if job.backend == "cuda" and self.tools.ptxas else ()
+        inputs = (job.problem, job.spec or "", *(part or "" for part in expected))
         # `command` without the compiler's path: the same compiler elsewhere gives the same build.
-        key = Cache.key([self.tools.identity, job.problem, job.spec or "", *expected, *command[1:]])
+        key = Cache.key([self.tools.identity, *ptxas, *inputs, *command[1:]])
         record = self.cache.read(key)
         cached = record is not None
         if record is None:
@@ -104,6 +113,7 @@ class Builder:
             vmfb=self.cache.entry(key) / MODULE,
             repeat=job.repeat,
             command=command,
+            isa=Isa.from_json(record["isa"]),
         )
 
     def command(self, job: BuildJob) -> tuple[str, ...]:
@@ -112,9 +122,9 @@ class Builder:
             str(self.tools.iree_compile),
             PROBLEM,
             *job.compile_flags,
+            *((REMARKS,) if job.backend == "rocm" else ()),
             "--mlir-disable-threading",
-            f"--iree-hal-dump-executable-configurations-to={_CONFIGURATIONS}",
-            f"--iree-hal-dump-executable-binaries-to={_BINARIES}",
+            *dump_flags(substitutes=job.substitutes),
             "-o",
             MODULE,
         )
@@ -123,7 +133,12 @@ class Builder:
         write_inputs(job)
         _remove_dumps(job.folder)  # an interrupted build may have left some
         done = process.run(command, timeout=job.timeout, cwd=job.folder)
-        failure, stderr, binary, applied = _judge(job, done)
+        remarks, said = split_remarks(done.stderr)
+        failure, stderr, binary, applied = _judge(job, replace(done, stderr=said))
+        vmfb = job.folder / MODULE
+        isa = NO_FIGURES
+        if failure is None:
+            isa = read_isa(job.folder / BINARIES, vmfb, remarks=remarks, ptxas=self.tools.ptxas)
         _remove_dumps(job.folder)
         record: dict[str, Any] = {
             "failure": failure,
@@ -131,23 +146,48 @@ class Builder:
             "seconds": done.seconds,
             "binary": binary,
             "applied": applied,
+            "isa": isa.to_json(),
         }
-        vmfb = job.folder / MODULE
         # A time-out says as much about the machine's load as about the candidate: it is not remembered.
         if failure == "compile-timeout":
             return record
         self.cache.store(key, record, vmfb=vmfb if failure is None else None)
         return record
 
-    def inspect(self, problem: str, flags: Iterable[str], *, timeout: float) -> str:
+    def inspect(
+        self, problem: str, flags: Iterable[str], *, timeout: float, spec: str | None = None, spec_flag: str = ""
+    ) -> str:
         """The configured dispatches as text; raises with the compiler's own words when it refuses."""
         with self.cache.scratch() as folder:
-            (folder / PROBLEM).write_text(problem)
-            done = process.run(
-                [self.tools.iree_compile, PROBLEM, *flags, "--compile-to=executable-configurations", "-o", "-"],
-                timeout=timeout,
-                cwd=folder,
-            )
+            return self._configure(folder, problem, flags, timeout=timeout, spec=spec, spec_flag=spec_flag)
+
+    def executables(self, problem: str, flags: Iterable[str], *, timeout: float) -> list[str]:
+        """The configured executables, each as the file that a substitution begins with."""
+        with self.cache.scratch() as folder:
+            dump = f"--iree-hal-dump-executable-configurations-to={CONFIGURATIONS}"
+            self._configure(folder, problem, [*flags, dump], timeout=timeout)
+            return [path.read_text() for path in sorted((folder / CONFIGURATIONS).glob("*.mlir"))]
+
+    def _configure(
+        self,
+        folder: Path,
+        problem: str,
+        flags: Iterable[str],
+        *,
+        timeout: float,
+        spec: str | None = None,
+        spec_flag: str = "",
+    ) -> str:
+        (folder / PROBLEM).write_text(problem)
+        carried = []
+        if spec is not None:
+            (folder / SPEC).write_text(spec)
+            carried = [f"{spec_flag}={SPEC}"]
+        done = process.run(
+            [self.tools.iree_compile, PROBLEM, *flags, *carried, "--compile-to=executable-configurations", "-o", "-"],
+            timeout=timeout,
+            cwd=folder,
+        )
         if not done.ok:
             raise CompilerRefusal(done.why())
         return done.stdout
@@ -159,6 +199,16 @@ class CompilerRefusal(EnvironmentFailure):
     def __init__(self, stderr: str) -> None:
         self.stderr = stderr
         super().__init__(f"iree-compile refused: {first_error(stderr)}", remedy="Check --flag and --target.")
+
+
+def dump_flags(*, substitutes: bool) -> tuple[str, str]:
+    """What a compile must leave behind to be proven and told from others."""
+    # Configurations are dumped before an executable is substituted; what is dumped for benchmarks has been.
+    when = "benchmarks" if substitutes else "configurations"
+    return (
+        f"--iree-hal-dump-executable-{when}-to={CONFIGURATIONS}",
+        f"--iree-hal-dump-executable-binaries-to={BINARIES}",
+    )
 
 
 def write_inputs(job: BuildJob) -> None:
@@ -175,7 +225,7 @@ def write_inputs(job: BuildJob) -> None:
 
 
 def _remove_dumps(folder: Path) -> None:
-    for name in (_CONFIGURATIONS, _BINARIES):
+    for name in (CONFIGURATIONS, BINARIES):
         shutil.rmtree(folder / name, ignore_errors=True)
 
 
@@ -202,21 +252,26 @@ def _judge(job: BuildJob, done: process.Finished) -> tuple[FailureClass | None, 
     # Some mistakes (a misspelt pass pipeline) print an error and still give a module and exit code 0.
     if not done.ok or any(": error:" in line or line.startswith("error:") for line in done.stderr.splitlines()):
         return "compile-error", done.why(), "", 0
-    binary = hash_binaries(job.folder / _BINARIES)
+    binary = hash_binaries(job.folder / BINARIES)
     if job.expected is None:
         return None, done.stderr, binary, 0
-    applied, reason = prove(job.folder / _CONFIGURATIONS, job.expected)
+    applied, reason = prove(job.folder / CONFIGURATIONS, job.expected)
     if not applied:
         return "not-applied", f"{reason}\n{done.stderr}".strip(), binary, 0
     return None, done.stderr, binary, applied
 
 
 def prove(dump: Path, expected: CompilationInfo) -> tuple[int, str]:
+    """`proven` for the configurations that a compile dumped into a folder."""
+    return proven([path.read_text() for path in sorted(dump.glob("*.mlir"))], expected)
+
+
+def proven(texts: Iterable[str], expected: CompilationInfo) -> tuple[int, str]:
     """How many operations carry the marker and this very configuration, and what is wrong when none does.
 
     Both are needed: a pass after the spec may drop the lowering_config and leave the marker.
     """
-    marked = read_applied([path.read_text() for path in sorted(dump.glob("*.mlir"))], marker=MARKER)
+    marked = read_applied(texts, marker=MARKER)
     if not marked:
         return 0, "the spec matched no operation: the marker is in no dumped configuration"
     wanted = _TRANSLATION_INFO + expected.translation_info.removeprefix(_TRANSLATION_INFO)
@@ -230,7 +285,14 @@ def prove(dump: Path, expected: CompilationInfo) -> tuple[int, str]:
             return 0, f"{found.op} has {found.lowering_config}, not the spec's {expected.lowering_config}"
         if not same_translation:
             return 0, f"the function has {found.translation_info}, not the spec's {wanted}"
+        decomposition = expected.decomposition_config or ""
+        if decomposition and not _same(found.decomposition_config, decomposition):
+            return 0, f"{found.op} decomposes by {found.decomposition_config or 'nothing'}, not by {decomposition}"
     return len(marked), ""
+
+
+def _same(found: str, expected: str) -> bool:
+    return bool(found) and same_attributes([(found, expected)])[0]
 
 
 def hash_binaries(folder: Path) -> str:

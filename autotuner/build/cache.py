@@ -15,8 +15,8 @@ from typing import Any
 
 from autotuner.errors import StorageError
 
-_FORMAT = "v1"
-_RECORD = {"failure", "stderr", "seconds", "binary", "applied"}
+_FORMAT = "v2"
+_RECORD = {"failure", "stderr", "seconds", "binary", "applied", "isa"}
 
 
 @dataclass(frozen=True)
@@ -96,16 +96,16 @@ class Cache:
         return final
 
     def size(self) -> tuple[int, int]:
-        """(entries, bytes)."""
+        """(entries, bytes), those of earlier formats included."""
         entries = size = 0
-        for path in self.builds.glob("*/*/*"):
+        for path in self.builds.parent.glob("*/*/*/*"):
             entries += path.name == "build.json"
             with contextlib.suppress(OSError):
                 size += path.stat().st_size
         return entries, size
 
     def clear(self) -> None:
-        shutil.rmtree(self.builds, ignore_errors=True)
+        shutil.rmtree(self.builds.parent, ignore_errors=True)
 
 
 def _has_content(path: Path) -> bool:

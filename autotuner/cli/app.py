@@ -10,8 +10,9 @@ import typer
 from autotuner._version import __version__
 from autotuner.cli.console import make_console
 from autotuner.cli.doctor import doctor
-from autotuner.cli.gemm import gemm
+from autotuner.cli.operations import attention, conv, gemm
 from autotuner.cli.results import cache, export, history
+from autotuner.cli.tuning import tuning_command
 from autotuner.errors import AutotuneError
 
 app = typer.Typer(
@@ -22,7 +23,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command()(gemm)
+for operation in (gemm, conv, attention):
+    app.command()(tuning_command(operation))
 app.command()(history)
 app.command()(export)
 app.command()(cache)

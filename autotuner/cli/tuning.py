@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import typer
 from rich.console import Console
 
 from autotuner import process
+from autotuner.cli import options as o
 from autotuner.cli.console import make_console, make_reporter, microseconds
 from autotuner.dry_run import rehearse
 from autotuner.effort import parse_duration, parse_effort
@@ -27,31 +30,33 @@ from autotuner.targets import Target
 from autotuner.tune import tune
 
 EXIT_NO_WINNER = 6
+SHOWN = 3
+"""How many of a ranking are printed."""
 EXIT_INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
 class Request:
-    """A tuning command's options as typed."""
+    """The options that every tuning command takes, as typed: these fields are their declaration."""
 
-    target: str
-    device: str | None
-    effort: str
-    trials: int | None
-    budget: str | None
-    jobs: int | None
-    seed: int
-    workspace: Path
-    output: Path | None
-    storage: str | None
-    flags: Sequence[str]
-    resume: bool
-    keep: str
-    dry_run: bool
-    as_json: bool
-    quiet: bool
-    no_color: bool
-    fail_if_no_winner: bool
+    target: o.TargetOption = "cpu"
+    device: o.DeviceOption = None
+    effort: o.EffortOption = "normal"
+    trials: o.TrialsOption = None
+    budget: o.BudgetOption = None
+    jobs: o.JobsOption = None
+    seed: o.SeedOption = 0
+    workspace: o.WorkspaceOption = Path()
+    output: o.OutputOption = None
+    storage: o.StorageOption = None
+    flags: o.FlagOption = None
+    resume: o.ResumeOption = False
+    keep: o.KeepOption = "best,failed"
+    dry_run: o.DryRunOption = False
+    as_json: o.JsonOption = False
+    quiet: o.QuietOption = False
+    no_color: o.NoColorOption = False
+    fail_if_no_winner: o.FailOption = False
 
     def options(self) -> Options:
         if self.device is not None and not self.device.strip():
@@ -76,9 +81,25 @@ class Request:
         )
 
 
+def tuning_command(parse: Callable[..., Problem]) -> Callable[..., None]:
+    """A command that has the options of `parse`, which makes the problem, and those of every tuning command."""
+    own = inspect.signature(parse, eval_str=True).parameters
+    common = inspect.signature(Request, eval_str=True).parameters
+
+    def command(**values: Any) -> None:
+        problem = parse(**{name: values.pop(name) for name in own})
+        run_tuning(problem, Request(**values))
+
+    command.__name__, command.__doc__ = parse.__name__, parse.__doc__
+    parameters = [*own.values(), *common.values()]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    return command
+
+
 def run_tuning(problem: Problem, request: Request) -> None:
     """Tunes one problem and ends the process with the contract's exit code."""
-    target = Target.parse(request.target, flags=request.flags)
+    target = Target.parse(request.target, flags=request.flags or ())
     options = request.options()
     stderr = make_console(stderr=True, no_color=request.no_color)
     stdout = make_console(no_color=request.no_color)
@@ -117,7 +138,10 @@ def print_result(result: Result, console: Console) -> None:
         line("default", _time(document["baseline"]["us"], result))
     if result.stock["us"] is not None and result.stock["flags"]:
         line("stock", f"{_time(document['stock']['us'], result)}  {' '.join(result.stock['flags'])}")
-    if result.best is not None:
+    for entry in result.ranking[:SHOWN]:
+        knobs = ", ".join(f"{k}={v}" for k, v in entry["config"].items())
+        line("estimate", f"{entry['estimate']['score']:.2f} ({entry['candidate']})  {knobs}")
+    if result.best is not None and not result.ranking:
         config = ", ".join(f"{k}={v}" for k, v in result.best["config"].items()) or f"route {result.best['route']}"
         line("best", f"{_time(result.best['us'], result)}  {config}")
     if speedup is not None:
@@ -132,10 +156,12 @@ def print_result(result: Result, console: Console) -> None:
         f"{counts['timed']} timed, {sum(failed.values())} failed{_reasons(failed)}",
     )
     if result.spec is not None:
-        line("spec", str(result.spec))
+        line("executable" if result.carrier == "substitution" else "spec", str(result.spec))
     if result.flagfile is not None:
         line("flags", str(result.flagfile))
         line("use", f"iree-compile MODEL.mlir @{result.flagfile} -o MODEL.vmfb")
+        if result.carrier == "substitution":
+            line("", "only for this very program: the executable is substituted by its dispatch's name")
     elif result.interrupted:
         line("next", "the same command with --resume goes on from here")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from autotuner.problems.dtypes import ElementType
 
 MAX_DIM = 1 << 20
 MAX_BYTES = 1 << 36
+_EXACT_REFERENCE_FLOPS = 2e10
+"""Up to here the reference is computed in float64 for every type; beyond, 16-bit inputs are multiplied in float32."""
 Array = npt.NDArray[Any]
 
 
@@ -90,7 +93,7 @@ class Problem(ABC):
         """The command-line words that give this problem again."""
 
     def unbatched(self) -> tuple[Problem, int]:
-        """The same problem for one batch entry, and how many leading batch loops that takes away."""
+        """The same problem for one batch entry or group, and how many loops that takes away."""
         return self, 0
 
     @property
@@ -106,24 +109,57 @@ class Problem(ABC):
         return {"op": self.op, "name": self.name, "flops": self.flops, "bytes": self.bytes}
 
 
-def parse_dims(text: str, *, names: str, option: str = "--shape") -> tuple[int, ...]:
-    """`4x8x16` for names `MxNxK`: positive sizes that a machine can hold."""
+def parse_dims(text: str, *, names: str, option: str = "--shape", least: int = 1) -> tuple[int, ...]:
+    """`4x8x16` for names `MxNxK`: sizes that a machine can hold, positive unless `least` is 0."""
     wanted = names.split("x")
     parts = text.lower().split("x")
-    example = "x".join("512" for _ in wanted)
+    example = "x".join(("512" if option == "--shape" else "1") for _ in wanted)
     if len(parts) != len(wanted):
         raise UsageError(f"{option} {text!r} is not {names}.", remedy=f"Give {len(wanted)} sizes, such as {example}.")
     dims = []
     for name, part in zip(wanted, parts, strict=True):
-        if not (part.isascii() and part.isdigit()) or not part.strip("0"):
+        if not (part.isascii() and part.isdigit()) or (least and not part.strip("0")):
             raise UsageError(
-                f"{option} {text!r}: {name} is {part!r}, not a positive whole number.",
+                f"{option} {text!r}: {name} is {part!r}, not a {'positive ' if least else ''}whole number.",
                 remedy=f"Give {names}, such as {example}.",
             )
         if len(part) > 20 or int(part) > MAX_DIM:
             raise UsageError(f"{option} {text!r}: {name} is larger than {MAX_DIM}.", remedy="Give a smaller shape.")
         dims.append(int(part))
     return tuple(dims)
+
+
+def random_inputs(operands: Sequence[Operand], seed: int) -> tuple[Array, ...]:
+    """Uniform in [-1, 1], or over all of a small integer's range."""
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for operand in operands:
+        if operand.element.is_float:
+            array = rng.random(operand.shape, np.float32) * 2 - 1
+        else:
+            array = rng.integers(-127, 128, operand.shape, np.int8)
+        arrays.append(array.astype(operand.element.numpy))
+    return tuple(arrays)
+
+
+def widened(inputs: Sequence[Array], *, flops: int) -> tuple[Array, ...]:
+    """The inputs in the reference's precision: float64, or float32 where 16-bit inputs would take too long."""
+    small = all(x.dtype.itemsize <= 2 and x.dtype.kind != "i" for x in inputs)
+    wide = np.float32 if small and flops > _EXACT_REFERENCE_FLOPS else np.float64
+    return tuple(x.astype(wide) for x in inputs)
+
+
+def rounding(element: ElementType, acc: str, *, length: int) -> float:
+    """The relative error that sums of `length` products may have: inputs are exact, the accumulator rounds."""
+    if not element.is_float:
+        return 0.0
+    grown = math.sqrt(length)
+    if element.name == "f32":
+        return 1e-5 * grown
+    if acc == "f16":
+        return max(element.tolerance, 2.0**-11 * grown)
+    # The inputs are exact and the accumulator is f32: a wider bound would let a 16-bit accumulation pass.
+    return min(element.tolerance, max(1e-3, 1e-4 * grown))
 
 
 def refuse_if_too_large(problem: Problem) -> None:

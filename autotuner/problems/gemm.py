@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from autotuner.errors import UsageError
-from autotuner.problems.base import Array, Operand, Problem, parse_dims, refuse_if_too_large
+from autotuner.problems.base import (
+    Array,
+    Operand,
+    Problem,
+    parse_dims,
+    random_inputs,
+    refuse_if_too_large,
+    rounding,
+    widened,
+)
 from autotuner.problems.dtypes import ElementType, element_type, parse_accumulator, parse_dtype
 
 LAYOUTS = ("nn", "nt", "tn", "tt")
-_EXACT_REFERENCE_FLOPS = 2e10
-"""Up to here the reference is computed in float64 for every type; beyond, 16-bit inputs are multiplied in float32."""
+OUTPUT_ROUNDING = {"f16": 2.0**-11, "bf16": 2.0**-8}
+"""Types that a result may be rounded to, with the relative error that this may cause."""
 
 
 @dataclass(frozen=True)
 class Gemm(Problem):
-    """A is MxK (layout n.) or KxM (t.); B is KxN (.n) or NxK (.t); C is MxN in the accumulator's type."""
+    """A is MxK (layout n.) or KxM (t.); B is KxN (.n) or NxK (.t); C is MxN in the accumulator's type, or rounded."""
 
     m: int
     n: int
@@ -28,6 +36,8 @@ class Gemm(Problem):
     dtype: str = "f16"
     acc: str = "f32"
     layout: str = "nn"
+    out: str = ""
+    """The type that the accumulated result is rounded to; empty: it stays as it is."""
     f8: str = "f8E4M3FN"
 
     op = "gemm"
@@ -35,7 +45,14 @@ class Gemm(Problem):
 
     @classmethod
     def parse(
-        cls, *, shape: str, dtype: str = "f16", batch: int = 1, acc: str | None = None, layout: str = "nn"
+        cls,
+        *,
+        shape: str,
+        dtype: str = "f16",
+        batch: int = 1,
+        acc: str | None = None,
+        layout: str = "nn",
+        out: str | None = None,
     ) -> Gemm:
         """From the words of the command line, checked."""
         m, n, k = parse_dims(shape, names="MxNxK")
@@ -44,13 +61,15 @@ class Gemm(Problem):
             raise UsageError(f"unknown layout {layout!r}.", remedy=f"Choose one of: {', '.join(LAYOUTS)}.")
         kind = parse_dtype(dtype)
         gemm = cls(m, n, k, checked_batch, kind, parse_accumulator(acc, dtype=kind), layout)
+        gemm = replace(gemm, out=_parse_out(out, acc=gemm.acc))
         refuse_if_too_large(gemm)
         return gemm
 
     @property
     def name(self) -> str:
         batch = f"{self.batch}x" if self.batch > 1 else ""
-        return f"gemm_{batch}{self.m}x{self.n}x{self.k}_{self.dtype}_{self.acc}_{self.layout}"
+        out = f"_{self.out}" if self.out else ""
+        return f"gemm_{batch}{self.m}x{self.n}x{self.k}_{self.dtype}_{self.acc}{out}_{self.layout}"
 
     @property
     def flops(self) -> int:
@@ -78,15 +97,17 @@ class Gemm(Problem):
         return (
             Operand(lead + a, self.element),
             Operand(lead + b, self.element),
-            Operand((*lead, self.m, self.n), element_type(self.acc)),
+            Operand((*lead, self.m, self.n), element_type(self.out or self.acc)),
         )
 
     def template_values(self) -> Mapping[str, object]:
-        a, b, c = (o.mlir for o in self.operands)
+        a, b, c = self.operands
         return {
-            "lhs": a,
-            "rhs": b,
-            "out": c,
+            "lhs": a.mlir,
+            "rhs": b.mlir,
+            "out": c.mlir,
+            "sum": replace(c, element=element_type(self.acc)).mlir,
+            "rounded": self.out,
             "acc": self.acc,
             "zero": "0.0" if element_type(self.acc).is_float else "0",
             "batched": self.batch > 1,
@@ -95,19 +116,10 @@ class Gemm(Problem):
         }
 
     def inputs(self, seed: int) -> tuple[Array, ...]:
-        rng = np.random.default_rng(seed)
-        arrays = []
-        for operand in self.operands[:2]:
-            if operand.element.is_float:
-                array = rng.random(operand.shape, np.float32) * 2 - 1
-            else:
-                array = rng.integers(-127, 128, operand.shape, np.int8)
-            arrays.append(array.astype(operand.element.numpy))
-        return tuple(arrays)
+        return random_inputs(self.operands[:2], seed)
 
     def reference(self, inputs: tuple[Array, ...]) -> Array:
-        exact = self.flops <= _EXACT_REFERENCE_FLOPS or self.dtype == "f32" or not self.element.is_float
-        a, b = (x.astype(np.float64 if exact else np.float32) for x in inputs)
+        a, b = widened(inputs, flops=self.flops)
         if self.layout[0] == "t":
             a = a.swapaxes(-1, -2)
         if self.layout[1] == "t":
@@ -117,18 +129,24 @@ class Gemm(Problem):
 
     @property
     def tolerance(self) -> float:
-        if not self.element.is_float:
-            return 0.0
-        grown = math.sqrt(self.k)
-        if self.dtype == "f32":
-            return 1e-5 * grown
-        if self.acc == "f16":
-            return max(self.element.tolerance, 2.0**-11 * grown)
-        # The inputs are exact and the accumulator is f32: a wider bound would let a 16-bit accumulation pass.
-        return min(self.element.tolerance, max(1e-3, 1e-4 * grown))
+        return max(rounding(self.element, self.acc, length=self.k), OUTPUT_ROUNDING.get(self.out, 0.0))
 
     def arguments(self) -> tuple[str, ...]:
         words = ["gemm", "--shape", f"{self.m}x{self.n}x{self.k}", "--dtype", self.dtype]
         if self.batch > 1:
             words += ["--batch", str(self.batch)]
+        if self.out:
+            words += ["--out", self.out]
         return (*words, "--acc", self.acc, "--layout", self.layout)
+
+
+def _parse_out(text: str | None, *, acc: str) -> str:
+    """A result that stays in the accumulator's type is not rounded at all."""
+    if text is None or text == acc:
+        return ""
+    if acc != "f32" or text not in OUTPUT_ROUNDING:
+        allowed = [acc, *OUTPUT_ROUNDING] if acc == "f32" else [acc]
+        raise UsageError(
+            f"a result accumulated in {acc} is not stored as {text!r}.", remedy=f"Choose --out {' or '.join(allowed)}."
+        )
+    return text

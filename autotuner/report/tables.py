@@ -11,6 +11,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from autotuner.build.isa import NO_FIGURES
 from autotuner.store import CandidateRow, RunRow, Store, TimedRow
 
 STATES = {"timed": "", "failed": "red", "duplicate": "dim"}
@@ -96,15 +97,17 @@ def _export_record(row: TimedRow) -> dict[str, Any]:
         "error": _finite(candidate.error),
         "failure": candidate.failure,
         "spec": candidate.spec,
+        "isa": row.isa.to_json(),
     }
 
 
 def export_csv(store: Store, run: str | None = None) -> str:
-    """The same as CSV; each knob is a column that begins with `config.`, empty where a run does not have it."""
+    """The same as CSV; knobs and figures are columns that begin with `config.` and `isa.`, empty where one has none."""
     records = []
     for record in export_records(store, run):
-        config = record.pop("config")
-        records.append(record | {f"config.{knob}": value for knob, value in config.items()})
+        parts = {part: record.pop(part) for part in ("config", "isa")}
+        flat = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
+        records.append(record | flat)
     text = io.StringIO()
     columns = list(dict.fromkeys(name for record in records for name in record))
     table = csv.DictWriter(text, columns, lineterminator="\n")
@@ -118,11 +121,14 @@ def run_table(store: Store, run: str) -> Table:
     """A run's candidates, fastest first, and after them those that were not timed, with the reason."""
     owner = store.run(run)
     timed = {row.candidate.id: row for row in store.timed(run)}
+    isa = store.isa(run)
     title = f"{owner.problem.get('name', '')} on {owner.target} ({run})"
     table = Table(box=None, header_style="bold", pad_edge=False, title=Text(title), title_justify="left")
     table.add_column("#", justify="right")
     for name in ("kind", "route", "configuration"):
         table.add_column(name, overflow="fold")
+    if isa:
+        table.add_column("isa", overflow="fold")
     table.add_column("µs", justify="right")
     table.add_column("speedup", justify="right")
     table.add_column("state", overflow="fold")
@@ -138,6 +144,7 @@ def run_table(store: Store, run: str) -> Table:
             Text(candidate.kind),
             Text(candidate.route),
             Text(config),
+            *((isa.get(candidate.id, NO_FIGURES).summary,) if isa else ()),
             _us(candidate.us),
             f"{row.speedup:.3f}x" if row and row.speedup else "",
             Text(candidate.failure or candidate.state, style=STATES.get(candidate.state, "")),

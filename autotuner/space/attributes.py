@@ -119,16 +119,18 @@ def integers(values: Sequence[int]) -> Any:
     return ir.ArrayAttr.get([ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value) for value in values])
 
 
-def batched(parts: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """The parts of a lowering config for an operation with `count` batch loops before those that they are for."""
+def batched(parts: Mapping[str, Any], count: int, *, at: int = 0) -> dict[str, Any]:
+    """The parts of a lowering config for an operation with `count` batch loops more, before loop `at`."""
     result = dict(parts)
-    for field, tile in (("workgroup", 1), ("reduction", 0), ("subgroup", 0), ("padding", 1)):
+    for field, tile in (("workgroup", 1), ("reduction", 0), ("subgroup", 0), ("padding", 1), ("padding_conv", 1)):
         if field in parts:
-            result[field] = integers([tile] * count + [ir.IntegerAttr(v).value for v in parts[field]])
+            tiles = [ir.IntegerAttr(v).value for v in parts[field]]
+            result[field] = integers([*tiles[:at], *[tile] * count, *tiles[at:]])
     if "subgroup_basis" in parts:
         counts, loops_of = ([ir.IntegerAttr(v).value for v in part] for part in parts["subgroup_basis"])
-        moved = [*range(count), *(loop + count for loop in loops_of)]
-        result["subgroup_basis"] = ir.ArrayAttr.get([integers([1] * count + counts), integers(moved)])
+        moved = [loop + count if loop >= at else loop for loop in loops_of]
+        counts = [*counts[:at], *[1] * count, *counts[at:]]
+        result["subgroup_basis"] = ir.ArrayAttr.get([integers(counts), integers([*range(at, at + count), *moved])])
     return result
 
 

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
+from autotuner.mlir import CpuFacts, Dispatch, tile_levels
+from autotuner.space.cpu_attention import attention_part
+from autotuner.space.cpu_conv import conv_part
+from autotuner.space.cpu_gemm import gemm_part
+from autotuner.space.cpu_tiling import CpuTiling, Part
+from autotuner.space.table import Config, Space
 
-from autotuner.mlir import INNER_TILED, CpuFacts, Dispatch, tile_levels
-from autotuner.space.table import Columns, Config, Knob, Space
+__all__ = ["CpuSpace", "CpuTiling"]
 
-DOUBLE_TILING = "DoubleTilingExpert"
-MMT4D = "Mmt4dTilingExpert"
-_LARGE_VECTOR = 512
-"""Native vectors: the compiler refuses a function that holds a vector this large."""
-Mask = npt.NDArray[np.bool_]
-_BYTES = {"f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i8": 1}
-
-
-@dataclass(frozen=True, slots=True)
-class CpuTiling:
-    """A configuration in the compiler's terms: tile sizes by level, a pipeline and its options."""
-
-    pipeline: str
-    levels: tuple[tuple[str, tuple[int, ...]], ...]
-    peel: bool
+_PARTS = {"contraction": gemm_part, "convolution": conv_part, "attention": attention_part}
 
 
 @dataclass(frozen=True)
@@ -34,201 +22,21 @@ class CpuSpace:
 
     dispatch: Dispatch
     space: Space
+    part: Part
 
     @classmethod
     def declare(cls, dispatch: Dispatch, facts: CpuFacts, *, cores: int) -> CpuSpace | None:
-        """None where the dispatch has no such knobs (a matrix-vector product, say)."""
-        if not dispatch.m or not dispatch.n or not dispatch.k:
-            return None
-        if _is_packed(dispatch):
-            return cls(dispatch, _packed_space(dispatch, cores=cores))
-        return cls(dispatch, _tiled_space(dispatch, facts, cores=cores))
+        """None where the dispatch has no knobs (a matrix-vector product, say, or a grouped convolution)."""
+        part = _PARTS[dispatch.kind](dispatch)
+        return None if part is None else cls(dispatch, part.space(dispatch, facts, cores), part)
 
     def tiling(self, config: Config) -> CpuTiling:
         values = {name: int(value) for name, value in config.items if isinstance(value, int)}
-        return _packed_tiling(self.dispatch, values) if _is_packed(self.dispatch) else _tiled(self.dispatch, values)
+        return self.part.tiling(self.dispatch, values)
 
     def default(self) -> Config | None:
         """What the compiler chose itself, as near as the knobs can say it."""
-        if not self.dispatch.lowering_config.startswith("#iree_cpu.lowering_config"):
+        if not len(self.space) or not self.dispatch.lowering_config.startswith("#iree_cpu.lowering_config"):
             return None
-        levels = tile_levels(self.dispatch.lowering_config)
-        wanted = (_packed_values if _is_packed(self.dispatch) else _tiled_values)(self.dispatch, levels)
+        wanted = self.part.knobs(self.dispatch, tile_levels(self.dispatch.lowering_config))
         return self.space[self.space.nearest(wanted)]
-
-
-def _is_packed(dispatch: Dispatch) -> bool:
-    """The operands are already in tiles: mmt4d and its kin have inner loops of their own."""
-    return dispatch.op in ("linalg.mmt4d", "linalg.batch_mmt4d", INNER_TILED)
-
-
-def _below(limit: int, choices: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(c for c in choices if c <= limit) or (choices[0],)
-
-
-# --- operands as they are: DoubleTilingExpert ------------------------------------------------------------------
-
-
-def _tiled_space(dispatch: Dispatch, facts: CpuFacts, *, cores: int) -> Space:
-    m, n, k = (dispatch.loops[group[-1]] for group in (dispatch.m, dispatch.n, dispatch.k))
-    outer = dispatch.work // (m * n * k)
-    out_bytes = _BYTES.get(dispatch.element_types[-1], 4)
-    lanes = max(facts.vector_bytes // out_bytes, 1)
-    widths = tuple(lanes * i for i in (1, 2, 3, 4)) if n >= lanes else (_power_below(n),)
-    # A width that does not divide N leaves a remainder in every row of workgroups: 10 to 50 times slower.
-    widths = tuple(w for w in widths if n % w == 0) or widths[:2]
-    knobs = [
-        Knob("vector_m", _below(m, (1, 2, 4, 6, 8, 10, 12, 14, 16))),
-        Knob("vector_n", widths),
-        Knob("vector_k", _below(k, (1, 2, 4, 8, 16))),
-        Knob("vectors_m", (0, 1, 2, 4, 8)),
-        Knob("vectors_n", (0, 1, 2, 4, 8)),
-        Knob("cache_k", (0, *_below(max(k // 2, 1), (32, 64, 128, 256, 512)))),
-        Knob("tiles_m", (1, 2, 4, 8, 16, 32)),
-        Knob("tiles_n", (1, 2, 4, 8, 16)),
-        Knob("peel", (0, 1)),
-    ]
-
-    def fits_registers(c: Columns) -> Mask:
-        mask: Mask = c["vector_m"] * -(-c["vector_n"] // lanes) <= facts.vector_registers
-        return mask
-
-    def cache_level_is_whole(c: Columns) -> Mask:
-        mask: Mask = (c["vectors_m"] == 0) == (c["vectors_n"] == 0)
-        return mask
-
-    def within_the_problem(c: Columns) -> Mask:
-        tile_m, tile_n = _workgroup(c)
-        # One step of rounding up is allowed; a tile of twice the problem is another tile's twin.
-        mask: Mask = (tile_m < m + c["vector_m"]) & (tile_n < n + c["vector_n"]) & (c["cache_k"] < k)
-        return mask
-
-    def enough_workgroups(c: Columns) -> Mask:
-        tile_m, tile_n = _workgroup(c)
-        groups = outer * -(-m // tile_m) * -(-n // tile_n)
-        mask: Mask = (groups >= min(cores, outer * m * n)) & (groups <= 8192 * outer)
-        return mask
-
-    def no_large_vector(c: Columns) -> Mask:
-        # With a cache-level reduction the fill is not tiled below the cache tile: it becomes one vector of it.
-        tile_m, tile_n = _workgroup(c)
-        limit = _LARGE_VECTOR * facts.vector_bytes
-        inner_m = np.where(c["vectors_m"] > 0, c["vectors_m"] * c["vector_m"], tile_m)
-        inner_n = np.where(c["vectors_n"] > 0, c["vectors_n"] * c["vector_n"], tile_n)
-        mask: Mask = (c["cache_k"] == 0) | (inner_m * inner_n * out_bytes < limit)
-        return mask & (c["vector_m"] * c["vector_n"] * c["vector_k"] * out_bytes < limit)
-
-    rules = [fits_registers, cache_level_is_whole, within_the_problem, enough_workgroups, no_large_vector]
-    return Space.product(knobs, rules)
-
-
-def _power_below(n: int) -> int:
-    return 1 << (max(n, 1).bit_length() - 1)
-
-
-def _workgroup(c: Columns) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    return (
-        c["vector_m"] * np.maximum(c["vectors_m"], 1) * c["tiles_m"],
-        c["vector_n"] * np.maximum(c["vectors_n"], 1) * c["tiles_n"],
-    )
-
-
-def _tiled(dispatch: Dispatch, v: Mapping[str, int]) -> CpuTiling:
-    cache_m, cache_n = v["vector_m"] * v["vectors_m"], v["vector_n"] * v["vectors_n"]
-    work_m = v["vector_m"] * max(v["vectors_m"], 1) * v["tiles_m"]
-    work_n = v["vector_n"] * max(v["vectors_n"], 1) * v["tiles_n"]
-    levels = [("distribution", _spread(dispatch, work_m, work_n, 0, fill=1))]
-    if cache_m and cache_n:
-        levels.append(("cache_parallel", _spread(dispatch, cache_m, cache_n, 0, fill=1)))
-    if v["cache_k"]:
-        levels.append(("cache_reduction", _spread(dispatch, 0, 0, v["cache_k"], fill=0)))
-    levels.append(("vector_common_parallel", _spread(dispatch, v["vector_m"], v["vector_n"], 0, fill=1)))
-    levels.append(("vector_reduction", _spread(dispatch, 0, 0, v["vector_k"], fill=0)))
-    return CpuTiling(DOUBLE_TILING, tuple(levels), bool(v["peel"]))
-
-
-def _spread(dispatch: Dispatch, m: int, n: int, k: int, *, fill: int) -> tuple[int, ...]:
-    """Tile sizes over all loops: the innermost of each group is tiled, outer parallel loops get `fill`."""
-    tiles = [0] * len(dispatch.loops)
-    for group in (dispatch.batch, dispatch.m[:-1], dispatch.n[:-1]):
-        for loop in group:
-            tiles[loop] = fill
-    for loop in dispatch.k[:-1]:
-        tiles[loop] = 1 if k else 0
-    tiles[dispatch.m[-1]], tiles[dispatch.n[-1]], tiles[dispatch.k[-1]] = m, n, k
-    return tuple(tiles)
-
-
-def _tiled_values(dispatch: Dispatch, levels: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-    m, n, k = dispatch.m[-1], dispatch.n[-1], dispatch.k[-1]
-
-    def tile(level: str, loop: int, default: int) -> int:
-        sizes = levels.get(level, ())
-        return (sizes[loop] if loop < len(sizes) else 0) or default
-
-    vector_m = tile("vector_common_parallel", m, 1)
-    vector_n = tile("vector_common_parallel", n, 1)
-    cache_m = tile("cache_parallel", m, 0) // vector_m
-    cache_n = tile("cache_parallel", n, 0) // vector_n
-    return {
-        "vector_m": vector_m,
-        "vector_n": vector_n,
-        "vector_k": tile("vector_reduction", k, 1),
-        "vectors_m": cache_m,
-        "vectors_n": cache_n,
-        "cache_k": tile("cache_reduction", k, 0),
-        "tiles_m": max(tile("distribution", m, dispatch.loops[m]) // (vector_m * max(cache_m, 1)), 1),
-        "tiles_n": max(tile("distribution", n, dispatch.loops[n]) // (vector_n * max(cache_n, 1)), 1),
-        "peel": int("enable_loop_peeling" in dispatch.translation_info),
-    }
-
-
-# --- operands already packed: Mmt4dTilingExpert ----------------------------------------------------------------
-
-
-def _packed_space(dispatch: Dispatch, *, cores: int) -> Space:
-    m, n, k = dispatch.loops[dispatch.m[0]], dispatch.loops[dispatch.n[0]], dispatch.loops[dispatch.k[0]]
-    outer = max(int(np.prod(dispatch.sizes(dispatch.batch), dtype=np.int64)), 1)
-    steps = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-    knobs = [
-        Knob("workgroup_m", _below(m, steps)),
-        Knob("workgroup_n", _below(n, steps)),
-        Knob("unroll_k", _below(k, (1, 2, 4))),
-    ]
-
-    def enough_workgroups(c: Columns) -> Mask:
-        mask: Mask = outer * -(-m // c["workgroup_m"]) * -(-n // c["workgroup_n"]) >= min(cores, outer * m * n)
-        return mask
-
-    return Space.product(knobs, [enough_workgroups])
-
-
-def _packed_tiling(dispatch: Dispatch, v: Mapping[str, int]) -> CpuTiling:
-    loops = range(len(dispatch.loops))
-    workgroup, vector, reduction = [0] * len(loops), [0] * len(loops), [0] * len(loops)
-    for loop in dispatch.batch:
-        workgroup[loop] = vector[loop] = 1
-    for group, tile in ((dispatch.m, v["workgroup_m"]), (dispatch.n, v["workgroup_n"])):
-        workgroup[group[0]] = tile
-        vector[group[0]] = 1
-        for inner in group[1:]:
-            vector[inner] = dispatch.loops[inner]
-    reduction[dispatch.k[0]] = v["unroll_k"]
-    for inner in dispatch.k[1:]:
-        reduction[inner] = dispatch.loops[inner]
-    levels = (
-        ("distribution", tuple(workgroup)),
-        ("vector_common_parallel", tuple(vector)),
-        ("vector_reduction", tuple(reduction)),
-    )
-    return CpuTiling(MMT4D, levels, peel=False)
-
-
-def _packed_values(dispatch: Dispatch, levels: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-    workgroup = levels.get("distribution", (0,) * len(dispatch.loops))
-    m, n = dispatch.m[0], dispatch.n[0]
-    return {
-        "workgroup_m": workgroup[m] or dispatch.loops[m],
-        "workgroup_n": workgroup[n] or dispatch.loops[n],
-        "unroll_k": 1,
-    }

@@ -18,6 +18,9 @@ from autotuner.space.constraints import Column, ConstraintsError, Mask, Program,
 Bound = float
 """An integer, or an infinity: no knob comes near the 2**53 where a float would lose one."""
 
+_UNBOUNDED = 1 << 53
+"""A product this large says nothing about its factors, and more of them would not fit a float."""
+
 _LARGEST_DOMAIN = 1 << 22
 _LARGEST_PAIR = 1 << 18
 _SAMPLE = 96
@@ -50,8 +53,10 @@ class _Bounds:
 
     def _narrow(self, index: int, low: Bound, high: Bound) -> None:
         bound = self.intervals[index]
-        bound.low = max(bound.low, math.ceil(low) if math.isfinite(low) else low)
-        bound.high = min(bound.high, math.floor(high) if math.isfinite(high) else high)
+        if low < _UNBOUNDED:
+            bound.low = max(bound.low, math.ceil(low) if math.isfinite(low) else low)
+        if high < _UNBOUNDED:
+            bound.high = min(bound.high, math.floor(high) if math.isfinite(high) else high)
 
     def _forward(self) -> None:
         for index, node in enumerate(self.program.nodes):
@@ -145,6 +150,8 @@ def _product(factors: Iterable[Bound]) -> Bound:
         if factor == 0:
             return 0
         result *= factor
+        if result > _UNBOUNDED:
+            result = math.inf
     return result
 
 

@@ -16,13 +16,15 @@ Backend = Literal["cpu", "rocm", "cuda"]
 class Route:
     """A set of stock flags that changes how the whole program is compiled.
 
-    `reachable` says whether a spec can configure the operation on this route; where it cannot, the route competes
-    with its own default only.
+    `reachable` says whether a configuration can be put on the operation on this route; where it cannot, the route
+    competes with its own default only.
     """
 
     name: str
     flags: tuple[str, ...] = ()
     reachable: bool = True
+    ops: tuple[str, ...] = ()
+    """The operations that it is worth trying for; empty: all."""
 
 
 PLAIN = Route("plain")
@@ -40,6 +42,8 @@ class Target:
     """The device URI that is used unless the user names another."""
     types: Mapping[str, tuple[tuple[str, str], ...]]
     """Operation -> (dtype, accumulator) pairs that can be tuned here."""
+    units: int
+    """Compute units, multiprocessors or cores of its largest product: what workgroups are spread over."""
     f8: str | None = None
     routes: tuple[Route, ...] = (PLAIN,)
     compiles_on_device: bool = False
@@ -70,15 +74,18 @@ class Target:
     def compile_flags(self) -> tuple[str, ...]:
         return self.flags + self.user_flags
 
+    def routes_for(self, op: str) -> tuple[Route, ...]:
+        return tuple(r for r in self.routes if not r.ops or op in r.ops)
+
     def prepare(self, problem: Problem) -> Problem:
         """The problem in this target's own types, or a refusal that lists what can be done here."""
         possible = self.types.get(problem.op, ())
         if problem.types not in possible:
-            dtype, acc = problem.types
-            known = ", ".join(f"{d} (--acc {a})" for d, a in possible) or "nothing"
+            # Only a matrix product lets its user choose the accumulator.
+            words = "{} (--acc {})" if problem.op == "gemm" else "{}"
             raise UsageError(
-                f"{self.name} cannot tune {problem.op} of {dtype} with accumulator {acc} in IREE 3.13.",
-                remedy=f"It can: {known}.",
+                f"{self.name} cannot tune {problem.op} of {words.format(*problem.types)} in IREE 3.13.",
+                remedy=f"It can: {', '.join(words.format(*pair) for pair in possible) or 'nothing'}.",
             )
         return problem.with_f8(self.f8) if self.f8 else problem
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 
 from autotuner.errors import UsageError
+from autotuner.settings import usable_cores
 from autotuner.targets.base import PLAIN, Route, Target
 
 _TUNING_SPEC = "--iree-codegen-tuning-spec-path"
@@ -16,32 +18,75 @@ _DATA_TILING = "--iree-opt-data-tiling"
 _UKERNELS = "--iree-llvmcpu-enable-ukernels=all"
 _INNER_TILED = "--iree-llvmcpu-enable-inner-tiled"
 
+_IM2COL = "--iree-global-opt-use-im2col-for-convs"
+
+
+def _preprocess(passes: str) -> str:
+    return f"--iree-preprocessing-pass-pipeline=builtin.module({passes})"
+
+
+_CHANNELS_LAST = _preprocess("iree-preprocessing-transpose-convolution-pipeline")
+_WINOGRAD = _preprocess("util.func(iree-linalg-ext-convert-conv2d-to-winograd{replace-all-convs=true})")
+_DECOMPOSED = _preprocess(
+    "util.func(iree-linalg-ext-convert-attention-to-online-attention,iree-linalg-ext-decompose-attention)"
+)
+_GEMM, _CONV, _ATTENTION = ("gemm",), ("conv",), ("attention",)
+
 # --iree-opt-data-tiling resolves encodings after the tuning spec has run, so a spec cannot reach its mmt4d; the
 # global-optimization path makes the mmt4d before, and there a spec applies.
 CPU_ROUTES = (
     PLAIN,
-    Route("data-tiling", (_DATA_TILING,), reachable=False),
-    Route("data-tiling+ukernels", (_DATA_TILING, _UKERNELS), reachable=False),
-    Route("data-tiling+inner-tiled", (_DATA_TILING, _INNER_TILED), reachable=False),
-    Route("global-data-tiling", (_GLOBAL_TILING,)),
-    Route("global-data-tiling+ukernels", (_GLOBAL_TILING, _UKERNELS)),
-    Route("global-data-tiling+inner-tiled", (_GLOBAL_TILING, _INNER_TILED)),
+    Route("data-tiling", (_DATA_TILING,), reachable=False, ops=_GEMM),
+    Route("data-tiling+ukernels", (_DATA_TILING, _UKERNELS), reachable=False, ops=_GEMM),
+    Route("data-tiling+inner-tiled", (_DATA_TILING, _INNER_TILED), reachable=False, ops=_GEMM),
+    Route("global-data-tiling", (_GLOBAL_TILING,), ops=_GEMM),
+    Route("global-data-tiling+ukernels", (_GLOBAL_TILING, _UKERNELS), ops=_GEMM),
+    Route("global-data-tiling+inner-tiled", (_GLOBAL_TILING, _INNER_TILED), ops=_GEMM),
+    Route("channels-last", (_CHANNELS_LAST,), ops=_CONV),
+    Route("im2col", (_IM2COL,), ops=_CONV),
+    Route("im2col+data-tiling", (_IM2COL, _DATA_TILING), reachable=False, ops=_CONV),
+    Route("im2col+data-tiling+inner-tiled", (_IM2COL, _DATA_TILING, _INNER_TILED), reachable=False, ops=_CONV),
+    Route("im2col+global-data-tiling", (_IM2COL, _GLOBAL_TILING), ops=_CONV),
+    Route("im2col+global-data-tiling+inner-tiled", (_IM2COL, _GLOBAL_TILING, _INNER_TILED), ops=_CONV),
+    # Exact only in theory: like every candidate it must pass the check.
+    Route("winograd", (_WINOGRAD,), reachable=False, ops=_CONV),
+    Route("decomposed", (_DECOMPOSED,), ops=_ATTENTION),
+    Route("decomposed+data-tiling", (_DECOMPOSED, _DATA_TILING), reachable=False, ops=_ATTENTION),
+    Route("decomposed+data-tiling+ukernels", (_DECOMPOSED, _DATA_TILING, _UKERNELS), reachable=False, ops=_ATTENTION),
+    Route("decomposed+global-data-tiling", (_DECOMPOSED, _GLOBAL_TILING), ops=_ATTENTION),
 )
 
-_CPU_TYPES = (("f32", "f32"), ("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("i8", "i32"), ("f8", "f32"))
-_CDNA = (("f32", "f32"), ("f16", "f32"), ("bf16", "f32"), ("i8", "i32"))
-_RDNA3 = (("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("i8", "i32"))
-_AMPERE = (("f16", "f32"), ("f16", "f16"), ("bf16", "f32"))
+Types = Mapping[str, tuple[tuple[str, str], ...]]
+_HALVES = (("f16", "f32"), ("bf16", "f32"))
+_FLOATS = (("f32", "f32"), *_HALVES)
+_I8 = (("i8", "i32"),)
 _F8 = (("f8", "f32"),)
+_F16_SUMS = (("f16", "f16"),)
 
-_ROCM = {
-    "gfx90a": (_CDNA, None),
-    "gfx942": (_CDNA + _F8, "f8E4M3FNUZ"),
-    "gfx950": (_CDNA + _F8, "f8E4M3FN"),
-    "gfx1100": (_RDNA3, None),
-    "gfx1101": (_RDNA3, None),
+# What compiles and has knobs; tests ask the compiler for every pair.
+_CPU_TYPES: Types = {
+    "gemm": _FLOATS + _F16_SUMS + _I8 + _F8,
+    "conv": _FLOATS + _I8 + _F8,
+    "attention": _FLOATS + _F8,
 }
-_CUDA = {"sm_80": (_AMPERE, None), "sm_86": (_AMPERE, None), "sm_89": (_AMPERE + _F8, "f8E4M3FN")}
+_CDNA: Types = {"gemm": _FLOATS + _I8, "conv": _FLOATS + _I8, "attention": _FLOATS}
+_CDNA_F8: Types = {op: pairs + _F8 for op, pairs in _CDNA.items()}
+_RDNA3: Types = {"gemm": _HALVES + _F16_SUMS + _I8, "conv": _HALVES + _I8, "attention": _HALVES}
+_AMPERE: Types = {"gemm": _HALVES + _F16_SUMS, "conv": _HALVES, "attention": _HALVES}
+_ADA: Types = {**_AMPERE, "gemm": _AMPERE["gemm"] + _F8, "conv": _AMPERE["conv"] + _F8}
+
+_ROCM: Mapping[str, tuple[Types, int, str | None]] = {
+    "gfx90a": (_CDNA, 110, None),
+    "gfx942": (_CDNA_F8, 304, "f8E4M3FNUZ"),
+    "gfx950": (_CDNA_F8, 256, "f8E4M3FN"),
+    "gfx1100": (_RDNA3, 96, None),
+    "gfx1101": (_RDNA3, 60, None),
+}
+_CUDA: Mapping[str, tuple[Types, int, str | None]] = {
+    "sm_80": (_AMPERE, 108, None),
+    "sm_86": (_AMPERE, 84, None),
+    "sm_89": (_ADA, 142, "f8E4M3FN"),
+}
 PRODUCTS = {
     "host": "cpu",
     "mi210": "gfx90a",
@@ -79,7 +124,8 @@ def _cpu() -> Target:
         ),
         spec_flag=_TUNING_SPEC,
         device="local-task",
-        types={"gemm": _CPU_TYPES},
+        types=_CPU_TYPES,
+        units=usable_cores(),
         f8="f8E4M3FN",
         routes=CPU_ROUTES,
         compiles_on_device=True,
@@ -87,15 +133,15 @@ def _cpu() -> Target:
 
 
 def _rocm(chip: str) -> Target:
-    types, f8 = _ROCM[chip]
+    types, units, f8 = _ROCM[chip]
     flags = ("--iree-hal-target-device=hip", f"--iree-rocm-target={chip}")
-    return Target(chip, "rocm", flags, _TUNING_SPEC, "hip", {"gemm": types}, f8)
+    return Target(chip, "rocm", flags, _TUNING_SPEC, "hip", types, units, f8)
 
 
 def _cuda(chip: str) -> Target:
-    types, f8 = _CUDA[chip]
+    types, units, f8 = _CUDA[chip]
     flags = ("--iree-hal-target-device=cuda", f"--iree-cuda-target={chip}")
-    return Target(chip, "cuda", flags, _TRANSFORM_LIBRARY, "cuda", {"gemm": types}, f8)
+    return Target(chip, "cuda", flags, _TRANSFORM_LIBRARY, "cuda", types, units, f8)
 
 
 def all_targets() -> tuple[Target, ...]:

@@ -22,7 +22,7 @@ MakePlan = Callable[[Gemm, str], Plan]
 MakeJob = Callable[[Plan, Candidate], BuildJob]
 
 GPUS = ("gfx942", "gfx950", "gfx1100", "sm_80")
-ROUTES = [r.name for r in Target.parse("cpu").routes if r.reachable]
+ROUTES = [r.name for r in Target.parse("cpu").routes_for("gemm") if r.reachable]
 
 
 CPU_GEMM = Gemm.parse(shape="64x64x64", dtype="f32")

@@ -20,6 +20,7 @@ RECORD: dict[str, Any] = {
     "seconds": 1.5,
     "binary": "abc",
     "applied": 1,
+    "isa": {},
 }
 KEY = Cache.key(["a job"])
 
@@ -118,7 +119,12 @@ def test_size_and_clear(tmp_path: Path) -> None:
     entries, size = cache.size()
     assert entries == 3
     assert size > 3 * len("a module")
+    old = tmp_path / "cache" / "builds" / "v0" / "ab" / "abcd" / "build.json"
+    old.parent.mkdir(parents=True)
+    old.write_text("{}")
+    assert cache.size() == (4, size + 2), "what an earlier version left is shown, and goes with the rest"
     cache.clear()
+    assert not old.exists()
     assert cache.size() == (0, 0)
     assert cache.read(Cache.key(["0"])) is None
     cache.clear()

@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
+from autotuner.build import Isa
 from autotuner.errors import UsageError
 from autotuner.report.tables import export_csv, export_records, history_records, history_table, run_table
 from autotuner.space.table import Config
@@ -158,6 +159,23 @@ def test_a_run_is_shown_fastest_first_with_its_failures_after(store: Store) -> N
         "2 codegen tile=16 compile-error",
         "3 codegen tile=32 asked",
     ]
+
+
+def test_figures_are_shown_and_exported_where_there_are_any(store: Store) -> None:
+    run = a_run(store)
+    assert "isa" not in text(run_table(store, run))
+    isa = Isa(vgpr=128, vgpr_spills=0, lds_bytes=51_900, occupancy=2, mma=64)
+    build = {"seconds": 1.0, "cached": False, "binary": "x", "applied": 1, "vmfb": ""}
+    for candidate in store.candidates(run)[1:]:
+        # A build sets the state back; here it is the figures that count.
+        store.record_build(candidate.id, command=[], isa=isa, **build)  # type: ignore[arg-type]
+    shown = text(run_table(store, run)).splitlines()
+    assert shown[1].split() == ["#", "kind", "route", "configuration", "isa", "µs", "speedup", "state"]
+    assert sum("vgpr 128, spills 0, lds 50.7k, occ 2" in line for line in shown) == 3
+    baseline, fast = export_records(store, run)
+    assert (baseline["isa"], fast["isa"]) == ({}, isa.to_json())
+    rows = list(csv.DictReader(io.StringIO(export_csv(store, run))))
+    assert [(r["isa.vgpr"], r["isa.mma"]) for r in rows] == [("", ""), ("128", "64")]
 
 
 def test_names_that_look_like_markup_are_shown_as_they_are(store: Store) -> None:

@@ -32,15 +32,16 @@ def gemm(m: int, n: int, k: int) -> str:
       }}"""
 
 
-def conv(n: int, size: int, c: int, f: int) -> str:
-    image, window, result = f"{n}x{size + 2}x{size + 2}x{c}xf16", f"3x3x{c}x{f}xf16", f"{n}x{size}x{size}x{f}xf32"
+def conv(n: int, size: int, c: int, f: int, stride: int = 1) -> str:
+    padded = stride * (size - 1) + 3
+    image, window, result = f"{n}x{padded}x{padded}x{c}xf16", f"3x3x{c}x{f}xf16", f"{n}x{size}x{size}x{f}xf32"
     return f"""
       func.func @main(%a: tensor<{image}>, %b: tensor<{window}>) -> tensor<{result}> {{
         %c = arith.constant 0.0 : f32
         %0 = tensor.empty() : tensor<{result}>
         %1 = linalg.fill ins(%c : f32) outs(%0 : tensor<{result}>) -> tensor<{result}>
-        %2 = linalg.conv_2d_nhwc_hwcf ins(%a, %b : tensor<{image}>, tensor<{window}>)
-                                      outs(%1 : tensor<{result}>) -> tensor<{result}>
+        %2 = linalg.conv_2d_nhwc_hwcf {{strides = dense<{stride}> : tensor<2xi64>}}
+          ins(%a, %b : tensor<{image}>, tensor<{window}>) outs(%1 : tensor<{result}>) -> tensor<{result}>
         return %2 : tensor<{result}>
       }}"""
 
@@ -71,6 +72,7 @@ Emit = Callable[..., str]
 @cache
 def _emit(kind: str, target: str, *shape: int) -> str:
     flags = ["--compile-to=executable-configurations", "--iree-codegen-emit-pipeline-constraints"]
+    flags += ["--iree-codegen-add-tuner-attributes"]
     done = subprocess.run(
         [find_tool("iree-compile"), "-", *TARGETS[target], *flags, "-o", "-"],
         input=PROBLEMS[kind](*shape),

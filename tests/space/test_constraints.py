@@ -59,6 +59,29 @@ def test_small_gemms_have_exactly_the_assignments_of_brute_force(
 
 
 @pytest.mark.parametrize(
+    ("kind", "target", "shape"),
+    [
+        ("conv", "gfx942", (1, 4, 16, 16)),
+        ("conv", "sm_80", (2, 4, 16, 16)),
+        ("attention", "gfx942", (2, 64, 32, 32)),
+        ("attention", "gfx1100", (1, 64, 32, 32)),
+    ],
+    ids=str,
+)
+def test_small_convolutions_and_attentions_have_exactly_the_assignments_of_brute_force(
+    emit: Emit, oracle: Any, operations: Operations, kind: str, target: str, shape: tuple[int, ...]
+) -> None:
+    found = 0
+    for operation in operations(emit(kind, target, *shape)):
+        columns = legal(read_program(operation))
+        reference = oracle(iree_codegen.convert_constraints_op_to_smtlib(operation))
+        ranges = {knob: range(65) for knob in columns} | {"wg_size_x": range(0, 1025, 32)}
+        assert rows(columns) == reference.enumerate(ranges)
+        found += len(rows(columns))
+    assert found > 0
+
+
+@pytest.mark.parametrize(
     ("target", "expected"),
     [
         ("gfx942", {"TileAndFuse": 1369, "VectorDistribute": 606}),
@@ -198,6 +221,13 @@ def test_a_knob_without_an_upper_bound_is_an_error_and_not_a_guess(operations: O
     (operation,) = operations(CONSTRAINTS.format(body='%n = smt.declare_fun "n" : !smt.int'))
     with pytest.raises(ConstraintsError, match="'n' without a usable bound"):
         legal(read_program(operation))
+
+
+def test_a_product_too_large_for_a_float_bounds_nothing(operations: Operations) -> None:
+    body = f"""%power = smt.int.mul {", ".join(["%a"] * 400)}
+    %same = smt.int.cmp le %power, %power
+    iree_codegen.smt.assert %same, "same" : !smt.bool"""
+    assert solve(operations, body) == {"a": list(range(9))}
 
 
 def test_contradictory_constraints_have_no_rows(operations: Operations) -> None:

@@ -12,7 +12,7 @@ from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (import
 
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.space import ABSENT, CompilationInfo, Config, GpuSpace
-from autotuner.space.gpu import UNDERIVABLE, UNPADDABLE
+from autotuner.space.prune import RULES, SHARED_MEMORY, STRIDED, TORN_SCORES, UNDERIVABLE
 
 Emit = Callable[..., str]
 Vendor = Literal["amd", "nvidia"]
@@ -95,7 +95,7 @@ def test_knobs_that_others_determine_are_not_searched(emit: Emit) -> None:
         *("prefetch_num_stages", "waves_per_eu", "no_reduce_shared_memory_bank_conflicts"),
     }
     assert set(frame["mma"]) == {"MFMA_F32_16x16x16_F16", "MFMA_F32_32x32x8_F16"}
-    assert len(gpu.space) == 1369 * 2 * 3 * 4 + 606 * 2 * 3 * 4 * 2
+    assert len(gpu.space) + sum(gpu.pruned.values()) == 1369 * 2 * 3 * 4 + 606 * 2 * 3 * 4 * 2
 
 
 def test_free_knobs_reach_the_attributes(emit: Emit) -> None:
@@ -122,6 +122,25 @@ def test_free_knobs_reach_the_attributes(emit: Emit) -> None:
     assert "llvm_func_attrs" not in gpu.compilation_info(plain).translation_info
 
 
+def test_gfx950_can_copy_operands_by_dma_as_the_compiler_does(emit: Emit) -> None:
+    text = emit("gemm", "gfx950", 4096, 4096, 4096)
+    gpu = read(emit, "gfx950", GEMM)
+    default = gpu.default()
+    assert default is not None
+    assert default["operand_copies"] == "dma-swizzled"
+    info = gpu.compilation_info(default)
+    assert f"lowering_config = {info.lowering_config}" in text
+    assert f"translation_info = {info.translation_info}" in text
+    by_threads = gpu.compilation_info(Config.of({**default.as_dict(), "operand_copies": "threads"}))
+    assert "promotion_types" not in by_threads.lowering_config
+    plain = gpu.compilation_info(Config.of({**default.as_dict(), "operand_copies": "dma"}))
+    assert "promotion_types = [#iree_gpu.use_global_load_dma, #iree_gpu.use_global" in plain.lowering_config
+    frame = gpu.space.frame()
+    swizzled = frame[frame["operand_copies"] == "dma-swizzled"]
+    assert set(swizzled["no_reduce_shared_memory_bank_conflicts"]) == {1}
+    assert set(swizzled["mma"]) == {"MFMA_F32_16x16x32_F16", "MFMA_F32_32x32x16_F16"}
+
+
 def test_one_knob_can_change_alone_from_the_default(emit: Emit) -> None:
     gpu = read(emit, "gfx942", GEMM)
     default = gpu.default()
@@ -138,7 +157,7 @@ def test_one_knob_can_change_alone_from_the_default(emit: Emit) -> None:
 def test_convolution_has_direct_and_igemm_pipelines(emit: Emit) -> None:
     gpu = read(emit, "gfx942", CONV)
     assert gpu.space.knobs[0].values == ("TileAndFuse", "TileAndFuse/igemm", "VectorDistribute")
-    assert gpu.pruned[UNDERIVABLE] > 0
+    assert gpu.pruned[UNDERIVABLE.reason] > 0
     default = gpu.default()
     assert default is not None
     assert default["pipeline"] == "TileAndFuse/igemm"
@@ -150,9 +169,22 @@ def test_sizes_that_are_not_multiples_of_the_tile_are_padded(emit: Emit) -> None
     default = gpu.default()
     assert default is not None
     assert "padding = [128, 256, 8]" in gpu.compilation_info(default).lowering_config
-    convolution = read(emit, "gfx942", ("conv", 2, 28, 72, 100))
-    assert convolution.pruned[UNPADDABLE] > 0
-    assert convolution.space.knobs[0].values == ("TileAndFuse/igemm",)
+
+
+@pytest.mark.parametrize("target", ["gfx942", "sm_80"])
+def test_an_image_that_is_no_multiple_of_the_tile_is_padded_as_the_compiler_does(emit: Emit, target: str) -> None:
+    text = emit("conv", target, 1, 56, 64, 64)
+    gpu = read(emit, target, ("conv", 1, 56, 64, 64))
+    default = gpu.default()
+    assert default is not None
+    info = gpu.compilation_info(default)
+    assert "padding_conv = [2, 64, " in info.lowering_config
+    assert info.lowering_config in text
+    # A direct convolution is padded as one; the product's padding would tear its window.
+    direct = gpu.compilation_info(gpu.space[gpu.space.nearest({"pipeline": "TileAndFuse"})]).lowering_config
+    assert "padding_conv = " in direct
+    assert "padding = " not in direct
+    assert "use_igemm_convolution = true" in info.translation_info
 
 
 @pytest.mark.parametrize(("target", "vendor"), [("gfx942", "amd"), ("sm_80", "nvidia")])
@@ -166,6 +198,48 @@ def test_batched_attributes_have_a_loop_more(emit: Emit, target: str, vendor: Ve
         parse(info)
         for part in parts:
             assert part in info.lowering_config
+
+
+def test_a_convolution_with_strides_is_a_matrix_product_first(emit: Emit) -> None:
+    gpu = read(emit, "gfx942", ("conv", 2, 16, 128, 128, 2))
+    assert gpu.space.knobs[0].values == ("TileAndFuse/igemm",)
+    assert gpu.pruned[STRIDED.reason] > 0
+    default = gpu.default()
+    assert default is not None
+    assert gpu.compilation_info(default).lowering_config in emit("conv", "gfx942", 2, 16, 128, 128, 2)
+
+
+def test_groups_are_a_loop_in_the_middle_and_only_igemm_has_them(emit: Emit) -> None:
+    text = emit("conv", "gfx942", 2, 32, 32, 32)
+    gpu = GpuSpace.read(text, vendor="amd", batch=1, batch_at=3)
+    assert gpu.space.knobs[0].values == ("TileAndFuse/igemm",)
+    config = gpu.compilation_info(gpu.space[gpu.space.nearest({"wg_0": 1, "sg_0": 1})]).lowering_config
+    parts = {name: config.split(f"{name} = [")[1].split("]")[0].split(", ") for name in ("workgroup", "subgroup")}
+    assert [len(part) for part in parts.values()] == [6, 6]
+    assert (parts["workgroup"][3], parts["subgroup"][3]) == ("1", "0")
+
+
+def test_attention_leaves_out_what_cannot_be_built(emit: Emit) -> None:
+    gpu = read(emit, "gfx942", ("attention", 8, 1024, 128, 1024))
+    assert gpu.pruned[TORN_SCORES.reason] > 0
+    assert gpu.pruned[SHARED_MEMORY.reason] > 0
+    frame = gpu.space.frame()
+    wide = frame["qk_mma"].str.contains("32x32")
+    assert set(frame[wide]["red_k2"].astype(int) % 32) == {0}
+    assert (frame[~wide]["red_k2"].astype(int) % 32 > 0).any()
+
+
+def test_without_rules_the_constraints_alone_decide(emit: Emit) -> None:
+    text = emit("attention", "gfx942", 8, 1024, 128, 1024)
+    gpu, whole = (GpuSpace.read(text, vendor="amd", rules=rules) for rules in (RULES, ()))
+    assert not whole.pruned
+    assert len(whole.space) == len(gpu.space) + sum(gpu.pruned.values())
+    rejected = GpuSpace.read(text, vendor="amd", rules=(TORN_SCORES.inverted,))
+    config = rejected.space[0]
+    assert config in whole.space
+    assert config not in gpu.space
+    with pytest.raises(UsageError, match="not a legal configuration"):
+        gpu.compilation_info(config)
 
 
 def test_a_dispatch_without_constraints_says_so(emit: Emit) -> None:

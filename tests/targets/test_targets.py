@@ -10,23 +10,32 @@ import pytest
 from autotuner.build import Builder
 from autotuner.errors import UsageError
 from autotuner.plan import Plan
-from autotuner.problems import Gemm
+from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.render import problem_mlir
 from autotuner.targets import PRODUCTS, Target, all_targets
 from autotuner.targets.base import flag_name
 
-MakePlan = Callable[[Gemm, str], Plan]
+MakePlan = Callable[[Problem, str], Plan]
 
 
-def test_every_claimed_type_compiles_on_its_target(builder: Builder, executor: Executor) -> None:
+def small(op: str, dtype: str, acc: str) -> Problem:
+    if op == "gemm":
+        return Gemm.parse(shape="128x128x128", dtype=dtype, acc=acc)
+    if op == "conv":
+        return Conv.parse(shape="2x16x16x64", filter="3x3x64", dtype=dtype)
+    return Attention.parse(shape="1x4x128x128x64", dtype=dtype)
+
+
+@pytest.mark.parametrize("op", ["gemm", "conv", "attention"])
+def test_every_claimed_type_compiles_on_its_target(op: str, builder: Builder, executor: Executor) -> None:
     jobs = {}
     for target in all_targets():
-        for dtype, acc in target.types["gemm"]:
-            problem = target.prepare(Gemm.parse(shape="128x128x128", dtype=dtype, acc=acc))
+        for dtype, acc in target.types[op]:
+            problem = target.prepare(small(op, dtype, acc))
             jobs[target.name, dtype, acc] = executor.submit(
                 builder.inspect, problem_mlir(problem), target.compile_flags, timeout=120
             )
-    assert len(jobs) >= 30
+    assert len(jobs) >= 20
     bad = {}
     for claim, job in jobs.items():
         try:
@@ -37,6 +46,17 @@ def test_every_claimed_type_compiles_on_its_target(builder: Builder, executor: E
             if "lowering_config" not in text:
                 bad[claim] = "no dispatch was configured"
     assert not bad
+
+
+@pytest.mark.parametrize(
+    ("target", "op", "dtype"),
+    [("sm_80", "conv", "i8"), ("gfx1100", "attention", "f32"), ("gfx90a", "conv", "f8"), ("cpu", "attention", "i8")],
+)
+def test_what_has_no_knobs_is_refused_with_what_has(target: str, op: str, dtype: str) -> None:
+    with pytest.raises(UsageError, match=f"{target} cannot tune {op} of {dtype}") as caught:
+        Target.parse(target).prepare(small(op, dtype, "i32" if dtype == "i8" else "f32"))
+    assert "f16" in caught.value.remedy
+    assert "--acc" not in str(caught.value)
 
 
 def test_names_are_unique_and_every_product_is_a_known_chip() -> None:
@@ -119,9 +139,9 @@ def test_a_flag_that_the_compiler_does_not_know_is_a_usage_error(builder: Builde
 
 
 def test_a_type_that_a_target_lacks_is_refused_with_those_it_has() -> None:
-    with pytest.raises(UsageError, match="sm_80 cannot tune gemm of f32 with accumulator f32") as caught:
+    with pytest.raises(UsageError, match=r"sm_80 cannot tune gemm of f32 \(--acc f32\)") as caught:
         Target.parse("sm_80").prepare(Gemm.parse(shape="128x128x128", dtype="f32"))
-    assert caught.value.remedy == "It can: f16 (--acc f32), f16 (--acc f16), bf16 (--acc f32)."
+    assert caught.value.remedy == "It can: f16 (--acc f32), bf16 (--acc f32), f16 (--acc f16)."
 
 
 def test_f8_is_the_targets_own_f8() -> None:
@@ -141,10 +161,10 @@ def test_only_the_cpu_shares_its_cores_with_the_compiler() -> None:
 
 def test_every_route_of_the_cpu_compiles(make_plan: MakePlan, builder: Builder, executor: Executor) -> None:
     plan = make_plan(Gemm.parse(shape="64x64x64", dtype="f32"), "cpu")
+    routes = plan.target.routes_for("gemm")
     texts = executor.map(
-        lambda route: builder.inspect(plan.source, [*plan.target.compile_flags, *route.flags], timeout=120),
-        plan.target.routes,
+        lambda route: builder.inspect(plan.source, [*plan.target.compile_flags, *route.flags], timeout=120), routes
     )
     assert all("lowering_config" in text for text in texts)
-    assert len(plan.stock) == len(plan.target.routes) - 1
-    assert set(plan.cpu) == {r.name for r in plan.target.routes if r.reachable}
+    assert len(plan.stock) == len(routes) - 1
+    assert set(plan.cpu) == {r.name for r in routes if r.reachable}

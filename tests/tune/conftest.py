@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import pytest
 
-from autotuner import Gemm, Options, Result, Target, tune
+from autotuner import Gemm, Options, Problem, Result, Target, tune
 from autotuner.effort import Effort
 from autotuner.progress import Stop
 from autotuner.rows import CandidateRow
@@ -246,7 +246,7 @@ def run(
     workspace: Path,
     *,
     target: Target = ONE_ROUTE,
-    problem: Gemm = PROBLEM,
+    problem: Problem = PROBLEM,
     effort: Effort = EFFORT,
     stop: Stop | None = None,
     **options: Any,

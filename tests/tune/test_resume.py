@@ -137,6 +137,7 @@ def test_a_compile_only_run_goes_on_without_asking_twice(fake: Callable[..., Fak
     assert result.run == first.run
     assert result.verdict == "compile-only"
     assert tools.compiled() == compiled
+    assert result.baseline["isa"] == first.baseline["isa"] != {}, "what is not built again has its figures from before"
     configs = [row.config.key for row in codegen(workspace, first.run)]
     assert len(configs) == len(set(configs)) == 3
     assert result.counts["asked"] == first.counts["asked"]

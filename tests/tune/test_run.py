@@ -126,6 +126,7 @@ def test_a_spec_that_beats_all_routes_is_shipped_with_its_flagfile(won: Result, 
     assert (document["baseline"]["us"], document["stock"]["us"], document["best"]["us"]) == (100e3, 100e3, 20e3)
     assert document["best"]["kind"] == "codegen"
     assert document["best"]["config"]["route"] == "plain"
+    assert all(document[name]["isa"]["code_bytes"] > 0 for name in ("baseline", "stock", "best"))
     for name in ("speedup", "speedup_over_stock"):
         ratio = document[name]
         assert (ratio["low"], ratio["median"], ratio["high"]) == pytest.approx((5.0, 5.0, 5.0))

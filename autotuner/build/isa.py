@@ -1,0 +1,279 @@
+"""What the machine code of a build looks like: registers, spills, memory, size. No build fails for want of them."""
+
+from __future__ import annotations
+
+import math
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import msgpack
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import NoteSection, SymbolTableSection
+from flatbuffers.number_types import Uint32Flags
+from flatbuffers.table import Table
+
+from autotuner import process
+from autotuner.errors import ToolMissingError
+
+REMARKS = "--pass-remarks-analysis=kernel-resource-usage|asm-printer"
+"""LLVM says on stderr what a kernel uses and which instructions it has. This costs nothing; for a dump of the assembly
+the compiler would generate all code twice, a third more time for a candidate."""
+
+_SPILLS = 16
+"""Up to so many spilled registers are no reason to wait: their traffic hides behind the matrix instructions."""
+_PTXAS_LIMIT = 200_000
+"""Bytes of PTX. ptxas takes 0.1 s for most kernels, but grows faster than they do: 2 to 30 s above this size."""
+_PTXAS_SECONDS = 20.0
+
+_REMARK = re.compile(r"^remark: .*:\d+:\d+: (?:BasicBlock:.*\n(?:\w+: \d+\n)*\n?|.*\n?)", re.M)
+_FUNCTION = re.compile(r"Function Name: (\S+)")
+_OCCUPANCY = re.compile(r"Occupancy \[waves/SIMD\]: (\d+)")
+_AMD_MMA = re.compile(r"^V_(?:MFMA|SMFMAC|WMMA|SWMMAC)_\w+: (\d+)$", re.M)
+
+_ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
+_PTX_TARGET = re.compile(r"^\.target\s+(sm_\w+)", re.M)
+_PTX_MMA = re.compile(r"\b(?:mma\.sync|wgmma\.mma_async)\b")
+_PTX_THREADS = re.compile(r"\.(?:maxntid|reqntid)\s+([\d, ]+)")
+_PTX_SHARED = re.compile(r"^\s*\.shared\s+(?:\.align\s+\d+\s+)?\.[busf](\d+)\s+[\w$.]+(?:\[(\d+)\])?;", re.M)
+_PTX_DYNAMIC = re.compile(r"^\s*\.extern\s+\.shared\b", re.M)
+_PTXAS_ENTRY = re.compile(r"Compiling entry function '([^']+)'")
+_PTXAS_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_PTXAS_REGISTERS = re.compile(r"Used (\d+) registers")
+
+
+@dataclass(frozen=True)
+class Isa:
+    """The figures of one kernel; None where a target has no such thing, or nothing was there to read."""
+
+    threads: int | None = None
+    """Of a workgroup."""
+    mma: int | None = None
+    """Matrix instructions (MFMA, WMMA, mma.sync) in the text, however often a loop runs them."""
+    code_bytes: int | None = None
+    # AMD
+    vgpr: int | None = None
+    """Vector registers of a lane; on CDNA the AGPRs are part of them."""
+    agpr: int | None = None
+    sgpr: int | None = None
+    vgpr_spills: int | None = None
+    sgpr_spills: int | None = None
+    scratch_bytes: int | None = None
+    lds_bytes: int | None = None
+    wavefront: int | None = None
+    occupancy: int | None = None
+    """Waves that a SIMD can hold at once, as LLVM computes it from registers, LDS and threads."""
+    # NVIDIA
+    registers: int | None = None
+    spill_bytes: int | None = None
+    """Stores and loads together."""
+    stack_bytes: int | None = None
+    shared_bytes: int | None = None
+    ptx_bytes: int | None = None
+    """Of its text."""
+    source: Literal["ptxas", "ptx"] | None = None
+    """Where NVIDIA's figures come from. PTX has virtual registers only, so without ptxas there is no `registers`."""
+
+    @property
+    def spills_badly(self) -> bool:
+        """More than 16 registers: as VGPRs, or as 4-byte registers that are stored once and loaded once.
+
+        PTX too long for ptxas counts as well: every such kernel that was given to it spilled by tens of kilobytes.
+        """
+        unread = self.spill_bytes is None and (self.ptx_bytes or 0) > _PTXAS_LIMIT
+        return unread or (self.vgpr_spills or 0) > _SPILLS or (self.spill_bytes or 0) > _SPILLS * 4 * 2
+
+    @property
+    def summary(self) -> str:
+        """For a cell of a table: what decides how the kernel runs, else the size of its code."""
+        shown: list[tuple[str, str | int | None]] = [
+            ("vgpr", self.vgpr),
+            ("spills", self.vgpr_spills),
+            ("lds", _short(self.lds_bytes)),
+            ("occ", self.occupancy),
+            ("regs", self.registers),
+            ("spills", _short(self.spill_bytes)),
+            ("smem", _short(self.shared_bytes)),
+        ]
+        known = [(name, value) for name, value in shown if value is not None]
+        if not known and self.code_bytes is not None:
+            return f"code {_short(self.code_bytes)}"
+        return ", ".join(f"{name} {value}" for name, value in known)
+
+    def to_json(self) -> dict[str, Any]:
+        return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any] | None) -> Isa:
+        known = {f.name for f in fields(cls)}
+        return cls(**{name: value for name, value in (document or {}).items() if name in known})
+
+
+NO_FIGURES = Isa()
+
+
+def read_isa(binaries: Path, vmfb: Path, *, remarks: str = "", ptxas: Path | None = None) -> Isa:
+    """The figures of a build, from its dumped executables, its module and what `REMARKS` made the compiler say.
+
+    Of several kernels it is the heaviest: the one with most matrix instructions, then with most code. Nothing is raised
+    when files are missing or damaged: what cannot be read is None.
+    """
+    ptx = sorted(binaries.glob("*.ptx"))
+    try:
+        if ptx:
+            kernels = [(path, *kernel) for path in ptx for kernel in _read_ptx(path.read_text(), vmfb)]
+        else:
+            elves = sorted([*binaries.glob("*.hsaco"), *binaries.glob("*.so")])
+            kernels = [(path, *kernel) for path in elves for kernel in _read_elf(path, remarks)]
+    except Exception:
+        # The parsers raise whatever comes to them on damaged bytes, and no candidate may fail because of its figures.
+        return NO_FIGURES
+    if not kernels:
+        return NO_FIGURES
+    path, name, isa, _ = max(kernels, key=lambda k: (k[2].mma or 0, k[3]))
+    return _with_ptxas(isa, name, path, ptxas) if path.suffix == ".ptx" else isa
+
+
+def split_remarks(stderr: str) -> tuple[str, str]:
+    """What `REMARKS` added to stderr, and the rest: that is what the compiler had to say."""
+    remarks = "".join(m[0] for m in _REMARK.finditer(stderr))
+    # Where the middle is missing, instructions would be too few.
+    return "" if process.CUT in stderr else remarks, _REMARK.sub("", stderr)
+
+
+def _short(size: int | None) -> str | None:
+    """Bytes, in KiB where there are many."""
+    if size is None or size < 1024:
+        return None if size is None else str(size)
+    return f"{size / 1024:.1f}".removesuffix(".0") + "k"
+
+
+# --- ELF: AMD's code objects, and the processor's libraries ---------------------------------------------------------
+
+
+def _read_elf(path: Path, remarks: str) -> Iterator[tuple[str, Isa, int]]:
+    """(name, figures, size of code) of each kernel in a code object; a processor's library counts as one kernel."""
+    with path.open("rb") as file:
+        elf = ELFFile(file)
+        if path.suffix == ".so":
+            size = sum(section["sh_size"] for section in elf.iter_sections() if section.name == ".text")
+            yield "", Isa(code_bytes=size), size
+            return
+        tables = [section for section in elf.iter_sections() if isinstance(section, SymbolTableSection)]
+        sizes = {symbol.name: symbol["st_size"] for table in tables for symbol in table.iter_symbols()}
+        sections = [section for section in elf.iter_sections() if isinstance(section, NoteSection)]
+        notes = [note["n_descdata"] for section in sections for note in section.iter_notes()]
+    said = _read_remarks(remarks)
+    for note in notes:
+        # https://llvm.org/docs/AMDGPUUsage.html#code-object-v3-metadata
+        for kernel in msgpack.unpackb(note)["amdhsa.kernels"]:
+            name = kernel[".name"]
+            mma, occupancy = said.get(name, (None, None))
+            isa = Isa(
+                threads=math.prod(kernel[".reqd_workgroup_size"])
+                if ".reqd_workgroup_size" in kernel
+                else kernel.get(".max_flat_workgroup_size"),
+                mma=mma,
+                code_bytes=sizes.get(name),
+                vgpr=kernel.get(".vgpr_count"),
+                agpr=kernel.get(".agpr_count"),
+                sgpr=kernel.get(".sgpr_count"),
+                vgpr_spills=kernel.get(".vgpr_spill_count"),
+                sgpr_spills=kernel.get(".sgpr_spill_count"),
+                scratch_bytes=kernel.get(".private_segment_fixed_size"),
+                lds_bytes=kernel.get(".group_segment_fixed_size"),
+                wavefront=kernel.get(".wavefront_size"),
+                occupancy=occupancy,
+            )
+            yield name, isa, isa.code_bytes or 0
+
+
+def _read_remarks(text: str) -> dict[str, tuple[int, int | None]]:
+    """Kernel -> (matrix instructions, occupancy). A function's instructions come before its name, its usage after."""
+    parts = _FUNCTION.split(text)
+    found = {}
+    for before, name, after in zip(parts[0::2], parts[1::2], parts[2::2], strict=False):
+        occupancy = _OCCUPANCY.search(after)
+        found[name] = (sum(map(int, _AMD_MMA.findall(before))), int(occupancy[1]) if occupancy else None)
+    return found
+
+
+# --- PTX ------------------------------------------------------------------------------------------------------------
+
+
+def _read_ptx(text: str, vmfb: Path) -> Iterator[tuple[str, Isa, int]]:
+    """(name, figures, size of text) of each kernel."""
+    head, *parts = _ENTRY.split(text)
+    dynamic = _dynamic_shared_memory(vmfb) if _PTX_DYNAMIC.search(head) else None
+    for name, body in zip(parts[0::2], parts[1::2], strict=True):
+        threads = _PTX_THREADS.search(body)
+        declared = sum(int(bits) // 8 * int(count or 1) for bits, count in _PTX_SHARED.findall(head + body))
+        extra = 0 if dynamic is None else dynamic.get(name)
+        isa = Isa(
+            threads=math.prod(map(int, threads[1].split(","))) if threads else None,
+            mma=len(_PTX_MMA.findall(body)),
+            shared_bytes=None if extra is None else declared + extra,
+            ptx_bytes=len(body),
+            source="ptx",
+        )
+        yield name, isa, len(body)
+
+
+def _dynamic_shared_memory(vmfb: Path) -> dict[str, int]:
+    """Kernel -> bytes asked for at launch: the PTX does not say, IREE's executable in the module does."""
+    found: dict[str, int] = {}
+    try:
+        with zipfile.ZipFile(vmfb) as module:
+            entries = [module.read(name) for name in module.namelist()]
+        for data in entries:
+            if data.startswith(b"CDA1"):
+                found |= _launch_sizes(data[64:])  # after IREE's header
+    except Exception:
+        return {}  # as in read_isa
+    return found
+
+
+def _launch_sizes(executable: bytes) -> dict[str, int]:
+    """iree/schemas/cuda_executable_def.fbs: exports[], each with kernel_name (1) and block_shared_memory_size (3)."""
+    root = Table(executable, int.from_bytes(executable[:4], "little"))
+    exports = root.Offset(_slot(0))
+    found = {}
+    for i in range(root.VectorLen(exports)):
+        export = Table(executable, root.Indirect(root.Vector(exports) + 4 * i))
+        name = export.String(export.Pos + export.Offset(_slot(1))).decode()
+        size = export.Offset(_slot(3))  # 0 where the field has its default: that is not written
+        found[name] = export.Get(Uint32Flags, export.Pos + size) if size else 0
+    return found
+
+
+def _slot(field: int) -> int:
+    """Where a flatbuffer's table of fields has this one."""
+    return 4 + 2 * field
+
+
+def _with_ptxas(isa: Isa, name: str, ptx: Path, ptxas: Path | None) -> Isa:
+    """With what only NVIDIA's assembler knows; unchanged when there is none, or it does not take this PTX."""
+    text = ptx.read_text()
+    chip = _PTX_TARGET.search(text)
+    if ptxas is None or chip is None or (isa.ptx_bytes or 0) > _PTXAS_LIMIT:
+        return isa
+    command = [ptxas, "-v", "--gpu-name", chip[1], "--output-file", ptx.with_suffix(".cubin"), ptx]
+    try:
+        done = process.run(command, timeout=_PTXAS_SECONDS)
+    except ToolMissingError:
+        return isa
+    parts = _PTXAS_ENTRY.split(done.stderr)
+    usage = dict(zip(parts[1::2], parts[2::2], strict=False)).get(name, "")
+    registers, stack = _PTXAS_REGISTERS.search(usage), _PTXAS_STACK.search(usage)
+    if not done.ok or registers is None or stack is None:
+        return isa
+    return replace(
+        isa,
+        registers=int(registers[1]),
+        spill_bytes=int(stack[2]) + int(stack[3]),
+        stack_bytes=int(stack[1]),
+        source="ptxas",
+    )

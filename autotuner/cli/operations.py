@@ -1,0 +1,55 @@
+"""`autotune gemm`, `conv` and `attention`: the words that make a problem; the rest is common to all."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from autotuner.problems import Attention, Conv, Gemm
+
+
+def gemm(
+    shape: Annotated[str, typer.Option("--shape", help="MxNxK, such as 4096x4096x4096.")],
+    batch: Annotated[int, typer.Option("--batch", help="How many products at once.")] = 1,
+    dtype: Annotated[str, typer.Option("--dtype", help="f32, f16, bf16, i8 or f8.")] = "f16",
+    acc: Annotated[str | None, typer.Option("--acc", help="Accumulator: f32, i32 or f16. [default: by dtype]")] = None,
+    layout: Annotated[str, typer.Option("--layout", help="nn, nt, tn or tt: is A, is B transposed?")] = "nn",
+    out: Annotated[
+        str | None, typer.Option("--out", help="Round the result to f16 or bf16. [default: the accumulator's type]")
+    ] = None,
+) -> Gemm:
+    """Tune a matrix multiplication: from a shape to a proven spec file."""
+    return Gemm.parse(shape=shape, dtype=dtype, batch=batch, acc=acc, layout=layout, out=out)
+
+
+def conv(
+    shape: Annotated[str, typer.Option("--shape", help="NxHxWxC of the image, whatever its layout.")],
+    filter: Annotated[str, typer.Option("--filter", help="KHxKWxF, such as 3x3x64.")],
+    stride: Annotated[str, typer.Option("--stride", help="SHxSW.")] = "1x1",
+    dilation: Annotated[str, typer.Option("--dilation", help="DHxDW.")] = "1x1",
+    pad: Annotated[str, typer.Option("--pad", help="PHxPW: rows and columns of zeros on each side.")] = "0x0",
+    groups: Annotated[int, typer.Option("--groups", help="Groups of channels; as many as channels: depthwise.")] = 1,
+    dtype: Annotated[str, typer.Option("--dtype", help="f32, f16, bf16, i8 or f8.")] = "f16",
+    layout: Annotated[str, typer.Option("--layout", help="nhwc-hwcf or nchw-fchw.")] = "nhwc-hwcf",
+) -> Conv:
+    """Tune a convolution: direct, as an implicit matrix multiplication, or by another route."""
+    return Conv.parse(
+        shape=shape,
+        filter=filter,
+        stride=stride,
+        dilation=dilation,
+        pad=pad,
+        groups=groups,
+        dtype=dtype,
+        layout=layout,
+    )
+
+
+def attention(
+    shape: Annotated[str, typer.Option("--shape", help="BxHxSQxSKVxD, such as 1x8x1024x1024x64.")],
+    dtype: Annotated[str, typer.Option("--dtype", help="f32, f16, bf16 or f8.")] = "f16",
+    causal: Annotated[bool, typer.Option("--causal", help="Query i sees keys 0 to i only.")] = False,
+) -> Attention:
+    """Tune scaled dot-product attention: softmax(Q·Kᵀ/√D)·V."""
+    return Attention.parse(shape=shape, dtype=dtype, causal=causal)

@@ -1,0 +1,266 @@
+"""Two-dimensional convolution: plain, grouped and depthwise, channels last or first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from autotuner.errors import UsageError
+from autotuner.problems.base import (
+    Array,
+    Operand,
+    Problem,
+    parse_dims,
+    random_inputs,
+    refuse_if_too_large,
+    rounding,
+    widened,
+)
+from autotuner.problems.dtypes import ACCUMULATORS, ElementType, element_type, parse_dtype
+
+LAYOUTS = ("nhwc-hwcf", "nchw-fchw")
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Conv(Problem):
+    """Image and filter in one of two layouts; the result has the image's layout and the accumulator's type.
+
+    A depthwise filter has no input channels (HWC, CHW); a grouped one is GFHWC with channels last and FCHW with
+    channels first.
+    """
+
+    n: int
+    h: int
+    w: int
+    c: int
+    kh: int
+    kw: int
+    f: int
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+    pad: Pair = (0, 0)
+    groups: int = 1
+    dtype: str = "f16"
+    layout: str = "nhwc-hwcf"
+    f8: str = "f8E4M3FN"
+
+    op = "conv"
+    template = "conv.mlir.j2"
+
+    @classmethod
+    def parse(
+        cls,
+        *,
+        shape: str,
+        filter: str,
+        stride: str = "1x1",
+        dilation: str = "1x1",
+        pad: str = "0x0",
+        groups: int = 1,
+        dtype: str = "f16",
+        layout: str = "nhwc-hwcf",
+    ) -> Conv:
+        """From the words of the command line, checked."""
+        n, h, w, c = parse_dims(shape, names="NxHxWxC")
+        kh, kw, f = parse_dims(filter, names="KHxKWxF", option="--filter")
+        (checked_groups,) = parse_dims(str(groups), names="G", option="--groups")
+        if layout not in LAYOUTS:
+            raise UsageError(f"unknown layout {layout!r}.", remedy=f"Choose one of: {', '.join(LAYOUTS)}.")
+        if c % checked_groups or f % checked_groups:
+            raise UsageError(
+                f"--groups {checked_groups} does not divide {c} input and {f} output channels.",
+                remedy="Give a number of groups that divides both.",
+            )
+        conv = cls(
+            *(n, h, w, c, kh, kw, f),
+            stride=_pair(stride, names="SHxSW", option="--stride"),
+            dilation=_pair(dilation, names="DHxDW", option="--dilation"),
+            pad=_pair(pad, names="PHxPW", option="--pad", least=0),
+            groups=checked_groups,
+            dtype=parse_dtype(dtype),
+            layout=layout,
+        )
+        if min(conv.output_size) < 1:
+            raise UsageError(
+                f"a {kh}x{kw} filter with --dilation {dilation} is larger than the {h}x{w} image with --pad {pad}.",
+                remedy="Give a larger image, a smaller filter, or more padding.",
+            )
+        refuse_if_too_large(conv)
+        return conv
+
+    @property
+    def name(self) -> str:
+        parts = [f"conv_{self.n}x{self.h}x{self.w}x{self.c}", f"{self.kh}x{self.kw}x{self.f}"]
+        if self.groups > 1:
+            parts.append(f"g{self.groups}")
+        for letter, pair, plain in (("s", self.stride, 1), ("d", self.dilation, 1), ("p", self.pad, 0)):
+            if pair != (plain, plain):
+                parts.append(f"{letter}{pair[0]}x{pair[1]}")
+        return "_".join([*parts, self.dtype, self.layout.split("-")[0]])
+
+    @property
+    def output_size(self) -> Pair:
+        sizes = zip((self.h, self.w), (self.kh, self.kw), self.stride, self.dilation, self.pad, strict=True)
+        height, width = ((size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, d, p in sizes)
+        return height, width
+
+    @property
+    def depth(self) -> int:
+        """How many products each output element sums up."""
+        return self.kh * self.kw * self.c // self.groups
+
+    @property
+    def depthwise(self) -> bool:
+        return self.groups > 1 and self.groups == self.c == self.f
+
+    @property
+    def channels_last(self) -> bool:
+        return self.layout == "nhwc-hwcf"
+
+    @property
+    def flops(self) -> int:
+        height, width = self.output_size
+        return 2 * self.n * height * width * self.f * self.depth
+
+    @property
+    def types(self) -> tuple[str, str]:
+        return self.dtype, ACCUMULATORS[self.dtype][0]
+
+    @property
+    def element(self) -> ElementType:
+        return element_type(self.f8 if self.dtype == "f8" else self.dtype)
+
+    def with_f8(self, element: str) -> Conv:
+        return replace(self, f8=element)
+
+    def unbatched(self) -> tuple[Conv, int]:
+        if self.groups == 1 or self.depthwise:
+            return self, 0
+        return replace(self, groups=1, c=self.c // self.groups, f=self.f // self.groups), 1
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return (
+            Operand(self._image((self.h, self.w), self.c), self.element),
+            Operand(self._filter(), self.element),
+            Operand(self._image(self.output_size, self.f), element_type(self.types[1])),
+        )
+
+    def template_values(self) -> Mapping[str, object]:
+        image, weights, out = self.operands
+        padded = (self.h + 2 * self.pad[0], self.w + 2 * self.pad[1])
+        spatial = (1, 2) if self.channels_last else (2, 3)
+        margin = [self.pad[spatial.index(axis)] if axis in spatial else 0 for axis in range(4)]
+        grouped = self.groups > 1 and not self.depthwise
+        operands = {"padded": Operand(self._image(padded, self.c), self.element), "weights": weights, "out": out}
+        # A grouped convolution has a dimension for the groups; what users have is the image without it.
+        split = {
+            "padded": Operand(self._image(padded, self.c, split=grouped), self.element),
+            "weights": Operand(self._filter(split=grouped), self.element),
+            "out": Operand(self._image(self.output_size, self.f, split=grouped), out.element),
+        }
+        return {
+            "image": image.mlir,
+            **{name: operand.mlir for name, operand in operands.items()},
+            **{f"split_{name}": operand.mlir for name, operand in split.items()},
+            **{f"{name}_shape": split[name].shape for name in ("padded", "weights")},
+            "splits": {name: split[name] != operands[name] for name in operands},
+            "groups_of": {name: _reassociation(operands[name].shape, split[name].shape) for name in operands},
+            "margin": margin if any(margin) else [],
+            "operation": self._operation(),
+            "strides": self.stride,
+            "dilations": self.dilation,
+            "element": self.element.mlir,
+            "zero": "0.0" if self.element.is_float else "0",
+            "acc": out.element.mlir,
+        }
+
+    def inputs(self, seed: int) -> tuple[Array, ...]:
+        return random_inputs(self.operands[:-1], seed)
+
+    def reference(self, inputs: tuple[Array, ...]) -> Array:
+        image, weights = widened(inputs, flops=self.flops)
+        if not self.channels_last:
+            image = image.transpose(0, 2, 3, 1)
+        image = np.pad(image, ((0, 0), (self.pad[0],) * 2, (self.pad[1],) * 2, (0, 0)))
+        kernel = self._canonical(weights)
+        height, width = self.output_size
+        groups = self.groups
+        out = np.zeros((groups, self.n * height * width, self.f // groups), image.dtype)
+        for y in range(self.kh):
+            for x in range(self.kw):
+                top, left = y * self.dilation[0], x * self.dilation[1]
+                patch = image[
+                    :,
+                    top : top + (height - 1) * self.stride[0] + 1 : self.stride[0],
+                    left : left + (width - 1) * self.stride[1] + 1 : self.stride[1],
+                ]
+                rows = patch.reshape(-1, groups, self.c // groups).transpose(1, 0, 2)
+                out += rows @ kernel[y, x]
+        result: Array = out.transpose(1, 0, 2).reshape(self.n, height, width, self.f)
+        return result if self.channels_last else result.transpose(0, 3, 1, 2)
+
+    @property
+    def tolerance(self) -> float:
+        return rounding(self.element, self.types[1], length=self.depth)
+
+    def arguments(self) -> tuple[str, ...]:
+        words = ["conv", "--shape", f"{self.n}x{self.h}x{self.w}x{self.c}"]
+        words += ["--filter", f"{self.kh}x{self.kw}x{self.f}"]
+        words += ["--stride", "x".join(map(str, self.stride)), "--dilation", "x".join(map(str, self.dilation))]
+        words += ["--pad", "x".join(map(str, self.pad)), "--groups", str(self.groups)]
+        return (*words, "--dtype", self.dtype, "--layout", self.layout)
+
+    def _image(self, size: Pair, channels: int, *, split: bool = False) -> tuple[int, ...]:
+        parts = (self.groups, channels // self.groups) if split else (channels,)
+        return (self.n, *size, *parts) if self.channels_last else (self.n, *parts, *size)
+
+    def _filter(self, *, split: bool = False) -> tuple[int, ...]:
+        window, inputs, outputs = (self.kh, self.kw), self.c // self.groups, self.f // self.groups
+        if self.depthwise:
+            return (*window, self.c) if self.channels_last else (self.c, *window)
+        if self.channels_last:
+            return (*window, self.c, self.f) if self.groups == 1 else (self.groups, outputs, *window, inputs)
+        return (self.groups, outputs, inputs, *window) if split else (self.f, inputs, *window)
+
+    def _canonical(self, weights: Array) -> Array:
+        """The filter as KH, KW, group, input channel, output channel."""
+        inputs, outputs = self.c // self.groups, self.f // self.groups
+        if self.depthwise:
+            kernel = weights if self.channels_last else weights.transpose(1, 2, 0)
+            return kernel.reshape(self.kh, self.kw, self.groups, 1, 1)
+        if not self.channels_last:
+            return weights.reshape(self.groups, outputs, inputs, self.kh, self.kw).transpose(3, 4, 0, 2, 1)
+        if self.groups == 1:
+            return weights[:, :, None]
+        return weights.transpose(2, 3, 0, 4, 1)
+
+    def _operation(self) -> str:
+        if self.depthwise:
+            return "depthwise_conv_2d_nhwc_hwc" if self.channels_last else "depthwise_conv_2d_nchw_chw"
+        if self.groups > 1:
+            return "conv_2d_nhwgc_gfhwc" if self.channels_last else "conv_2d_ngchw_gfchw"
+        return "conv_2d_nhwc_hwcf" if self.channels_last else "conv_2d_nchw_fchw"
+
+
+def _pair(text: str, *, names: str, option: str, least: int = 1) -> Pair:
+    height, width = parse_dims(text, names=names, option=option, least=least)
+    return height, width
+
+
+def _reassociation(merged: tuple[int, ...], split: tuple[int, ...]) -> list[list[int]]:
+    """Which dimensions of the split shape make up each one of the merged shape."""
+    groups, axis = [], 0
+    for size in merged:
+        group = [axis]
+        product = split[axis]
+        while product < size:
+            axis += 1
+            product *= split[axis]
+            group.append(axis)
+        groups.append(group)
+        axis += 1
+    return groups

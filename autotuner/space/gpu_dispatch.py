@@ -1,0 +1,41 @@
+"""The space of any GPU dispatch: from the compiler's constraints, or declared where it emits none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from autotuner.errors import NoCandidateError
+from autotuner.space import prune
+from autotuner.space.gpu import GpuSpace
+from autotuner.space.gpu_attention import OPERATION, AttentionSpace
+from autotuner.space.gpu_config import CompilationInfo, Vendor
+from autotuner.space.table import Config, Space
+
+
+class DispatchSpace(Protocol):
+    """The configurations of a dispatch, and what they stand for."""
+
+    @property
+    def pruned(self) -> Mapping[str, int]:
+        """Configurations that are known not to work, counted by reason."""
+
+    @property
+    def space(self) -> Space: ...
+
+    def compilation_info(self, config: Config) -> CompilationInfo: ...
+
+    def default(self) -> Config | None:
+        """What the compiler chose itself, or the configuration nearest to it."""
+
+
+def read_dispatch_space(
+    text: str, *, vendor: Vendor, batch: int = 0, batch_at: int = 0, rules: Sequence[prune.Rule] = prune.RULES
+) -> DispatchSpace:
+    """From the module that `--iree-codegen-emit-pipeline-constraints` writes; see `GpuSpace.read`."""
+    try:
+        return GpuSpace.read(text, vendor=vendor, batch=batch, batch_at=batch_at, rules=rules)
+    except NoCandidateError:
+        if vendor == "nvidia" and OPERATION in text:
+            return AttentionSpace.read(text, rules=rules)
+        raise

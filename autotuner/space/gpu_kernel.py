@@ -1,0 +1,238 @@
+"""What the configurations of a constraints op mean for the chip: threads, tiles, shared memory, registers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from iree.compiler import ir
+from iree.compiler.dialects import iree_codegen, iree_gpu, linalg
+
+from autotuner.space import attributes
+from autotuner.space.constraints import Column, ConstraintsError
+from autotuner.space.gpu_config import (
+    BANK_CONFLICTS,
+    BY_SWIZZLED_DMA,
+    BY_THREADS,
+    COLUMN_MAJOR,
+    COPIES,
+    PREFETCH,
+    WAVES,
+)
+from autotuner.space.prune import Chip, Grid, Kernel, Tile
+from autotuner.space.table import Knob, Value
+
+_LANES = 64
+_SWIZZLED = 8
+_PADDING = 8
+"""Bytes that each row in shared memory has more, against bank conflicts; where a workgroup has no room, it has none."""
+
+
+def read_chip(function: Any) -> Chip:
+    """The chip that a dispatch function is compiled for."""
+    parent = function
+    while parent is not None and "target" not in parent.operation.attributes:
+        parent = parent.operation.parent
+    if parent is None:
+        raise ConstraintsError("the module with pipeline constraints names no target.")
+    info = iree_gpu.TargetInfo.get_gpu_target_info(parent.operation.attributes["target"])
+    return Chip(info.arch, int(info.max_workgroup_memory_bytes), int(info.simds_per_workgroup or 0))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The knobs of a constraints op as arrays: rows along the first axis, each free knob along one of its own."""
+
+    columns: Mapping[str, Column]
+    free: tuple[Knob, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(next(iter(self.columns.values()))), *(len(k.values) for k in self.free))
+
+    def of(self, attribute: Any) -> Grid:
+        """A place in the `knobs` attribute: its knob's values, or the number that stands there."""
+        if isinstance(attribute, iree_codegen.IntKnobAttr):
+            return self._along(self.columns[attribute.name], 0)
+        return self._along(np.array([ir.IntegerAttr(attribute).value], np.int64), 0)
+
+    def option(self, knob: Any, values: Sequence[int]) -> Grid:
+        """What a choice means: a number for each of its options."""
+        return self._along(np.array(values, np.int64)[self.columns[knob.name]], 0)
+
+    def free_knob(self, name: str) -> Grid:
+        """A knob beside the constraints; 0 where there is none of this name."""
+        for axis, knob in enumerate(self.free, start=1):
+            if knob.name == name:
+                return self._along(np.array([int(v) for v in knob.values], np.int64), axis)
+        return self._along(np.zeros(1, np.int64), 0)
+
+    def chosen(self, name: str, value: Value) -> Grid:
+        """1 where a free knob has this value, everywhere when there is no such knob."""
+        for axis, knob in enumerate(self.free, start=1):
+            if knob.name == name:
+                return self._along(np.array([int(v == value) for v in knob.values], np.int64), axis)
+        return self._along(np.ones(1, np.int64), 0)
+
+    def _along(self, values: Column, axis: int) -> Grid:
+        shape = [1] * (len(self.free) + 1)
+        shape[axis] = len(values)
+        return values.reshape(shape)
+
+
+def read_kernel(operation: Any, root: Any, chip: Chip, dimensions: Sequence[int], rows: Rows) -> Kernel:
+    """The kernels that the rows of a constraints op stand for."""
+    knobs = attributes.entries(operation.attributes["knobs"])
+    if "decomposition_config" in knobs:
+        return _attention(knobs, root, chip, dimensions, rows)
+    derived = operation.attributes["pipeline"].value.name == "VectorDistribute"
+    return _contraction(knobs, root, chip, dimensions, rows, derived=derived)
+
+
+def _contraction(
+    knobs: Mapping[str, Any], root: Any, chip: Chip, dimensions: Sequence[int], rows: Rows, *, derived: bool
+) -> Kernel:
+    """Matrix products and convolutions; IGEMM has one loop for window and channels together."""
+    maps = [m.value for m in linalg.get_indexing_maps(root)]
+    tiles = _tiles(knobs, rows, counted_in_instructions=not derived)
+    last = len(tiles) - 1
+    promoted = []
+    for operand in (ir.IntegerAttr(o).value for o in knobs["promote_operands"]):
+        shape: list[Grid] = []
+        seen: set[int] = set()
+        for expression in maps[operand].results:
+            loops = [min(loop, last) for loop in attributes.loops(expression)]
+            # Of a window, the tile is one position of the filter: then the image has no more than the output's tile.
+            sizes = [tiles[loop] for loop in loops if loop not in seen]
+            seen.update(loops)
+            if len(tiles) < len(dimensions):
+                shape += sizes
+            elif sizes:
+                shape.append(np.maximum.reduce(np.broadcast_arrays(*sizes)))
+        promoted.append(Tile(tuple(shape), _bits(root, operand)))
+    parallel = {loop for result in maps[2].results for loop in attributes.loops(result)}
+    counts = [*dimensions[:last], math.prod(dimensions[last:])]
+    trips = _product([-(-counts[i] // np.maximum(tiles[i], 1)) for i in range(len(tiles)) if i not in parallel])
+    stages, by_threads = rows.free_knob(PREFETCH), rows.chosen(COPIES, BY_THREADS)
+    shared = _sum([tile.bytes for tile in promoted])
+    # What the hardware copies has no registers to wait in: every stage has memory of its own, with its own padding.
+    padding = _PADDING * (1 - rows.free_knob(BANK_CONFLICTS)) * _sum([_product(tile.shape[:-1]) for tile in promoted])
+    shared = np.where((by_threads > 0) | (stages < 2), shared, (shared + padding) * stages)
+    return Kernel(
+        chip=chip,
+        threads=_threads(knobs, rows),
+        promoted=tuple(promoted),
+        accumulators=(Tile(tuple(tiles[loop] for loop in sorted(parallel)), _bits(root, 2)),),
+        shared=shared,
+        waves=rows.free_knob(WAVES),
+        stages=stages,
+        staged=np.where((stages > 1) & (trips > stages), shared, 0) * by_threads,
+        derived=derived,
+        unswizzled=_unswizzled(knobs, rows),
+        strided=len(tiles) == len(dimensions) and _strided(maps, parallel),
+    )
+
+
+def _unswizzled(knobs: Mapping[str, Any], rows: Rows) -> Grid:
+    """1 where DMA is to swizzle operands, but they are padded too or not read in the swizzle's vectors of eight."""
+    if not any(knob.name == COPIES for knob in rows.free):
+        return np.zeros(1, np.int64)
+    vectors = [int(mma.mnk_shape[1]) * int(mma.mnk_shape[2]) // _LANES for mma in knobs["mma_kind"].options]
+    fits = rows.option(knobs["mma_kind"], [int(v == _SWIZZLED) for v in vectors]) * rows.free_knob(BANK_CONFLICTS)
+    return rows.chosen(COPIES, BY_SWIZZLED_DMA) * (1 - fits)
+
+
+def _strided(maps: Sequence[Any], parallel: set[int]) -> bool:
+    """Whether a loop of the output is multiplied in an index; those of a filter may be (a dilation)."""
+
+    def scaled(expression: Any) -> bool:
+        if isinstance(expression, ir.AffineMulExpr):
+            return bool(parallel & set(attributes.loops(expression)))
+        binary = isinstance(expression, ir.AffineBinaryExpr)
+        return binary and (scaled(expression.lhs) or scaled(expression.rhs))
+
+    return any(scaled(result) for m in maps for result in m.results)
+
+
+def _attention(knobs: Mapping[str, Any], root: Any, chip: Chip, dimensions: Sequence[int], rows: Rows) -> Kernel:
+    maps = [a.value for a in root.attributes["indexing_maps"]]
+    parts = {name: attributes.entries(part) for name, part in attributes.entries(knobs["decomposition_config"]).items()}
+    matmuls = {name: attributes.entries(part["lowering_config"]) for name, part in parts.items()}
+    qk, pv = matmuls["qk_attrs"]["mma_kind"], matmuls["pv_attrs"]["mma_kind"]
+    tiles = _tiles(knobs, rows, counted_in_instructions=False)
+    # A loop that is tiled at no level is whole in every tile: the one that queries and keys are multiplied over.
+    full = [
+        np.full(1, size) if not tile.any() else np.maximum(tile, 1)
+        for tile, size in zip(tiles, dimensions, strict=True)
+    ]
+
+    def tile(operand: int) -> Tile:
+        loops = [loop for result in maps[operand].results for loop in attributes.loops(result)]
+        return Tile(tuple(full[loop] for loop in loops), _bits(root, operand))
+
+    query, key, value = tile(0), tile(1), tile(2)
+    roles = [{loop for r in maps[i].results for loop in attributes.loops(r)} for i in range(3)]
+    keys = max((roles[1] & roles[2]) - roles[0])
+    rows_of_out = roles[0] - roles[1]
+    score_shape = (*(full[loop] for loop in sorted(rows_of_out)), full[keys])
+    scores = Tile(score_shape, 32)
+    out = {loop for result in maps[-3].results for loop in attributes.loops(result)}  # maximum and sum come last
+    weights = Tile(score_shape, value.bits).bytes * (1 - _stays(rows, pv))
+    return Kernel(
+        chip=chip,
+        threads=_threads(knobs, rows),
+        promoted=(query, key, value),
+        accumulators=(Tile(tuple(full[loop] for loop in sorted(out)), 32), scores),
+        shared=query.bytes + key.bytes + value.bytes + weights,
+        waves=rows.free_knob(WAVES),
+        stages=rows.free_knob(PREFETCH),
+        staged=np.zeros(1, np.int64),
+        derived=True,
+        scores=(full[keys], rows.option(qk, [mma.mnk_shape[1] for mma in qk.options])),
+    )
+
+
+def _stays(rows: Rows, pv: Any) -> Grid:
+    """1 where softmax's weights stay in registers, 0 where they go through shared memory.
+
+    Column-major, a lane's results of the first product are four keys in a row; the second product can take them as they
+    are when its instruction also gives a lane four of them in a row.
+    """
+    return rows.free_knob(COLUMN_MAJOR) * rows.option(pv, [int(_four_in_a_row(mma)) for mma in pv.options])
+
+
+def _four_in_a_row(mma: Any) -> bool:
+    if isinstance(mma, iree_gpu.VirtualMMAAttr):
+        # Virtual 8-bit instructions interleave keys in fours; the 16-bit ones take eight in a row.
+        return bool(mma.abc_element_types[0].width == 8)
+    _, n, k = mma.mnk_shape
+    return int(n) * int(k) // _LANES == 4
+
+
+def _tiles(knobs: Mapping[str, Any], rows: Rows, *, counted_in_instructions: bool) -> list[Grid]:
+    """The tile of each loop in elements: that of the workgroup, or that of a step of the reduction."""
+    workgroup, reduction = ([rows.of(tile) for tile in knobs[level]] for level in ("workgroup", "reduction"))
+    if counted_in_instructions:
+        last = max(i for i, tile in enumerate(reduction) if tile.any())
+        depth = [mma.mnk_shape[2] for mma in knobs["mma_kind"].options]
+        reduction[last] = reduction[last] * rows.option(knobs["mma_kind"], depth)
+    return [np.maximum(*pair) for pair in zip(workgroup, reduction, strict=True)]
+
+
+def _threads(knobs: Mapping[str, Any], rows: Rows) -> Grid:
+    return _product([rows.of(size) for size in knobs["workgroup_size"]])
+
+
+def _bits(root: Any, operand: int) -> int:
+    return int(ir.ShapedType(root.operands[operand].type).element_type.width)
+
+
+def _sum(grids: Sequence[Grid]) -> Grid:
+    return sum(grids, np.zeros(1, np.int64))
+
+
+def _product(grids: Sequence[Grid]) -> Grid:
+    return math.prod(grids, start=np.ones(1, np.int64))

@@ -1,0 +1,250 @@
+"""Configurations that the compiler's constraints allow but that cannot work, each rejected by a named rule.
+
+A rule sees a whole space at once: every quantity of a kernel is an array over the rows of the constraints (first
+axis) and the values of each knob beside them (one further axis a knob), and numpy broadcasts the rest.
+`benchmarks/pruning.py` builds a sample of what each rule rejects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Grid = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+_LOAD_BITS = 128
+_CDNA_REGISTERS, _RDNA_REGISTERS, _NVIDIA_REGISTERS = 512, 256, 255
+_NVIDIA_REGISTER_FILE = 65536
+_CDNA_WAVE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """What of a target decides whether a kernel can work."""
+
+    arch: str
+    shared_memory: int
+    """Bytes that a workgroup can have."""
+    simds: int
+    """How many SIMDs share a compute unit's workgroups."""
+
+    @property
+    def cdna(self) -> bool:
+        return self.arch.startswith("gfx9")
+
+    @property
+    def amd(self) -> bool:
+        return self.arch.startswith("gfx")
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The part of an operand that a workgroup works on at a time."""
+
+    shape: tuple[Grid, ...]
+    bits: int
+    """Of one element."""
+
+    @property
+    def elements(self) -> Grid:
+        product = np.ones(1, np.int64)
+        for size in self.shape:
+            product = product * size
+        return product
+
+    @property
+    def bytes(self) -> Grid:
+        return self.elements * self.bits // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The quantities of a space's kernels that the rules look at."""
+
+    chip: Chip
+    threads: Grid
+    """Of a workgroup."""
+    promoted: tuple[Tile, ...]
+    """Operands that are copied to shared memory."""
+    accumulators: tuple[Tile, ...]
+    """What is in registers all at the same time."""
+    shared: Grid
+    """Bytes of shared memory."""
+    waves: Grid
+    """The waves per execution unit that are asked for, 0 for none."""
+    stages: Grid
+    """The stages of the prefetch, 0 for none."""
+    staged: Grid
+    """Bytes that a prefetch holds in registers while the step before is computed; 0 where nothing is prefetched."""
+    derived: bool = False
+    """Whether each promoted operand must have a layout over the threads (VectorDistribute)."""
+    unswizzled: Grid | None = None
+    """1 where operands are to be swizzled in a way that the rest of the configuration does not allow."""
+    strided: bool = False
+    """Whether a window moves by more than one, and is not copied out into a matrix first."""
+    scores: tuple[Grid, Grid] | None = None
+    """Attention: the tile of keys, and the columns of the instruction that multiplies queries with keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A reason to leave configurations out."""
+
+    name: str
+    reason: str
+    rejects: Callable[[Kernel], Mask]
+
+    @property
+    def inverted(self) -> Rule:
+        """The rule that leaves only what this one rejects: for finding out whether it is right to."""
+        return Rule(f"not {self.name}", f"not: {self.reason}", lambda kernel: ~self.rejects(kernel))
+
+
+def _underivable(kernel: Kernel) -> Mask:
+    rejected = np.zeros(1, bool)
+    if kernel.derived:
+        for tile in kernel.promoted:
+            rejected = rejected | ~_derivable(tile, kernel.threads)
+    return rejected
+
+
+def _derivable(tile: Tile, threads: Grid) -> Mask:
+    """Whether IREE can spread a tile over all threads of a workgroup.
+
+    The threads are handed out from the innermost dimension on, and each dimension must divide what is left of them, or
+    the other way round.
+    """
+    shape, steps, left = _vectors(tile, threads)
+    works: Mask = np.ones_like(left, bool)
+    for size, step in zip(reversed(shape), reversed(steps), strict=True):
+        works = works & (size % step == 0)
+        blocks = np.maximum(size // step, 1)
+        works = works & ((left % blocks == 0) | (blocks % left == 0))
+        left = np.maximum(left // np.minimum(blocks, left), 1)
+    return works
+
+
+def _vectors(tile: Tile, threads: Grid) -> tuple[list[Grid], list[Grid], Grid]:
+    """The shape of a tile, how much of it a thread copies at a time in each dimension, and the threads.
+
+    That is a vector of 128 bits along the innermost dimension, or less when there is not enough for all threads.
+    """
+    *arrays, threads = np.broadcast_arrays(*tile.shape, threads)
+    shape = [np.maximum(size, 1) for size in arrays]
+    inner, total = shape[-1], np.prod(shape, axis=0)
+    widest = _LOAD_BITS // tile.bits
+    even = total % threads == 0
+    vector = np.where(even, np.minimum(widest, np.maximum(total // threads, 1)), widest)
+    fits = ~even | (inner % vector == 0) | (vector % inner == 0)
+    steps = [np.ones_like(inner) for _ in shape]
+    steps[-1] = np.where(fits, np.minimum(inner, vector), 1)
+    # A vector that is longer than the innermost dimension goes on into the next one, as long as it covers it whole.
+    going = even & fits & (inner < vector)
+    rest = np.where(going, vector // inner, 1)
+    for axis in range(len(shape) - 2, -1, -1):
+        going = going & (rest % shape[axis] == 0)
+        steps[axis] = np.where(going, shape[axis], 1)
+        rest = np.where(going, rest // shape[axis], rest)
+    return shape, steps, threads
+
+
+def _idle_copies(kernel: Kernel) -> Mask:
+    if kernel.derived:
+        return np.zeros(1, bool)
+    idle, ragged = np.zeros(1, bool), np.zeros(1, bool)
+    for tile in kernel.promoted:
+        shape, steps, threads = _vectors(tile, kernel.threads)
+        copies = np.prod([size // step for size, step in zip(shape, steps, strict=True)], axis=0)
+        idle = idle | (copies < threads)
+        # Then the copy is a loop, which the compiler does not prefetch.
+        ragged = ragged | ((copies > threads) & (copies % threads != 0))
+    crashes: Mask = idle & ~ragged & (kernel.stages > 2) & (kernel.staged > 0)
+    return crashes
+
+
+def _torn_scores(kernel: Kernel) -> Mask:
+    if kernel.scores is None:
+        return np.zeros(1, bool)
+    keys, columns = kernel.scores
+    torn: Mask = keys % columns != 0
+    return torn
+
+
+def _shared_memory(kernel: Kernel) -> Mask:
+    return kernel.shared > kernel.chip.shared_memory
+
+
+def _registers(kernel: Kernel) -> Mask:
+    needed: Grid = kernel.staged // 4
+    for tile in kernel.accumulators:
+        needed = needed + tile.elements * tile.bits // 32
+    full: Mask = needed >= _available(kernel) * kernel.threads
+    return full
+
+
+def _available(kernel: Kernel) -> Grid:
+    """Registers of 32 bits that a thread can have."""
+    threads = np.maximum(kernel.threads, 1)
+    if not kernel.chip.amd:
+        limited: Grid = np.minimum(_NVIDIA_REGISTERS, _NVIDIA_REGISTER_FILE // threads)
+        return limited
+    if not kernel.chip.cdna:
+        return np.full(1, _RDNA_REGISTERS)
+    simds = max(kernel.chip.simds, 1)
+    waves = -(-threads // _CDNA_WAVE)
+    # A whole workgroup runs on one compute unit, so its waves share the registers of the SIMDs.
+    resident = -(-waves // simds)
+    # The compiler ignores a request for more waves than shared memory leaves room for, which may be padded by half.
+    possible = kernel.chip.shared_memory // np.maximum(kernel.shared * 3 // 2, 1) * waves // simds
+    asked = np.where(kernel.waves <= possible, kernel.waves, 0)
+    registers: Grid = _CDNA_REGISTERS // np.maximum(np.maximum(resident, asked), 1) // 8 * 8
+    return registers
+
+
+def _strided(kernel: Kernel) -> Mask:
+    return np.full(1, kernel.strided)
+
+
+def _unswizzled(kernel: Kernel) -> Mask:
+    return np.zeros(1, bool) if kernel.unswizzled is None else kernel.unswizzled > 0
+
+
+UNSWIZZLED = Rule("swizzle", "swizzled operands beside padding or narrower vectors", _unswizzled)
+"""IREE fails with 'all swizzle hints must resolve' or on the types of a swizzle_hint."""
+
+STRIDED = Rule("stride", "a direct convolution whose window moves by more than one", _strided)
+"""IREE fails with "'iree_codegen.inner_tiled' op expected indexing map to be a projected permutation", or crashes."""
+
+UNDERIVABLE = Rule("layout", "a promoted operand cannot be laid out over the threads", _underivable)
+"""IREE fails with 'failed to derive layout for promoted read-like op'."""
+
+TORN_SCORES = Rule("scores", "the tile of keys is no multiple of the instruction's columns", _torn_scores)
+"""IREE fails with "'linalg.pack' op tile size analysis did not determine a valid tile size"."""
+
+SHARED_MEMORY = Rule("shared-memory", "more shared memory than a workgroup has", _shared_memory)
+"""IREE fails with 'uses N bytes of shared memory; exceeded the limit'."""
+
+REGISTERS = Rule("registers", "accumulators and prefetched operands fill the registers", _registers)
+"""IREE builds it, often for minutes; the kernel then spills in its innermost loop."""
+
+IDLE_COPIES = Rule("prefetch", "a prefetch of three stages while some threads have nothing to copy", _idle_copies)
+"""iree-compile crashes."""
+
+RULES: tuple[Rule, ...] = (STRIDED, UNSWIZZLED, UNDERIVABLE, TORN_SCORES, SHARED_MEMORY, IDLE_COPIES, REGISTERS)
+
+
+def apply(
+    kernel: Kernel, rules: Sequence[Rule], *, shape: tuple[int, ...], pruned: dict[str, int]
+) -> npt.NDArray[np.bool_]:
+    """What no rule rejects, over rows and free knobs; each rejected configuration is counted for its first rule."""
+    keep = np.ones(shape, bool)
+    for rule in rules:
+        rejected = keep & rule.rejects(kernel)
+        if rejected.any():
+            pruned[rule.reason] = pruned.get(rule.reason, 0) + int(rejected.sum())
+            keep &= ~rejected
+    return keep

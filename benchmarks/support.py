@@ -1,0 +1,141 @@
+"""What can be tuned where, asked of the compiler: `python -m benchmarks.support` writes docs/support.md.
+
+Every cell of the table is three or more candidates that were built and proven to apply; a test holds each of them.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from autotuner.build import Builder, Cache
+from autotuner.plan import Plan
+from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.space import Config
+from autotuner.targets import Target
+from autotuner.tools import Tools
+
+TIMEOUT = 120.0
+CANDIDATES = 3
+TARGETS = ("cpu", "gfx942", "gfx950", "gfx1100", "sm_80")
+SAMPLES: dict[str, tuple[Problem, Problem]] = {
+    # On GPUs and on cpu: the shapes are small, so that a table of 25 cells is a matter of minutes.
+    "gemm": (Gemm.parse(shape="128x128x128"), Gemm.parse(shape="64x64x64", dtype="f32")),
+    "batched gemm": (Gemm.parse(shape="128x128x128", batch=4), Gemm.parse(shape="64x64x64", batch=3, dtype="f32")),
+    "conv 3x3": (
+        Conv.parse(shape="2x16x16x64", filter="3x3x64", pad="1x1"),
+        Conv.parse(shape="2x12x12x16", filter="3x3x32", pad="1x1", dtype="f32"),
+    ),
+    "conv 3x3, batch 1": (
+        Conv.parse(shape="1x16x16x64", filter="3x3x64", pad="1x1"),
+        Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f32"),
+    ),
+    "conv 1x1": (
+        Conv.parse(shape="1x16x16x64", filter="1x1x64"),
+        Conv.parse(shape="1x8x8x32", filter="1x1x64", dtype="f32"),
+    ),
+    "attention": (Attention.parse(shape="1x4x128x128x64"), Attention.parse(shape="1x2x64x64x32", dtype="f32")),
+}
+HEADER = """# What can be tuned where
+
+Made by `python -m benchmarks.support`, which asks the compiler (IREE 3.13.0): for every row it built three or more
+candidates of a small problem and found each one's configuration in the dumped executables. The tests do the same.
+Types are those that compile and have knobs (→ accumulator); anything else is refused with this list.
+
+| operation | target | types | pipelines | carried by | configurations | built and proven |
+|---|---|---|---|---|---|---|
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table."""
+
+    operation: str
+    target: str
+    types: str
+    pipelines: tuple[str, ...]
+    carriers: tuple[str, ...]
+    configurations: str
+    tried: int
+    proven: int
+    distinct: int
+    """How many different binaries came of it."""
+
+    def markdown(self) -> str:
+        cells = [self.operation, self.target, self.types, ", ".join(self.pipelines), ", ".join(self.carriers)]
+        # How many are tried on a processor depends on the routes that it has.
+        proven = "all" if self.proven == self.tried else f"{self.proven} of {self.tried}"
+        return f"| {' | '.join([*cells, self.configurations, proven])} |"
+
+
+def examine(operation: str, target: str, builder: Builder, executor: Executor, folder: Path) -> Row:
+    """Builds the sample's candidates for real."""
+    chip = Target.parse(target)
+    on_gpu, on_cpu = SAMPLES[operation]
+    problem = chip.prepare(on_cpu if target == "cpu" else on_gpu)
+    plan = Plan.make(problem, chip, builder, executor, timeout=TIMEOUT)
+    candidates = [plan.candidate(config, id=f"c{i}") for i, config in enumerate(_sample(plan))]
+    builds = list(executor.map(builder.build, [plan.job(c, folder=folder / c.id, timeout=TIMEOUT) for c in candidates]))
+    return Row(
+        operation=operation,
+        target=target,
+        types=", ".join(d if a == "f32" else f"{d}→{a}" for d, a in chip.types[problem.op]),
+        pipelines=_pipelines(plan),
+        carriers=_carriers(plan),
+        # A processor's space depends on the width of its vectors and the number of its cores.
+        configurations="declared" if target == "cpu" else str(len(plan.space)),
+        tried=len(builds),
+        proven=sum(b.ok and b.applied > 0 for b in builds),
+        distinct=len({b.binary for b in builds if b.ok}),
+    )
+
+
+def _sample(plan: Plan) -> list[Config]:
+    """The compiler's own choices, one of every part of the space, and random ones up to three."""
+    configs = dict.fromkeys(plan.first[:1])
+    label = plan.space.knobs[0].name
+    parts = dict.fromkeys(plan.space.knobs[0].values)
+    for row in np.random.default_rng(0).permutation(len(plan.space)):
+        config = plan.space[int(row)]
+        if parts.pop(config[label], "") is None or (not parts and len(configs) < CANDIDATES):
+            configs.setdefault(config)
+        if not parts and len(configs) >= CANDIDATES:
+            break
+    return list(configs)
+
+
+def _pipelines(plan: Plan) -> tuple[str, ...]:
+    if plan.gpu is not None:
+        return tuple(str(value) for value in plan.space.knobs[0].values)
+    firsts = [part.tiling(part.space[0]).pipeline for part in plan.cpu.values()]
+    return tuple(dict.fromkeys(firsts))
+
+
+def _carriers(plan: Plan) -> tuple[str, ...]:
+    return tuple(dict.fromkeys("substitution" if name in plan.executables else "spec" for name in plan.cpu or ("",)))
+
+
+def table(rows: Sequence[Row]) -> str:
+    return HEADER + "".join(f"{row.markdown()}\n" for row in rows)
+
+
+def main() -> None:
+    rows = []
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(2) as executor:
+        builder = Builder(Tools.find(), Cache(Path(name) / "cache"))
+        for operation in SAMPLES:
+            for target in TARGETS:
+                rows.append(examine(operation, target, builder, executor, Path(name) / operation / target))
+                print(rows[-1].markdown(), file=sys.stderr)
+    Path("docs/support.md").write_text(table(rows))
+
+
+if __name__ == "__main__":
+    main()

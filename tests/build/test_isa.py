@@ -1,0 +1,364 @@
+"""Figures of the machine code: what the compiler's own assembly and NVIDIA's assembler say, and never a failure."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import stat
+import subprocess
+import zipfile
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autotuner.build import Builder, BuildJob, Cache, Isa
+from autotuner.build.builder import write_inputs
+from autotuner.build.isa import REMARKS, read_isa, split_remarks
+from autotuner.plan import Candidate, Plan
+from autotuner.problems import Gemm
+from autotuner.process import CUT
+from autotuner.render import problem_mlir
+from autotuner.space.gpu import CompilationInfo
+from autotuner.targets import Target
+from autotuner.tools import Tools, find_ptxas
+
+MakePlan = Callable[[Gemm, str], Plan]
+MakeJob = Callable[[Plan, Candidate], BuildJob]
+
+SMALL = Gemm.parse(shape="256x256x256", dtype="f16")
+
+
+@dataclass(frozen=True)
+class Dumped:
+    """IREE's own choice for a chip, compiled by the builder's command with all its dumps kept."""
+
+    job: BuildJob
+
+    @property
+    def binaries(self) -> Path:
+        return self.job.folder / "binaries"
+
+    @property
+    def vmfb(self) -> Path:
+        return self.job.folder / "module.vmfb"
+
+    @property
+    def binary(self) -> Path:
+        (path,) = self.binaries.iterdir()
+        return path
+
+    @property
+    def assembly(self) -> str:
+        (path,) = (self.job.folder / "intermediates").glob("*.rocmasm")
+        return path.read_text()
+
+    def read(self, **options: Any) -> Isa:
+        return read_isa(self.binaries, self.vmfb, **options)
+
+
+@pytest.fixture(scope="session")
+def dump(builder: Builder, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Dumped]:
+    """dump(chip, problem): made only once; not to be changed."""
+    made: dict[tuple[str, Gemm], Dumped] = {}
+
+    def make(chip: str, problem: Gemm = SMALL) -> Dumped:
+        if (chip, problem) not in made:
+            target = Target.parse(chip)
+            folder = tmp_path_factory.mktemp("dumped")
+            job = BuildJob(problem_mlir(problem), target.compile_flags, folder, timeout=120, backend=target.backend)
+            write_inputs(job)
+            command = [*builder.command(job), "--iree-hal-dump-executable-intermediates-to=intermediates"]
+            subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
+            made[chip, problem] = Dumped(job)
+        return made[chip, problem]
+
+    return make
+
+
+@pytest.fixture
+def fresh(tools: Tools, tmp_path: Path) -> Builder:
+    """With an empty cache of its own."""
+    return Builder(tools, Cache(tmp_path / "cache"))
+
+
+Dump = Callable[..., Dumped]
+
+
+# AMD
+
+
+def assembly_says(text: str) -> dict[str, Any]:
+    """The figures as the assembly has them, read in another way than the tuner does."""
+    names = {
+        "vgpr": "vgpr_count",
+        "agpr": "agpr_count",
+        "sgpr": "sgpr_count",
+        "vgpr_spills": "vgpr_spill_count",
+        "sgpr_spills": "sgpr_spill_count",
+        "scratch_bytes": "private_segment_fixed_size",
+        "lds_bytes": "group_segment_fixed_size",
+        "threads": "max_flat_workgroup_size",
+        "wavefront": "wavefront_size",
+    }
+    found = {name: re.search(rf"\s\.{key}:\s+(\d+)", text) for name, key in names.items()}
+    figures = {name: int(match[1]) for name, match in found.items() if match}
+    return {**figures, "mma": len(re.findall(r"^\s+v_(?:mfma|smfmac|wmma)_", text, re.M))}
+
+
+def registers_allow(chip: str, vgpr: int) -> int:
+    """Waves of a SIMD by registers alone. CDNA: 512 registers a lane, given out by eights, at most 8 waves. RDNA 3 (the
+    chips with the large file): 1536 in wave32, given out by 24, at most 16 waves."""
+    total, granule, most = (1536, 24, 16) if chip.startswith("gfx11") else (512, 8, 8)
+    return min(most, total // (-(-vgpr // granule) * granule))
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx950", "gfx1100"])
+def test_amd_figures_are_those_of_the_assembly(chip: str, builder: Builder, dump: Dump, tmp_path: Path) -> None:
+    dumped = dump(chip)
+    isa = builder.build(replace(dumped.job, folder=tmp_path)).isa
+    expected = assembly_says(dumped.assembly)
+    assert {name: getattr(isa, name) for name in expected} == expected
+    assert expected["mma"] > 0
+    assert isa.vgpr is not None
+    assert isa.occupancy is not None
+    assert 1 <= isa.occupancy <= registers_allow(chip, isa.vgpr)
+    assert isa.code_bytes is not None
+    assert 0 < isa.code_bytes < dumped.binary.stat().st_size
+    assert (isa.agpr is None) == (chip == "gfx1100")
+    assert (isa.registers, isa.source) == (None, None)
+
+
+def test_the_remarks_change_no_binary_and_are_no_part_of_what_the_compiler_said(
+    fresh: Builder, dump: Dump, tmp_path: Path
+) -> None:
+    job = replace(dump("gfx942").job, folder=tmp_path / "job")
+    build, cached = fresh.build(job), fresh.build(job)
+    silent = fresh.build(replace(job, backend="cpu"))
+    assert (REMARKS in build.command, REMARKS in silent.command) == (True, False)
+    assert build.binary == silent.binary
+    assert build.vmfb.read_bytes() == silent.vmfb.read_bytes()
+    assert build.stderr == silent.stderr
+    assert silent.isa == replace(build.isa, mma=None, occupancy=None)
+    assert cached.cached
+    assert cached.isa == build.isa
+
+
+def in_tiles(plan: Plan, m: int, n: int) -> Candidate:
+    """Eight subgroups in a row, each with m x n tiles of 16x16: 4 registers a tile for the accumulator alone."""
+    mma = "mma_kind = #iree_gpu.mma_layout<MFMA_F32_16x16x16_F16>, promote_operands = [0, 1], reduction = [0, 0, 1]"
+    tiles = f"subgroup = [{m}, {n}, 0], workgroup = [{16 * m}, {16 * n * 8}, 0]"
+    info = CompilationInfo(
+        lowering_config=f"#iree_gpu.lowering_config<{{{mma}, {tiles}}}>",
+        translation_info="<pipeline = #iree_gpu.pipeline<TileAndFuse> workgroup_size = [512, 1, 1] subgroup_size = 64>",
+    )
+    return replace(plan.candidate(plan.first[0], id="c0"), info=info)
+
+
+def test_a_candidate_that_spills_shows_it_and_more_registers_leave_fewer_waves(
+    make_plan: MakePlan, make_job: MakeJob, builder: Builder, executor: Executor
+) -> None:
+    plan = make_plan(Gemm.parse(shape="1024x1024x256", dtype="f16"), "gfx942")
+    jobs = [make_job(plan, in_tiles(plan, *tiles)) for tiles in ((4, 1), (16, 4))]
+    few, many = executor.map(builder.build, jobs)
+    assert (few.failure, many.failure) == (None, None)
+    # Two waves on each of four SIMDs leave 256 of 512 registers for each, and the accumulator alone takes them.
+    assert many.isa.vgpr == 256
+    assert many.isa.vgpr_spills is not None
+    assert many.isa.vgpr_spills > 0
+    assert many.isa.scratch_bytes is not None
+    assert many.isa.scratch_bytes > 0
+    assert (many.isa.spills_badly, many.isa.occupancy) == (True, 2)
+    assert (few.isa.vgpr_spills, few.isa.scratch_bytes, few.isa.spills_badly) == (0, 0, False)
+    assert few.isa.occupancy is not None
+    assert few.isa.occupancy > 2
+
+
+def remarks_of(name: str, mma: int, occupancy: int) -> str:
+    where = "remark: <unknown>:0:0:"
+    return (
+        f"{where} BasicBlock: \nS_BRANCH: 1\nV_MFMA_F32_16X16X16F16_e64: {mma}\n\n{where} 9 instructions in function\n"
+        f"{where} Function Name: {name}\n{where}     VGPRs: 9\n{where}     Occupancy [waves/SIMD]: {occupancy}\n"
+    )
+
+
+def test_of_several_kernels_the_one_with_most_matrix_instructions_counts(dump: Dump, tmp_path: Path) -> None:
+    for name, problem in (("a", SMALL), ("b", Gemm.parse(shape="128x512x256", dtype="f16"))):
+        shutil.copy(dump("gfx942", problem).binary, tmp_path / f"{name}.hsaco")
+    names = [f"main_dispatch_0_matmul_{shape}_f16xf16xf32" for shape in ("256x256x256", "128x512x256")]
+    for heavy, light in (names, reversed(names)):
+        remarks = remarks_of(light, mma=8, occupancy=4) + remarks_of(heavy, mma=64, occupancy=2)
+        isa = read_isa(tmp_path, tmp_path / "none", remarks=remarks)
+        assert (isa.mma, isa.occupancy) == (64, 2)
+
+
+def test_only_our_remarks_are_taken_from_stderr() -> None:
+    warning = "warning: <unknown>:0:0: failed to meet occupancy target\n"
+    remarks = remarks_of("main", mma=3, occupancy=2)
+    assert split_remarks(warning + remarks + "problem.mlir:1:1: error: no\n") == (
+        remarks,
+        warning + "problem.mlir:1:1: error: no\n",
+    )
+    assert split_remarks(remarks + CUT + remarks)[0] == ""
+
+
+# NVIDIA
+
+
+@pytest.fixture(scope="session")
+def ptxas() -> Path:
+    found = find_ptxas()
+    if found is None:
+        pytest.skip("there is no ptxas on this machine: pip install '.[cuda]'")
+    return found
+
+
+def test_nvidia_figures_are_those_of_ptxas(builder: Builder, dump: Dump, ptxas: Path, tmp_path: Path) -> None:
+    dumped = dump("sm_80")
+    with_ptxas = replace(builder, tools=replace(builder.tools, ptxas=ptxas))
+    isa = with_ptxas.build(replace(dumped.job, folder=tmp_path / "job")).isa
+    command: list[str | Path] = [ptxas, "-v", "-arch", "sm_80", "-o", tmp_path / "x.cubin", dumped.binary]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stderr
+    assert f"Used {isa.registers} registers" in said
+    assert f"{isa.stack_bytes} bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in said
+    assert isa.spill_bytes == 0
+    assert replace(dumped.read(), registers=isa.registers, stack_bytes=isa.stack_bytes, spill_bytes=0) == replace(
+        isa, source="ptx"
+    )
+    assert isa.source == "ptxas"
+
+
+def test_without_ptxas_the_ptx_gives_what_it_can(builder: Builder, dump: Dump, tmp_path: Path) -> None:
+    dumped = dump("sm_80")
+    without = replace(builder, tools=replace(builder.tools, ptxas=None))
+    isa = without.build(replace(dumped.job, folder=tmp_path)).isa
+    ptx = dumped.binary.read_text()
+    assert isa.mma == len(re.findall(r"^\s+(?:@\S+\s+)?(?:wmma\.)?mma\.sync", ptx, re.M)) > 0
+    assert f".maxntid {isa.threads}, 1, 1" in ptx
+    assert (isa.registers, isa.spill_bytes, isa.source) == (None, None, "ptx")
+    # The kernel keeps tiles of both operands in shared memory, whose size only the module knows.
+    assert isa.shared_bytes is not None
+    assert 1024 <= isa.shared_bytes <= 163 * 1024
+    assert isa.shared_bytes.to_bytes(4, "little") in dumped.vmfb.read_bytes()
+
+
+@pytest.mark.parametrize("script", ["exit 255", "echo 'ptxas fatal: Unsupported .version 7.6' >&2; exit 1", "exit 0"])
+def test_a_ptxas_that_does_not_take_the_ptx_is_as_good_as_none(dump: Dump, tmp_path: Path, script: str) -> None:
+    broken = tmp_path / "ptxas"
+    broken.write_text(f"#!/bin/sh\n{script}\n")
+    without = dump("sm_80").read()
+    assert dump("sm_80").read(ptxas=broken) == without  # it may not be run
+    broken.chmod(stat.S_IRWXU)
+    assert dump("sm_80").read(ptxas=broken) == without
+    assert without.source == "ptx"
+
+
+def test_ptx_that_would_keep_ptxas_busy_for_long_is_not_given_to_it(tmp_path: Path) -> None:
+    busy = tmp_path / "ptxas"
+    busy.write_text(f"#!/bin/sh\ntouch {tmp_path / 'called'}\n")
+    busy.chmod(stat.S_IRWXU)
+    kernel = ".target sm_80\n.visible .entry main()\n.maxntid 64, 2, 1\n{\n"
+    for lines, called in ((10_000, False), (10, True)):
+        (tmp_path / "x.ptx").write_text(kernel + "mma.sync.aligned.m16n8k16.row.col;\n" * lines + "}\n")
+        isa = read_isa(tmp_path, tmp_path / "none", ptxas=busy)
+        assert (isa.mma, isa.threads, isa.shared_bytes) == (lines, 128, 0)
+        assert (tmp_path / "called").exists() == called
+
+
+def test_declared_shared_memory_counts_and_unknown_launch_sizes_are_unknown(tmp_path: Path) -> None:
+    kernel = ".visible .entry main()\n{\n\t.shared .align 4 .b32 tile[64];\n}\n"
+    (tmp_path / "x.ptx").write_text(".shared .align 16 .b8 other[100];\n" + kernel)
+    assert read_isa(tmp_path, tmp_path / "none").shared_bytes == 356
+    (tmp_path / "x.ptx").write_text(".extern .shared .align 16 .b8 dynamic[];\n" + kernel)
+    assert read_isa(tmp_path, tmp_path / "none").shared_bytes is None
+
+
+def test_a_build_of_before_ptxas_was_there_is_not_served_after(
+    tools: Tools, dump: Dump, ptxas: Path, tmp_path: Path
+) -> None:
+    job = replace(dump("sm_80").job, folder=tmp_path / "job")
+    before = Builder(replace(tools, ptxas=None), Cache(tmp_path / "cache")).build(job)
+    after = Builder(replace(tools, ptxas=ptxas), Cache(tmp_path / "cache")).build(job)
+    assert (before.isa.source, after.isa.source) == ("ptx", "ptxas")
+    assert after.binary == before.binary
+
+
+def test_ptxas_is_found_on_the_path_or_in_nvidias_wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    wheel = tmp_path / "nvidia" / "cuda_nvcc" / "bin" / "ptxas"
+    wheel.parent.mkdir(parents=True)
+    wheel.touch()
+    assert find_ptxas() != wheel  # nobody may run it
+    wheel.chmod(stat.S_IRWXU)
+    assert find_ptxas() == wheel
+    shutil.copy(wheel, tmp_path / "ptxas")
+    assert find_ptxas() == tmp_path / "ptxas"
+
+
+# The processor, and what is damaged
+
+
+def test_a_processors_figure_is_the_size_of_its_code(dump: Dump) -> None:
+    dumped = dump("cpu")
+    isa = dumped.read()
+    assert isa.code_bytes is not None
+    assert 0 < isa.code_bytes < dumped.binary.stat().st_size
+    assert isa == Isa(code_bytes=isa.code_bytes)
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "sm_80", "cpu"])
+def test_damaged_dumps_give_no_figures_and_no_failure(chip: str, dump: Dump, tmp_path: Path) -> None:
+    dumped = dump(chip)
+    whole = dumped.binary.read_bytes()
+    binary = tmp_path / dumped.binary.name
+    assert read_isa(tmp_path, dumped.vmfb) == Isa()
+    for size in (0, 3, 64, 500, len(whole) // 2, len(whole) - 100):
+        binary.write_bytes(whole[:size])
+        read_isa(tmp_path, dumped.vmfb)
+    for garbage in (b"\x00" * 4096, b"\xff" * 4096, b"\x7fELF" + b"\xa5" * 4096):
+        binary.write_bytes(garbage)
+        assert read_isa(tmp_path, dumped.vmfb, remarks="remark: <unknown>:0:0: Function Name:") == Isa()
+    assert read_isa(tmp_path / "nowhere", tmp_path / "nothing") == Isa()
+
+
+@pytest.mark.parametrize("content", [b"", b"CDA1", b"CDA1" + b"\xff" * 100])
+def test_a_module_that_cannot_be_read_costs_its_own_figure_only(tmp_path: Path, content: bytes) -> None:
+    ptx = ".extern .shared .align 16 .b8 dynamic[];\n.visible .entry main()\n.maxntid 64, 1, 1\n{\n}\n"
+    (tmp_path / "x.ptx").write_text(ptx)
+    with zipfile.ZipFile(tmp_path / "module.vmfb", "w") as module:
+        module.writestr("x.fb", content)
+    assert read_isa(tmp_path, tmp_path / "module.vmfb") == Isa(threads=64, mma=0, ptx_bytes=25, source="ptx")
+
+
+# What is made of them
+
+
+def test_figures_come_back_from_json_and_unknown_ones_are_left_out() -> None:
+    isa = Isa(threads=256, vgpr=128, vgpr_spills=0, occupancy=4)
+    assert isa.to_json() == {"threads": 256, "vgpr": 128, "vgpr_spills": 0, "occupancy": 4}
+    assert Isa.from_json(isa.to_json()) == isa
+    assert Isa.from_json({**isa.to_json(), "of a later version": 1}) == isa
+    assert Isa.from_json(None) == Isa.from_json({}) == Isa()
+
+
+@pytest.mark.parametrize(
+    ("isa", "summary"),
+    [
+        (Isa(vgpr=128, vgpr_spills=0, lds_bytes=51_900, occupancy=2), "vgpr 128, spills 0, lds 50.7k, occ 2"),
+        (Isa(vgpr=512, vgpr_spills=1756, lds_bytes=0, code_bytes=9), "vgpr 512, spills 1756, lds 0"),
+        (Isa(registers=168, spill_bytes=0, shared_bytes=49_152), "regs 168, spills 0, smem 48k"),
+        (Isa(code_bytes=12_288), "code 12k"),
+        (Isa(), ""),
+    ],
+)
+def test_the_summary_says_what_decides_how_a_kernel_runs(isa: Isa, summary: str) -> None:
+    assert isa.summary == summary
+
+
+def test_up_to_sixteen_spilled_registers_are_not_bad() -> None:
+    assert not any(isa.spills_badly for isa in (Isa(), Isa(vgpr_spills=16), Isa(spill_bytes=128), Isa(code_bytes=9)))
+    assert all(isa.spills_badly for isa in (Isa(vgpr_spills=17), Isa(spill_bytes=132), Isa(ptx_bytes=200_001)))

@@ -1,0 +1,101 @@
+"""Attention as the command line gives it: what is refused, what it is called, and what a right answer is."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotuner.errors import UsageError
+from autotuner.problems import Array, Attention
+
+
+def naive(attention: Attention, query: Array, key: Array, value: Array) -> Array:
+    """One query at a time, over the keys that it may see."""
+    out = np.zeros(attention.output.shape)
+    for b, h, i in itertools.product(range(attention.batch), range(attention.heads), range(attention.queries)):
+        seen = min(i + 1, attention.keys) if attention.causal else attention.keys
+        scores = [
+            float(query[b, h, i].astype(float) @ key[b, h, j].astype(float)) / np.sqrt(attention.width)
+            for j in range(seen)
+        ]
+        weights = np.exp(scores) / np.exp(scores).sum()
+        out[b, h, i] = sum(w * value[b, h, j].astype(float) for j, w in enumerate(weights))
+    return out
+
+
+@pytest.mark.parametrize("shape", ["2x3x5x7x4", "1x1x7x5x8", "1x2x1x9x4"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_reference_is_the_definition(shape: str, causal: bool) -> None:
+    attention = Attention.parse(shape=shape, dtype="f32", causal=causal)
+    inputs = attention.inputs(seed=3)
+    np.testing.assert_allclose(attention.reference(inputs), naive(attention, *inputs), rtol=1e-6)
+
+
+def test_large_scores_do_not_overflow() -> None:
+    attention = Attention.parse(shape="1x1x4x4x4", dtype="f32")
+    query, key, value = attention.inputs(seed=0)
+    out = attention.reference((query * np.float32(1e6), key, value))
+    assert np.isfinite(out).all()
+
+
+def test_weights_are_far_from_uniform_so_that_a_wrong_mask_shows() -> None:
+    plain = Attention.parse(shape="1x2x64x64x64", dtype="f16")
+    causal = Attention.parse(shape="1x2x64x64x64", dtype="f16", causal=True)
+    inputs = plain.inputs(seed=0)
+    right, wrong = causal.reference(inputs), plain.reference(inputs)
+    assert np.linalg.norm(right - wrong) / np.linalg.norm(right) > 10 * causal.tolerance
+    mean = inputs[2].astype(float).mean(axis=2, keepdims=True)
+    assert np.linalg.norm(wrong - mean) / np.linalg.norm(wrong) > 0.5
+
+
+def test_name_flops_and_types_say_what_it_is() -> None:
+    attention = Attention.parse(shape="2x8x256x512x64", dtype="bf16")
+    assert attention.name == "attention_2x8x256x512x64_bf16"
+    assert attention.flops == 4 * 2 * 8 * 256 * 512 * 64
+    assert attention.types == ("bf16", "f32")
+    assert attention.output.text == "2x8x256x64xbf16"
+    assert Attention.parse(shape="1x1x4x4x4", dtype="f8").output.element.mlir == "f32"
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(4, 4), (4, 7), (7, 4), (1, 9)])
+def test_a_causal_problem_counts_the_pairs_that_are_seen(queries: int, keys: int) -> None:
+    causal = Attention.parse(shape=f"1x1x{queries}x{keys}x2", causal=True)
+    assert causal.name.endswith("_causal")
+    assert causal.flops == 4 * 2 * int(np.tri(queries, keys).sum())
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_its_arguments_give_the_same_problem_again(causal: bool) -> None:
+    attention = Attention.parse(shape="2x8x256x512x64", dtype="f8", causal=causal)
+    words = attention.arguments()
+    assert words[0] == "attention"
+    again = Attention.parse(shape=words[2], dtype=words[4], causal="--causal" in words)
+    assert again == attention
+
+
+@pytest.mark.parametrize(
+    ("shape", "says"),
+    [
+        ("1x8x256x64", "is not BxHxSQxSKVxD"),
+        ("1x8x0x256x64", "SQ is '0'"),
+        ("1x8x256x256x-1", "D is '-1'"),
+        ("1x8x256x9999999x64", "SKV is larger than"),
+    ],
+)
+def test_a_shape_that_is_none_is_refused(shape: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says) as caught:
+        Attention.parse(shape=shape)
+    assert caught.value.remedy
+
+
+@given(st.text(max_size=14))
+def test_any_text_gives_a_problem_or_a_refusal(shape: str) -> None:
+    try:
+        attention = Attention.parse(shape=shape)
+    except UsageError:
+        attention = None
+    assert attention is None or attention.flops > 0

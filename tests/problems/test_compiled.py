@@ -1,0 +1,61 @@
+"""What the templates render is what the reference computes: IREE's default compile agrees, for every variant."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from pathlib import Path
+
+import pytest
+
+from autotuner.build import Builder, BuildJob
+from autotuner.measure.check import Checker, Data
+from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.render import problem_mlir
+from autotuner.targets import Target
+from autotuner.tools import Tools
+
+CONVS = [
+    Conv.parse(shape="2x7x8x4", filter="3x2x6", dtype="i8"),
+    Conv.parse(shape="1x7x8x4", filter="3x2x6", stride="2x1", dilation="1x2", pad="1x2", dtype="f32"),
+    Conv.parse(shape="2x7x8x4", filter="3x2x6", groups=2, dtype="f16"),
+    Conv.parse(shape="2x7x8x4", filter="3x2x4", groups=4, pad="1x1", dtype="f32"),
+    Conv.parse(shape="2x7x8x4", filter="1x1x6", dtype="bf16"),
+    Conv.parse(shape="2x7x8x4", filter="3x2x6", pad="1x2", stride="1x2", dtype="f32", layout="nchw-fchw"),
+    Conv.parse(shape="2x7x8x4", filter="3x2x6", groups=2, pad="1x1", dtype="i8", layout="nchw-fchw"),
+    Conv.parse(shape="2x7x8x4", filter="3x2x4", groups=4, dtype="f16", layout="nchw-fchw"),
+    Conv.parse(shape="2x7x8x4", filter="3x2x8", groups=4, dtype="f32", layout="nchw-fchw"),
+    Conv.parse(shape="2x8x8x4", filter="3x3x8", pad="1x1", dtype="f8"),
+]
+ATTENTIONS = [
+    Attention.parse(shape="2x3x16x24x8", dtype="f32"),
+    Attention.parse(shape="1x2x16x16x32", dtype="f32", causal=True),
+    Attention.parse(shape="1x2x24x16x32", dtype="f16", causal=True),
+    Attention.parse(shape="1x2x16x32x32", dtype="bf16"),
+    Attention.parse(shape="1x2x32x32x32", dtype="f8"),
+]
+GEMMS = [
+    Gemm.parse(shape="12x20x33", dtype="bf16", out="bf16"),
+    Gemm.parse(shape="12x20x33", dtype="f16", out="f16", batch=3, layout="nt"),
+    Gemm.parse(shape="12x20x33", dtype="f8", out="bf16"),
+    Gemm.parse(shape="100x1x77", dtype="i8"),
+]
+
+
+@pytest.mark.parametrize("problems", [CONVS, ATTENTIONS, GEMMS], ids=["conv", "attention", "gemm"])
+def test_the_default_compile_agrees_with_the_reference(
+    problems: list[Problem], builder: Builder, executor: Executor, tools: Tools, tmp_path: Path
+) -> None:
+    target = Target.parse("cpu")
+
+    def check(numbered: tuple[int, Problem]) -> str:
+        number, problem = numbered
+        prepared = target.prepare(problem)
+        folder = tmp_path / str(number)
+        build = builder.build(BuildJob(problem_mlir(prepared), target.compile_flags, folder / "job", timeout=120))
+        if not build.ok:
+            return f"{problem.name}: {build.stderr[-300:]}"
+        data = Data.write(prepared, folder / "data", seed=3)
+        result = Checker(tools, data, "local-sync", timeout=120).check(build.vmfb)
+        return "" if result.ok else f"{problem.name}: {result.detail}"
+
+    assert [trouble for trouble in executor.map(check, enumerate(problems)) if trouble] == []

@@ -1,0 +1,126 @@
+"""Convolution as the command line gives it: what is refused, what it is called, and what a right answer is."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotuner.errors import UsageError
+from autotuner.problems import Array, Conv
+from autotuner.problems.conv import LAYOUTS
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "padded": {"pad": "1x2"},
+    "strided": {"stride": "2x1", "pad": "1x1"},
+    "dilated": {"dilation": "1x2"},
+    "grouped": {"groups": 2, "pad": "1x1"},
+    "depthwise": {"groups": 4, "filter": "3x2x4", "stride": "1x2"},
+    "multiplied": {"groups": 4, "filter": "3x2x8"},
+    "1x1": {"filter": "1x1x6"},
+}
+
+
+def variant(name: str, layout: str, dtype: str = "f32") -> Conv:
+    words = {"shape": "2x7x8x4", "filter": "3x2x6", **VARIANTS[name]}
+    return Conv.parse(**words, dtype=dtype, layout=layout)
+
+
+def naive(conv: Conv, image: Array, weights: Array) -> Array:
+    """Straight from the definition, one output element at a time."""
+    last = conv.layout == "nhwc-hwcf"
+    height, width = conv.output_size
+    per_in, per_out = conv.c // conv.groups, conv.f // conv.groups
+    out = np.zeros(conv.output.shape)
+    for n, y, x, f in itertools.product(range(conv.n), range(height), range(width), range(conv.f)):
+        group, total = f // per_out, 0.0
+        for ky, kx, c in itertools.product(range(conv.kh), range(conv.kw), range(per_in)):
+            row = y * conv.stride[0] + ky * conv.dilation[0] - conv.pad[0]
+            column = x * conv.stride[1] + kx * conv.dilation[1] - conv.pad[1]
+            if not (0 <= row < conv.h and 0 <= column < conv.w):
+                continue
+            channel = group * per_in + c
+            pixel = image[n, row, column, channel] if last else image[n, channel, row, column]
+            if conv.groups == conv.c == conv.f:
+                weight = weights[ky, kx, channel] if last else weights[channel, ky, kx]
+            elif not last:
+                weight = weights[f, c, ky, kx]
+            else:
+                weight = weights[group, f % per_out, ky, kx, c] if conv.groups > 1 else weights[ky, kx, c, f]
+            total += float(pixel) * float(weight)
+        out[(n, y, x, f) if last else (n, f, y, x)] = total
+    return out
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_reference_is_the_definition(name: str, layout: str) -> None:
+    conv = variant(name, layout)
+    image, weights = conv.inputs(seed=3)
+    assert image.shape == conv.operands[0].shape
+    np.testing.assert_allclose(conv.reference((image, weights)), naive(conv, image, weights), atol=1e-12)
+
+
+def test_integers_are_exact_and_floats_are_not() -> None:
+    assert variant("plain", "nhwc-hwcf", "i8").tolerance == 0.0
+    assert variant("plain", "nhwc-hwcf", "f32").tolerance == pytest.approx(1e-5 * np.sqrt(24))
+    assert variant("plain", "nhwc-hwcf", "bf16").tolerance == 1e-3
+
+
+def test_name_flops_and_types_say_what_it_is() -> None:
+    conv = Conv.parse(shape="1x56x56x64", filter="3x3x128", pad="1x1", stride="2x2", dtype="i8", layout="nchw-fchw")
+    assert conv.name == "conv_1x56x56x64_3x3x128_s2x2_p1x1_i8_nchw"
+    assert conv.output.shape == (1, 128, 28, 28)
+    assert conv.flops == 2 * 28 * 28 * 128 * 9 * 64
+    assert conv.types == ("i8", "i32")
+    assert conv.describe()["op"] == "conv"
+    assert Conv.parse(shape="1x8x8x16", filter="3x3x16", groups=16).name == "conv_1x8x8x16_3x3x16_g16_f16_nhwc"
+
+
+def test_its_arguments_give_the_same_problem_again() -> None:
+    for name, layout in itertools.product(VARIANTS, LAYOUTS):
+        conv = variant(name, layout, "bf16")
+        words = conv.arguments()
+        options = {word.removeprefix("--"): value for word, value in zip(words[1::2], words[2::2], strict=True)}
+        assert Conv.parse(**{**options, "groups": int(options["groups"])}) == conv  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("words", "says", "remedy"),
+    [
+        ({"shape": "1x8x8"}, "is not NxHxWxC", "Give 4 sizes"),
+        ({"filter": "3x3"}, "--filter '3x3' is not KHxKWxF", "Give 3 sizes"),
+        ({"filter": "3x0x8"}, "KW is '0', not a positive whole number", "Give KHxKWxF"),
+        ({"stride": "0x1"}, "--stride '0x1': SH is '0'", "Give SHxSW"),
+        ({"dilation": "1"}, "--dilation '1' is not DHxDW", "Give 2 sizes"),
+        ({"pad": "-1x0"}, "--pad '-1x0': PH is '-1', not a whole number", "Give PHxPW"),
+        ({"groups": 3}, "--groups 3 does not divide 4 input and 8 output channels", "divides both"),
+        ({"groups": 0}, "--groups '0'", "Give G"),
+        ({"layout": "nhwc"}, "unknown layout 'nhwc'", "nhwc-hwcf, nchw-fchw"),
+        ({"dtype": "f64"}, "unknown dtype", "f32, f16, bf16, i8, f8"),
+        ({"filter": "9x3x8"}, "9x3 filter .* is larger than the 8x8 image", "more padding"),
+        ({"shape": "1048576x1048576x1x4", "filter": "1x1x4"}, "GiB for its tensors", "limit is 64 GiB"),
+    ],
+)
+def test_what_cannot_be_a_convolution_is_refused_by_its_option(words: dict[str, Any], says: str, remedy: str) -> None:
+    with pytest.raises(UsageError, match=says) as caught:
+        Conv.parse(**{"shape": "1x8x8x4", "filter": "3x3x8", **words})
+    assert remedy in caught.value.remedy
+
+
+def test_padding_makes_room_for_a_filter_as_large_as_the_image() -> None:
+    assert Conv.parse(shape="1x8x8x4", filter="9x9x8", pad="1x1").output_size == (2, 2)
+
+
+@given(st.text(max_size=10), st.text(max_size=8))
+def test_any_text_gives_a_problem_or_a_refusal(shape: str, filter: str) -> None:
+    try:
+        conv = Conv.parse(shape=shape, filter=filter)
+    except UsageError:
+        conv = None
+    assert conv is None or conv.flops > 0

@@ -1,0 +1,115 @@
+"""The declared space of attention on NVIDIA GPUs, against real compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from iree.compiler import ir
+from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (importing registers the dialects)
+
+from autotuner.build import Builder, BuildJob
+from autotuner.errors import NoCandidateError, UsageError
+from autotuner.mlir import read_root
+from autotuner.problems import Attention
+from autotuner.render import problem_mlir, spec_mlir
+from autotuner.space import Config, GpuSpace
+from autotuner.space.gpu_attention import AttentionSpace
+from autotuner.space.gpu_dispatch import read_dispatch_space
+from autotuner.space.prune import REGISTERS, UNDERIVABLE
+from autotuner.targets import Target
+
+Emit = Callable[..., str]
+LARGE = ("attention", "sm_80", 8, 1024, 128, 1024)
+SMALL = ("attention", "sm_80", 8, 256, 64, 256)
+
+
+@pytest.mark.parametrize("problem", [SMALL, LARGE])
+def test_default_is_exactly_what_the_compiler_chose(emit: Emit, problem: tuple[str, ...]) -> None:
+    text = emit(*problem)
+    space = AttentionSpace.read(text)
+    default = space.default()
+    assert default is not None
+    info = space.compilation_info(default)
+    assert f"lowering_config = {info.lowering_config}" in text
+    assert f"decomposition_config = {info.decomposition_config}" in text
+    assert "denormal_fp_math_f32" in info.translation_info
+    assert "workgroup_size = [128, 1, 1] subgroup_size = 32" in info.translation_info
+
+
+def test_tiles_are_whole_instructions_for_every_subgroup(emit: Emit) -> None:
+    space = AttentionSpace.read(emit(*LARGE))
+    frame = space.space.frame().drop(columns=["mma", "reorder_workgroups"]).astype(int)
+    assert (frame["m_tile"] % (16 * frame["sg_m_cnt"]) == 0).all()
+    assert (frame["n_tile"] % (8 * frame["sg_n_cnt"]) == 0).all()
+    assert (frame["red_k2"] % 16 == 0).all()
+    shared = 2 * 128 * (frame["m_tile"] * frame["promote_q"] + frame["red_k2"] * frame["promote_k"])
+    assert (shared + 2 * frame["red_k2"] * frame["n_tile"] * frame["promote_v"] <= 166912).all()
+    assert space.pruned[REGISTERS.reason] > 0
+    assert set(space.space.counts("mma")) == {"NV_MMA_SYNC_F32_16x8x16_F16"}
+
+
+def test_random_configurations_parse_and_are_distinct(emit: Emit) -> None:
+    space = AttentionSpace.read(emit(*SMALL))
+    rows = space.space.sample(30, np.random.default_rng(0))
+    infos = {space.compilation_info(space.space[int(row)]) for row in rows}
+    assert len(infos) == len(rows)
+    with ir.Context():
+        for info in infos:
+            text = f"lowering_config = {info.lowering_config}, translation_info = {info.translation_info}"
+            ir.Attribute.parse(f"#iree_codegen.compilation_info<{text}>")
+            ir.Attribute.parse(info.decomposition_config or "")
+
+
+def test_an_operand_that_is_not_promoted_needs_no_layout(emit: Emit) -> None:
+    """48 keys cannot be spread over 256 threads, which matters only when they go through shared memory."""
+    space = AttentionSpace.read(emit("attention", "sm_80", 8, 256, 64, 192))
+    assert space.pruned[UNDERIVABLE.reason] > 0
+    frame = space.space.frame()
+    odd = frame[(frame["red_k2"] == 48) & (frame["sg_m_cnt"] == 8) & (frame["sg_n_cnt"] == 1)]
+    assert len(odd) > 0
+    assert set(odd["promote_k"]) == {0}
+
+
+def test_any_dispatch_gets_the_space_that_fits_it(emit: Emit) -> None:
+    assert isinstance(read_dispatch_space(emit(*SMALL), vendor="nvidia"), AttentionSpace)
+    gemm = read_dispatch_space(emit("gemm", "sm_80", 128, 128, 128), vendor="nvidia")
+    assert isinstance(gemm, GpuSpace)
+
+
+def test_what_has_no_instruction_or_no_tile_says_so(emit: Emit) -> None:
+    with pytest.raises(NoCandidateError, match="no dispatch of this module is an attention"):
+        AttentionSpace.read(emit("gemm", "sm_80", 128, 128, 128))
+    odd = AttentionSpace.read(emit("attention", "sm_80", 8, 77, 64, 77))
+    with pytest.raises(NoCandidateError, match="no tile"):
+        len(odd.space)
+    space = AttentionSpace.read(emit(*SMALL))
+    with pytest.raises(UsageError, match="not a legal configuration"):
+        space.compilation_info(Config.of({**space.space[0].as_dict(), "m_tile": 17}))
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [("1x8x256x256x64", "f16"), ("1x8x256x256x64", "bf16")])
+def test_random_configurations_build_and_apply(builder: Builder, tmp_path: Path, shape: str, dtype: str) -> None:
+    target = Target.parse("sm_80")
+    problem = Attention.parse(shape=shape, dtype=dtype)
+    source = problem_mlir(problem)
+    text = builder.inspect(source, [*target.compile_flags, "--iree-codegen-add-tuner-attributes"], timeout=120.0)
+    dispatch = read_root(text)
+    assert dispatch is not None
+    space = AttentionSpace.read(text)
+    for row in space.space.sample(2, np.random.default_rng(1)):
+        info = space.compilation_info(space.space[int(row)])
+        job = BuildJob(
+            problem=source,
+            flags=target.compile_flags,
+            folder=tmp_path / str(row),
+            timeout=120.0,
+            spec=spec_mlir(name=problem.name, dispatch=dispatch, info=info),
+            spec_flag=target.spec_flag,
+            expected=info,
+        )
+        build = builder.build(job)
+        assert build.ok, build.stderr
+        assert build.applied == 1

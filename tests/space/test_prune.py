@@ -1,0 +1,165 @@
+"""The pruning rules: what each rejects, in numbers that come from failed builds, and what it must let through."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autotuner.space.prune import (
+    IDLE_COPIES,
+    REGISTERS,
+    RULES,
+    SHARED_MEMORY,
+    STRIDED,
+    TORN_SCORES,
+    UNDERIVABLE,
+    UNSWIZZLED,
+    Chip,
+    Kernel,
+    Tile,
+    apply,
+)
+
+MI300 = Chip("gfx942", 65536, 4)
+NAVI31 = Chip("gfx1100", 65536, 4)
+A100 = Chip("sm_80", 166912, 0)
+
+
+def number(value: int) -> np.ndarray:
+    return np.array([value], np.int64)
+
+
+def tile(*shape: int, bits: int = 16) -> Tile:
+    return Tile(tuple(number(size) for size in shape), bits)
+
+
+def kernel(m: int, n: int, k: int, threads: int, *, chip: Chip = MI300, derived: bool = False) -> Kernel:
+    """A matrix product of f16 with f32 accumulators."""
+    promoted = (tile(m, k), tile(k, n))
+    return Kernel(
+        chip=chip,
+        threads=number(threads),
+        promoted=promoted,
+        accumulators=(tile(m, n, bits=32),),
+        shared=promoted[0].bytes + promoted[1].bytes,
+        waves=number(0),
+        stages=number(0),
+        staged=number(0),
+        derived=derived,
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "threads", "works"),
+    [
+        ((32, 80), 256, False),  # 10 vectors a row
+        ((32, 160), 64, False),
+        ((80, 32), 128, False),  # rows: 4 vectors, then 80 rows over 32 threads
+        ((32, 64), 64, True),
+        ((256, 64), 128, True),
+        ((16, 16), 256, True),  # one element each
+        ((1, 1, 32, 256), 256, True),
+        ((96, 64), 96, True),
+        ((64, 64), 96, False),
+    ],
+)
+def test_a_promoted_operand_must_spread_evenly_over_the_threads(
+    shape: tuple[int, ...], threads: int, works: bool
+) -> None:
+    base = kernel(64, 64, 64, threads, derived=True)
+    assert bool(UNDERIVABLE.rejects(replace(base, promoted=(tile(*shape),))).all()) != works
+    # TileAndFuse masks what is left over.
+    assert not UNDERIVABLE.rejects(replace(base, promoted=(tile(*shape),), derived=False)).any()
+
+
+def test_a_direct_convolution_cannot_have_strides() -> None:
+    assert STRIDED.rejects(replace(kernel(64, 64, 64, 256), strided=True)).all()
+    assert not STRIDED.rejects(kernel(64, 64, 64, 256)).any()
+
+
+def test_keys_come_in_whole_instructions() -> None:
+    base = kernel(64, 64, 64, 256)
+    assert TORN_SCORES.rejects(replace(base, scores=(number(16), number(32)))).all()
+    assert not TORN_SCORES.rejects(replace(base, scores=(number(64), number(32)))).any()
+    assert not TORN_SCORES.rejects(base).any()
+
+
+def test_shared_memory_has_the_chip_s_limit() -> None:
+    assert not SHARED_MEMORY.rejects(kernel(256, 256, 64, 256)).any()
+    assert SHARED_MEMORY.rejects(replace(kernel(256, 256, 64, 256), shared=number(65537))).all()
+    assert not SHARED_MEMORY.rejects(replace(kernel(256, 256, 64, 256, chip=A100), shared=number(65537))).any()
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "threads", "chip", "waves", "spills"),
+    [
+        (256, 256, 128, MI300, 0, True),  # 512 accumulators
+        (128, 256, 128, MI300, 0, False),
+        (256, 256, 512, MI300, 0, False),  # 128 of 256, with two waves on each SIMD
+        (512, 256, 1024, MI300, 0, True),  # 128 of 128, with four
+        (128, 128, 64, NAVI31, 0, True),
+        (128, 64, 64, NAVI31, 0, False),
+        (128, 256, 128, A100, 0, True),
+        (128, 128, 128, A100, 0, False),
+        (128, 64, 256, MI300, 4, False),
+        (256, 128, 256, MI300, 4, True),
+    ],
+)
+def test_accumulators_must_leave_registers(m: int, n: int, threads: int, chip: Chip, waves: int, spills: bool) -> None:
+    base = replace(kernel(m, n, 8, threads, chip=chip), waves=number(waves))
+    assert bool(REGISTERS.rejects(base).all()) == spills
+
+
+def test_waves_that_shared_memory_has_no_room_for_are_not_asked_for() -> None:
+    asked = replace(kernel(256, 128, 8, 256), waves=number(4))
+    assert REGISTERS.rejects(asked).all()
+    assert not REGISTERS.rejects(replace(asked, shared=number(40000))).any()
+
+
+def test_a_prefetch_holds_operands_in_registers() -> None:
+    base = kernel(128, 128, 128, 64, chip=NAVI31)
+    small = replace(base, accumulators=(tile(16, 16, bits=32),))
+    assert not REGISTERS.rejects(small).any()
+    assert REGISTERS.rejects(replace(small, staged=number(65536))).all()
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "threads", "stages", "staged", "crashes"),
+    [
+        (48, 112, 448, 3, 5120, True),  # 96 vectors for 448 threads, and 448
+        (48, 112, 448, 2, 5120, False),
+        (48, 112, 448, 3, 0, False),
+        (144, 16, 192, 3, 5120, False),  # 288 vectors for 192 threads: a loop, which is not prefetched
+        (48, 48, 192, 3, 3072, False),  # every thread has four elements
+    ],
+)
+def test_three_stages_need_every_thread_to_copy(
+    m: int, n: int, threads: int, stages: int, staged: int, crashes: bool
+) -> None:
+    base = replace(kernel(m, n, 16, threads), stages=number(stages), staged=number(staged))
+    assert bool(IDLE_COPIES.rejects(base).all()) == crashes
+    assert not IDLE_COPIES.rejects(replace(base, derived=True)).any()
+
+
+def test_a_swizzle_that_does_not_fit_is_left_out() -> None:
+    base = kernel(128, 128, 32, 256)
+    assert UNSWIZZLED.rejects(replace(base, unswizzled=number(1))).all()
+    assert not UNSWIZZLED.rejects(replace(base, unswizzled=number(0))).any()
+    assert not UNSWIZZLED.rejects(base).any()
+
+
+def test_rejected_configurations_are_counted_once_by_the_first_reason() -> None:
+    both = replace(kernel(512, 512, 64, 128), shared=np.array([[70000], [70000], [1000]]), waves=number(0))
+    pruned: dict[str, int] = {}
+    keep = apply(both, RULES, shape=(3, 2), pruned=pruned)
+    assert not keep.any()
+    assert pruned == {SHARED_MEMORY.reason: 4, REGISTERS.reason: 2}
+
+
+def test_rules_have_distinct_names_and_reasons() -> None:
+    assert len({rule.name for rule in RULES}) == len({rule.reason for rule in RULES}) == len(RULES)
+    base = kernel(64, 64, 64, 256)
+    for rule in RULES:
+        assert (rule.inverted.rejects(base) == ~rule.rejects(base)).all()
