@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import jinja2
 
@@ -60,6 +61,11 @@ def spec_mlir(*, name: str, dispatch: Dispatch, info: CompilationInfo, header: S
             header=header,
         )
     )
+
+
+def microkernel_mlir(template: Literal["spec", "generalize"], **values: object) -> str:
+    """What calls a hand-written kernel; names and paths in `values` are checked by who gives them."""
+    return _environment().get_template(f"microkernel_{template}.mlir.j2").render(**values)
 
 
 def _name(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -14,6 +15,7 @@ from autotuner import AutotuneError, Gemm, Options, Result, Target, load_results
 from autotuner.effort import Effort
 from autotuner.progress import Progress
 from autotuner.store import Store
+from autotuner.targets import PLAIN
 
 QUICK = Effort(trials=2, budget=20.0, compile_only_trials=2, confirm_blocks=6, race_entrants=2)
 
@@ -48,7 +50,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def result(workspace: Path, watcher: Watcher, tmp_path_factory: pytest.TempPathFactory) -> Result:
-    problem, target = Gemm.parse(shape="192x192x256", dtype="f32"), Target.parse("cpu")
+    problem, target = Gemm.parse(shape="192x192x256", dtype="f32"), replace(Target.parse("cpu"), routes=(PLAIN,))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         return tune(problem, target, options=Options(effort=QUICK, workspace=workspace), reporter=watcher)

@@ -10,14 +10,14 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import msgpack
 from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import NoteSection, SymbolTableSection
+from elftools.elf.sections import SymbolTableSection
 from flatbuffers.number_types import Uint32Flags
 from flatbuffers.table import Table
 
 from autotuner import process
 from autotuner.errors import ToolMissingError
+from autotuner.microkernels.objects import amd_metadata, ptx_target, read_ptx
 
 REMARKS = "--pass-remarks-analysis=kernel-resource-usage|asm-printer"
 """LLVM says on stderr what a kernel uses and which instructions it has. This costs nothing; for a dump of the assembly
@@ -34,12 +34,7 @@ _FUNCTION = re.compile(r"Function Name: (\S+)")
 _OCCUPANCY = re.compile(r"Occupancy \[waves/SIMD\]: (\d+)")
 _AMD_MMA = re.compile(r"^V_(?:MFMA|SMFMAC|WMMA|SWMMAC)_\w+: (\d+)$", re.M)
 
-_ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
-_PTX_TARGET = re.compile(r"^\.target\s+(sm_\w+)", re.M)
 _PTX_MMA = re.compile(r"\b(?:mma\.sync|wgmma\.mma_async)\b")
-_PTX_THREADS = re.compile(r"\.(?:maxntid|reqntid)\s+([\d, ]+)")
-_PTX_SHARED = re.compile(r"^\s*\.shared\s+(?:\.align\s+\d+\s+)?\.[busf](\d+)\s+[\w$.]+(?:\[(\d+)\])?;", re.M)
-_PTX_DYNAMIC = re.compile(r"^\s*\.extern\s+\.shared\b", re.M)
 _PTXAS_ENTRY = re.compile(r"Compiling entry function '([^']+)'")
 _PTXAS_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _PTXAS_REGISTERS = re.compile(r"Used (\d+) registers")
@@ -164,31 +159,28 @@ def _read_elf(path: Path, remarks: str) -> Iterator[tuple[str, Isa, int]]:
             return
         tables = [section for section in elf.iter_sections() if isinstance(section, SymbolTableSection)]
         sizes = {symbol.name: symbol["st_size"] for table in tables for symbol in table.iter_symbols()}
-        sections = [section for section in elf.iter_sections() if isinstance(section, NoteSection)]
-        notes = [note["n_descdata"] for section in sections for note in section.iter_notes()]
+        metadata = amd_metadata(elf)
     said = _read_remarks(remarks)
-    for note in notes:
-        # https://llvm.org/docs/AMDGPUUsage.html#code-object-v3-metadata
-        for kernel in msgpack.unpackb(note)["amdhsa.kernels"]:
-            name = kernel[".name"]
-            mma, occupancy = said.get(name, (None, None))
-            isa = Isa(
-                threads=math.prod(kernel[".reqd_workgroup_size"])
-                if ".reqd_workgroup_size" in kernel
-                else kernel.get(".max_flat_workgroup_size"),
-                mma=mma,
-                code_bytes=sizes.get(name),
-                vgpr=kernel.get(".vgpr_count"),
-                agpr=kernel.get(".agpr_count"),
-                sgpr=kernel.get(".sgpr_count"),
-                vgpr_spills=kernel.get(".vgpr_spill_count"),
-                sgpr_spills=kernel.get(".sgpr_spill_count"),
-                scratch_bytes=kernel.get(".private_segment_fixed_size"),
-                lds_bytes=kernel.get(".group_segment_fixed_size"),
-                wavefront=kernel.get(".wavefront_size"),
-                occupancy=occupancy,
-            )
-            yield name, isa, isa.code_bytes or 0
+    for kernel in metadata["amdhsa.kernels"] if metadata else ():
+        name = kernel[".name"]
+        mma, occupancy = said.get(name, (None, None))
+        isa = Isa(
+            threads=math.prod(kernel[".reqd_workgroup_size"])
+            if ".reqd_workgroup_size" in kernel
+            else kernel.get(".max_flat_workgroup_size"),
+            mma=mma,
+            code_bytes=sizes.get(name),
+            vgpr=kernel.get(".vgpr_count"),
+            agpr=kernel.get(".agpr_count"),
+            sgpr=kernel.get(".sgpr_count"),
+            vgpr_spills=kernel.get(".vgpr_spill_count"),
+            sgpr_spills=kernel.get(".sgpr_spill_count"),
+            scratch_bytes=kernel.get(".private_segment_fixed_size"),
+            lds_bytes=kernel.get(".group_segment_fixed_size"),
+            wavefront=kernel.get(".wavefront_size"),
+            occupancy=occupancy,
+        )
+        yield name, isa, isa.code_bytes or 0
 
 
 def _read_remarks(text: str) -> dict[str, tuple[int, int | None]]:
@@ -206,20 +198,19 @@ def _read_remarks(text: str) -> dict[str, tuple[int, int | None]]:
 
 def _read_ptx(text: str, vmfb: Path) -> Iterator[tuple[str, Isa, int]]:
     """(name, figures, size of text) of each kernel."""
-    head, *parts = _ENTRY.split(text)
-    dynamic = _dynamic_shared_memory(vmfb) if _PTX_DYNAMIC.search(head) else None
-    for name, body in zip(parts[0::2], parts[1::2], strict=True):
-        threads = _PTX_THREADS.search(body)
-        declared = sum(int(bits) // 8 * int(count or 1) for bits, count in _PTX_SHARED.findall(head + body))
-        extra = 0 if dynamic is None else dynamic.get(name)
+    entries = read_ptx(text).entries
+    dynamic = _dynamic_shared_memory(vmfb) if any(entry.dynamic for entry in entries) else {}
+    for entry in entries:
+        threads = entry.required or entry.most
+        extra = dynamic.get(entry.name) if entry.dynamic else 0
         isa = Isa(
-            threads=math.prod(map(int, threads[1].split(","))) if threads else None,
-            mma=len(_PTX_MMA.findall(body)),
-            shared_bytes=None if extra is None else declared + extra,
-            ptx_bytes=len(body),
+            threads=math.prod(threads) if threads else None,
+            mma=len(_PTX_MMA.findall(entry.text)),
+            shared_bytes=None if extra is None else entry.shared + extra,
+            ptx_bytes=len(entry.text),
             source="ptx",
         )
-        yield name, isa, len(body)
+        yield entry.name, isa, len(entry.text)
 
 
 def _dynamic_shared_memory(vmfb: Path) -> dict[str, int]:
@@ -256,11 +247,10 @@ def _slot(field: int) -> int:
 
 def _with_ptxas(isa: Isa, name: str, ptx: Path, ptxas: Path | None) -> Isa:
     """With what only NVIDIA's assembler knows; unchanged when there is none, or it does not take this PTX."""
-    text = ptx.read_text()
-    chip = _PTX_TARGET.search(text)
+    chip = ptx_target(ptx.read_text())
     if ptxas is None or chip is None or (isa.ptx_bytes or 0) > _PTXAS_LIMIT:
         return isa
-    command = [ptxas, "-v", "--gpu-name", chip[1], "--output-file", ptx.with_suffix(".cubin"), ptx]
+    command: list[str | Path] = [ptxas, "-v", "--gpu-name", chip, "--output-file", ptx.with_suffix(".cubin"), ptx]
     try:
         done = process.run(command, timeout=_PTXAS_SECONDS)
     except ToolMissingError:

@@ -155,15 +155,23 @@ def _vectors(tile: Tile, threads: Grid) -> tuple[list[Grid], list[Grid], Grid]:
 def _idle_copies(kernel: Kernel) -> Mask:
     if kernel.derived:
         return np.zeros(1, bool)
+    idle, ragged = _uneven(kernel)
+    crashes: Mask = idle & ~ragged & (kernel.stages > 2) & (kernel.staged > 0)
+    return crashes
+
+
+def _uneven(kernel: Kernel) -> tuple[Mask, Mask]:
+    """Where threads have nothing to copy of an operand, and where some must copy more often than others.
+
+    The latter is a loop in the kernel, which the compiler does not prefetch.
+    """
     idle, ragged = np.zeros(1, bool), np.zeros(1, bool)
     for tile in kernel.promoted:
         shape, steps, threads = _vectors(tile, kernel.threads)
         copies = np.prod([size // step for size, step in zip(shape, steps, strict=True)], axis=0)
         idle = idle | (copies < threads)
-        # Then the copy is a loop, which the compiler does not prefetch.
         ragged = ragged | ((copies > threads) & (copies % threads != 0))
-    crashes: Mask = idle & ~ragged & (kernel.stages > 2) & (kernel.staged > 0)
-    return crashes
+    return idle, ragged
 
 
 def _torn_scores(kernel: Kernel) -> Mask:
@@ -179,7 +187,7 @@ def _shared_memory(kernel: Kernel) -> Mask:
 
 
 def _registers(kernel: Kernel) -> Mask:
-    needed: Grid = kernel.staged // 4
+    needed: Grid = np.where(_uneven(kernel)[1], 0, kernel.staged // 4)
     for tile in kernel.accumulators:
         needed = needed + tile.elements * tile.bits // 32
     full: Mask = needed >= _available(kernel) * kernel.threads

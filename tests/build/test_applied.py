@@ -12,21 +12,24 @@ import pytest
 
 from autotuner.build import Build, Builder, BuildJob
 from autotuner.build.builder import SPEC, prove
+from autotuner.mlir import read_root
 from autotuner.plan import Candidate, Plan
-from autotuner.problems import Gemm
-from autotuner.render import MARKER
+from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.render import MARKER, problem_mlir
 from autotuner.space import ABSENT, Config
 from autotuner.targets import Target, all_targets
 
-MakePlan = Callable[[Gemm, str], Plan]
+MakePlan = Callable[[Problem, str], Plan]
 MakeJob = Callable[[Plan, Candidate], BuildJob]
 
-GPUS = ("gfx942", "gfx950", "gfx1100", "sm_80")
+ROOT = "--iree-codegen-add-tuner-attributes"
 ROUTES = [r.name for r in Target.parse("cpu").routes_for("gemm") if r.reachable]
 
 
 CPU_GEMM = Gemm.parse(shape="64x64x64", dtype="f32")
 GPU_GEMM = Gemm.parse(shape="128x128x128", dtype="f16")
+CONV = Conv.parse(shape="2x16x16x64", filter="3x3x64")
+ATTENTION = Attention.parse(shape="1x4x128x128x64")
 
 
 def of_route(plan: Plan, route: str, count: int) -> list[Candidate]:
@@ -69,17 +72,6 @@ def build_all(builder: Builder, executor: Executor, jobs: list[BuildJob]) -> lis
     return builds
 
 
-@pytest.mark.parametrize("batch", [1, 4])
-@pytest.mark.parametrize("target", GPUS)
-def test_specs_apply_on_gpus(
-    make_plan: MakePlan, make_job: MakeJob, builder: Builder, executor: Executor, target: str, batch: int
-) -> None:
-    plan = make_plan(replace(GPU_GEMM, batch=batch), target)
-    builds = build_all(builder, executor, [make_job(plan, c) for c in of_every_pipeline(plan)])
-    assert len({b.binary for b in builds}) >= 2
-    assert all(b.vmfb.stat().st_size > 1000 for b in builds)
-
-
 @pytest.mark.parametrize("route", ROUTES)
 def test_specs_apply_on_every_cpu_route_with_knobs(
     make_plan: MakePlan, make_job: MakeJob, builder: Builder, executor: Executor, route: str
@@ -97,25 +89,54 @@ def test_specs_apply_to_every_layout(
     build_all(builder, executor, [make_job(plan, plan.candidate(plan.first[0], id="c"))])
 
 
-def test_a_batched_spec_applies_on_the_cpu(
-    make_plan: MakePlan, make_job: MakeJob, builder: Builder, executor: Executor
-) -> None:
-    plan = make_plan(replace(CPU_GEMM, batch=3), "cpu")
-    build_all(builder, executor, [make_job(plan, plan.candidate(first, id="c")) for first in plan.first])
-
-
-@pytest.mark.parametrize("target", ["cpu", "gfx942", "sm_80"])
+@pytest.mark.parametrize(
+    ("problem", "target"),
+    [
+        (CPU_GEMM, "cpu"),
+        (GPU_GEMM, "gfx942"),
+        (GPU_GEMM, "sm_80"),
+        (CONV, "gfx942"),
+        (ATTENTION, "gfx942"),
+        (replace(ATTENTION, causal=True), "sm_80"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.op,
+)
 def test_a_spec_for_another_size_is_not_applied(
-    make_plan: MakePlan, make_job: MakeJob, builder: Builder, target: str
+    make_plan: MakePlan, make_job: MakeJob, builder: Builder, problem: Problem, target: str
 ) -> None:
-    plan, (candidate, _) = two(make_plan, target)
-    assert candidate.dispatch is not None
-    m, n, k = candidate.dispatch.loops
-    other = replace(candidate, dispatch=replace(candidate.dispatch, loops=(m, n, 2 * k)))
-    build = builder.build(replace(make_job(plan, candidate), spec=plan.spec(other)))
+    plan = make_plan(problem, target)
+    candidate = plan.candidate(plan.first[0], id="c")
+    larger = plan.target.prepare(_twice(problem))
+    other = read_root(builder.inspect(problem_mlir(larger), [*plan.flags(candidate), ROOT], timeout=120))
+    build = builder.build(replace(make_job(plan, candidate), spec=plan.spec(replace(candidate, dispatch=other))))
     assert build.failure == "not-applied"
     assert build.applied == 0
     assert "matched no operation" in build.stderr
+
+
+def _twice(problem: Problem) -> Problem:
+    """The same with more channels, keys or terms."""
+    if isinstance(problem, Gemm):
+        return replace(problem, k=2 * problem.k)
+    if isinstance(problem, Conv):
+        return replace(problem, c=2 * problem.c)
+    assert isinstance(problem, Attention)
+    return replace(problem, keys=2 * problem.keys)
+
+
+def test_an_attention_that_decomposes_otherwise_is_not_applied(
+    make_plan: MakePlan, make_job: MakeJob, builder: Builder
+) -> None:
+    plan = make_plan(ATTENTION, "gfx942")
+    candidate = plan.candidate(plan.first[0], id="c")
+    assert candidate.info is not None
+    assert candidate.info.decomposition_config is not None
+    changed = candidate.info.decomposition_config.replace("col_major = true", "col_major = false")
+    expected = replace(candidate.info, decomposition_config=changed)
+    assert expected != candidate.info
+    build = builder.build(replace(make_job(plan, candidate), expected=expected))
+    assert build.failure == "not-applied"
+    assert "decomposes by" in build.stderr
 
 
 @pytest.mark.parametrize("target", ["cpu", "gfx942", "sm_80"])

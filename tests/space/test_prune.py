@@ -123,6 +123,9 @@ def test_a_prefetch_holds_operands_in_registers() -> None:
     small = replace(base, accumulators=(tile(16, 16, bits=32),))
     assert not REGISTERS.rejects(small).any()
     assert REGISTERS.rejects(replace(small, staged=number(65536))).all()
+    # 320 vectors for 96 threads are copied in a loop, which is not prefetched.
+    ragged = kernel(336, 32, 80, 96, chip=NAVI31)
+    assert not REGISTERS.rejects(replace(ragged, staged=ragged.shared)).any()
 
 
 @pytest.mark.parametrize(

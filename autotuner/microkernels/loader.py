@@ -1,0 +1,215 @@
+"""Reads `microkernel.toml`. Whatever is wrong is found here, before there is a problem to compute."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Collection
+from pathlib import Path, PurePosixPath
+from typing import cast
+
+from autotuner.errors import UsageError
+from autotuner.microkernels import misa, operations
+from autotuner.microkernels.expressions import FUNCTIONS, Expression
+from autotuner.microkernels.instance import Access
+from autotuner.microkernels.manifest import (
+    NAMED,
+    PROBLEM,
+    REPORTS,
+    SUBGROUP,
+    Buffer,
+    Kind,
+    Manifest,
+    ObjectFile,
+    Provider,
+)
+from autotuner.microkernels.misa import KernelName
+from autotuner.microkernels.tables import Table, read
+from autotuner.problems.dtypes import INPUT_NAMES
+
+FILE = "microkernel.toml"
+_NAMINGS = {"misa": misa.VALUES}
+_ELEMENTS = ("f32", "f16", "bf16", "i8", "i32", "f8E4M3FN", "f8E4M3FNUZ", PROBLEM, NAMED)
+_MAX_CONSTANTS = 64
+_MAX_CONDITIONS = 64
+_NAME = re.compile(r"[a-z0-9_-]{1,80}")
+_SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.$]{0,499}")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
+_CHIP = re.compile(r"gfx[0-9a-f]{3,4}|sm_[0-9]{2,3}a?|x86_64|aarch64")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def checked_name(name: str) -> str:
+    """A microkernel's name is a folder's name, and nothing that leads elsewhere."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name[:100]!r} cannot name a microkernel.", remedy="Use small letters, digits, _ and -, up to 80 of them."
+        )
+    return name
+
+
+def load(file: Path) -> Manifest:
+    """The manifest in this file; its folder's name is the microkernel's."""
+    table = read(file)
+    name = checked_name(file.absolute().parent.name)
+    operation = table.choice("operation", tuple(operations.OPERANDS))
+    layouts = table.choices("layouts", operations.LAYOUTS[operation]) if operations.LAYOUTS[operation] else ()
+    provider = _provider(table.table("provider"), file.absolute().parent)
+    objects = _objects(table.table("objects"), file.absolute().parent)
+    if provider.kind != "prebuilt" and objects:
+        raise table.error("objects", f"{provider.kind} kernels are built from their source.", "Remove the objects.")
+    if not provider.chips and not objects:
+        raise table.error("objects", "it is missing.", "Add [objects.CHIP], or chips to [provider].")
+    symbol, naming = _symbol(table)
+
+    known = {*operations.variable_names(operation), SUBGROUP, *_NAMINGS.get(naming, ())}
+    parameters = _parameters(table.table("parameters"), known, REPORTS[provider.kind])
+    known |= set(parameters)
+    values = _values(table.table("values"), known, REPORTS[provider.kind])
+    known |= set(values)
+    built = known | set(REPORTS[provider.kind])
+    manifest = Manifest(
+        name=name,
+        file=file,
+        summary=table.text("summary", default=""),
+        operation=operation,
+        dtypes=table.choices("dtypes", INPUT_NAMES),
+        layouts=layouts,
+        conditions=table.expressions("conditions", known, most=_MAX_CONDITIONS, default=()),
+        symbol=symbol,
+        naming=naming,
+        buffers=_buffers(table, operation, naming, known),
+        constants=table.expressions("constants", built, most=_MAX_CONSTANTS, default=()),
+        workgroup_size=table.expressions("workgroup_size", built, least=1, most=3),
+        subgroup_size=table.expression("subgroup_size", built, default=SUBGROUP),
+        local_memory=table.expression("local_memory", built, default="0"),
+        grid=table.expressions("grid", built, least=1, most=3),
+        parameters=parameters,
+        values=values,
+        objects=objects,
+        provider=provider,
+    )
+    table.close()
+    return manifest
+
+
+def _symbol(table: Table) -> tuple[str, str]:
+    symbol = table.text("symbol")
+    if not _SYMBOL.fullmatch(symbol):
+        remedy = "Use letters, digits, _ . and $; `autotune ab --inspect OBJECT` lists an object's symbols."
+        raise table.error("symbol", f"{symbol[:100]!r} cannot be a symbol.", remedy)
+    naming = table.choice("naming", tuple(_NAMINGS)) if table.has("naming") else ""
+    if naming:
+        table.within("symbol", lambda: KernelName.parse(symbol))
+    return symbol, naming
+
+
+def _provider(table: Table, folder: Path) -> Provider:
+    kind = cast(Kind, table.choice("kind", tuple(REPORTS), default="prebuilt"))
+    source = None
+    if kind != "prebuilt":
+        source = inside(table, "source", folder)
+        if not source.is_file():
+            raise table.error("source", f"there is no file {source}.", "Put the source there, or correct the path.")
+    chips = table.texts("chips") if kind != "prebuilt" or table.has("chips") else ()
+    for chip in chips:
+        _check_chip(table, "chips", chip)
+    table.close()
+    return Provider(kind, source, chips)
+
+
+def _objects(table: Table, folder: Path) -> dict[str, ObjectFile]:
+    objects = {}
+    for chip in table.values:
+        entry = table.table(chip)
+        _check_chip(table, chip, chip)
+        path = inside(entry, "path", folder)
+        sha256 = entry.text("sha256").lower()
+        if not _SHA256.fullmatch(sha256):
+            raise entry.error("sha256", "it is not 64 hexadecimal digits.", f"Take what `sha256sum {path.name}` says.")
+        entry.close()
+        objects[chip] = ObjectFile(path, sha256)
+    return objects
+
+
+def inside(table: Table, key: str, folder: Path) -> Path:
+    """A file of the manifest's folder: not above it, not elsewhere, not by a link either."""
+    text = table.text(key)
+    path = PurePosixPath(text)
+    remedy = "Give a path inside the manifest's folder, such as kernel.hsaco."
+    if not text or "\0" in text or path.is_absolute() or ".." in path.parts or not path.parts:
+        raise table.error(key, f"{text[:200]!r} is not a path inside the folder.", remedy)
+    full = folder / path
+    try:
+        within = full.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):
+        within = False
+    if not within:
+        raise table.error(key, f"{text[:200]!r} leads out of the folder.", remedy)
+    return full
+
+
+def _parameters(table: Table, known: Collection[str], reports: Collection[str]) -> dict[str, tuple[int, ...]]:
+    for name in table.values:
+        _check_new(table, name, known, reports)
+    return {name: table.numbers(name) for name in table.values}
+
+
+def _values(table: Table, known: Collection[str], reports: Collection[str]) -> dict[str, Expression]:
+    """In the file's order: each may use those before it."""
+    values: dict[str, Expression] = {}
+    for name in table.values:
+        _check_new(table, name, known, reports)
+        values[name] = table.expression(name, {*known, *values})
+    return values
+
+
+def _check_new(table: Table, name: str, known: Collection[str], reports: Collection[str]) -> None:
+    if not _IDENTIFIER.fullmatch(name) or keyword.iskeyword(name):
+        raise table.error(name, "it cannot be a name in expressions.", "Use letters, digits and _.")
+    if name in known or name in reports or name in FUNCTIONS:
+        raise table.error(name, "this name has a meaning already.", "Choose another.")
+
+
+def _buffers(table: Table, operation: str, naming: str, known: Collection[str]) -> tuple[Buffer, ...]:
+    operands = operations.OPERANDS[operation]
+    buffers: list[Buffer] = []
+    for entry in table.tables("bindings"):
+        buffer = _buffer(entry, operation, naming, known)
+        if buffer.operand in (other.operand for other in buffers):
+            raise entry.error("operand", f"{buffer.operand} is bound twice.", "Leave one of them.")
+        buffers.append(buffer)
+    missing = [operand for operand in operands if operand not in (buffer.operand for buffer in buffers)]
+    if missing:
+        remedy = f"Add [[bindings]] in the order of the kernel's pointers: {', '.join(operands)}."
+        raise table.error("bindings", f"{missing[0]} is not bound.", remedy)
+    return tuple(buffers)
+
+
+def _buffer(entry: Table, operation: str, naming: str, known: Collection[str]) -> Buffer:
+    operand = entry.choice("operand", operations.OPERANDS[operation])
+    is_out = operand == "out"
+    access = cast(Access, entry.choice("access", ("write",) if is_out else ("read",)))
+    layout = entry.text("layout", default="").lower()
+    letters = operations.letters(operation, operand)
+    spelled = operations.spelled(operation, operand, layout)
+    if len(set(spelled)) < len(spelled) or not set(spelled) <= set(letters):
+        raise entry.error("layout", f"{layout!r} is not a layout of {operand}.", f"Use each of {letters!r} once.")
+    # A result of another type than the kernel writes would be read or written beyond its end: no default there.
+    element = entry.choice("element", _ELEMENTS, default=None if is_out else PROBLEM)
+    if element == NAMED and not (naming and is_out):
+        remedy = f"Say {NAMED!r} only of out, beside a `naming`."
+        raise entry.error("element", "the kernel's name does not say it.", remedy)
+    zeroed = Expression("0")
+    if entry.has("zeroed"):
+        value = entry.values["zeroed"]
+        zeroed = Expression(str(int(value))) if isinstance(value, bool) else entry.expression("zeroed", known)
+        if not is_out:
+            raise entry.error("zeroed", "an input cannot be zeroed.", "Say it of out, if at all.")
+    entry.close()
+    return Buffer(operand, access, layout, element, zeroed)
+
+
+def _check_chip(table: Table, key: str, chip: str) -> None:
+    if not _CHIP.fullmatch(chip):
+        raise table.error(key, f"{chip!r} is not a chip.", "Use gfx942, sm_80, x86_64, aarch64 and the like.")

@@ -1,0 +1,278 @@
+"""A microkernel as its manifest describes it, and how it is bound to one problem on one chip."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from autotuner.errors import UsageError
+from autotuner.microkernels import operations
+from autotuner.microkernels.expressions import Expression
+from autotuner.microkernels.instance import Access, Binding, Instance
+from autotuner.microkernels.misa import KernelName
+from autotuner.problems import Attention, Operand, Problem
+from autotuner.problems.dtypes import element_type
+
+Kind = Literal["prebuilt", "c", "triton"]
+REPORTS: Mapping[str, tuple[str, ...]] = {"prebuilt": (), "c": (), "triton": ("shared",)}
+"""Numbers that are known only once the object is built: the provider hands them to `bind` as parameters."""
+SUBGROUP = "subgroup"
+PROBLEM, NAMED = "problem", "named"
+"""Elements of a buffer that are not one type: the problem's own, and what the kernel's name says."""
+_MAX_THREADS = 1024
+_MAX_GRID = (1 << 31) - 1
+
+
+class DoesNotFitError(UsageError):
+    """A sound microkernel that cannot compute this problem on this chip."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """One pointer of the kernel."""
+
+    operand: str
+    access: Access
+    layout: str
+    """Letters of its dimensions; empty: the problem's own."""
+    element: str
+    zeroed: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFile:
+    path: Path
+    sha256: str
+
+    def verified(self) -> Path:
+        """The file, if it is still the one that the manifest means."""
+        try:
+            with self.path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise UsageError(
+                f"{self.path} cannot be read: {error.strerror}.", remedy="Put the object there, or correct its path."
+            ) from error
+        if digest != self.sha256:
+            raise UsageError(
+                f"{self.path} has the sha256 {digest}; its manifest says {self.sha256}.",
+                remedy="If you replaced it on purpose, write the new sha256 into the manifest.",
+            )
+        return self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """Where the object comes from."""
+
+    kind: Kind
+    source: Path | None
+    chips: tuple[str, ...]
+    """What it can be built for; for prebuilt kernels, what they are known to run on. Empty: the objects say."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """`specs/microkernels/NAME/microkernel.toml`."""
+
+    name: str
+    file: Path
+    summary: str
+    operation: str
+    dtypes: tuple[str, ...]
+    layouts: tuple[str, ...]
+    """Empty where the operation has but one."""
+    conditions: tuple[Expression, ...]
+    symbol: str
+    naming: str
+    """`misa`: numbers are taken from the symbol, and other symbols of that form may be bound. Empty: just this one."""
+    buffers: tuple[Buffer, ...]
+    constants: tuple[Expression, ...]
+    workgroup_size: tuple[Expression, ...]
+    subgroup_size: Expression
+    local_memory: Expression
+    grid: tuple[Expression, ...]
+    parameters: Mapping[str, tuple[int, ...]]
+    """Knobs with their values, the default first."""
+    values: Mapping[str, Expression]
+    objects: Mapping[str, ObjectFile]
+    provider: Provider
+
+    @property
+    def chips(self) -> tuple[str, ...]:
+        return tuple(self.objects) or self.provider.chips
+
+    def describe(self) -> dict[str, object]:
+        """An entry of `autotune ab --list --json`."""
+        return {
+            "name": self.name,
+            "op": self.operation,
+            "dtypes": list(self.dtypes),
+            "layouts": list(self.layouts),
+            "targets": list(self.chips),
+            "provider": self.provider.kind,
+            "parameters": {name: list(values) for name, values in self.parameters.items()},
+            "symbol": self.symbol,
+            "summary": self.summary,
+            "file": str(self.file),
+        }
+
+    def settings(self) -> Iterator[dict[str, int]]:
+        """All choices of parameters, the defaults first."""
+        for values in itertools.product(*self.parameters.values()):
+            yield dict(zip(self.parameters, values, strict=True))
+
+    def fit(
+        self, problem: Problem, chip: str, *, parameters: Mapping[str, int] | None = None, symbol: str | None = None
+    ) -> dict[str, int]:
+        """The numbers that expressions may use, or a refusal; nothing need be built for it."""
+        self._refuse_other_problems(problem)
+        if self.provider.chips and chip not in self.provider.chips:
+            raise self._unfit(f"it is not for {chip}.", f"It is for: {', '.join(self.provider.chips)}.")
+        numbers = operations.variables(problem) | {SUBGROUP: subgroup_of(chip)}
+        numbers |= self._checked(parameters or {})
+        if self.naming:
+            kernel = KernelName.parse(symbol or self.symbol)
+            objection = kernel.objection(problem, chip)
+            if objection:
+                raise self._unfit(f"{kernel.symbol}: {objection}.", "Choose another kernel of that library.")
+            numbers |= kernel.values
+        elif symbol not in (None, self.symbol):
+            raise UsageError(f"{self.name} has no kernel {symbol!r}.", remedy=f"It has {self.symbol}.")
+        for name, value in self.values.items():
+            numbers[name] = self._evaluate(f"values.{name}", value, numbers)
+        for condition in self.conditions:
+            if not self._evaluate("conditions", condition, numbers):
+                given = ", ".join(f"{name} = {numbers[name]}" for name in sorted(condition.names))
+                raise self._unfit(f"it needs {condition.text}, and here {given}.", "Choose another shape or kernel.")
+        return numbers
+
+    def bind(
+        self,
+        problem: Problem,
+        chip: str,
+        *,
+        objects: Sequence[Path] = (),
+        parameters: Mapping[str, int] | None = None,
+        symbol: str | None = None,
+    ) -> Instance:
+        """For this problem and chip; `objects` are the user's or the provider's, else the manifest's own are taken."""
+        given = dict(parameters or {})
+        reports = {name: given.pop(name) for name in REPORTS[self.provider.kind] if name in given}
+        numbers = self.fit(problem, chip, parameters=given, symbol=symbol)
+        kernel = symbol or self.symbol
+        bindings = tuple(self._binding(buffer, problem, numbers, kernel) for buffer in self.buffers)
+        numbers |= reports
+        workgroup = self._sizes("workgroup_size", self.workgroup_size, numbers, most=_MAX_THREADS)
+        if math.prod(workgroup) > _MAX_THREADS:
+            raise self._unfit(f"its workgroup has {math.prod(workgroup)} threads.", f"{_MAX_THREADS} are the most.")
+        memory = self._evaluate("local_memory", self.local_memory, numbers)
+        subgroup = self._evaluate("subgroup_size", self.subgroup_size, numbers)
+        if memory < 0 or subgroup < 1:
+            raise self._unfit(f"local memory of {memory} bytes, subgroups of {subgroup}.", "Correct the manifest.")
+        chosen = "".join(f"-{name}{numbers[name]}" for name, values in self.parameters.items() if len(values) > 1)
+        return Instance(
+            name=self.name + chosen,
+            symbol=kernel,
+            chip=chip,
+            objects=self._objects(chip, objects),
+            bindings=bindings,
+            constants=tuple(self._evaluate("constants", value, numbers) for value in self.constants),
+            workgroup_size=workgroup,
+            subgroup_size=subgroup if is_gpu(chip) else None,
+            local_memory=memory,
+            grid=self._sizes("grid", self.grid, numbers, most=_MAX_GRID),
+        )
+
+    def _refuse_other_problems(self, problem: Problem) -> None:
+        dtype = problem.types[0]
+        if problem.op != self.operation:
+            raise self._unfit(f"it computes {self.operation}, not {problem.op}.", f"Give a {self.operation} problem.")
+        if dtype not in self.dtypes:
+            raise self._unfit(f"it does not compute {dtype}.", f"It computes: {', '.join(self.dtypes)}.")
+        layout = "" if isinstance(problem, Attention) else str(getattr(problem, "layout", ""))
+        if self.layouts and layout not in self.layouts:
+            raise self._unfit(f"it does not take layout {layout}.", f"It takes: {', '.join(self.layouts)}.")
+
+    def _checked(self, parameters: Mapping[str, int]) -> dict[str, int]:
+        chosen = {name: values[0] for name, values in self.parameters.items()}
+        for name, value in parameters.items():
+            if name not in self.parameters:
+                known = ", ".join(self.parameters) or "none"
+                raise UsageError(f"{self.name} has no parameter {name!r}.", remedy=f"It has: {known}.")
+            if value not in self.parameters[name]:
+                possible = ", ".join(map(str, self.parameters[name]))
+                raise UsageError(f"{self.name}: {name} cannot be {value}.", remedy=f"Choose one of: {possible}.")
+            chosen[name] = value
+        return chosen
+
+    def _objects(self, chip: str, given: Sequence[Path]) -> tuple[Path, ...]:
+        if given:
+            for path in given:
+                if not path.is_file():
+                    raise UsageError(f"the object {path} is not a file.", remedy="Is the name right?")
+            return tuple(path.absolute() for path in given)
+        if self.provider.kind != "prebuilt":
+            raise UsageError(f"{self.name} is built from source.", remedy="Let its provider build the object first.")
+        if chip not in self.objects:
+            have = f"It has objects for: {', '.join(self.objects)}." if self.objects else "It comes without objects:"
+            raise self._unfit(f"it has no object for {chip}.", f"{have} Give one yourself.")
+        return (self.objects[chip].verified(),)
+
+    def _binding(self, buffer: Buffer, problem: Problem, numbers: Mapping[str, int], kernel: str) -> Binding:
+        index = operations.OPERANDS[self.operation].index(buffer.operand)
+        own = problem.operands[index]
+        layout = buffer.layout or operations.dimensions(problem, buffer.operand)
+        order = operations.permutation(problem, buffer.operand, layout)
+        if order is None:
+            have = operations.dimensions(problem, buffer.operand)
+            raise self._unfit(f"it wants {buffer.operand} as {layout}; the problem has it as {have}.", "")
+        element = own.element
+        if buffer.element != PROBLEM:
+            name = KernelName.parse(kernel).out_element if buffer.element == NAMED else buffer.element
+            element = element_type(name)
+        converted = buffer.access == "write" and element.is_float and own.element.is_float
+        if element != own.element and not converted:
+            raise self._unfit(f"it has {buffer.operand} as {element.name}, not {own.element.name}.", "")
+        return Binding(
+            operand=index,
+            access=buffer.access,
+            tensor=Operand(tuple(own.shape[axis] for axis in order), element),
+            permutation=() if order == tuple(sorted(order)) else order,
+            zeroed=bool(self._evaluate("zeroed", buffer.zeroed, numbers)),
+        )
+
+    def _sizes(
+        self, key: str, expressions: Sequence[Expression], numbers: Mapping[str, int], *, most: int
+    ) -> tuple[int, int, int]:
+        sizes = [self._evaluate(key, expression, numbers) for expression in expressions]
+        for expression, size in zip(expressions, sizes, strict=True):
+            if not 1 <= size <= most:
+                raise self._unfit(f"{key}: {expression.text} gives {size}.", f"It must be 1 to {most}.")
+        x, y, z = (*sizes, 1, 1)[:3]
+        return x, y, z
+
+    def _evaluate(self, key: str, expression: Expression, numbers: Mapping[str, int]) -> int:
+        try:
+            return expression.evaluate(numbers)
+        except UsageError as error:
+            raise UsageError(f"{self.file}: {key}: {error.message}", remedy=error.remedy) from None
+
+    def _unfit(self, why: str, remedy: str) -> DoesNotFitError:
+        return DoesNotFitError(f"{self.name}: {why}", remedy=remedy)
+
+
+def is_gpu(chip: str) -> bool:
+    return chip.startswith(("gfx", "sm_"))
+
+
+def subgroup_of(chip: str) -> int:
+    """How many threads go in step: 64 on CDNA, 32 on RDNA and NVIDIA, 1 on processors."""
+    if not is_gpu(chip):
+        return 1
+    return 64 if chip.startswith("gfx9") else 32

@@ -1,0 +1,289 @@
+"""The preprocessing spec that puts hand-written kernels in the place of what they compute, in IREE 3.13's spelling."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from iree.compiler import ir, passmanager
+from iree.compiler.dialects import linalg
+from iree.compiler.dialects.transform import interpreter
+
+from autotuner.errors import EnvironmentFailure, UsageError
+from autotuner.microkernels.instance import Instance
+from autotuner.mlir import parse, walk
+from autotuner.problems import Operand, Problem
+from autotuner.render import microkernel_mlir, problem_mlir
+
+SPEC_FLAG = "--iree-preprocessing-transform-spec-filename"
+OBJECTS_FLAG = "--iree-hal-executable-object-search-path"
+GENERIC = "linalg.generic"
+_MEMOIZED = "linalg.memoized_indexing_maps"
+_SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]{0,1000}")
+_FILE = re.compile(r"[\w.+-][\w .+-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What is replaced, and by which kernel."""
+
+    instance: Instance
+    problem: Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One form in which a program may have the problem: operations in order, the last of them its result."""
+
+    arguments: tuple[tuple[str, str], ...]
+    """The problem's inputs: names and types."""
+    operations: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A parameter of the kernel, as the function around it has it."""
+
+    number: int
+    tensor: Operand
+    operand: int
+    written: bool
+    permutation: tuple[int, ...]
+    zeroed: bool
+    last: bool
+
+    @property
+    def type(self) -> str:
+        return self.tensor.mlir
+
+    @property
+    def element(self) -> str:
+        return self.tensor.element.mlir
+
+    @property
+    def tied(self) -> bool:
+        """The result comes into a tensor that is passed: IREE puts other results behind all operands."""
+        return self.written and (self.zeroed or not self.last)
+
+    @property
+    def own(self) -> bool:
+        """It needs a tensor beside the problem's operands."""
+        return self.tied or (bool(self.permutation) and not self.written)
+
+    @property
+    def zero(self) -> str:
+        if not self.zeroed:
+            return ""
+        return "0.0" if self.tensor.element.is_float else "0"
+
+    @property
+    def value(self) -> str:
+        if self.written and not self.zeroed:
+            return f"%empty{self.number}"
+        return f"%buffer{self.number}" if self.own else f"%arg{self.operand}"
+
+    @property
+    def inverse(self) -> tuple[int, ...]:
+        """From the kernel's result to the problem's."""
+        return tuple(self.permutation.index(axis) for axis in range(len(self.permutation)))
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """All that the templates ask for."""
+
+    number: int
+    instance: Instance
+    backend: Literal["cpu", "cuda", "rocm"]
+    target: str
+    """The executable target that the compiler has on this processor; empty on GPUs."""
+    inputs: tuple[str, ...]
+    output: str
+    buffers: tuple[Buffer, ...]
+    matches: tuple[Match, ...]
+
+    @property
+    def function(self) -> str:
+        return function_name(self.number)
+
+    @property
+    def executable(self) -> str:
+        return executable_name(self.number)
+
+    @property
+    def objects(self) -> tuple[str, ...]:
+        return tuple(path.name for path in self.instance.objects)
+
+    @property
+    def passed(self) -> tuple[Buffer, ...]:
+        """What the dispatch takes; a result that is not tied is no operand."""
+        return tuple(b for b in self.buffers if not b.written or b.tied)
+
+    @property
+    def written(self) -> Buffer:
+        return next(b for b in self.buffers if b.written)
+
+
+def function_name(number: int) -> str:
+    """The function around the kernel of this call."""
+    return f"autotune_microkernel_{number}"
+
+
+def executable_name(number: int) -> str:
+    """The executable of this call, on a processor."""
+    return f"autotune_microkernel_{number}_executable"
+
+
+def marker(call: Call) -> tuple[str, ...]:
+    """What tells a GPU kernel's dispatch from others: the symbol, and the types of what goes in and comes out."""
+    buffers = _buffers(call.instance)
+    tensors = [b.type for b in buffers if not b.written or b.tied]
+    return (call.instance.symbol, *tensors, next(b.type for b in buffers if b.written))
+
+
+def spec_mlir(calls: Sequence[Call], *, target: str = "", header: Sequence[str] = ()) -> str:
+    """One spec for all of these kernels. `target` is `executable_target`'s answer: processors need it."""
+    for line in header:
+        if "\n" in line or "\r" in line:
+            raise ValueError(f"a header line holds a line break: {line!r}")
+    kernels = [_kernel(number, call, target=target) for number, call in enumerate(calls)]
+    return microkernel_mlir("spec", kernels=kernels, header=header)
+
+
+def spec_flags(spec: Path | str, instances: Sequence[Instance]) -> tuple[str, ...]:
+    """The flags that carry a spec and its objects into a compile."""
+    folders = dict.fromkeys(path.resolve().parent for i in instances for path in i.objects)
+    return (f"{SPEC_FLAG}={spec}", *(f"{OBJECTS_FLAG}={folder}" for folder in folders))
+
+
+def executable_target(text: str) -> str:
+    """The target that the compiler chose for this processor, from the configured dispatches of any program."""
+    with ir.Context() as context:
+        for op in walk(parse(text, context).operation):
+            if op.name == "hal.executable.variant":
+                return str(op.attributes["target"])
+    raise EnvironmentFailure(
+        "iree-compile made no executable for this problem.", remedy="Run `autotune doctor` and check --flag."
+    )
+
+
+def matches(problem: Problem) -> tuple[Match, ...]:
+    """The forms of a problem: as its own template writes it, and with its main operation as a linalg.generic."""
+    with ir.Context() as context:
+        module = parse(problem_mlir(problem), context)
+        # A program has been through this too by the time that it is matched.
+        passmanager.PassManager.parse("builtin.module(cse)").run(module.operation)
+        named = _read_match(module)
+        if not _generalize(module, context):
+            return (named,)
+        return named, _read_match(module)
+
+
+def is_main(op: Any) -> bool:
+    """Whether this operation does a problem's work: a contraction, a convolution or an attention."""
+    if op.name == "iree_linalg_ext.attention":
+        return True
+    return bool(op.name.startswith("linalg.") and (linalg.isa_contraction_op(op) or linalg.isa_convolution_op(op)))
+
+
+def _generalize(module: Any, context: Any) -> bool:
+    """Makes the main operation a generic; False when there is none to change."""
+    name = next((op.name for op in walk(module.operation) if is_main(op) and op.name.startswith("linalg.")), GENERIC)
+    if name == GENERIC:
+        return False
+    script = parse(microkernel_mlir("generalize", operation=name), context)
+    interpreter.apply_named_sequence(module.operation, script.body.operations[0], script)
+    for op in walk(module.operation):
+        if _MEMOIZED in op.attributes:  # a trace of the conversion that no program has
+            del op.attributes[_MEMOIZED]
+    return True
+
+
+def _read_match(module: Any) -> Match:
+    function = next(op for op in walk(module.operation) if op.name == "func.func")
+    block = function.regions[0].blocks[0]
+    inputs = list(block.arguments)[:-1]  # the last is the storage of the result
+    return Match(
+        arguments=tuple((value.get_name(use_local_scope=True), str(value.type)) for value in inputs),
+        operations=tuple(_texts(block)),
+    )
+
+
+def _texts(block: Any) -> Iterator[str]:
+    for op in block.operations:
+        if op.operation.name != "func.return":
+            # Without aliases: what they stand for would be outside of the spec's region.
+            yield op.operation.get_asm(use_local_scope=True)
+
+
+def _kernel(number: int, call: Call, *, target: str) -> Kernel:
+    instance, problem = call.instance, call.problem
+    _check(instance, problem)
+    backend = backend_of(instance.chip)
+    if backend == "cpu" and not target:
+        raise ValueError("a kernel for a processor needs the compiler's executable target")
+    return Kernel(
+        number=number,
+        instance=instance,
+        backend=backend,
+        target=target if backend == "cpu" else "",
+        inputs=tuple(operand.mlir for operand in problem.operands[:-1]),
+        output=problem.output.mlir,
+        buffers=_buffers(instance),
+        matches=matches(problem),
+    )
+
+
+def _buffers(instance: Instance) -> tuple[Buffer, ...]:
+    last = len(instance.bindings) - 1
+    return tuple(
+        Buffer(i, b.tensor, b.operand, b.access == "write", b.permutation, b.zeroed, i == last)
+        for i, b in enumerate(instance.bindings)
+    )
+
+
+def backend_of(chip: str) -> Literal["cpu", "cuda", "rocm"]:
+    """Which of IREE's backends takes an object for this chip."""
+    if chip.startswith("gfx"):
+        return "rocm"
+    return "cuda" if chip.startswith("sm_") else "cpu"
+
+
+def _check(instance: Instance, problem: Problem) -> None:
+    """What would make a spec that iree-compile misreads, or reads as another kernel."""
+    if not _SYMBOL.fullmatch(instance.symbol):
+        raise UsageError(f"{instance.name}: {instance.symbol!r} is no symbol.", remedy="Check the manifest.")
+    for path in instance.objects:
+        if not _FILE.fullmatch(path.name):
+            raise UsageError(
+                f"{instance.name}: the object's name {path.name!r} cannot stand in a spec.",
+                remedy="Rename it: letters, digits, dots, dashes and underscores.",
+            )
+    output = len(problem.operands) - 1
+    if [b.operand for b in instance.bindings if b.access == "write"] != [output]:
+        raise UsageError(
+            f"{instance.name} does not write exactly the output of {problem.name}.", remedy="Check its bindings."
+        )
+    for binding in instance.bindings:
+        if not 0 <= binding.operand <= output or (binding.access == "read" and binding.operand == output):
+            raise UsageError(
+                f"{instance.name} reads operand {binding.operand}, which is no input of {problem.name}.",
+                remedy=f"Inputs are 0 to {output - 1}.",
+            )
+        operand = problem.operands[binding.operand]
+        order = binding.permutation or tuple(range(len(operand.shape)))
+        if sorted(order) != list(range(len(operand.shape))):
+            raise UsageError(
+                f"{instance.name}: {order} is no order of the {len(operand.shape)} dimensions of operand "
+                f"{binding.operand}.",
+                remedy="Check its bindings.",
+            )
+        if binding.tensor != Operand(tuple(operand.shape[axis] for axis in order), operand.element):
+            raise UsageError(
+                f"{instance.name} takes {binding.tensor.text}, but operand {binding.operand} of {problem.name} is "
+                f"{operand.text}.",
+                remedy="Check the shape and the type of the kernel, or give a permutation.",
+            )

@@ -1,0 +1,150 @@
+"""Reading of a manifest's tables: every value has its type, every key is known, and an error names file and key."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from autotuner.errors import UsageError
+from autotuner.microkernels.expressions import Expression
+
+_MAX_BYTES = 1 << 18
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table of the file; `close` refuses the keys that nobody asked for."""
+
+    file: Path
+    values: Mapping[str, object]
+    prefix: str = ""
+    asked: set[str] = field(default_factory=set)
+
+    def error(self, key: str, what: str, remedy: str) -> UsageError:
+        return UsageError(f"{self.file}: {self.prefix}{key}: {what}", remedy=remedy)
+
+    def has(self, key: str) -> bool:
+        self.asked.add(key)
+        return key in self.values
+
+    def text(self, key: str, *, default: str | None = None) -> str:
+        if default is not None and not self.has(key):
+            return default
+        return self._typed(key, str, f'Write {key} = "…".')
+
+    def choice(self, key: str, allowed: Collection[str], *, default: str | None = None) -> str:
+        value = self.text(key, default=default)
+        if value not in allowed:
+            raise self.error(key, f"{value!r} is not known.", f"Choose one of: {', '.join(allowed)}.")
+        return value
+
+    def choices(self, key: str, allowed: Collection[str]) -> tuple[str, ...]:
+        """A list with at least one entry, each of them known, none of them twice."""
+        values = self.texts(key)
+        for value in values:
+            if value not in allowed:
+                raise self.error(key, f"{value!r} is not known.", f"Choose from: {', '.join(allowed)}.")
+        return values
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        remedy = f'Write {key} = ["…"].'
+        values = self._typed(key, list, remedy)
+        if not values or not all(isinstance(value, str) for value in values):
+            raise self.error(key, "it is not a list of texts.", remedy)
+        doubles = {value for value in values if values.count(value) > 1}
+        if doubles:
+            raise self.error(key, f"{min(doubles)!r} stands there twice.", "Leave one.")
+        return tuple(values)
+
+    def numbers(self, key: str) -> tuple[int, ...]:
+        remedy = f"Write {key} = [1, 2], the default first."
+        values = self._typed(key, list, remedy)
+        if not values or not all(type(value) is int for value in values) or len(set(values)) < len(values):
+            raise self.error(key, "it is not a list of different whole numbers.", remedy)
+        return tuple(values)
+
+    def expression(self, key: str, names: Collection[str], *, default: str | None = None) -> Expression:
+        if default is not None and not self.has(key):
+            return Expression(default)
+        return self._expression(key, self._required(key), names)
+
+    def expressions(
+        self, key: str, names: Collection[str], *, most: int, least: int = 0, default: tuple[str, ...] | None = None
+    ) -> tuple[Expression, ...]:
+        if default is not None and not self.has(key):
+            return tuple(map(Expression, default))
+        values = self._typed(key, list, f'Write {key} = ["…"].')
+        if not least <= len(values) <= most:
+            raise self.error(key, f"it has {len(values)} entries.", f"Give {least} to {most}.")
+        return tuple(self._expression(f"{key}[{i}]", value, names) for i, value in enumerate(values))
+
+    def table(self, key: str) -> Table:
+        """A table that may be missing."""
+        values = self._typed(key, dict, f"Write [{self.prefix}{key}].") if self.has(key) else {}
+        return Table(self.file, values, f"{self.prefix}{key}.")
+
+    def tables(self, key: str) -> tuple[Table, ...]:
+        remedy = f"Write [[{self.prefix}{key}]] for each."
+        values = self._typed(key, list, remedy)
+        if not all(isinstance(value, dict) for value in values):
+            raise self.error(key, "it is not a list of tables.", remedy)
+        return tuple(Table(self.file, value, f"{self.prefix}{key}[{i}].") for i, value in enumerate(values))
+
+    def within(self, key: str, call: Callable[[], _T]) -> _T:
+        """The call's result; its refusal gets the file's and the key's name."""
+        try:
+            return call()
+        except UsageError as error:
+            raise self.error(key, error.message, error.remedy) from None
+
+    def close(self) -> None:
+        unknown = sorted(set(self.values) - self.asked)
+        if unknown:
+            raise self.error(unknown[0], "no such key.", f"Known keys: {', '.join(sorted(self.asked))}.")
+
+    def _expression(self, key: str, value: object, names: Collection[str]) -> Expression:
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise self.error(key, "it is neither a whole number nor an expression.", 'Write 1 or "m // 128".')
+        return self.within(key, lambda: Expression.parse(str(value), names=names))
+
+    def _required(self, key: str) -> object:
+        if not self.has(key):
+            raise self.error(key, "it is missing.", "Add it; docs/microkernels.md has all keys.")
+        return self.values[key]
+
+    def _typed(self, key: str, kind: type[_T], remedy: str) -> _T:
+        value = self._required(key)
+        if not isinstance(value, kind):
+            raise self.error(key, f"it is {_WORDS.get(type(value), 'something else')}.", remedy)
+        return value
+
+
+_WORDS: Mapping[type, str] = {
+    bool: "true or false",
+    dict: "a table",
+    float: "a fraction",
+    int: "a number",
+    list: "a list",
+    str: "a text",
+}
+
+
+def read(file: Path) -> Table:
+    """The whole file, or what is wrong with it."""
+    try:
+        with file.open("rb") as handle:
+            data = handle.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}.", remedy="Is the name right?") from error
+    if len(data) > _MAX_BYTES:
+        raise UsageError(f"{file} is larger than {_MAX_BYTES >> 10} KiB.", remedy="A manifest is a short text.")
+    try:
+        return Table(file, tomllib.loads(data.decode()))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(
+            f"{file} is not TOML: {error}.", remedy="Correct that line; docs/microkernels.md has the form."
+        ) from None

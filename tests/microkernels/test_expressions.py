@@ -1,0 +1,145 @@
+"""Expressions give a whole number or a refusal that names them, and nothing of Python can be reached through them."""
+
+from __future__ import annotations
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotuner.errors import UsageError
+from autotuner.microkernels.expressions import FUNCTIONS, HIGHEST, LOWEST, Expression, magic, shift
+
+VALUES = {"m": 512, "n": 100, "k": 7, "zero": 0, "big": 1 << 31}
+
+
+def value(text: str) -> int:
+    return Expression.parse(text, names=VALUES).evaluate(VALUES)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("m", 512),
+        (" m + n * k - 1 ", 1211),
+        ("m // n % 3", 2),
+        ("-n // k", -15),
+        ("(m + n) * (k - 1)", 3672),
+        ("1 << 4 | k & 3", 19),
+        ("m >> 3", 64),
+        ("m >> 200", 0),
+        ("m % 128 == 0", 1),
+        ("n % 128 == 0", 0),
+        ("1 < k < n <= 100 != m", 1),
+        ("not m", 0),
+        ("m and n", 1),
+        ("zero or k", 1),
+        ("zero and m // zero", 0),
+        ("m // zero if zero else 5", 5),
+        ("ceil_div(n, k)", 15),
+        ("ceil_div(-n, k)", -14),
+        ("min(m, n, k) + max(m, n)", 519),
+        ("pack(7, 5, 10, 4)", 117770756),
+        ("shift(10)", 4),
+        ("magic(10)", 2576980378),
+        ("big * 2 - 1", HIGHEST),
+        ("-big", LOWEST),
+    ],
+)
+def test_expressions_have_the_value_that_they_seem_to_have(text: str, expected: int) -> None:
+    assert value(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "is not an expression"),
+        ("m +", "is not an expression"),
+        ("m n", "is not an expression"),
+        ("007", "is not an expression"),
+        ("m ** 2", "is not an expression|has something else"),
+        ("9" * 80, "more than 64 bits"),
+        ("m / 2", "has '/' at character 3"),
+        ("m.real", r"has '\.' at character 2"),
+        ("m[0]", r"has '\[' at character 2"),
+        ("0x10", "has '0' at character 1"),
+        ("1.5", r"has '\.'"),
+        ("1e9", "has '1' at character 1"),
+        ("'a'", "at character 1"),
+        ("m\n+ n", "at character 2"),
+        ("ｍ", "at character 1"),
+        ("m := 1", "has ':'"),
+        ("m ^ n", r"has '\^'"),
+        ("~m", "has '~'"),
+        ("m @ n", "has '@'"),
+        ("m, n", "has something else"),
+        ("True", "has something else"),
+        ("None", "has something else"),
+        ("m is n", "has something else"),
+        ("m in n", "has something else"),
+        ("+m", "has something else"),
+        ("max(m for m in n)", "has something else|gives max 1"),
+        ("min(*m, n)", "has something else"),
+        ("min(m, n)(k)", "has something else"),
+        ("magic", "unknown name 'magic'"),
+        ("width", "unknown name 'width'.*Known names: big, k, m, n, zero"),
+        ("eval(m)", "calls 'eval', which is no function"),
+        ("__import__(m)", "calls '__import__'"),
+        ("magic(m, n)", "gives magic 2 values, not 1"),
+        ("min(m)", "gives min 1 values, not 2 or more"),
+        ("pack(1, 2, 3)", "gives pack 3 values, not 4"),
+        ("m // zero", "divides by zero"),
+        ("m % zero", "divides by zero"),
+        ("ceil_div(m, zero)", "divides by zero"),
+        ("magic(zero)", "shift and magic take 1 to"),
+        ("shift(big)", "shift and magic take 1 to"),
+        ("pack(0, 0, 256, 0)", "pack takes bytes, not 256"),
+        ("1 << 64", "shifts by 64"),
+        ("1 << big << 1", "shifts by"),
+        ("1 >> -1", "shifts by -1"),
+        ("big * big * big", "more than 64 bits"),
+        ("big * 2", "does not fit 32 bits"),
+        ("-big - 1", "does not fit 32 bits"),
+        ("m" + " + m" * 200, "has 801 characters"),
+        ("(" * 90 + "m" + ")" * 90, ""),
+        ("-" * 60 + "m", "nested more than 40 deep"),
+        ("not " * 100 + "m", "nested more than 40 deep"),
+    ],
+)
+def test_a_refusal_names_the_expression_and_says_what_to_do(text: str, says: str) -> None:
+    if not says:
+        assert value(text) == VALUES["m"]
+        return
+    with pytest.raises(UsageError, match=says) as caught:
+        value(text)
+    assert text[:40] in caught.value.message.replace("\\n", "\n").replace("\\", "")
+    assert caught.value.remedy
+
+
+def test_an_unknown_name_is_found_before_there_are_values() -> None:
+    with pytest.raises(UsageError, match="unknown name 'q'"):
+        Expression.parse("m if m else q", names=["m"])
+    assert Expression("min(m, k) + m").names == {"m", "k"}
+
+
+def written() -> st.SearchStrategy[str]:
+    words = [*VALUES, *FUNCTIONS, "if", "else", "and", "or", "not", "lambda", "0", "1", "64", "999999999999"]
+    signs = [*"+-*%<>&|(),=!.:[]{}'\"\\#@~^; ", "//", "<<", ">>", "**", "==", "!=", "<=", ">="]
+    return st.lists(st.sampled_from(words + signs), max_size=30).map(" ".join)
+
+
+@given(st.one_of(written(), st.text(max_size=600), st.text(alphabet=string.printable, max_size=60)))
+def test_any_text_gives_a_number_in_range_or_a_refusal(text: str) -> None:
+    try:
+        result = value(text)
+    except UsageError as error:
+        assert error.remedy
+    else:
+        assert LOWEST <= result <= HIGHEST
+
+
+@given(divisor=st.integers(1, (1 << 31) - 1), number=st.integers(0, (1 << 31) - 1))
+def test_magic_and_shift_divide(divisor: int, number: int) -> None:
+    assert magic(divisor) < 1 << 32
+    assert ((number * magic(divisor) >> 32) + number) >> shift(divisor) == number // divisor
