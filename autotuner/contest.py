@@ -178,22 +178,21 @@ def describe(outcome: Outcome) -> str:
 
 
 def _race_builds(evaluator: Evaluator, names: list[str], executor: Executor) -> dict[str, Build]:
-    """Builds that last long enough for the fastest of them; the binaries stay the same, only repeats change."""
-    builds = {name: evaluator.outcomes[name].build for name in names}
-    fastest = min(evaluator.outcomes[name].us or INVOCATION_US for name in names)
-    repeat = choose_repeat(fastest)
-    if repeat > evaluator.repeat or any(b is None for b in builds.values()):
-        repeat = max(repeat, evaluator.repeat)
-        jobs = {
-            name: executor.submit(
-                evaluator.builder.build, evaluator.job(evaluator.outcomes[name].candidate, repeat=repeat)
-            )
-            for name in names
-        }
-        builds = {name: job.result() for name, job in jobs.items()}
-        for name in names:
-            evaluator.tidy(evaluator.outcomes[name])
-    return {name: build for name, build in builds.items() if build is not None and build.ok}
+    """Builds that each last long enough, and no longer: a slow baseline repeated as often as its fastest rival would
+    take all the time there is. The binaries stay the same, only repeats change."""
+    builds, jobs = {}, {}
+    for name in names:
+        outcome = evaluator.outcomes[name]
+        repeat = choose_repeat(outcome.us or INVOCATION_US)
+        if outcome.build is not None and outcome.build.repeat >= repeat:
+            builds[name] = outcome.build
+        else:
+            job = evaluator.job(outcome.candidate, repeat=repeat)
+            jobs[name] = executor.submit(evaluator.builder.build, job)
+    for name, future in jobs.items():
+        builds[name] = future.result()
+        evaluator.tidy(evaluator.outcomes[name])
+    return {name: builds[name] for name in names if builds[name].ok}
 
 
 def _conclude(evaluator: Evaluator, winner: str, stock: Outcome, confirmation: Confirmation, effort: Effort) -> Contest:

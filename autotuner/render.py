@@ -63,7 +63,7 @@ def spec_mlir(*, name: str, dispatch: Dispatch, info: CompilationInfo, header: S
     )
 
 
-def microkernel_mlir(template: Literal["spec", "generalize"], **values: object) -> str:
+def microkernel_mlir(template: Literal["spec", "rewrite"], **values: object) -> str:
     """What calls a hand-written kernel; names and paths in `values` are checked by who gives them."""
     return _environment().get_template(f"microkernel_{template}.mlir.j2").render(**values)
 

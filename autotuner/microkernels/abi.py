@@ -76,7 +76,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectFile:
+class KernelFile:
     path: Path
     kind: Kind
     chip: str
@@ -94,14 +94,14 @@ def inspect(path: Path) -> list[Kernel]:
     return list(_with_kernels(path).kernels)
 
 
-def _with_kernels(path: Path) -> ObjectFile:
+def _with_kernels(path: Path) -> KernelFile:
     found = read_object(path)
     if not found.kernels:
         raise UsageError(f"{path} defines no kernel.", remedy="Give the object that holds it.")
     return found
 
 
-def read_object(path: Path) -> ObjectFile:
+def read_object(path: Path) -> KernelFile:
     """The file with its kernels. Whatever the bytes are, nothing but a UsageError is raised."""
     try:
         data = path.read_bytes()
@@ -122,7 +122,7 @@ def read_object(path: Path) -> ObjectFile:
 # --- AMD and the processor ------------------------------------------------------------------------------------------
 
 
-def _from_elf(path: Path, data: bytes) -> ObjectFile:
+def _from_elf(path: Path, data: bytes) -> KernelFile:
     elf = open_elf(data)
     machine = elf["e_machine"]
     if machine == "EM_AMDGPU":
@@ -131,7 +131,7 @@ def _from_elf(path: Path, data: bytes) -> ObjectFile:
         raise UsageError(f"{path} is a cubin, no PTX.", remedy=_CUBIN)
     chip = _MACHINES.get(machine, str(machine).removeprefix("EM_").lower())
     symbols = elf_symbols(elf)
-    return ObjectFile(
+    return KernelFile(
         path,
         "elf",
         chip,
@@ -142,7 +142,7 @@ def _from_elf(path: Path, data: bytes) -> ObjectFile:
     )
 
 
-def _from_hsaco(path: Path, elf: ELFFile) -> ObjectFile:
+def _from_hsaco(path: Path, elf: ELFFile) -> KernelFile:
     metadata = amd_metadata(elf)
     if metadata is None:
         raise UsageError(
@@ -156,7 +156,7 @@ def _from_hsaco(path: Path, elf: ELFFile) -> ObjectFile:
         )
     chip = by_note or by_flags or f"AMD chip 0x{elf['e_flags'] & 0xFF:x}"
     kernels = tuple(_amd_kernel(kernel, chip) for kernel in metadata["amdhsa.kernels"])
-    return ObjectFile(path, "hsaco", chip, kernels, linked=elf["e_type"] != "ET_REL")
+    return KernelFile(path, "hsaco", chip, kernels, linked=elf["e_type"] != "ET_REL")
 
 
 def _amd_kernel(kernel: Mapping[str, Any], chip: str) -> Kernel:
@@ -208,7 +208,7 @@ def _whole(value: object) -> int:
 # --- NVIDIA ---------------------------------------------------------------------------------------------------------
 
 
-def _from_text(path: Path, data: bytes) -> ObjectFile:
+def _from_text(path: Path, data: bytes) -> KernelFile:
     for magic, name, remedy in _FOREIGN:
         if data.startswith(magic):
             raise UsageError(f"{path} is {name}; it is no ELF, PTX or hsaco.", remedy=remedy)
@@ -235,7 +235,7 @@ def _from_text(path: Path, data: bytes) -> ObjectFile:
         )
         for entry in ptx.entries
     )
-    return ObjectFile(path, "ptx", ptx.target, kernels, version=ptx.version)
+    return KernelFile(path, "ptx", ptx.target, kernels, version=ptx.version)
 
 
 # --- For a person, and for a program --------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def kernels_table(path: Path) -> list[dict[str, str]]:
     return [{name: row[name] for name in said} for row in rows]
 
 
-def _row(kernel: Kernel, file: ObjectFile) -> dict[str, str]:
+def _row(kernel: Kernel, file: KernelFile) -> dict[str, str]:
     known = kernel.arguments is not None
     size = kernel.workgroup_size
     spills = [kernel.vgpr_spills, kernel.sgpr_spills]

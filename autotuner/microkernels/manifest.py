@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ REPORTS: Mapping[str, tuple[str, ...]] = {"prebuilt": (), "c": (), "triton": ("s
 SUBGROUP = "subgroup"
 PROBLEM, NAMED = "problem", "named"
 """Elements of a buffer that are not one type: the problem's own, and what the kernel's name says."""
+_PTX = re.compile(r"sm_(\d+)")
 _MAX_THREADS = 1024
 _MAX_GRID = (1 << 31) - 1
 
@@ -219,10 +221,11 @@ class Manifest:
             return tuple(path.absolute() for path in given)
         if self.provider.kind != "prebuilt":
             raise UsageError(f"{self.name} is built from source.", remedy="Let its provider build the object first.")
-        if chip not in self.objects:
+        match = _object_for(chip, tuple(self.objects))
+        if match is None:
             have = f"It has objects for: {', '.join(self.objects)}." if self.objects else "It comes without objects:"
             raise self._unfit(f"it has no object for {chip}.", f"{have} Give one yourself.")
-        return (self.objects[chip].verified(),)
+        return (self.objects[match].verified(),)
 
     def _binding(self, buffer: Buffer, problem: Problem, numbers: Mapping[str, int], kernel: str) -> Binding:
         index = operations.OPERANDS[self.operation].index(buffer.operand)
@@ -265,6 +268,17 @@ class Manifest:
 
     def _unfit(self, why: str, remedy: str) -> DoesNotFitError:
         return DoesNotFitError(f"{self.name}: {why}", remedy=remedy)
+
+
+def _object_for(chip: str, there: Sequence[str]) -> str | None:
+    """This very chip's; else, as NVIDIA's driver translates PTX for later chips, that of the nearest earlier one."""
+    if chip in there:
+        return chip
+    wanted = _PTX.fullmatch(chip)
+    earlier = [
+        int(found[1]) for found in map(_PTX.fullmatch, there) if found and wanted and int(found[1]) < int(wanted[1])
+    ]
+    return f"sm_{max(earlier)}" if earlier else None
 
 
 def is_gpu(chip: str) -> bool:

@@ -180,11 +180,14 @@ def read_ptx(text: str) -> Ptx:
     bodies = [part[: _body_end(part)] for _, part in parts]
     head = text[: found[0].start()] if found else text
     module = "\n".join([head, *(part[len(body) :] for (_, part), body in zip(parts, bodies, strict=True))])
+    shared, dynamic = _shared_bytes(module), bool(_DYNAMIC.search(module))
     version = _VERSION.search(head)
     return Ptx(
         version=version[1] if version else None,
         target=ptx_target(head),
-        entries=tuple(_entry(name, part, body, module) for (name, part), body in zip(parts, bodies, strict=True)),
+        entries=tuple(
+            _entry(name, part, body, shared, dynamic) for (name, part), body in zip(parts, bodies, strict=True)
+        ),
     )
 
 
@@ -203,7 +206,8 @@ def _body_end(text: str) -> int:
     return len(text)
 
 
-def _entry(name: str, text: str, body: str, module: str) -> PtxEntry:
+def _entry(name: str, text: str, body: str, shared: int, dynamic: bool) -> PtxEntry:
+    """`shared` and `dynamic` are what the module has, for all its entries."""
     header = _HEADER.match(body)
     parameters, directives = (header[1] or "", header[2]) if header else ("", "")
     threads = {kind: _three(sizes) for kind, sizes in _THREADS.findall(directives)}
@@ -212,8 +216,8 @@ def _entry(name: str, text: str, body: str, module: str) -> PtxEntry:
         parameters=tuple(_parameters(parameters)),
         required=threads.get("reqntid"),
         most=threads.get("maxntid"),
-        shared=_shared_bytes(module) + _shared_bytes(body),
-        dynamic=bool(_DYNAMIC.search(module) or _DYNAMIC.search(body)),
+        shared=shared + _shared_bytes(body),
+        dynamic=dynamic or bool(_DYNAMIC.search(body)),
         text=text,
     )
 

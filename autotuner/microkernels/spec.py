@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from iree.compiler import ir, passmanager
+from iree.compiler import ir
 from iree.compiler.dialects import linalg
 from iree.compiler.dialects.transform import interpreter
 
 from autotuner.errors import EnvironmentFailure, UsageError
-from autotuner.microkernels.instance import Instance
+from autotuner.microkernels.instance import Binding, Instance
 from autotuner.mlir import parse, walk
 from autotuner.problems import Operand, Problem
 from autotuner.render import microkernel_mlir, problem_mlir
 
 SPEC_FLAG = "--iree-preprocessing-transform-spec-filename"
 OBJECTS_FLAG = "--iree-hal-executable-object-search-path"
-GENERIC = "linalg.generic"
+GENERIC, PAD, ATTENTION = "linalg.generic", "tensor.pad", "iree_linalg_ext.attention"
 _MEMOIZED = "linalg.memoized_indexing_maps"
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]{0,1000}")
 _FILE = re.compile(r"[\w.+-][\w .+-]*")
@@ -41,6 +41,29 @@ class Match:
     arguments: tuple[tuple[str, str], ...]
     """The problem's inputs: names and types."""
     operations: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pad:
+    """Where a problem pads an operand. A matcher cannot see the value that the region of a tensor.pad takes from
+    outside: such pads are rewritten first, as a fill and an insertion."""
+
+    users: tuple[str, ...]
+    """Names that the operation behind it may have."""
+    types: tuple[str, ...]
+    """Of that operation's operands."""
+    position: int
+    """Which of them is padded."""
+    source: str
+    """The type before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """All that is looked for in a program."""
+
+    matches: tuple[Match, ...]
+    pads: tuple[Pad, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +124,9 @@ class Kernel:
     target: str
     """The executable target that the compiler has on this processor; empty on GPUs."""
     inputs: tuple[str, ...]
-    output: str
+    output: Operand
     buffers: tuple[Buffer, ...]
-    matches: tuple[Match, ...]
+    forms: Forms
 
     @property
     def function(self) -> str:
@@ -116,6 +139,19 @@ class Kernel:
     @property
     def objects(self) -> tuple[str, ...]:
         return tuple(path.name for path in self.instance.objects)
+
+    @property
+    def constants(self) -> tuple[int, ...]:
+        """As i32, which has a sign."""
+        return tuple(c - (1 << 32) if c >= 1 << 31 else c for c in self.instance.constants)
+
+    @property
+    def conversion(self) -> str:
+        """What makes the problem's type of the kernel's; empty: they are the same."""
+        mine, own = self.written.tensor.element, self.output.element
+        if mine == own:
+            return ""
+        return "extf" if mine.bits < own.bits else "truncf"
 
     @property
     def passed(self) -> tuple[Buffer, ...]:
@@ -150,13 +186,19 @@ def spec_mlir(calls: Sequence[Call], *, target: str = "", header: Sequence[str] 
         if "\n" in line or "\r" in line:
             raise ValueError(f"a header line holds a line break: {line!r}")
     kernels = [_kernel(number, call, target=target) for number, call in enumerate(calls)]
-    return microkernel_mlir("spec", kernels=kernels, header=header)
+    pads = list(dict.fromkeys(pad for kernel in kernels for pad in kernel.forms.pads))
+    return microkernel_mlir("spec", kernels=kernels, pads=pads, header=header)
 
 
 def spec_flags(spec: Path | str, instances: Sequence[Instance]) -> tuple[str, ...]:
     """The flags that carry a spec and its objects into a compile."""
-    folders = dict.fromkeys(path.resolve().parent for i in instances for path in i.objects)
-    return (f"{SPEC_FLAG}={spec}", *(f"{OBJECTS_FLAG}={folder}" for folder in folders))
+    return (f"{SPEC_FLAG}={spec}", *object_flags(instances))
+
+
+def object_flags(instances: Sequence[Instance]) -> tuple[str, ...]:
+    """Where the objects lie: a spec has their names only, so that it can move with them."""
+    folders = dict.fromkeys(path.absolute().parent for i in instances for path in i.objects)
+    return tuple(f"{OBJECTS_FLAG}={folder}" for folder in folders)
 
 
 def executable_target(text: str) -> str:
@@ -170,36 +212,44 @@ def executable_target(text: str) -> str:
     )
 
 
-def matches(problem: Problem) -> tuple[Match, ...]:
+def read_forms(problem: Problem) -> Forms:
     """The forms of a problem: as its own template writes it, and with its main operation as a linalg.generic."""
     with ir.Context() as context:
         module = parse(problem_mlir(problem), context)
-        # A program has been through this too by the time that it is matched.
-        passmanager.PassManager.parse("builtin.module(cse)").run(module.operation)
+        pads = tuple(_pads(module))
+        if pads:
+            _rewrite(module, context, PAD, "rewrite_in_destination_passing_style")
         named = _read_match(module)
-        if not _generalize(module, context):
-            return (named,)
-        return named, _read_match(module)
+        main = next(op.name for op in walk(module.operation) if is_main(op))
+        if main in (GENERIC, ATTENTION):
+            return Forms((named,), pads)
+        _rewrite(module, context, main, "generalize")
+        return Forms((named, _read_match(module)), pads)
 
 
 def is_main(op: Any) -> bool:
     """Whether this operation does a problem's work: a contraction, a convolution or an attention."""
-    if op.name == "iree_linalg_ext.attention":
+    if op.name == ATTENTION:
         return True
     return bool(op.name.startswith("linalg.") and (linalg.isa_contraction_op(op) or linalg.isa_convolution_op(op)))
 
 
-def _generalize(module: Any, context: Any) -> bool:
-    """Makes the main operation a generic; False when there is none to change."""
-    name = next((op.name for op in walk(module.operation) if is_main(op) and op.name.startswith("linalg.")), GENERIC)
-    if name == GENERIC:
-        return False
-    script = parse(microkernel_mlir("generalize", operation=name), context)
+def _pads(module: Any) -> Iterator[Pad]:
+    for op in walk(module.operation):
+        if op.name == PAD:
+            for use in op.results[0].uses:
+                user = use.owner.operation
+                names = (user.name, GENERIC) if is_main(user) else (user.name,)
+                types = tuple(str(value.type) for value in user.operands)
+                yield Pad(names, types, use.operand_number, str(op.operands[0].type))
+
+
+def _rewrite(module: Any, context: Any, operation: str, rewrite: str) -> None:
+    script = parse(microkernel_mlir("rewrite", operation=operation, rewrite=rewrite), context)
     interpreter.apply_named_sequence(module.operation, script.body.operations[0], script)
     for op in walk(module.operation):
-        if _MEMOIZED in op.attributes:  # a trace of the conversion that no program has
+        if _MEMOIZED in op.attributes:  # a trace of the rewrite that no program has
             del op.attributes[_MEMOIZED]
-    return True
 
 
 def _read_match(module: Any) -> Match:
@@ -213,10 +263,12 @@ def _read_match(module: Any) -> Match:
 
 
 def _texts(block: Any) -> Iterator[str]:
-    for op in block.operations:
-        if op.operation.name != "func.return":
+    for child in block.operations:
+        op = child.operation
+        # A rewrite leaves dead constants behind; the function's return ends up here too.
+        if any(True for result in op.results for _ in result.uses):
             # Without aliases: what they stand for would be outside of the spec's region.
-            yield op.operation.get_asm(use_local_scope=True)
+            yield op.get_asm(use_local_scope=True)
 
 
 def _kernel(number: int, call: Call, *, target: str) -> Kernel:
@@ -231,9 +283,9 @@ def _kernel(number: int, call: Call, *, target: str) -> Kernel:
         backend=backend,
         target=target if backend == "cpu" else "",
         inputs=tuple(operand.mlir for operand in problem.operands[:-1]),
-        output=problem.output.mlir,
+        output=problem.output,
         buffers=_buffers(instance),
-        matches=matches(problem),
+        forms=read_forms(problem),
     )
 
 
@@ -250,6 +302,13 @@ def backend_of(chip: str) -> Literal["cpu", "cuda", "rocm"]:
     if chip.startswith("gfx"):
         return "rocm"
     return "cuda" if chip.startswith("sm_") else "cpu"
+
+
+def _convertible(binding: Binding, operand: Operand) -> bool:
+    """The types agree, or the result is a float that becomes a wider or narrower one."""
+    mine, own = binding.tensor.element, operand.element
+    floats = mine.is_float and own.is_float and mine.bits != own.bits
+    return mine == own or (binding.access == "write" and floats)
 
 
 def _check(instance: Instance, problem: Problem) -> None:
@@ -281,7 +340,8 @@ def _check(instance: Instance, problem: Problem) -> None:
                 f"{binding.operand}.",
                 remedy="Check its bindings.",
             )
-        if binding.tensor != Operand(tuple(operand.shape[axis] for axis in order), operand.element):
+        shape = tuple(operand.shape[axis] for axis in order)
+        if binding.tensor.shape != shape or not _convertible(binding, operand):
             raise UsageError(
                 f"{instance.name} takes {binding.tensor.text}, but operand {binding.operand} of {problem.name} is "
                 f"{operand.text}.",

@@ -87,7 +87,9 @@ class AttentionSpace:
             )
         self._loops, self._mma = loops, instructions
         pruned: dict[str, int] = {}
-        self._space = self._declare(pruned)
+        declared = self._declare(pruned)
+        # Named like every other part of a GPU's space, though it is the only one.
+        self._space = Space.join("pipeline", {"VectorDistribute": declared}) if len(declared) else declared
         self._pruned = MappingProxyType(pruned)
 
     @classmethod

@@ -133,7 +133,7 @@ def test_a_kernel_that_does_not_fit_is_refused_with_the_reason(
 
 @pytest.mark.parametrize("symbol", ["gemm", PREFIX, LARGE + "_x", LARGE.replace("bt256", "bt250"), "igemm_" * 100])
 def test_what_is_not_a_name_of_misas_is_refused(manifest: Manifest, hsaco: Path, symbol: str) -> None:
-    with pytest.raises(UsageError, match="not the name of a MISA|waves do not divide"):
+    with pytest.raises(UsageError, match=r"not the name of a MISA|waves do not divide"):
         bind(manifest, hsaco, UNET, symbol)
 
 
@@ -144,7 +144,7 @@ def test_a_depthwise_filter_has_no_kyxc(manifest: Manifest, hsaco: Path) -> None
 
 
 def test_without_an_object_there_is_nothing_to_call(manifest: Manifest) -> None:
-    with pytest.raises(DoesNotFitError, match="no object for gfx942.*comes without objects"):
+    with pytest.raises(DoesNotFitError, match=r"no object for gfx942.*comes without objects"):
         manifest.bind(UNET, "gfx942")
 
 

@@ -1,0 +1,236 @@
+"""Whether an object can do what an instance asks of it. Later nobody says so: a wrong launch computes nonsense."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import platform
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from autotuner.errors import UsageError
+from autotuner.microkernels.abi import Argument, Kernel, KernelFile, Kind, read_object
+from autotuner.microkernels.instance import Instance
+
+_POINTER, _CONSTANT = 8, 4
+_MOST_THREADS = 1024
+_SHOWN = 8
+"""Names in a message."""
+_KINDS: dict[Kind, str] = {"hsaco": "an hsaco", "ptx": "PTX", "elf": "an object of the processor (.o)"}
+
+_KIB = 1024
+_LOCAL_MEMORY = {
+    "gfx950": 160 * _KIB,
+    "sm_80": 163 * _KIB,
+    "sm_86": 99 * _KIB,
+    "sm_87": 163 * _KIB,
+    "sm_89": 99 * _KIB,
+    "sm_90": 227 * _KIB,
+    "sm_100": 227 * _KIB,
+    "sm_120": 99 * _KIB,
+}
+"""Of one workgroup. AMD's others, up to gfx1201, have 64 KiB; of what is not known here nothing is said."""
+_LDS = re.compile(r"gfx(?:9|1[01]|120)")
+_STATIC_SHARED = 48 * _KIB
+"""More than this CUDA gives at launch only."""
+
+_GENERIC = {"gfx9-4-generic": ("gfx94", "gfx950"), "gfx11-generic": ("gfx11",)}
+"""One code for a family: https://llvm.org/docs/AMDGPUUsage.html#amdgpu-generic-processor-table"""
+
+_SERVICES = {
+    "hidden_printf_buffer",
+    "hidden_hostcall_buffer",
+    "hidden_default_queue",
+    "hidden_completion_action",
+    "hidden_multigrid_sync_arg",
+    "hidden_heap_v1",
+}
+"""Hidden arguments that need somebody on the host. LLVM lists them only where the kernel uses them (`hidden_none` keeps
+the place otherwise). The others describe the launch: the driver fills them in, and a kernel may have them or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    what: str
+    expected: str
+    found: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: expected {self.expected}, found {self.found}. {self.remedy}"
+
+
+def refuse(instance: Instance) -> None:
+    """A UsageError with all that does not fit, one a line; nothing where all does."""
+    mismatches = check(instance)
+    if mismatches:
+        lines = "\n".join(f"  {mismatch}" for mismatch in mismatches)
+        raise UsageError(f"microkernel {instance.name} does not fit its object:\n{lines}")
+
+
+def check(instance: Instance) -> list[Mismatch]:
+    """What does not fit. Where the file itself is wrong, its kernels are not looked at."""
+    kind = _kind(instance.chip)
+    if not instance.objects or (kind != "elf" and len(instance.objects) > 1):
+        found = f"{len(instance.objects)} objects"
+        return [Mismatch("objects", "one object", found, "Give the object that defines the kernel.")]
+    files: list[KernelFile] = []
+    wrong: list[Mismatch] = []
+    for path in instance.objects:
+        try:
+            files.append(read_object(path))
+        except UsageError as error:
+            found = error.message.removesuffix(".")
+            wrong.append(Mismatch("object", f"{_KINDS[kind]} for {instance.chip}", found, error.remedy))
+    wrong += [mismatch for file in files for mismatch in _check_file(file, instance, kind)]
+    if any(mismatch.what in ("object", "kind") for mismatch in wrong):
+        return wrong
+    kernels = [kernel for file in files for kernel in file.kernels]
+    kernel = next((kernel for kernel in kernels if kernel.symbol == instance.symbol), None)
+    if kernel is None:
+        return [*wrong, _missing(instance.symbol, [kernel.symbol for kernel in kernels])]
+    if kind == "elf":
+        return [*wrong, *_check_undefined(files)]
+    return [*wrong, *_check_arguments(kernel, instance), *_check_launch(kernel, instance)]
+
+
+def _kind(chip: str) -> Kind:
+    if chip.startswith("gfx"):
+        return "hsaco"
+    return "ptx" if chip.startswith("sm_") else "elf"
+
+
+# --- The file -------------------------------------------------------------------------------------------------------
+
+
+def _check_file(file: KernelFile, instance: Instance, kind: Kind) -> Iterator[Mismatch]:
+    chip = instance.chip
+    if file.kind != kind:
+        remedy = f"Give the kernel's build for {chip}, or the target that {file.path.name} is for."
+        yield Mismatch("kind", f"{_KINDS[kind]} for {chip}", f"{_KINDS[file.kind]} for {file.chip}", remedy)
+        return
+    if not _runs_on(file.chip, chip):
+        yield Mismatch("chip", chip, file.chip, f"Build {file.path.name} for {chip}.")
+    elif kind == "elf" and file.chip != platform.machine():
+        yield Mismatch("machine", f"{platform.machine()}, the host's", file.chip, f"Build {file.path.name} here.")
+    if kind == "hsaco" and not file.linked:
+        yield Mismatch("linking", "a linked code object", "a relocatable one", "Link it: ld.lld -shared.")
+    if kind == "elf" and file.linked:
+        yield Mismatch("linking", "a relocatable object (.o)", "a linked one", "Compile it with -c and give the .o.")
+
+
+def _runs_on(made_for: str, chip: str) -> bool:
+    if made_for in _GENERIC:
+        return chip.startswith(_GENERIC[made_for])
+    made, asked = (re.fullmatch(r"sm_(\d{1,4})([af]?)", name) for name in (made_for, chip))
+    if made is None or asked is None:
+        return made_for == chip
+    # The driver translates PTX for its own chip and later ones; with `a` for that very chip, with `f` for its family.
+    least, number = int(made[1]), int(asked[1])
+    if made[2] == "a":
+        return least == number
+    return least <= number and (made[2] != "f" or least // 10 == number // 10)
+
+
+def _missing(symbol: str, there: Sequence[str]) -> Mismatch:
+    near = difflib.get_close_matches(symbol, there, n=3, cutoff=0.6)
+    remedy = f"Did you mean {' or '.join(near)}?" if near else 'Take one of those; C++ names need extern "C".'
+    return Mismatch("symbol", symbol, _listed(near + [name for name in there if name not in near]), remedy)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return (", ".join(names[:_SHOWN]) or "none") + more
+
+
+def _check_undefined(files: Sequence[KernelFile]) -> Iterator[Mismatch]:
+    defined = frozenset[str]().union(*(file.defined for file in files))
+    wanted = sorted({name for file in files for name in file.undefined} - defined)
+    if wanted:
+        remedy = "An embedded executable has no libc: define them, or compile with -ffreestanding -fno-builtin -O2."
+        yield Mismatch("undefined symbols", "none", _listed(wanted), remedy)
+
+
+# --- The call -------------------------------------------------------------------------------------------------------
+
+
+def _check_arguments(kernel: Kernel, instance: Instance) -> Iterator[Mismatch]:
+    bindings, constants = len(instance.bindings), len(instance.constants)
+    if kernel.arguments is not None:
+        pointers, values = kernel.of_kind("pointer"), kernel.of_kind("value")
+        first = min((a.offset for a in values), default=math.inf)
+        late = sum(a.offset > first for a in pointers)
+        if len(pointers) != bindings:
+            after = f", {late} of them after the constants" if late else ""
+            remedy = "Bind as many buffers, or take those that the kernel does not use (Triton's scratch) from it."
+            yield Mismatch("pointers", f"{bindings}, one for each binding", f"{len(pointers)}{after}", remedy)
+        elif late:
+            remedy = "Reorder the kernel's parameters: IREE passes all buffers first."
+            yield Mismatch("order", "all pointers, then the constants", _order(kernel.arguments), remedy)
+        if len(values) != constants:
+            remedy = "Give the instance as many constants as the kernel has after its pointers."
+            yield Mismatch("constants", str(constants), str(len(values)), remedy)
+        for name, size, found in (("pointers", _POINTER, pointers), ("constants", _CONSTANT, values)):
+            odd = [a for a in found if a.size != size]
+            if odd:
+                shown = ", ".join(f"{a.size} bytes at offset {a.offset} ({a.type})" for a in odd[:_SHOWN])
+                remedy = "IREE passes 64-bit pointers and i32 constants: change the kernel's parameters."
+                yield Mismatch(f"size of {name}", f"{size} bytes each", shown, remedy)
+        services = [a.type for a in kernel.of_kind("hidden") if a.type in _SERVICES]
+        if services:
+            remedy = "Compile the kernel without printf, assert, malloc and grid synchronisation."
+            yield Mismatch("hidden arguments", "none that the host must serve", ", ".join(services), remedy)
+    yield from _check_kernarg(kernel, _POINTER * bindings + _CONSTANT * constants, instance)
+
+
+def _check_kernarg(kernel: Kernel, expected: int, instance: Instance) -> Iterator[Mismatch]:
+    segment = kernel.kernarg_size
+    if segment is None:
+        return
+    used, longest = segment, expected
+    if kernel.arguments is not None:
+        used = max((a.offset + a.size for a in kernel.arguments if a.kind != "hidden"), default=0)
+        longest = -(-expected // _POINTER) * _POINTER
+    # Hidden arguments make the segment longer, by as much as they please; without them there is padding at most.
+    found = segment if used == expected and not kernel.of_kind("hidden") else used
+    if used != expected or not expected <= found <= longest:
+        sum_ = f"{_POINTER} x {len(instance.bindings)} bindings + {_CONSTANT} x {len(instance.constants)} constants"
+        remedy = "Give the instance the kernel's own arguments: `autotune ab --inspect` lists them."
+        yield Mismatch("kernarg segment", f"{expected} bytes ({sum_})", f"{found} bytes", remedy)
+
+
+def _order(arguments: Sequence[Argument]) -> str:
+    shown = sorted((a for a in arguments if a.kind != "hidden"), key=lambda a: a.offset)
+    return _listed([a.kind for a in shown])
+
+
+def _check_launch(kernel: Kernel, instance: Instance) -> Iterator[Mismatch]:
+    size, threads = instance.workgroup_size, math.prod(instance.workgroup_size)
+    most = min(kernel.most_threads or _MOST_THREADS, _MOST_THREADS)
+    if kernel.workgroup_size is not None and kernel.workgroup_size != size:
+        remedy = "Set the instance's workgroup_size to the kernel's."
+        yield Mismatch("workgroup size", _times(size), _times(kernel.workgroup_size), remedy)
+    elif threads > most:
+        found = f"a kernel for at most {most}"
+        yield Mismatch("workgroup size", f"{threads} threads ({_times(size)})", found, "Use fewer threads.")
+    if None not in (instance.subgroup_size, kernel.wavefront) and instance.subgroup_size != kernel.wavefront:
+        remedy = f"Set subgroup_size to {kernel.wavefront}, or build the kernel for the other."
+        yield Mismatch("wavefront", str(instance.subgroup_size), str(kernel.wavefront), remedy)
+    static = kernel.local_memory or 0
+    limit = _local_memory(instance.chip)
+    if limit is not None and static + instance.local_memory > limit:
+        found = f"{static + instance.local_memory} ({static} static + {instance.local_memory} dynamic)"
+        yield Mismatch("local memory", f"at most {limit} bytes on {instance.chip}", found, "Use smaller tiles.")
+    elif kernel.kind == "ptx" and static > _STATIC_SHARED:
+        remedy = "Declare it as .extern .shared and ask for it by local_memory."
+        yield Mismatch("local memory", f"at most {_STATIC_SHARED} static bytes", str(static), remedy)
+
+
+def _times(size: Sequence[int]) -> str:
+    return "x".join(map(str, size))
+
+
+def _local_memory(chip: str) -> int | None:
+    known = _LOCAL_MEMORY.get(chip.rstrip("af") if chip.startswith("sm_") else chip)
+    return 64 * _KIB if known is None and _LDS.match(chip) else known

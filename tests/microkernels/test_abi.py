@@ -1,0 +1,405 @@
+"""Objects are read as they are: IREE's own for several chips, a C compiler's, one with MISA's ABI, and broken ones."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotuner.errors import UsageError
+from autotuner.microkernels.abi import Argument, Kernel, inspect, kernels_json, kernels_table, read_object
+from autotuner.microkernels.check import check
+from autotuner.targets import Target
+from autotuner.tools import Tools
+from tests.microkernels.stand_in import RELOCATABLE, misa_metadata, misa_stand_in, write_hsaco
+from tests.microkernels.test_check import instance
+
+MISA = "igemm_fwd_gtcx3_nhwc_fp16_bx0_ex1_bt128x128x32_wt32x32x8_ws1x1_wr2x2_ta1x8x2x1_1x4x1x64_tb1x8x2x1_1x4x1x64"
+ROCM = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1101")
+
+# Sizes that are not known become constants of the kernel, two for each.
+ADD = """
+func.func @main(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>) -> tensor<?x?xf32> {
+  %r = arith.addf %a, %b : tensor<?x?xf32>
+  return %r : tensor<?x?xf32>
+}
+"""
+C = """
+typedef unsigned long size_t;
+void *memcpy(void *, const void *, size_t);
+static void local(float *c) { c[1] = 2; }
+int data = 3;
+void gemm(float *c, size_t n) { local(c); c[n] = data; }
+#ifdef COPIES
+void copy(float *c, const float *a, size_t n) { memcpy(c, a, n); }
+#endif
+"""
+
+Compiled = Callable[[str], tuple[Path, int]]
+GccMade = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def compiled(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """compiled(chip): IREE's object for a sum of two matrices, and how many constants its layout has."""
+    made: dict[str, tuple[Path, int]] = {}
+
+    def make(chip: str) -> tuple[Path, int]:
+        if chip not in made:
+            folder = tmp_path_factory.mktemp(chip)
+            (folder / "add.mlir").write_text(ADD)
+            flags = [*Target.parse(chip).compile_flags, "--iree-hal-dump-executable-files-to=."]
+            command: list[str | Path] = [tools.iree_compile, "add.mlir", *flags, "-o", "add.vmfb"]
+            subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
+            (binary,) = [*folder.glob("*.hsaco"), *folder.glob("*.ptx")]
+            (source,) = folder.glob("configured_*.mlir")
+            constants = re.search(r"pipeline.layout<constants = (\d+)", source.read_text())
+            assert constants
+            made[chip] = binary, int(constants[1])
+        return made[chip]
+
+    return make
+
+
+@pytest.fixture
+def gcc(tmp_path: Path) -> GccMade:
+    """gcc(name, flags): an object of the C text above."""
+    found = shutil.which("gcc")
+    if found is None:
+        pytest.skip("there is no gcc on this machine")
+
+    def make(name: str, *flags: str) -> Path:
+        (tmp_path / "kernel.c").write_text(C)
+        subprocess.run([found, "-O1", *flags, tmp_path / "kernel.c", "-o", tmp_path / name], check=True, timeout=60)
+        return tmp_path / name
+
+    return make
+
+
+def offsets(kernel: Kernel, kind: str) -> list[int]:
+    return [a.offset for a in kernel.arguments or () if a.kind == kind]
+
+
+# AMD
+
+
+@pytest.mark.parametrize("chip", [*ROCM, "sm_80"])
+def test_irees_own_objects_fit_the_layout_that_iree_gave_them(compiled: Compiled, chip: str) -> None:
+    """Among them kernels with hidden arguments, which IREE launches as it does all others."""
+    path, constants = compiled(chip)
+    (kernel,) = inspect(path)
+    fitting = instance(
+        path,
+        symbol=kernel.symbol,
+        chip=chip,
+        constants=(0,) * constants,
+        workgroup_size=kernel.workgroup_size or (kernel.most_threads, 1, 1),
+        subgroup_size=kernel.wavefront,
+    )
+    assert check(fitting) == []
+    assert "constants" in [m.what for m in check(replace(fitting, constants=(0,)))]
+    assert bool(kernel.of_kind("hidden")) == (chip != "sm_80")
+
+
+@pytest.mark.parametrize("chip", ROCM)
+def test_irees_own_code_object_is_read_for_each_chip(compiled: Compiled, chip: str) -> None:
+    path, constants = compiled(chip)
+    (kernel,) = inspect(path)
+    assert (kernel.kind, kernel.chip) == ("hsaco", chip)
+    assert kernel.symbol.startswith("main_dispatch_0_elementwise")
+    assert offsets(kernel, "pointer") == [0, 8, 16]
+    assert offsets(kernel, "value") == [24 + 4 * i for i in range(constants)]
+    assert constants > 0
+    assert kernel.workgroup_size is not None
+    assert kernel.most_threads == kernel.workgroup_size[0]
+    assert kernel.wavefront == (64 if chip.startswith("gfx9") else 32)
+    assert (kernel.local_memory, kernel.vgpr_spills, kernel.sgpr_spills, kernel.scratch) == (0, 0, 0, 0)
+    assert (kernel.vgpr or 0) > 0
+    assert (kernel.sgpr or 0) > 0
+    assert (kernel.agpr is None) == chip.startswith("gfx11")
+    assert read_object(path).linked
+
+
+def test_the_chip_stands_in_the_header_where_the_note_does_not_say_it(compiled: Compiled, tmp_path: Path) -> None:
+    """The header's byte is that of the real objects; the note, where it names a chip, must agree."""
+    for chip in ROCM:
+        flags = compiled(chip)[0].read_bytes()[48]
+        by_hand = misa_stand_in(tmp_path / "k.hsaco", symbol="k", chip=chip)
+        assert by_hand.read_bytes()[48] == flags
+        assert inspect(by_hand)[0].chip == chip
+    for target in ("amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-", "amdgpu9.42-amd-amdhsa-unknown-gfx942"):
+        write_hsaco(tmp_path / "k.hsaco", [misa_metadata("k")], target=target)
+        assert inspect(tmp_path / "k.hsaco")[0].chip == "gfx942"
+    write_hsaco(tmp_path / "k.hsaco", [misa_metadata("k")], chip="gfx950", target="amdgcn-amd-amdhsa--gfx942")
+    with pytest.raises(UsageError, match="for gfx942 by its note, for gfx950 by its header"):
+        inspect(tmp_path / "k.hsaco")
+
+
+def test_misas_arguments_are_three_pointers_and_26_constants_in_128_bytes(tmp_path: Path) -> None:
+    (kernel,) = inspect(misa_stand_in(tmp_path / "misa.hsaco", symbol=MISA))
+    assert kernel.arguments is not None
+    assert kernel.arguments[0] == Argument("pointer", "global_buffer", 0, 8)
+    assert kernel.arguments[-1] == Argument("value", "by_value", 124, 4)
+    assert (len(kernel.arguments), kernel.kernarg_size) == (29, 128)
+    assert (kernel.symbol, kernel.chip, kernel.workgroup_size, kernel.wavefront) == (MISA, "gfx942", (256, 1, 1), 64)
+    assert (kernel.vgpr, kernel.agpr, kernel.sgpr, kernel.vgpr_spills) == (128, 64, 96, None)
+
+
+def test_a_code_object_may_have_many_kernels_no_sections_or_not_be_linked(tmp_path: Path) -> None:
+    many = [misa_metadata(f"k{i}", constants=i) for i in range(100)]
+    kernels = inspect(write_hsaco(tmp_path / "many.hsaco", many))
+    assert [(k.symbol, len(k.of_kind("value"))) for k in kernels] == [(f"k{i}", i) for i in range(100)]
+    assert inspect(write_hsaco(tmp_path / "stripped.hsaco", many, sections=False)) == kernels
+    assert not read_object(write_hsaco(tmp_path / "loose.hsaco", many, type_=RELOCATABLE)).linked
+
+
+def test_a_kernel_without_a_list_of_arguments_still_has_its_kernarg_size(tmp_path: Path) -> None:
+    (kernel,) = inspect(misa_stand_in(tmp_path / "k.hsaco", symbol="k", args=None, reqd_workgroup_size=None))
+    assert (kernel.arguments, kernel.kernarg_size) == (None, 128)
+    assert (kernel.workgroup_size, kernel.most_threads) == (None, 256)
+
+
+# NVIDIA
+
+
+def test_irees_own_ptx_is_read(compiled: Compiled) -> None:
+    path, constants = compiled("sm_80")
+    (kernel,) = inspect(path)
+    assert (kernel.kind, kernel.chip, kernel.wavefront) == ("ptx", "sm_80", 32)
+    assert offsets(kernel, "pointer") == [0, 8, 16]
+    assert offsets(kernel, "value") == [24 + 4 * i for i in range(constants)]
+    assert f".maxntid {kernel.most_threads}, 1, 1" in path.read_text()
+    assert (kernel.workgroup_size, kernel.local_memory, kernel.dynamic_memory) == (None, 0, False)
+    assert f".version {read_object(path).version}\n" in path.read_text()
+
+
+PTX = """//
+/* .target sm_20 */
+.version 8.6
+.target sm_90a, debug
+.address_size 64
+.extern .shared .align 16 .b8 global_smem[];
+.shared .align 4 .f32 table[4][8];
+// .entry commented(.param .u32 x)
+.visible .entry first(
+	.param .u64 .ptr .global .align 16 first_param_0,
+	.param .u64 first_param_1, // } a brace
+	.param .b32 first_param_2,
+	.param .align 16 .b8 first_param_3[20],
+	.param .f64 first_param_4
+)
+.reqntid 64, 2
+.minnctapersm 1
+{
+	.shared .align 16 .v4 .f32 own[3];
+	.param .b32 inner;
+	mov.b64 {%r1, %r2}, %rd1;
+}
+.entry second
+.maxntid 128, 1, 1
+{
+	ret;
+}
+"""
+
+
+def test_every_entry_of_a_ptx_is_read(tmp_path: Path) -> None:
+    (tmp_path / "k.ptx").write_bytes(PTX.encode() + b"\0")
+    first, second = inspect(tmp_path / "k.ptx")
+    assert [(a.kind, a.type, a.offset, a.size) for a in first.arguments or ()] == [
+        ("pointer", "u64", 0, 8),
+        ("pointer", "u64", 8, 8),
+        ("value", "b32", 16, 4),
+        ("value", "b8", 32, 20),
+        ("value", "f64", 56, 8),
+    ]
+    assert (first.workgroup_size, first.most_threads) == ((64, 2, 1), None)
+    assert (first.local_memory, first.dynamic_memory, first.chip) == (4 * 8 * 4 + 3 * 16, True, "sm_90a")
+    assert (second.symbol, second.arguments, second.workgroup_size, second.most_threads) == ("second", (), None, 128)
+    assert second.local_memory == 128
+    assert read_object(tmp_path / "k.ptx").version == "8.6"
+
+
+# Processors
+
+
+def test_a_c_compilers_object_shows_its_functions_and_what_it_lacks(gcc: GccMade) -> None:
+    free, copies = gcc("free.o", "-c", "-ffreestanding"), gcc("copies.o", "-c", "-DCOPIES")
+    library = gcc("k.so", "-shared", "-fPIC", "-nostdlib")
+    assert [k.symbol for k in inspect(free)] == ["gemm"]
+    assert [k.symbol for k in inspect(copies)] == ["gemm", "copy"]
+    assert {k.chip for k in inspect(free)} == {platform.machine()}
+    assert (read_object(free).undefined, read_object(copies).undefined) == ((), ("memcpy",))
+    assert "data" in read_object(free).defined
+    assert (read_object(free).linked, read_object(library).linked) == (False, True)
+    assert "gemm" in [k.symbol for k in inspect(library)]
+
+
+def test_assembly_without_types_still_has_functions(tmp_path: Path) -> None:
+    assembler = shutil.which("as")
+    if assembler is None:
+        pytest.skip("there is no assembler on this machine")
+    (tmp_path / "k.s").write_text(".text\n.globl plain\nplain:\n.data\n.globl number\nnumber: .long 1\n")
+    subprocess.run([assembler, tmp_path / "k.s", "-o", tmp_path / "k.o"], check=True, timeout=60)
+    assert [k.symbol for k in inspect(tmp_path / "k.o")] == ["plain"]
+
+
+# What is shown
+
+
+def test_the_table_has_a_row_for_each_kernel_and_no_empty_columns(tmp_path: Path, gcc: GccMade) -> None:
+    (row,) = kernels_table(misa_stand_in(tmp_path / "misa.hsaco", symbol=MISA))
+    assert row == {
+        "symbol": MISA,
+        "chip": "gfx942",
+        "pointers": "3",
+        "constants": "26",
+        "kernarg": "128",
+        "workgroup": "256x1x1",
+        "wavefront": "64",
+        "local memory": "32768",
+        "vgpr": "128",
+        "agpr": "64",
+        "sgpr": "96",
+    }
+    (tmp_path / "k.ptx").write_text(PTX)
+    first, second = kernels_table(tmp_path / "k.ptx")
+    assert (first["workgroup"], second["workgroup"]) == ("64x2x1", "≤ 128")
+    assert (first["PTX"], first["local memory"]) == ("8.6", "176 + dynamic")
+    assert kernels_table(gcc("copies.o", "-c", "-DCOPIES"))[1]["undefined"] == "memcpy"
+
+
+def test_the_json_form_says_all(tmp_path: Path) -> None:
+    path = misa_stand_in(tmp_path / "misa.hsaco", symbol=MISA)
+    document = json.loads(json.dumps(kernels_json(path)))
+    assert (document["kind"], document["chip"], document["linked"]) == ("hsaco", "gfx942", True)
+    assert document["kernels"][0]["arguments"][3] == {"kind": "value", "type": "by_value", "offset": 24, "size": 4}
+
+
+# What is no object, or not whole
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is no ELF, PTX or hsaco: it is empty"),
+        (b"#!/bin/sh\n", "is no ELF, PTX or hsaco: it starts with b'#!/bin/s'"),
+        (b"\xff\xfe" * 50, "is no ELF, PTX or hsaco"),
+        (b".version 8.6\n.entry k() {}", "is no ELF, PTX or hsaco"),
+        (b"__CLANG_OFFLOAD_BUNDLE__" + bytes(100), "is a bundle of code objects"),
+        (b"BC\xc0\xde" + bytes(100), "is LLVM bitcode"),
+        (b"\x7fELF", "is a damaged object"),
+        (b".version 8.6\n.target sm_80\n", "defines no kernel"),
+    ],
+)
+def test_what_is_no_object_is_named(tmp_path: Path, content: bytes, words: str) -> None:
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(UsageError, match=re.escape(words)) as raised:
+        inspect(tmp_path / "file")
+    assert raised.value.remedy
+
+
+def test_missing_files_folders_and_other_machines_code_are_named(tmp_path: Path) -> None:
+    for path, words in ((tmp_path / "none", "does not exist"), (tmp_path, "cannot be read"), (Path("a\0b"), "cannot")):
+        with pytest.raises(UsageError, match=words):
+            inspect(path)
+    whole = misa_stand_in(tmp_path / "k.hsaco", symbol="k").read_bytes()
+    (tmp_path / "k.hsaco").write_bytes(whole[:18] + bytes([190]) + whole[19:])
+    with pytest.raises(UsageError, match="is a cubin"):
+        inspect(tmp_path / "k.hsaco")
+    (tmp_path / "k.hsaco").write_bytes(whole[:18] + bytes([243]) + whole[19:])
+    assert inspect(tmp_path / "k.hsaco")[0].chip == "riscv"
+    write_hsaco(tmp_path / "k.hsaco", [])
+    with pytest.raises(UsageError, match="defines no kernel"):
+        inspect(tmp_path / "k.hsaco")
+    (tmp_path / "k.hsaco").write_bytes(whole.replace(b"AMDGPU\0\0", b"AMD\0\0\0\0\0"))
+    with pytest.raises(UsageError, match="without a list of kernels"):
+        inspect(tmp_path / "k.hsaco")
+
+
+def survives(path: Path, content: bytes) -> None:
+    """Either kernels or a UsageError with a remedy."""
+    path.write_bytes(content)
+    try:
+        kernels_table(path)
+        kernels_json(path)
+    except UsageError as error:
+        if not error.remedy:
+            raise
+
+
+def test_objects_cut_off_anywhere_give_a_usage_error(compiled: Compiled, tmp_path: Path) -> None:
+    for chip in ("gfx942", "sm_80"):
+        whole = compiled(chip)[0].read_bytes()
+        for size in range(0, len(whole), max(1, len(whole) // 60)):
+            survives(tmp_path / "cut", whole[:size])
+    cut = compiled("gfx942")[0].read_bytes()
+    (tmp_path / "cut").write_bytes(cut[:-100])
+    with pytest.raises(UsageError, match=r"damaged object: its .* headers do not fit"):
+        inspect(tmp_path / "cut")
+
+
+changes = st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 255)), min_size=1, max_size=8)
+KERNEL = misa_metadata("k", constants=2)
+
+
+@given(changes=changes)
+def test_changed_bytes_of_a_code_object_give_a_usage_error_at_most(
+    changes: list[tuple[int, int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "changed.hsaco"
+    whole = bytearray(write_hsaco(path, [KERNEL]).read_bytes())
+    for place, value in changes:
+        whole[place % len(whole)] = value
+    survives(path, bytes(whole))
+
+
+@given(changes=changes)
+def test_changed_bytes_of_a_ptx_give_a_usage_error_at_most(
+    changes: list[tuple[int, int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    whole = bytearray(PTX.encode())
+    for place, value in changes:
+        whole[place % len(whole)] = value
+    survives(tmp_path_factory.getbasetemp() / "changed.ptx", bytes(whole))
+
+
+@given(content=st.binary(max_size=400), start=st.sampled_from([b"", b"\x7fELF", b"\x7fELF\x02\x01\x01\x40\x03"]))
+def test_any_bytes_give_a_usage_error_at_most(
+    content: bytes, start: bytes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    survives(tmp_path_factory.getbasetemp() / "any", start + content)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"kernarg_segment_size": "many"},
+        {"kernarg_segment_size": -8},
+        {"args": 3},
+        {"args": [{}]},
+        {"args": ["x"]},
+        {"reqd_workgroup_size": [1, 2]},
+        {"reqd_workgroup_size": 64},
+    ],
+)
+def test_odd_metadata_gives_a_usage_error(tmp_path: Path, odd: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="damaged object"):
+        inspect(misa_stand_in(tmp_path / "k.hsaco", symbol="k", **odd))
+
+
+def test_long_texts_are_read_in_time(tmp_path: Path) -> None:
+    """Patterns that try again from every place would take minutes here."""
+    head = ".version 8.6\n.target sm_80\n"
+    for filler in ("\n", " ", "/*", "{", ".shared ", ".entry k(", "[1]", '"', "9", ".extern\n"):
+        survives(tmp_path / "long.ptx", (head + filler * (50_000 // len(filler))).encode())

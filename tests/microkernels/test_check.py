@@ -1,0 +1,364 @@
+"""Each way in which an object does not fit an instance is told, with what was expected and what was found."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autotuner.errors import UsageError
+from autotuner.microkernels.check import Mismatch, check, refuse
+from autotuner.microkernels.instance import Binding, Instance
+from autotuner.problems import Gemm
+from tests.microkernels.stand_in import (
+    CONSTANT,
+    POINTER,
+    RELOCATABLE,
+    arguments,
+    misa_metadata,
+    misa_stand_in,
+    write_hsaco,
+)
+
+OPERANDS = Gemm.parse(shape="64x64x64", dtype="f16").operands
+BINDINGS = tuple(Binding(i, "write" if i == 2 else "read", operand) for i, operand in enumerate(OPERANDS))
+SYMBOL = "igemm_fwd_gtcx3_nhwc_fp16_bx0_ex1_bt128x128x32"
+HOST = platform.machine()
+
+
+def instance(*objects: Path, **changes: Any) -> Instance:
+    """What fits MISA's stand-in."""
+    usual = Instance(
+        name="misa",
+        symbol=SYMBOL,
+        chip="gfx942",
+        objects=objects,
+        bindings=BINDINGS,
+        constants=tuple(range(26)),
+        workgroup_size=(256, 1, 1),
+        subgroup_size=64,
+        local_memory=0,
+        grid=(80, 1, 1),
+    )
+    return replace(usual, **changes)
+
+
+def amd(tmp_path: Path, **changes: Any) -> Path:
+    return misa_stand_in(tmp_path / "misa.hsaco", symbol=SYMBOL, **changes)
+
+
+def ptx(
+    tmp_path: Path, *, target: str = "sm_90", params: str = "u64 u64 u64 b32", threads: str = "", shared: str = ""
+) -> Path:
+    listed = ",\n".join(f"\t.param .{param} gemm_param_{i}" for i, param in enumerate(params.split()))
+    head = f".version 8.6\n.target {target}\n.address_size 64\n{shared}\n"
+    path = tmp_path / "gemm.ptx"
+    path.write_text(f"{head}.visible .entry gemm(\n{listed}\n)\n{threads}\n{{\n\tret;\n}}\n")
+    return path
+
+
+def on_nvidia(path: Path, **changes: Any) -> Instance:
+    usual: dict[str, Any] = {"symbol": "gemm", "chip": "sm_90", "constants": (64,), "subgroup_size": 32}
+    return instance(path, **(usual | changes))
+
+
+@pytest.fixture
+def gcc(tmp_path: Path) -> Callable[..., Path]:
+    """gcc(text, name, flags): its object."""
+    found = shutil.which("gcc")
+    if found is None:
+        pytest.skip("there is no gcc on this machine")
+
+    def make(text: str, name: str = "k.o", *flags: str) -> Path:
+        (tmp_path / "k.c").write_text(text)
+        options = flags or ("-c", "-ffreestanding")
+        subprocess.run([found, "-O1", *options, tmp_path / "k.c", "-o", tmp_path / name], check=True, timeout=60)
+        return tmp_path / name
+
+    return make
+
+
+def on_cpu(*paths: Path, **changes: Any) -> Instance:
+    usual: dict[str, Any] = {"symbol": "gemm", "chip": HOST, "constants": (), "subgroup_size": None}
+    return instance(*paths, **(usual | changes))
+
+
+def only(found: list[Mismatch], what: str) -> Mismatch:
+    assert [mismatch.what for mismatch in found] == [what]
+    assert found[0].remedy
+    return found[0]
+
+
+# What fits
+
+
+def test_an_object_that_fits_is_let_through(tmp_path: Path, gcc: Callable[..., Path]) -> None:
+    fitting = (
+        instance(amd(tmp_path)),
+        on_nvidia(ptx(tmp_path)),
+        on_cpu(gcc("void gemm(float *c) { c[0] = 1; }")),
+    )
+    for each in fitting:
+        assert check(each) == []
+        refuse(each)
+
+
+def test_what_the_object_does_not_say_is_not_held_against_it(tmp_path: Path) -> None:
+    path = amd(tmp_path, args=None, reqd_workgroup_size=None, wavefront_size=None, group_segment_fixed_size=None)
+    assert check(instance(path, workgroup_size=(64, 2, 1))) == []
+    assert check(instance(amd(tmp_path), subgroup_size=None)) == []
+
+
+# The file
+
+
+def test_an_object_that_is_missing_or_no_object(tmp_path: Path) -> None:
+    found = only(check(instance(tmp_path / "none.hsaco")), "object")
+    assert found.expected == "an hsaco for gfx942"
+    assert found.found.endswith("none.hsaco does not exist")
+    (tmp_path / "text.hsaco").write_text("hello")
+    assert "is no ELF, PTX or hsaco" in only(check(instance(tmp_path / "text.hsaco")), "object").found
+
+
+def test_no_object_or_two_for_a_gpu(tmp_path: Path) -> None:
+    assert only(check(instance()), "objects").found == "0 objects"
+    assert only(check(instance(amd(tmp_path), amd(tmp_path))), "objects").found == "2 objects"
+
+
+def test_an_object_of_another_kind(tmp_path: Path, gcc: Callable[..., Path]) -> None:
+    found = only(check(instance(ptx(tmp_path))), "kind")
+    assert (found.expected, found.found) == ("an hsaco for gfx942", "PTX for sm_90")
+    assert only(check(on_nvidia(amd(tmp_path))), "kind").found == "an hsaco for gfx942"
+    assert only(check(on_cpu(amd(tmp_path))), "kind").expected == f"an object of the processor (.o) for {HOST}"
+    assert only(check(instance(gcc("void gemm() {}"))), "kind").found.endswith(f"(.o) for {HOST}")
+
+
+def test_code_of_another_amd_chip(tmp_path: Path) -> None:
+    found = only(check(instance(amd(tmp_path, chip="gfx950"))), "chip")
+    assert (found.expected, found.found) == ("gfx942", "gfx950")
+    for chip in ("gfx942", "gfx950"):
+        assert check(instance(amd(tmp_path, chip="gfx9-4-generic"), chip=chip)) == []
+    assert only(check(instance(amd(tmp_path, chip="gfx9-4-generic"), chip="gfx90a")), "chip")
+
+
+@pytest.mark.parametrize(
+    ("target", "chip", "fits"),
+    [
+        ("sm_90", "sm_90", True),
+        ("sm_80", "sm_90", True),
+        ("sm_90", "sm_80", False),
+        ("sm_100", "sm_90", False),
+        ("sm_90a", "sm_90", True),
+        ("sm_90a", "sm_90a", True),
+        ("sm_90a", "sm_100", False),
+        ("sm_100f", "sm_103", True),
+        ("sm_100f", "sm_120", False),
+    ],
+)
+def test_ptx_of_a_newer_chip_is_refused_and_of_an_older_one_taken(
+    tmp_path: Path, target: str, chip: str, fits: bool
+) -> None:
+    found = check(on_nvidia(ptx(tmp_path, target=target), chip=chip))
+    assert found == [] if fits else (only(found, "chip").expected, found[0].found) == (chip, target)
+
+
+def test_a_code_object_that_is_not_linked(tmp_path: Path) -> None:
+    path = write_hsaco(tmp_path / "k.hsaco", [misa_metadata(SYMBOL)], type_=RELOCATABLE)
+    assert only(check(instance(path)), "linking").found == "a relocatable one"
+
+
+def test_a_symbol_that_is_not_there_and_those_that_are(tmp_path: Path) -> None:
+    found = only(check(instance(amd(tmp_path), symbol=SYMBOL + "_gkgs")), "symbol")
+    assert (found.expected, found.found) == (SYMBOL + "_gkgs", SYMBOL)
+    assert found.remedy == f"Did you mean {SYMBOL}?"
+    many = write_hsaco(tmp_path / "many.hsaco", [misa_metadata(f"kernel_{i}") for i in range(20)])
+    found = only(check(instance(many, symbol="kernel_100")), "symbol")
+    assert found.found.startswith("kernel_10, ")
+    assert found.found.endswith(" and 12 more")
+    assert "Did you mean" not in only(check(instance(many, symbol="gemm")), "symbol").remedy
+
+
+# Its arguments
+
+
+def test_fewer_pointers_than_bindings(tmp_path: Path) -> None:
+    found = check(instance(amd(tmp_path), bindings=BINDINGS[:2]))
+    assert [(m.what, m.expected.split(",")[0], m.found) for m in found[:1]] == [("pointers", "2", "3")]
+    assert only(check(on_nvidia(ptx(tmp_path, params="u64 u64 b32"))), "pointers").found == "2"
+
+
+def test_tritons_scratch_pointers_after_the_constants(tmp_path: Path) -> None:
+    path = ptx(tmp_path, params="u64 u64 u64 b32 u64 u64")
+    found = only(check(on_nvidia(path)), "pointers")
+    assert found.found == "5, 2 of them after the constants"
+    assert "Triton" in found.remedy
+
+
+def test_constants_before_pointers(tmp_path: Path) -> None:
+    found = only(check(on_nvidia(ptx(tmp_path, params="u64 u64 b32 u64"))), "order")
+    assert found.found == "pointer, pointer, value, pointer"
+
+
+def test_more_or_fewer_constants_than_the_kernel_has(tmp_path: Path) -> None:
+    for count in (25, 27):
+        constants, kernarg = check(instance(amd(tmp_path), constants=(0,) * count))
+        assert (constants.what, constants.expected, constants.found) == ("constants", str(count), "26")
+        assert kernarg.what == "kernarg segment"
+        assert kernarg.expected == f"{24 + 4 * count} bytes (8 x 3 bindings + 4 x {count} constants)"
+        assert kernarg.found == "128 bytes"
+    assert only(check(on_nvidia(ptx(tmp_path), constants=())), "constants").found == "1"
+
+
+def test_constants_of_other_sizes_than_i32(tmp_path: Path) -> None:
+    found = only(check(on_nvidia(ptx(tmp_path, params="u64 u64 u64 f64"))), "size of constants")
+    assert (found.expected, found.found) == ("4 bytes each", "8 bytes at offset 24 (f64)")
+    assert only(check(on_nvidia(ptx(tmp_path, params="u64 u64 u64 b16"))), "size of constants")
+    struct = {**CONSTANT, ".size": 104}
+    path = amd(tmp_path, args=[*arguments(*[POINTER] * 3), {**struct, ".offset": 24}])
+    assert [m.what for m in check(instance(path))] == ["constants", "size of constants"]
+
+
+def test_pointers_of_32_bits(tmp_path: Path) -> None:
+    path = ptx(tmp_path)
+    path.write_text(re.sub(r"\.u64", ".u32 .ptr .global", path.read_text()))
+    found = only(check(on_nvidia(path)), "size of pointers")
+    assert (found.expected, found.found.split(",")[0]) == ("8 bytes each", "4 bytes at offset 0 (u32)")
+
+
+def test_a_kernarg_segment_of_another_size(tmp_path: Path) -> None:
+    """Padding up to 8 bytes is none of it, unless there is no list of arguments to tell it from a constant."""
+    for size in (120, 124, 132, 136):
+        found = only(check(instance(amd(tmp_path, args=None, kernarg_segment_size=size))), "kernarg segment")
+        assert found.found == f"{size} bytes"
+    assert only(check(instance(amd(tmp_path, kernarg_segment_size=136))), "kernarg segment").found == "136 bytes"
+    padded = amd(tmp_path, constants=25, kernarg_segment_size=128)
+    assert check(instance(padded, constants=(0,) * 25)) == []
+    gap = [*arguments(*[POINTER] * 3), {**CONSTANT, ".offset": 32}]
+    path = amd(tmp_path, args=gap, kernarg_segment_size=36)
+    assert only(check(instance(path, constants=(0,))), "kernarg segment").found == "36 bytes"
+
+
+def hidden(*kinds: str) -> list[dict[str, Any]]:
+    own = arguments(*[POINTER] * 3, *[CONSTANT] * 26)
+    return own + [{".value_kind": f"hidden_{k}", ".size": 8, ".offset": 128 + 8 * i} for i, k in enumerate(kinds)]
+
+
+def test_hidden_arguments_that_describe_the_launch_are_tolerated(tmp_path: Path) -> None:
+    kinds = ("block_count_x", "group_size_x", "remainder_x", "global_offset_x", "grid_dims", "none")
+    assert check(instance(amd(tmp_path, args=hidden(*kinds), kernarg_segment_size=384))) == []
+
+
+def test_hidden_arguments_that_need_the_host_are_not(tmp_path: Path) -> None:
+    path = amd(tmp_path, args=hidden("block_count_x", "hostcall_buffer", "heap_v1"), kernarg_segment_size=384)
+    found = only(check(instance(path)), "hidden arguments")
+    assert found.found == "hidden_hostcall_buffer, hidden_heap_v1"
+
+
+# Its launch
+
+
+def test_another_workgroup_size_than_the_kernel_requires(tmp_path: Path) -> None:
+    found = only(check(instance(amd(tmp_path), workgroup_size=(128, 2, 1))), "workgroup size")
+    assert (found.expected, found.found) == ("128x2x1", "256x1x1")
+    path = ptx(tmp_path, threads=".reqntid 128")
+    assert only(check(on_nvidia(path)), "workgroup size").found == "128x1x1"
+    assert check(on_nvidia(path, workgroup_size=(128, 1, 1))) == []
+
+
+def test_more_threads_than_the_kernel_takes(tmp_path: Path) -> None:
+    path = amd(tmp_path, reqd_workgroup_size=None)
+    assert check(instance(path, workgroup_size=(64, 4, 1))) == []
+    found = only(check(instance(path, workgroup_size=(512, 1, 1))), "workgroup size")
+    assert (found.expected, found.found) == ("512 threads (512x1x1)", "a kernel for at most 256")
+    assert only(check(on_nvidia(ptx(tmp_path, threads=".maxntid 128, 1, 1"))), "workgroup size")
+    assert only(check(on_nvidia(ptx(tmp_path), workgroup_size=(1024, 2, 1))), "workgroup size")
+
+
+def test_another_wavefront_than_the_instance_has(tmp_path: Path) -> None:
+    found = only(check(instance(amd(tmp_path, wavefront_size=32))), "wavefront")
+    assert (found.expected, found.found) == ("64", "32")
+    assert only(check(on_nvidia(ptx(tmp_path), subgroup_size=64)), "wavefront").found == "32"
+
+
+@pytest.mark.parametrize(
+    ("chip", "kib"), [("gfx90a", 64), ("gfx942", 64), ("gfx950", 160), ("gfx1100", 64), ("gfx1101", 64)]
+)
+def test_more_local_memory_than_an_amd_chip_has(tmp_path: Path, chip: str, kib: int) -> None:
+    path, rest = amd(tmp_path, chip=chip), (kib - 32) * 1024  # 32 KiB are static
+    assert check(instance(path, chip=chip, local_memory=rest)) == []
+    found = only(check(instance(path, chip=chip, local_memory=rest + 1)), "local memory")
+    assert found.expected == f"at most {kib * 1024} bytes on {chip}"
+    assert found.found == f"{kib * 1024 + 1} (32768 static + {rest + 1} dynamic)"
+
+
+@pytest.mark.parametrize(
+    ("chip", "kib"), [("sm_80", 163), ("sm_86", 99), ("sm_89", 99), ("sm_90", 227), ("sm_90a", 227)]
+)
+def test_more_local_memory_than_an_nvidia_chip_has(tmp_path: Path, chip: str, kib: int) -> None:
+    path = ptx(tmp_path, target="sm_80", shared=".shared .align 16 .b8 tile[1024];")
+    assert check(on_nvidia(path, chip=chip, local_memory=(kib - 1) * 1024)) == []
+    assert only(check(on_nvidia(path, chip=chip, local_memory=kib * 1024)), "local memory")
+
+
+def test_more_static_shared_memory_than_cuda_gives(tmp_path: Path) -> None:
+    path = ptx(tmp_path, shared=f".shared .align 16 .b8 tile[{49 * 1024}];")
+    assert only(check(on_nvidia(path)), "local memory").found == str(49 * 1024)
+
+
+# A processor's
+
+
+def test_an_object_of_another_machine(tmp_path: Path, gcc: Callable[..., Path]) -> None:
+    path = gcc("void gemm(float *c) { c[0] = 1; }")
+    machine, other = (183, "aarch64") if HOST == "x86_64" else (62, "x86_64")
+    whole = path.read_bytes()
+    foreign = tmp_path / "foreign.o"
+    foreign.write_bytes(whole[:18] + bytes([machine]) + whole[19:])
+    assert only(check(on_cpu(foreign)), "chip").found == other
+    found = only(check(on_cpu(foreign, chip=other)), "machine")
+    assert (found.expected, found.found) == (f"{HOST}, the host's", other)
+
+
+def test_symbols_that_nobody_defines(gcc: Callable[..., Path]) -> None:
+    text = (
+        "float help(float); float weak(void) __attribute__((weak));\nvoid gemm(float *c) { c[0] = help(c[1]); weak(); }"
+    )
+    uses = gcc(text, "uses.o")
+    found = only(check(on_cpu(uses)), "undefined symbols")
+    assert (found.expected, found.found) == ("none", "help")
+    assert "no libc" in found.remedy
+    helps = gcc("float help(float x) { return x; }", "helps.o")
+    assert check(on_cpu(uses, helps)) == []
+    text = "#include <string.h>\nvoid gemm(float *c, float *a, size_t n) { memcpy(c, a, n); }"
+    assert only(check(on_cpu(gcc(text, "copies.o", "-c"))), "undefined symbols").found == "memcpy"
+
+
+def test_a_shared_library_instead_of_an_object(gcc: Callable[..., Path]) -> None:
+    path = gcc("void gemm(float *c) { c[0] = 1; }", "k.so", "-shared", "-fPIC", "-nostdlib")
+    assert only(check(on_cpu(path)), "linking").found == "a linked one"
+
+
+# The refusal
+
+
+def test_a_refusal_lists_every_mismatch_on_a_line_of_its_own(tmp_path: Path) -> None:
+    wrong = instance(amd(tmp_path, chip="gfx950"), bindings=BINDINGS[:2], subgroup_size=32, workgroup_size=(64, 1, 1))
+    with pytest.raises(UsageError) as raised:
+        refuse(wrong)
+    head, *lines = str(raised.value).splitlines()
+    assert head == "microkernel misa does not fit its object:"
+    assert [line.strip().split(":")[0] for line in lines] == [
+        "chip",
+        "pointers",
+        "kernarg segment",
+        "workgroup size",
+        "wavefront",
+    ]
+    assert all("expected " in line and ", found " in line for line in lines)

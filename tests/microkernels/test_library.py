@@ -1,0 +1,116 @@
+"""Finding, listing and beginning microkernels."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from autotuner.errors import StorageError, UsageError
+from autotuner.microkernels.library import all_manifests, find, own_folder, search_folders, shipped_folder
+from autotuner.microkernels.loader import load
+from autotuner.microkernels.skeleton import create
+from autotuner.problems import Gemm
+
+NAMES = ["../x", "/tmp/x", "a/b", "", ".", "..", "A", "a b", "a\n", "ä", "x" * 81]
+MISA = "misa_igemm_fwd_nhwc_fp16"
+
+
+def filled_in(folder: Path, name: str) -> Path:
+    file = create(name, folder)
+    file.write_text(file.read_text().replace('sha256 = ""', f'sha256 = "{"0" * 64}"'))
+    return file
+
+
+def test_shipped_manifests_read() -> None:
+    listing = all_manifests([shipped_folder()])
+    assert MISA in [manifest.name for manifest in listing.manifests]
+    assert listing.broken == ()
+
+
+def test_a_list_has_both_folders_and_reports_what_is_broken(tmp_path: Path) -> None:
+    own = own_folder(tmp_path)
+    filled_in(own, "mine")
+    broken = create("unfinished", own)
+    filled_in(own, MISA)
+    (own / "empty").mkdir()
+    (own / "Bad Name").mkdir()
+    (own / "Bad Name" / "microkernel.toml").write_text("")
+    listing = all_manifests(search_folders(tmp_path))
+    by_name = {manifest.name: manifest for manifest in listing.manifests}
+    assert "mine" in by_name
+    assert by_name[MISA].file.is_relative_to(own)
+    assert [b.name for b in listing.broken] == ["Bad Name", "unfinished"]
+    assert str(broken) in listing.broken[1].why
+    assert "sha256" in listing.broken[1].why
+    described = {str(manifest.describe()["name"]): manifest.describe() for manifest in listing.manifests}
+    assert {"op": "gemm", "provider": "prebuilt", "targets": ["gfx942"]}.items() <= described["mine"].items()
+    assert sorted(listing.describe()) == ["broken", "microkernels"]
+
+
+def test_a_missing_folder_has_no_microkernels(tmp_path: Path) -> None:
+    assert all_manifests([tmp_path / "none"]).manifests == ()
+    with pytest.raises(UsageError, match=r"There are none; `autotune ab --new mine` begins one"):
+        find("mine", [tmp_path / "none"])
+
+
+def test_a_name_finds_the_workspaces_own_first(tmp_path: Path) -> None:
+    filled_in(own_folder(tmp_path), MISA)
+    assert find(MISA, search_folders(tmp_path)).operation == "gemm"
+    assert find(MISA, [shipped_folder()]).operation == "conv"
+
+
+def test_an_unknown_name_lists_the_known(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"Did you mean {MISA}.*There are: .*{MISA}"):
+        find(MISA[:-1], search_folders(tmp_path))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_is_not_a_path(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="cannot name a microkernel"):
+        find(name, [tmp_path])
+    with pytest.raises(UsageError, match="cannot name a microkernel"):
+        create(name, tmp_path / "own")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_skeleton_reads_once_it_is_filled_in(tmp_path: Path) -> None:
+    manifest = load(filled_in(tmp_path, "my-gemm_2"))
+    assert (manifest.name, manifest.chips) == ("my-gemm_2", ("gfx942",))
+    assert manifest.fit(Gemm.parse(shape="128x256x64"), "gfx942")["m"] == 128
+
+
+def test_a_skeletons_comments_hold_keys_that_read(tmp_path: Path) -> None:
+    file = filled_in(tmp_path, "mine")
+    (file.parent / "kernel.py").write_text("")
+    head, tail = file.read_text().split("[objects.gfx942]")
+    tables = re.sub(r"^# ", "", tail[tail.index("# [provider]") :], flags=re.MULTILINE)
+    for line in (
+        "subgroup_size = 64",
+        "[parameters]",
+        "tile = [128, 64]",
+        "[values]",
+        "tiles =",
+        'layout = "km"',
+        "zeroed",
+    ):
+        assert f"# {line}" in head
+        head = head.replace(f"# {line}", line)
+    file.write_text(head + tables)
+    manifest = load(file)
+    assert (manifest.provider.kind, manifest.parameters) == ("triton", {"tile": (128, 64)})
+
+
+def test_a_manifest_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
+    file = create("mine", tmp_path)
+    file.write_text("precious")
+    with pytest.raises(UsageError, match="is there already"):
+        create("mine", tmp_path)
+    assert file.read_text() == "precious"
+
+
+def test_a_folder_that_cannot_be_written_is_the_machines_fault(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot write"):
+        create("mine", tmp_path / "file")

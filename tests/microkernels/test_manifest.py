@@ -1,0 +1,390 @@
+"""A manifest says all that a kernel needs, or what is wrong with it, by file and key."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotuner.errors import UsageError
+from autotuner.microkernels.loader import load
+from autotuner.microkernels.manifest import DoesNotFitError, Manifest
+from autotuner.microkernels.operations import variable_names, variables
+from autotuner.problems import Attention, Conv, Gemm, Problem
+
+OBJECT = b"object"
+GEMM = f"""
+operation = "gemm"
+dtypes = ["f16", "i8"]
+layouts = ["nn", "tn"]
+conditions = ["m % tile == 0", "n % 64 == 0"]
+symbol = "gemm_128"
+constants = ["m", "n", "k", -1, "rows << 1"]
+workgroup_size = ["4 * subgroup"]
+grid = ["rows", "ceil_div(n, 64)", "batch"]
+local_memory = "tile * 64"
+
+[parameters]
+tile = [128, 64]
+stages = [2]
+
+[values]
+rows = "m // tile"
+
+[[bindings]]
+operand = "rhs"
+access = "read"
+layout = "nk"
+
+[[bindings]]
+operand = "lhs"
+access = "read"
+
+[[bindings]]
+operand = "out"
+access = "write"
+element = "f32"
+zeroed = true
+
+[objects.gfx942]
+path = "lib/gemm.hsaco"
+sha256 = "{hashlib.sha256(OBJECT).hexdigest()}"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "gemm_128"
+    (folder / "lib").mkdir(parents=True)
+    (folder / "lib" / "gemm.hsaco").write_bytes(OBJECT)
+    (folder / "kernel.py").write_text("")
+    return folder
+
+
+def written(folder: Path, text: str = GEMM) -> Manifest:
+    file = folder / "microkernel.toml"
+    file.write_text(text, encoding="utf-8")
+    return load(file)
+
+
+def test_a_kernel_is_bound_to_a_problem_and_a_chip(folder: Path) -> None:
+    instance = written(folder).bind(Gemm.parse(shape="512x128x64"), "gfx942")
+    assert (instance.name, instance.symbol, instance.chip) == ("gemm_128-tile128", "gemm_128", "gfx942")
+    assert instance.objects == (folder / "lib" / "gemm.hsaco",)
+    assert instance.constants == (512, 128, 64, -1, 8)
+    assert (instance.workgroup_size, instance.subgroup_size) == ((256, 1, 1), 64)
+    assert (instance.grid, instance.local_memory) == ((4, 2, 1), 8192)
+    rhs, lhs, out = instance.bindings
+    assert (rhs.operand, rhs.permutation, rhs.tensor.text) == (1, (1, 0), "128x64xf16")
+    assert (lhs.operand, lhs.permutation, lhs.tensor.text) == (0, (), "512x64xf16")
+    assert (out.operand, out.permutation, out.access, out.zeroed, out.tensor.text) == (
+        2,
+        (),
+        "write",
+        True,
+        "512x128xf32",
+    )
+
+
+def test_a_batch_stays_outermost_and_parameters_count(folder: Path) -> None:
+    problem = Gemm.parse(shape="64x64x32", batch=3, layout="tn", out="bf16")
+    instance = written(folder).bind(problem, "gfx942", parameters={"tile": 64})
+    assert (instance.name, instance.grid) == ("gemm_128-tile64", (1, 1, 3))
+    rhs, lhs, out = instance.bindings
+    assert (rhs.permutation, rhs.tensor.text) == ((0, 2, 1), "3x64x32xf16")
+    assert (lhs.permutation, lhs.tensor.text) == ((), "3x32x64xf16")
+    # The problem rounds to bf16; the buffer is the kernel's.
+    assert out.tensor.text == "3x64x64xf32"
+
+
+def test_the_settings_are_all_choices_of_parameters_the_default_first(folder: Path) -> None:
+    assert list(written(folder).settings()) == [{"tile": 128, "stages": 2}, {"tile": 64, "stages": 2}]
+
+
+def test_a_description_has_what_a_list_shows(folder: Path) -> None:
+    described = written(folder).describe()
+    assert described["name"] == "gemm_128"
+    assert (described["op"], described["provider"], described["targets"]) == ("gemm", "prebuilt", ["gfx942"])
+    assert described["dtypes"] == ["f16", "i8"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "chip", "says"),
+    [
+        (Conv.parse(shape="1x8x8x8", filter="1x1x8"), "gfx942", "computes gemm, not conv"),
+        (Gemm.parse(shape="128x64x64", dtype="bf16"), "gfx942", "does not compute bf16.*f16, i8"),
+        (Gemm.parse(shape="128x64x64", layout="nt"), "gfx942", "does not take layout nt.*nn, tn"),
+        (Gemm.parse(shape="100x64x64"), "gfx942", "needs m % tile == 0, and here m = 100, tile = 128"),
+        (Gemm.parse(shape="128x64x64"), "gfx950", "no object for gfx950.*objects for: gfx942"),
+        (Gemm.parse(shape="128x64x64", dtype="i8"), "gfx942", "has out as f32, not i32"),
+    ],
+)
+def test_a_problem_that_does_not_fit_is_refused_with_the_reason(
+    folder: Path, problem: Problem, chip: str, says: str
+) -> None:
+    with pytest.raises(DoesNotFitError, match=says):
+        written(folder).bind(problem, chip)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('["4 * subgroup"]', '["m * 16"]', r"workgroup_size: m \* 16 gives 2048.*1 to 1024"),
+        ('["4 * subgroup"]', "[1024, 2]", "workgroup has 2048 threads"),
+        ('grid = ["rows"', 'grid = ["rows - 1"', "grid: rows - 1 gives 0"),
+        ('"tile * 64"', '"-1"', "local memory of -1 bytes"),
+        ('"m // tile"', '"m // (k - 64)"', "values.rows: .*divides by zero"),
+        ('"rows << 1"', '"m << 30"', "constants: .*does not fit 32 bits"),
+    ],
+)
+def test_sizes_that_no_chip_has_are_refused(folder: Path, old: str, new: str, says: str) -> None:
+    assert old in GEMM
+    manifest = written(folder, GEMM.replace(old, new))
+    with pytest.raises(UsageError, match=says):
+        manifest.bind(Gemm.parse(shape="128x64x64"), "gfx942")
+
+
+def test_parameters_are_those_that_the_manifest_has(folder: Path) -> None:
+    manifest, problem = written(folder), Gemm.parse(shape="128x64x64")
+    with pytest.raises(UsageError, match=r"no parameter 'warps'.*tile, stages"):
+        manifest.bind(problem, "gfx942", parameters={"warps": 4})
+    with pytest.raises(UsageError, match=r"tile cannot be 32.*128, 64"):
+        manifest.bind(problem, "gfx942", parameters={"tile": 32})
+    with pytest.raises(UsageError, match=r"no kernel 'other'.*gemm_128"):
+        manifest.bind(problem, "gfx942", symbol="other")
+
+
+def test_an_object_that_was_changed_or_is_gone_is_not_used(folder: Path) -> None:
+    manifest, problem = written(folder), Gemm.parse(shape="128x64x64")
+    file = folder / "lib" / "gemm.hsaco"
+    file.write_bytes(b"another")
+    with pytest.raises(UsageError, match=r"has the sha256 \w{64}; its manifest says"):
+        manifest.bind(problem, "gfx942")
+    file.unlink()
+    with pytest.raises(UsageError, match="cannot be read"):
+        manifest.bind(problem, "gfx942")
+
+
+def test_the_users_own_object_needs_no_sha256(folder: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.hsaco"
+    with pytest.raises(UsageError, match="is not a file"):
+        written(folder).bind(Gemm.parse(shape="128x64x64"), "gfx942", objects=[mine])
+    mine.write_bytes(b"mine")
+    assert written(folder).bind(Gemm.parse(shape="128x64x64"), "gfx950", objects=[mine]).objects == (mine,)
+
+
+TRITON = '[provider]\nkind = "triton"\nsource = "kernel.py"\nchips = ["gfx942", "sm_80"]\n'
+
+
+def test_a_kernel_built_from_source_is_bound_to_what_the_provider_made(folder: Path, tmp_path: Path) -> None:
+    text = GEMM[: GEMM.index("[objects")].replace('"tile * 64"', '"shared"') + TRITON
+    manifest, problem = written(folder, text), Gemm.parse(shape="128x64x64")
+    assert (manifest.chips, manifest.provider.source) == (("gfx942", "sm_80"), folder / "kernel.py")
+    assert manifest.fit(problem, "sm_80", parameters={"tile": 64})["rows"] == 2
+    with pytest.raises(UsageError, match="built from source"):
+        manifest.bind(problem, "sm_80", parameters={"shared": 1})
+    with pytest.raises(DoesNotFitError, match=r"not for sm_86.*gfx942, sm_80"):
+        manifest.bind(problem, "sm_86")
+    ptx = tmp_path / "gemm.ptx"
+    ptx.write_text("")
+    instance = manifest.bind(problem, "sm_80", objects=[ptx], parameters={"tile": 64, "shared": 147456})
+    assert (instance.local_memory, instance.workgroup_size[0], instance.subgroup_size) == (147456, 128, 32)
+    with pytest.raises(UsageError, match=r"local_memory: .*unknown name 'shared'"):
+        manifest.bind(problem, "sm_80", objects=[ptx])
+
+
+@pytest.mark.parametrize(
+    ("chip", "fits"), [("sm_80", True), ("sm_86", True), ("sm_120", True), ("sm_75", False), ("gfx942", False)]
+)
+def test_ptx_runs_on_later_chips_too(folder: Path, chip: str, fits: bool) -> None:
+    manifest = written(folder, GEMM.replace("objects.gfx942", "objects.sm_80"))
+    if fits:
+        assert manifest.bind(Gemm.parse(shape="128x64x64"), chip).chip == chip
+        return
+    with pytest.raises(DoesNotFitError, match=f"no object for {chip}"):
+        manifest.bind(Gemm.parse(shape="128x64x64"), chip)
+
+
+def test_a_processor_has_no_subgroups(folder: Path) -> None:
+    text = GEMM.replace("objects.gfx942", "objects.x86_64")
+    assert written(folder, text).bind(Gemm.parse(shape="128x64x64"), "x86_64").subgroup_size is None
+
+
+BINDING = '[[bindings]]\noperand = "lhs"\naccess = "read"\n'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('operation = "gemm"\n', "", "operation: it is missing"),
+        ('operation = "gemm"', 'operation = "fft"', "operation: 'fft' is not known.*gemm, conv, attention"),
+        ('operation = "gemm"', "operation = 1", "operation: it is a number"),
+        ('operation = "gemm"', 'operation = "gemm"\noperation = "gemm"', "is not TOML"),
+        ('operation = "gemm"', "operation =", "is not TOML"),
+        ('operation = "gemm"', 'operation = "gemm"\ncolour = 1', "colour: no such key.*conditions"),
+        ('["f16", "i8"]', '"f16"', "dtypes: it is a text"),
+        ('["f16", "i8"]', "[]", "dtypes: it is not a list of texts"),
+        ('["f16", "i8"]', '["f16", 1]', "dtypes: it is not a list of texts"),
+        ('["f16", "i8"]', '["f64"]', "dtypes: 'f64' is not known"),
+        ('["f16", "i8"]', '["f16", "f16"]', "dtypes: 'f16' stands there twice"),
+        ('["nn", "tn"]', '["nhwc-hwcf"]', "layouts: 'nhwc-hwcf' is not known"),
+        ('"m % tile == 0"', '"m %"', r"conditions\[0\]: the expression 'm %' is not"),
+        ('"m % tile == 0"', '"width == 0"', r"conditions\[0\]: .*unknown name 'width'.*batch, k, m, n"),
+        ('"m % tile == 0"', "1.5", r"conditions\[0\]: it is neither a whole number nor"),
+        ('"m % tile == 0"', "true", r"conditions\[0\]: it is neither"),
+        ('"gemm_128"', '"gemm 128"', "symbol: 'gemm 128' cannot be a symbol"),
+        ('"gemm_128"', r'"a\"b"', "symbol: .*cannot be a symbol"),
+        ('"gemm_128"', '"gemm_128"\nnaming = "misa"', "symbol: .*not the name of a MISA"),
+        ('"gemm_128"', '"gemm_128"\nnaming = "python"', "naming: 'python' is not known"),
+        ('constants = ["m"', 'constants = ["shared"', r"constants\[0\]: .*unknown name 'shared'"),
+        ("-1, ", "-1, " * 64, "constants: it has 68 entries.*0 to 64"),
+        ('workgroup_size = ["4 * subgroup"]', "workgroup_size = []", "workgroup_size: it has 0 entries.*1 to 3"),
+        ('workgroup_size = ["4 * subgroup"]\n', "", "workgroup_size: it is missing"),
+        ('"batch"]', '"batch", 1]', "grid: it has 4 entries"),
+        ("tile = [128, 64]", "tile = 128", "parameters.tile: it is a number"),
+        ("tile = [128, 64]", "tile = [128, 128]", "parameters.tile: it is not a list of different"),
+        ("tile = [128, 64]", "tile = [1.0]", "parameters.tile: it is not a list of different whole"),
+        ("stages = [2]", "k = [2]", "parameters.k: this name has a meaning already"),
+        ("stages = [2]", "min = [2]", "parameters.min: this name has a meaning"),
+        ("stages = [2]", '"a b" = [2]', "parameters.a b: it cannot be a name"),
+        ("stages = [2]", '"if" = [2]', "parameters.if: it cannot be a name"),
+        ('rows = "m // tile"', 'tile = "m"', "values.tile: this name has a meaning"),
+        ('rows = "m // tile"', 'rows = "more"\nmore = "m"', "values.rows: .*unknown name 'more'"),
+        (BINDING, "", "bindings: lhs is not bound"),
+        (BINDING, BINDING * 2, r"bindings\[2\].operand: lhs is bound twice"),
+        ('operand = "lhs"', 'operand = "image"', r"bindings\[1\].operand: 'image' is not known.*lhs, rhs, out"),
+        ('operand = "lhs"\naccess = "read"', 'operand = "lhs"\naccess = "write"', r"bindings\[1\].access"),
+        ('operand = "lhs"\naccess = "read"', 'operand = "lhs"', r"bindings\[1\].access: it is missing"),
+        ('layout = "nk"', 'layout = "nm"', r"bindings\[0\].layout: 'nm' is not a layout of rhs.*'bkn'"),
+        ('layout = "nk"', 'layout = "nnk"', r"bindings\[0\].layout"),
+        ('layout = "nk"', "zeroed = true", r"bindings\[0\].zeroed: an input cannot be zeroed"),
+        ('layout = "nk"', 'element = "f64"', r"bindings\[0\].element: 'f64' is not known"),
+        ('layout = "nk"', 'element = "named"', r"bindings\[0\].element: the kernel's name does not say it"),
+        ('element = "f32"\n', "", r"bindings\[2\].element: it is missing"),
+        ("zeroed = true", 'zeroed = "perhaps"', r"bindings\[2\].zeroed: .*unknown name 'perhaps'"),
+        ("zeroed = true", "order = 1", r"bindings\[2\].order: no such key.*access, element, layout, operand, zeroed"),
+        (GEMM[GEMM.index("[objects") :], "", "objects: it is missing"),
+        ("[objects.gfx942]", "[objects.mi300x]", "objects.mi300x: 'mi300x' is not a chip"),
+        ("sha256 =", "# sha256 =", "objects.gfx942.sha256: it is missing"),
+        ('sha256 = "', 'sha256 = "0', "objects.gfx942.sha256: it is not 64 hexadecimal digits.*sha256sum gemm.hsaco"),
+        ("[objects.gfx942]", "[objects.gfx942]\nsize = 1", "objects.gfx942.size: no such key"),
+        ("[objects.gfx942]", f"{TRITON}[objects.gfx942]", "objects: triton kernels are built from their source"),
+        ("[objects.gfx942]", '[provider]\nkind = "rust"\n[objects.gfx942]', "provider.kind: 'rust' is not known"),
+        ("[objects.gfx942]", '[provider]\nsource = "kernel.py"\n[objects.gfx942]', "provider.source: no such key"),
+        ("[objects.gfx942]", '[provider]\nchips = ["cpu"]\n[objects.gfx942]', "provider.chips: 'cpu' is not a chip"),
+        (GEMM[GEMM.index("[objects") :], TRITON.replace("kernel.py", "none.py"), "provider.source: there is no file"),
+        (GEMM[GEMM.index("[objects") :], '[provider]\nkind = "c"\nsource = "kernel.py"', "provider.chips: it is miss"),
+    ],
+)
+def test_each_error_names_file_key_and_remedy(folder: Path, old: str, new: str, says: str) -> None:
+    assert old in GEMM
+    with pytest.raises(UsageError, match=says) as caught:
+        written(folder, GEMM.replace(old, new, 1))
+    assert str(folder / "microkernel.toml") in caught.value.message
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("bindings = 1", "bindings: it is a number"),
+        ("bindings = [1]", "bindings: it is not a list of tables"),
+        ("objects = 1", "objects: it is a number"),
+        ("objects = { gfx942 = 1 }", "objects.gfx942: it is a number"),
+        ("parameters = []", "parameters: it is a list"),
+        ("provider = true", "provider: it is true or false"),
+    ],
+)
+def test_a_table_that_is_something_else_is_named(folder: Path, line: str, says: str) -> None:
+    head = GEMM[: GEMM.index("[parameters]")].replace("tile", "64").replace("rows", "m")
+    own = {"objects": GEMM[GEMM.index("[objects") :], "bindings": GEMM[GEMM.index("[[b") : GEMM.index("[objects")]}
+    rest = "".join(text for key, text in own.items() if not line.startswith(key))
+    with pytest.raises(UsageError, match=says):
+        written(folder, f"{line}\n{head}{rest}")
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "../gemm.hsaco", "lib/../../x", "..", ".", "", "link", "link/inside", "a\\u0000b"]
+)
+def test_a_path_that_leads_out_of_the_folder_is_refused(folder: Path, tmp_path: Path, path: str) -> None:
+    (tmp_path / "outside").mkdir()
+    (folder / "link").symlink_to(tmp_path / "outside")
+    with pytest.raises(UsageError, match=r"objects\.gfx942\.path: .*(not a path inside|leads out of) the folder"):
+        written(folder, GEMM.replace("lib/gemm.hsaco", path))
+    with pytest.raises(UsageError, match=r"provider\.source: .*the folder"):
+        written(folder, GEMM[: GEMM.index("[objects")] + TRITON.replace("kernel.py", path))
+
+
+def test_a_file_that_is_no_manifest_is_refused(folder: Path) -> None:
+    file = folder / "microkernel.toml"
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        load(file)
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="is not TOML"):
+        load(file)
+    file.write_text("a = " + "[" * 5000)
+    with pytest.raises(UsageError, match="is not TOML"):
+        load(file)
+    file.write_text("#" * (1 << 19))
+    with pytest.raises(UsageError, match="larger than 256 KiB"):
+        load(file)
+
+
+@given(
+    key=st.sampled_from(
+        ["operation", "dtypes", "grid", "symbol", "values", "bindings", "objects", "provider", "zeroed"]
+    ),
+    value=st.sampled_from(
+        ["1", "1.5", "true", '""', "[]", "[[]]", "[1]", "{}", "{a = 1}", '["m"]', "1979-05-27", '"m"', "nan"]
+    ),
+)
+def test_no_value_of_a_wrong_type_breaks_the_reader(
+    tmp_path_factory: pytest.TempPathFactory, key: str, value: str
+) -> None:
+    folder = tmp_path_factory.mktemp("m")
+    file = folder / "microkernel.toml"
+    lines = [line for line in GEMM.splitlines() if not line.startswith(f"{key} =") and f"[{key}" not in line]
+    file.write_text("\n".join([f"{key} = {value}", *lines]))
+    try:
+        load(file)
+    except UsageError as error:
+        message = error.message
+        assert str(file) in message or "cannot name" in message
+
+
+PROBLEMS: list[Problem] = [
+    Gemm.parse(shape="2x3x4"),
+    Conv.parse(shape="1x8x9x6", filter="3x2x4", stride="2x1", pad="1x0"),
+    Attention.parse(shape="1x2x3x4x5", causal=True),
+]
+
+
+def test_expressions_may_use_the_problems_numbers() -> None:
+    gemm, conv, attention = map(variables, PROBLEMS)
+    assert gemm == {"m": 2, "n": 3, "k": 4, "batch": 1}
+    assert (conv["ho"], conv["wo"], conv["k"], conv["f"], conv["y"], conv["stride_h"]) == (4, 8, 4, 4, 3, 2)
+    assert attention == {"batch": 1, "heads": 2, "queries": 3, "keys": 4, "width": 5, "causal": 1}
+    assert all(variable_names(problem.op) == tuple(variables(problem)) for problem in PROBLEMS)
+
+
+def test_attention_takes_no_layouts_and_transposes_heads(folder: Path) -> None:
+    head = GEMM[: GEMM.index("[[bindings")].replace('"gemm"', '"attention"').replace('layouts = ["nn", "tn"]\n', "")
+    for old, new in (("m % tile", "queries % tile"), ("n % 64", "width % 64"), ("m // tile", "queries // tile")):
+        head = head.replace(old, new)
+    head = head.replace('"m", "n", "k"', '"queries"').replace("ceil_div(n, 64)", "heads")
+    reads = "".join(
+        f'[[bindings]]\noperand = "{name}"\naccess = "read"\nlayout = "{layout}"\n'
+        for name, layout in (("query", "bqhd"), ("key", "bkhd"), ("value", "bhkd"))
+    )
+    out = '[[bindings]]\noperand = "out"\naccess = "write"\nlayout = "bqhd"\nelement = "problem"\n'
+    manifest = written(folder, head + reads + out + GEMM[GEMM.index("[objects") :])
+    query, key, value, out_binding = manifest.bind(Attention.parse(shape="2x4x128x256x64"), "gfx942").bindings
+    assert (query.permutation, query.tensor.text) == ((0, 2, 1, 3), "2x128x4x64xf16")
+    assert (key.permutation, key.tensor.text) == ((0, 2, 1, 3), "2x256x4x64xf16")
+    assert (value.permutation, value.tensor.text) == ((), "2x4x256x64xf16")
+    assert (out_binding.operand, out_binding.tensor.text) == (3, "2x128x4x64xf16")
+    with pytest.raises(UsageError, match="layouts: no such key"):
+        written(folder, 'layouts = ["nn"]\n' + head + reads + out + GEMM[GEMM.index("[objects") :])
