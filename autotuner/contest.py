@@ -15,7 +15,7 @@ from autotuner.evaluate import Evaluator, Outcome
 from autotuner.measure.race import LOOKS, Confirmation, Entrant, Interval, TimingFailed, Verdict, confirm, decide, race
 from autotuner.measure.shortlist import pick_for_race, shortlist
 from autotuner.measure.timer import INVOCATION_US, choose_repeat
-from autotuner.plan import BASELINE
+from autotuner.plan import BASELINE, SEARCHED
 from autotuner.progress import Clock, Reporter, Stop
 from autotuner.rows import Phase
 
@@ -61,7 +61,7 @@ def hold(
     names = list(dict.fromkeys([BASELINE, stock.candidate.id, *(n for n in picked if evaluator.outcomes[n].contends)]))
     screen_us = {name: evaluator.outcomes[name].us or 0.0 for name in names}
     if len(names) == 1:
-        if len(evaluator.plan.space) and not any(o.candidate.kind == "codegen" for o in evaluator.outcomes.values()):
+        if len(evaluator.plan.space) and not any(o.candidate.kind in SEARCHED for o in evaluator.outcomes.values()):
             return Contest("inconclusive", "the time was up before any candidate", None, baseline, screen_us)
         if not len(evaluator.plan.space):
             return Contest("no-winner", "no knobs here, IREE's default is kept", None, baseline, screen_us)
@@ -172,7 +172,7 @@ def best_stock(evaluator: Evaluator) -> Outcome:
 
 def describe(outcome: Outcome) -> str:
     candidate = outcome.candidate
-    if candidate.kind != "codegen":
+    if candidate.kind not in SEARCHED:
         return f"route {candidate.route.name}"
     return ", ".join(f"{name}={value}" for name, value in candidate.knobs.items())
 
@@ -187,8 +187,7 @@ def _race_builds(evaluator: Evaluator, names: list[str], executor: Executor) -> 
         if outcome.build is not None and outcome.build.repeat >= repeat:
             builds[name] = outcome.build
         else:
-            job = evaluator.job(outcome.candidate, repeat=repeat)
-            jobs[name] = executor.submit(evaluator.builder.build, job)
+            jobs[name] = executor.submit(evaluator.build, outcome.candidate, repeat=repeat)
     for name, future in jobs.items():
         builds[name] = future.result()
         evaluator.tidy(evaluator.outcomes[name])
@@ -202,7 +201,7 @@ def _conclude(evaluator: Evaluator, winner: str, stock: Outcome, confirmation: C
     over_stock = ONE if rival == winner else confirmation.ratio(winner, rival, alpha=ALPHA)
     if not confirmation.holds:
         return Contest(confirmation.verdict, confirmation.reason, None, stock, us, confirmation.speedup, over_stock)
-    if chosen.candidate.kind == "codegen" and rival != BASELINE and (over_stock is None or over_stock.low <= 1.0):
+    if chosen.candidate.kind in SEARCHED and rival != BASELINE and (over_stock is None or over_stock.low <= 1.0):
         # Fresh data do not show that the spec adds anything to the flags: ship the flags, if they hold.
         alone = confirmation.ratio(rival, BASELINE, alpha=ALPHA)
         if alone is not None and alone.low > 1 + effort.smallest_gain:

@@ -11,9 +11,11 @@ from pathlib import Path
 
 from autotuner.build import FAILURE_CLASSES, Build, Builder, BuildJob, FailureClass, shell_line
 from autotuner.build.builder import write_inputs
+from autotuner.errors import UsageError
 from autotuner.measure.check import Checker
 from autotuner.measure.shortlist import Screened
 from autotuner.measure.timer import Timer
+from autotuner.microkernels.c_provider import ObjectRefusalError
 from autotuner.plan import BASELINE, Candidate, Plan
 from autotuner.rows import CandidateRow
 from autotuner.store import Store
@@ -130,7 +132,16 @@ class Evaluator:
 
     def submit(self, candidate: Candidate, executor: Executor) -> tuple[Outcome, Future[Build]]:
         """Opens the row and starts the build."""
-        return self.open(candidate), executor.submit(self.builder.build, self.job(candidate))
+        return self.open(candidate), executor.submit(self.build, candidate)
+
+    def build(self, candidate: Candidate, *, repeat: int | None = None) -> Build:
+        """From the candidate's text, or its kernel's source, to a module; a kernel that does not fit is a failure."""
+        try:
+            return self.builder.build(self.job(candidate, repeat=repeat))
+        except (UsageError, ObjectRefusalError) as error:
+            if candidate.kind != "microkernel":
+                raise
+            return Build.refused(str(error), folder=self.folder / candidate.id)
 
     def settle_build(self, outcome: Outcome, build: Build) -> bool:
         """Writes the build's row; True when the candidate is new and should be checked and timed."""
@@ -212,7 +223,14 @@ class Evaluator:
     def keep_folder(self, outcome: Outcome) -> None:
         """All that a person needs to repeat the candidate by hand."""
         candidate = outcome.candidate
-        job = self.job(candidate)
+        try:
+            job = self.job(candidate)
+        except (UsageError, ObjectRefusalError) as error:
+            folder = self.folder / candidate.id
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "command.txt").write_text("# nothing to compile: the kernel could not be made\n")
+            (folder / "stderr.txt").write_text(str(error))
+            return
         write_inputs(job)
         lines = [f"cd {shell_line([str(job.folder)])}", shell_line(self.builder.command(job))]
         if self.timer is not None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from autotuner.build import Build
 from autotuner.evaluate import Evaluator, Outcome, candidate_id
-from autotuner.plan import BASELINE, Candidate
+from autotuner.plan import BASELINE, SEARCHED, Candidate
 from autotuner.progress import Clock, Progress, Reporter, Stop
 from autotuner.search import Search, make_search
 
@@ -130,10 +130,10 @@ class Loop:
 
     def _left_over(self) -> list[Candidate]:
         """Of the search's candidates, those that an interrupted run did not finish."""
-        return [o.candidate for o in self.unfinished if o.candidate.kind == "codegen"]
+        return [o.candidate for o in self.unfinished if o.candidate.kind in SEARCHED]
 
     def _candidates(self) -> list[Outcome]:
-        return [o for o in self.evaluator.outcomes.values() if o.candidate.kind == "codegen"]
+        return [o for o in self.evaluator.outcomes.values() if o.candidate.kind in SEARCHED]
 
     def _over(self) -> bool:
         return self.stop.requested or self.clock.elapsed > self._deadline

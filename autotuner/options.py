@@ -10,6 +10,7 @@ from pathlib import Path
 from autotuner.effort import Effort, parse_effort
 from autotuner.errors import UsageError
 from autotuner.evaluate import KEEP
+from autotuner.microkernels.variants import Kernel
 
 DEFAULT_KEEP = ("best", "failed")
 
@@ -29,6 +30,10 @@ class Options:
     storage: str | None = None
     resume: bool = False
     keep: Sequence[str] = DEFAULT_KEEP
+    microkernels: Sequence[Kernel] = ()
+    """Which microkernels join the search; the name `auto` stands for all that fit."""
+    microkernels_alone: bool = False
+    """Only they and the baseline: an A/B experiment."""
     command: Sequence[str] = field(default_factory=lambda: tuple(sys.argv))
 
     def __post_init__(self) -> None:

@@ -11,6 +11,9 @@ from typing import Literal
 from autotuner.build import Builder, BuildJob, CompilerRefusal, first_error
 from autotuner.build.builder import proven
 from autotuner.errors import NoCandidateError, UsageError
+from autotuner.microkernels.spec import SPEC_FLAG, Call, executable_target, object_flags
+from autotuner.microkernels.spec import spec_mlir as microkernel_spec
+from autotuner.microkernels.variants import Variants
 from autotuner.mlir import Dispatch, read_cpu_facts, read_function, read_root
 from autotuner.problems import Problem
 from autotuner.render import MARKER, cpu_compilation_info, fused_configs, problem_mlir, spec_mlir
@@ -22,13 +25,19 @@ from autotuner.space.gpu_dispatch import DispatchSpace, read_dispatch_space
 from autotuner.substitution import Executable, configure, find_executable
 from autotuner.targets import PLAIN, Route, Target
 
-Kind = Literal["baseline", "stock", "codegen"]
-Carrier = Literal["flags", "spec", "substitution"]
+Kind = Literal["baseline", "stock", "codegen", "microkernel"]
+SEARCHED: tuple[Kind, ...] = ("codegen", "microkernel")
+"""What the search asks for."""
+Carrier = Literal["flags", "spec", "substitution", "microkernel"]
+KERNEL, CODEGEN = "kernel", "codegen"
+"""Where microkernels join the search: the knob that says which of them, or the compiler's own code."""
 BASELINE = "baseline"
 _ROOT = "--iree-codegen-add-tuner-attributes"
 _CONSTRAINTS = "--iree-codegen-emit-pipeline-constraints"
 _SPEC_COMPLEXITY = 100
 """A spec is a file to keep and to renew with the compiler: any stock route is simpler than any spec."""
+_KERNEL_COMPLEXITY = 200
+"""A microkernel is code of one's own: any spec is simpler."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,10 @@ class Plan:
     gpu: DispatchSpace | None = None
     dispatch: Dispatch | None = None
     """The operation that a GPU's spec matches; on a processor each route has its own."""
+    kernels: Mapping[str, Variants] = field(default_factory=dict)
+    """The microkernels that take part, by name."""
+    executable_target: str = ""
+    """What the compiler makes code for on this processor: a microkernel's executable needs it."""
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -98,19 +111,42 @@ class Plan:
         )
         bare = cls(problem, target, source, base, stock, Space.empty())
         if target.backend == "cpu":
+            bare = replace(bare, executable_target=executable_target(texts[PLAIN]))
             return _with_cpu(bare, texts, builder, timeout=timeout)
         return _with_gpu(replace(bare, dispatch=read_root(texts[PLAIN])), builder, timeout=timeout)
 
+    def with_kernels(self, variants: Sequence[Variants], *, alone: bool = False) -> Plan:
+        """The same with microkernels in its space; `alone` leaves only them and the baseline."""
+        if not variants:
+            return self
+        kernels = {v.manifest.name: v for v in variants}
+        parts = {name: v.space for name, v in kernels.items()}
+        if not alone and len(self.space):
+            parts = {CODEGEN: self.space, **parts}
+        space = Space.join(KERNEL, parts)
+        defaults = [{KERNEL: name, **v.default().as_dict()} for name, v in kernels.items()]
+        if not alone:
+            defaults += [{KERNEL: CODEGEN, **config.as_dict()} for config in self.first]
+        first = tuple(space[space.nearest(wanted)] for wanted in defaults)
+        stock = () if alone else self.stock
+        return replace(self, space=space, first=first, kernels=kernels, stock=stock)
+
     def candidate(self, config: Config, *, id: str) -> Candidate:
         """The candidate that this configuration means."""
+        kernel = config.as_dict().get(KERNEL, CODEGEN)
+        if kernel != CODEGEN:
+            complexity = _KERNEL_COMPLEXITY + self._changed(config, knob=KERNEL)
+            return Candidate(id, "microkernel", PLAIN, complexity, config, carrier="microkernel")
+        own = Config(tuple(item for item in config.items if item[0] != KERNEL))
         if self.gpu is not None:
-            info = self.gpu.compilation_info(config)
-            changed = self._changed(config, route=None)
+            known = {knob.name for knob in self.gpu.space.knobs}
+            info = self.gpu.compilation_info(Config(tuple(item for item in own.items if item[0] in known)))
+            changed = self._changed(config, knob=None)
             return Candidate(id, "codegen", PLAIN, _SPEC_COMPLEXITY + changed, config, info, self.dispatch, "spec")
         route = next(r for r in self.target.routes if r.name == config["route"])
         part = self.cpu[route.name]
-        info = cpu_compilation_info(part.tiling(config))
-        complexity = _SPEC_COMPLEXITY + len(route.flags) + self._changed(config, route=route.name)
+        info = cpu_compilation_info(part.tiling(own))
+        complexity = _SPEC_COMPLEXITY + len(route.flags) + self._changed(config, knob="route")
         carrier: Carrier = "substitution" if route.name in self.executables else "spec"
         return Candidate(id, "codegen", route, complexity, config, info, part.dispatch, carrier)
 
@@ -119,6 +155,8 @@ class Plan:
 
     def spec(self, candidate: Candidate, *, header: Sequence[str] = ()) -> str | None:
         """The text that carries the candidate's configuration, or None when flags are all it needs."""
+        if candidate.kind == "microkernel":
+            return microkernel_spec([self.call(candidate)], target=self.executable_target, header=header)
         if candidate.info is None or candidate.dispatch is None:
             return None
         if candidate.carrier == "substitution":
@@ -131,13 +169,20 @@ class Plan:
         """The flag that takes that text, up to the name of its file."""
         if candidate.carrier == "substitution":
             return self.executables[candidate.route.name].flag
-        return self.target.spec_flag
+        return SPEC_FLAG if candidate.carrier == "microkernel" else self.target.spec_flag
+
+    def call(self, candidate: Candidate) -> Call:
+        """The kernel that a candidate stands for; built first, where it comes from source."""
+        return self.kernels[str(candidate.config[KERNEL])].call(candidate.config)
 
     def job(self, candidate: Candidate, *, folder: Path, timeout: float, repeat: int = 1) -> BuildJob:
         """The compile that makes this candidate and proves that its configuration arrived."""
+        calls = (self.call(candidate),) if candidate.kind == "microkernel" else ()
+        if any(binding.zeroed for call in calls for binding in call.instance.bindings):
+            repeat = 1  # It adds to its result: repeated, it would add it up.
         return BuildJob(
             problem=self.source,
-            flags=self.flags(candidate),
+            flags=(*self.flags(candidate), *object_flags([call.instance for call in calls])),
             folder=folder,
             timeout=timeout,
             repeat=repeat,
@@ -146,11 +191,12 @@ class Plan:
             expected=candidate.info,
             backend=self.target.backend,
             substitutes=candidate.carrier == "substitution",
+            calls=calls,
         )
 
-    def _changed(self, config: Config, *, route: str | None) -> int:
-        """In how many knobs a configuration differs from the compiler's own choice on its route."""
-        own = [f for f in self.first if route is None or f["route"] == route]
+    def _changed(self, config: Config, *, knob: str | None) -> int:
+        """In how many knobs a configuration differs from the default of its part of the space."""
+        own = [f for f in self.first if knob is None or f[knob] == config[knob]]
         return min((sum(a != b for a, b in zip(config.items, f.items, strict=True)) for f in own), default=0)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,10 +12,13 @@ from pathlib import Path
 from autotuner import process
 from autotuner._version import IREE_VERSION, __version__
 from autotuner.build import Builder, first_error, shell_line
-from autotuner.build.builder import BINARIES, CONFIGURATIONS, dump_flags, hash_binaries, prove
+from autotuner.build.builder import BINARIES, CONFIGURATIONS, dump_flags, hash_binaries, kernel_binary, prove
 from autotuner.contest import Contest
 from autotuner.errors import EnvironmentFailure
 from autotuner.evaluate import Outcome
+from autotuner.microkernels.proof import preprocess
+from autotuner.microkernels.proof import prove as proof_of
+from autotuner.microkernels.spec import OBJECTS_FLAG
 from autotuner.plan import BASELINE, Candidate, Carrier, Plan
 from autotuner.workspace import write_whole
 
@@ -25,6 +30,8 @@ class Shipped:
     spec: Path | None
     flagfile: Path
     carrier: Carrier
+    objects: Path | None = None
+    """The folder of a microkernel's objects."""
 
 
 def default_path(plan: Plan, folder: Path) -> Path:
@@ -49,15 +56,24 @@ def ship(
     if text is not None:
         flags.append(f"{plan.spec_flag(candidate)}={path.absolute()}")
         write_whole(path, text)
+    objects = None
+    if candidate.kind == "microkernel":
+        objects = path.with_suffix(".objects")
+        objects.mkdir(parents=True, exist_ok=True)
+        for source in plan.call(candidate).instance.objects:
+            shutil.copy(source, objects / source.name)
+        flags.append(f"{OBJECTS_FLAG}={objects.absolute()}")
     # iree-compile splits the lines of a flagfile at spaces unless they are quoted.
     write_whole(flagfile, "\n".join(shell_line([flag]) for flag in flags) + "\n")
-    shipped = Shipped(path if text is not None else None, flagfile, candidate.carrier)
+    shipped = Shipped(path if text is not None else None, flagfile, candidate.carrier, objects)
     try:
         _verify(plan, winner, shipped, builder, timeout=timeout)
     except EnvironmentFailure:
         for file in (shipped.spec, shipped.flagfile):
             if file is not None:
                 file.unlink(missing_ok=True)
+        if objects is not None:
+            shutil.rmtree(objects, ignore_errors=True)
         raise
     return shipped
 
@@ -89,7 +105,18 @@ def _verify(plan: Plan, winner: Outcome, shipped: Shipped, builder: Builder, *, 
                 raise EnvironmentFailure(
                     f"the shipped spec does not apply: {why}.", remedy="Please report it with the candidate's folder."
                 )
-        if winner.build is not None and hash_binaries(folder / BINARIES) != winner.build.binary:
+        binary = hash_binaries(folder / BINARIES)
+        if winner.candidate.kind == "microkernel":
+            calls = [plan.call(winner.candidate)]
+            flags = [line for line in shipped.flagfile.read_text().splitlines() if line]
+            text = preprocess(builder.tools, folder / "problem.mlir", shlex.split(" ".join(flags)), timeout=timeout)
+            why = proof_of(text, calls).reason(calls)
+            if why:
+                raise EnvironmentFailure(
+                    f"the shipped microkernel is not called: {why}", remedy="Please report it with the spec."
+                )
+            binary = kernel_binary(binary, calls)
+        if winner.build is not None and binary != winner.build.binary:
             raise EnvironmentFailure(
                 "the shipped files give another binary than the one that won.",
                 remedy="Was IREE exchanged during the run? Run again.",
@@ -101,7 +128,9 @@ def _header(plan: Plan, contest: Contest, candidate: Candidate, flagfile: Path, 
     if contest.speedup is not None:
         low, high = contest.speedup.low, contest.speedup.high
         interval = f"{contest.speedup.median:.3f}x over IREE's default, 95 % interval {low:.3f} to {high:.3f}"
-    what = "Configured executable, to be substituted," if candidate.carrier == "substitution" else "Tuning spec"
+    what = {"substitution": "Configured executable, to be substituted,", "microkernel": "Microkernel spec"}.get(
+        candidate.carrier, "Tuning spec"
+    )
     lines = [
         f"{what} by autotune {__version__}",
         f"problem:    {plan.problem.name} ({plan.problem.flops} flops, {plan.problem.bytes} bytes)",

@@ -20,6 +20,7 @@ from autotuner.execution import local_executor
 from autotuner.locks import device_lock, workspace_lock
 from autotuner.loop import Loop
 from autotuner.measure.environment import capture
+from autotuner.microkernels.variants import find_variants
 from autotuner.options import Options
 from autotuner.plan import BASELINE, Plan
 from autotuner.problems import Problem
@@ -94,7 +95,16 @@ class _Run:
         self.plan = Plan.make(
             self.problem, self.target, self.builder, self.executor, timeout=self.options.effort.compile_timeout
         )
+        variants, left_out = find_variants(
+            self.options.microkernels, self.problem, self.target, device=self.device, workspace=self.workspace.root
+        )
+        self.plan = self.plan.with_kernels(variants, alone=self.options.microkernels_alone)
+        if self.options.microkernels_alone:
+            for kernel in variants:
+                kernel.call(kernel.default())  # In an experiment a kernel that does not fit is an error, at once.
         self.seconds["space"] = time.monotonic() - started
+        for note in left_out:
+            self._note(note)
         for note in self.plan.notes:
             self._note(note)
         self._open_run()
@@ -217,7 +227,7 @@ class _Run:
         self.reporter.stage("shipping, and compiling once more with what is shipped")
         winner = contest.winner
         if winner.build is None:
-            winner.build = self.builder.build(self.evaluator.job(winner.candidate))
+            winner.build = self.evaluator.build(winner.candidate)
         if "best" in self.options.keep:
             self.evaluator.keep_folder(winner)
         return ship(
@@ -299,7 +309,7 @@ class _Run:
         if outcome is None:
             return None
         entry = self._entry(outcome, us)
-        kind = "codegen"
+        kind = "microkernel" if outcome.candidate.kind == "microkernel" else "codegen"
         return {**entry, "config": outcome.candidate.knobs, "kind": kind, "candidate": outcome.candidate.id}
 
     def _counts(self) -> dict[str, object]:

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from autotuner import process
 from autotuner.build.cache import Cache
@@ -21,6 +21,9 @@ from autotuner.render import MARKER
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.targets.base import Backend
 from autotuner.tools import Tools
+
+if TYPE_CHECKING:
+    from autotuner.microkernels.spec import Call
 
 FailureClass = Literal["compile-error", "compile-timeout", "not-applied", "wrong-result", "run-error", "run-timeout"]
 FAILURE_CLASSES: tuple[FailureClass, ...] = (
@@ -53,6 +56,8 @@ class BuildJob:
     backend: Backend = "cpu"
     substitutes: bool = False
     """`spec` is an executable that takes the place of the compiler's own."""
+    calls: tuple[Call, ...] = ()
+    """The microkernels that `spec` puts in; each must be found in the preprocessed program."""
 
     @property
     def compile_flags(self) -> tuple[str, ...]:
@@ -82,6 +87,11 @@ class Build:
     def ok(self) -> bool:
         return self.failure is None
 
+    @classmethod
+    def refused(cls, why: str, *, folder: Path) -> Build:
+        """There was nothing to compile: the candidate itself could not be made."""
+        return cls("", "compile-error", why, 0.0, False, "", 0, folder / MODULE, 1, (), NO_FIGURES)
+
 
 @dataclass(frozen=True)
 class Builder:
@@ -97,7 +107,7 @@ class Builder:
         ptxas = ("ptxas",) if job.backend == "cuda" and self.tools.ptxas else ()
         inputs = (job.problem, job.spec or "", *(part or "" for part in expected))
         # `command` without the compiler's path: the same compiler elsewhere gives the same build.
-        key = Cache.key([self.tools.identity, *ptxas, *inputs, *command[1:]])
+        key = Cache.key([self.tools.identity, *ptxas, *inputs, *_object_hashes(job), *command[1:]])
         record = self.cache.read(key)
         cached = record is not None
         if record is None:
@@ -134,7 +144,7 @@ class Builder:
         _remove_dumps(job.folder)  # an interrupted build may have left some
         done = process.run(command, timeout=job.timeout, cwd=job.folder)
         remarks, said = split_remarks(done.stderr)
-        failure, stderr, binary, applied = _judge(job, replace(done, stderr=said))
+        failure, stderr, binary, applied = self._judge(job, replace(done, stderr=said))
         vmfb = job.folder / MODULE
         isa = NO_FIGURES
         if failure is None:
@@ -153,6 +163,38 @@ class Builder:
             return record
         self.cache.store(key, record, vmfb=vmfb if failure is None else None)
         return record
+
+    def _judge(self, job: BuildJob, done: process.Finished) -> tuple[FailureClass | None, str, str, int]:
+        """(failure, stderr, binary hash, applied count) of a finished compile."""
+        if done.timed_out:
+            return "compile-timeout", done.why(), "", 0
+        if _FULL in done.stderr:
+            raise StorageError(
+                f"{_FULL} while compiling in {job.folder}.", remedy="Free some space or choose another --workspace."
+            )
+        # Some mistakes (a misspelt pass pipeline) print an error and still give a module and exit code 0.
+        if not done.ok or any(": error:" in line or line.startswith("error:") for line in done.stderr.splitlines()):
+            return "compile-error", done.why(), "", 0
+        binary = hash_binaries(job.folder / BINARIES)
+        if job.calls:
+            applied, reason = self._prove_calls(job)
+            binary = kernel_binary(binary, job.calls)
+            return ("not-applied", reason, binary, 0) if reason else (None, done.stderr, binary, applied)
+        if job.expected is None:
+            return None, done.stderr, binary, 0
+        applied, reason = prove(job.folder / CONFIGURATIONS, job.expected)
+        if not applied:
+            return "not-applied", f"{reason}\n{done.stderr}".strip(), binary, 0
+        return None, done.stderr, binary, applied
+
+    def _prove_calls(self, job: BuildJob) -> tuple[int, str]:
+        """How often the job's microkernels are called, and what is wrong when one is not."""
+        from autotuner.microkernels import proof  # it reads the spec, which knows this room
+
+        flags = [*job.flags, f"{job.spec_flag}={job.folder / SPEC}"]
+        text = proof.preprocess(self.tools, job.folder / PROBLEM, flags, timeout=job.timeout)
+        found = proof.prove(text, job.calls)
+        return sum(found.found), found.reason(job.calls)
 
     def inspect(
         self, problem: str, flags: Iterable[str], *, timeout: float, spec: str | None = None, spec_flag: str = ""
@@ -211,6 +253,11 @@ def dump_flags(*, substitutes: bool) -> tuple[str, str]:
     )
 
 
+def _object_hashes(job: BuildJob) -> list[str]:
+    """Of the kernels' objects: a file may be exchanged and keep its name."""
+    return [hashlib.sha256(path.read_bytes()).hexdigest() for call in job.calls for path in call.instance.objects]
+
+
 def write_inputs(job: BuildJob) -> None:
     """The files that the command reads."""
     try:
@@ -239,26 +286,6 @@ def first_error(stderr: str) -> str:
 
 def shell_line(command: Iterable[str]) -> str:
     return shlex.join(command)
-
-
-def _judge(job: BuildJob, done: process.Finished) -> tuple[FailureClass | None, str, str, int]:
-    """(failure, stderr, binary hash, applied count) of a finished compile."""
-    if done.timed_out:
-        return "compile-timeout", done.why(), "", 0
-    if _FULL in done.stderr:
-        raise StorageError(
-            f"{_FULL} while compiling in {job.folder}.", remedy="Free some space or choose another --workspace."
-        )
-    # Some mistakes (a misspelt pass pipeline) print an error and still give a module and exit code 0.
-    if not done.ok or any(": error:" in line or line.startswith("error:") for line in done.stderr.splitlines()):
-        return "compile-error", done.why(), "", 0
-    binary = hash_binaries(job.folder / BINARIES)
-    if job.expected is None:
-        return None, done.stderr, binary, 0
-    applied, reason = prove(job.folder / CONFIGURATIONS, job.expected)
-    if not applied:
-        return "not-applied", f"{reason}\n{done.stderr}".strip(), binary, 0
-    return None, done.stderr, binary, applied
 
 
 def prove(dump: Path, expected: CompilationInfo) -> tuple[int, str]:
@@ -293,6 +320,15 @@ def proven(texts: Iterable[str], expected: CompilationInfo) -> tuple[int, str]:
 
 def _same(found: str, expected: str) -> bool:
     return bool(found) and same_attributes([(found, expected)])[0]
+
+
+def kernel_binary(binary: str, calls: Iterable[Call]) -> str:
+    """The hash of a program with microkernels: not all of what they are is among the dumped executables."""
+    parts = [binary]
+    for call in calls:
+        parts += [hashlib.sha256(path.read_bytes()).hexdigest() for path in call.instance.objects]
+        parts.append(repr(replace(call.instance, objects=())))
+    return Cache.key(parts)
 
 
 def hash_binaries(folder: Path) -> str:

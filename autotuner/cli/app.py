@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from autotuner._version import __version__
+from autotuner.cli.ab import ab
 from autotuner.cli.console import make_console
 from autotuner.cli.doctor import doctor
 from autotuner.cli.operations import attention, conv, gemm
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 for operation in (gemm, conv, attention):
     app.command()(tuning_command(operation))
+app.command()(ab)
 app.command()(history)
 app.command()(export)
 app.command()(cache)

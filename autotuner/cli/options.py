@@ -41,6 +41,10 @@ ResumeOption = Annotated[
 KeepOption = Annotated[
     str, typer.Option("--keep", help="Which candidates' folders stay: all, failed, best, none; comma separated.")
 ]
+MicrokernelsOption = Annotated[
+    str,
+    typer.Option("--microkernels", help="Which microkernels join the search: names, comma separated, auto or none."),
+]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Print the space's size, a sample candidate and the commands; build nothing.")
 ]

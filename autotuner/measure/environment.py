@@ -170,6 +170,13 @@ def _nvidia(which: str) -> Device:
     return Device(name=fields[0], driver=fields[1], mhz=_number(fields[2]))
 
 
+def compute_capability() -> str | None:
+    """sm_90 and the like, of the first NVIDIA GPU; None where nobody tells."""
+    text = _output(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]).partition("\n")[0].strip()
+    digits = text.replace(".", "")
+    return f"sm_{digits}" if digits.isdigit() else None
+
+
 def _amd(which: str) -> Device:
     """By rocm-smi, or by amd-smi where a newer ROCm has only that. Keys differ between versions in case."""
     card = which if which.isdecimal() else "0"

@@ -11,7 +11,8 @@ from iree.compiler import ir
 
 from autotuner import process
 from autotuner.build import CompilerRefusal
-from autotuner.microkernels.spec import Call, executable_name, is_main, marker
+from autotuner.microkernels.forms import is_main
+from autotuner.microkernels.spec import Call, executable_name, marker
 from autotuner.mlir import parse, walk
 from autotuner.tools import Tools
 
@@ -46,8 +47,10 @@ class Proof:
         ]
         if not short:
             return ""
-        left = [*self.instead[:_LISTED], *([f"and {len(self.instead) - _LISTED} more"] * (len(self.instead) > _LISTED))]
-        return "; ".join(short) + "\n" + "\n".join(["the program has:", *left] if left else ["the program has no such"])
+        more = len(self.instead) - _LISTED
+        left = [*self.instead[:_LISTED], *([f"and {more} more"] if more > 0 else [])]
+        seen = ["the program has:", *left] if left else ["the program has no such operation left"]
+        return "\n".join(["; ".join(short), *seen])
 
 
 def preprocess(tools: Tools, module: Path, flags: Sequence[str], *, timeout: float) -> str:

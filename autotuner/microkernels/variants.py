@@ -1,0 +1,135 @@
+"""The variants of a microkernel for one problem on one chip: its parameters as a space, and a call for each."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from autotuner.errors import UsageError
+from autotuner.measure.environment import compute_capability
+from autotuner.microkernels import c_provider, check
+from autotuner.microkernels.library import all_manifests, find, search_folders
+from autotuner.microkernels.manifest import DoesNotFitError, Manifest
+from autotuner.microkernels.spec import Call
+from autotuner.problems import Problem
+from autotuner.space import ABSENT, Config, Knob, Space
+from autotuner.targets import Target
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A microkernel as the user names it, with an object and a symbol of their own where they have one."""
+
+    name: str
+    objects: tuple[Path, ...] = ()
+    symbol: str | None = None
+
+
+@dataclass(frozen=True)
+class Variants:
+    """What a manifest offers here."""
+
+    manifest: Manifest
+    problem: Problem
+    chip: str
+    space: Space
+    objects: tuple[Path, ...] = ()
+    """The user's own, instead of the manifest's."""
+    symbol: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        manifest: Manifest,
+        problem: Problem,
+        chip: str,
+        *,
+        objects: tuple[Path, ...] = (),
+        symbol: str | None = None,
+    ) -> Variants:
+        """Refuses when no choice of its parameters fits the problem."""
+        rows, refusal = [], None
+        settings = list(manifest.settings())
+        for setting in settings:
+            try:
+                manifest.fit(problem, chip, parameters=setting, symbol=symbol)
+            except DoesNotFitError as error:
+                refusal = refusal or error
+            else:
+                rows.append([manifest.parameters[name].index(value) for name, value in setting.items()])
+        if not rows:
+            raise refusal or DoesNotFitError(f"{manifest.name} has no variant.", remedy="Check its parameters.")
+        order = [sorted(range(len(v)), key=v.__getitem__) for v in manifest.parameters.values()]
+        knobs = [Knob(name, tuple(sorted(values))) for name, values in manifest.parameters.items()]
+        place = [[o.index(i) for i in range(len(o))] for o in order]
+        table = np.array([[place[c][i] for c, i in enumerate(row)] for row in rows], np.int64)
+        space = Space(knobs, table.reshape(len(rows), len(knobs)))
+        return cls(manifest, problem, chip, space, objects, symbol)
+
+    def default(self) -> Config:
+        """The manifest's first choice, or the nearest that fits."""
+        wanted = next(self.manifest.settings())
+        return self.space[self.space.nearest(dict(wanted))]
+
+    def call(self, config: Config) -> Call:
+        """The kernel with these parameters: built where it comes from source, bound, and checked against its object."""
+        parameters = {
+            name: int(value) for name, value in config.items if name in self.manifest.parameters and value != ABSENT
+        }
+        objects, reports = self._objects(parameters)
+        instance = self.manifest.bind(
+            self.problem, self.chip, objects=objects, parameters={**parameters, **reports}, symbol=self.symbol
+        )
+        check.refuse(instance)
+        return Call(instance, self.problem)
+
+    def _objects(self, parameters: dict[str, int]) -> tuple[tuple[Path, ...], dict[str, int]]:
+        if self.objects:
+            return self.objects, {}
+        kind = self.manifest.provider.kind
+        if kind == "c":
+            return c_provider.provide(self.manifest, self.problem, self.chip, parameters=parameters), {}
+        if kind == "prebuilt":
+            return (), {}
+        raise UsageError(f"{self.manifest.name} is made by {kind}, which this version cannot run.", remedy="")
+
+
+def find_variants(
+    wanted: Sequence[Kernel], problem: Problem, target: Target, *, device: str, workspace: Path
+) -> tuple[list[Variants], list[str]]:
+    """Those that were asked for, which must fit, or with `auto` all that do; and why others were left out."""
+    folders = search_folders(workspace)
+    chip = kernel_chip(target, device)
+    found: dict[str, Variants] = {}
+    notes = []
+    for kernel in wanted:
+        if kernel.name != AUTO:
+            manifest = find(kernel.name, folders)
+            variants = Variants.of(manifest, problem, chip, objects=kernel.objects, symbol=kernel.symbol)
+            found[manifest.name] = variants
+            continue
+        listing = all_manifests(folders)
+        notes += [f"microkernel {broken.name} is left out: {broken.why}" for broken in listing.broken]
+        for manifest in listing.manifests:
+            try:
+                variants = Variants.of(manifest, problem, chip)
+            except DoesNotFitError as error:
+                notes.append(f"microkernel left out: {error.message}")
+            else:
+                found.setdefault(manifest.name, variants)
+    return list(found.values()), notes
+
+
+def kernel_chip(target: Target, device: str) -> str:
+    """What a kernel's object must be for: the chip that it runs on, not the one that IREE compiles for."""
+    if target.backend == "cpu":
+        return platform.machine()
+    if target.backend == "cuda" and device != "none":
+        return compute_capability() or target.name
+    return target.name

@@ -1,0 +1,110 @@
+"""Attention for GPUs in Triton: one pass over the keys with a running maximum, so that scores never leave the chip."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def attention_triton(
+    query,
+    key,
+    value,
+    out,
+    QUERIES,
+    KEYS,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    EVEN_M: tl.constexpr,
+):
+    # Heads go first through the grid's second dimension; long rows of a causal problem begin first.
+    block = tl.num_programs(0) - 1 - tl.program_id(0) if CAUSAL else tl.program_id(0)
+    entry = tl.program_id(1).to(tl.int64)
+    query += entry * QUERIES * WIDTH
+    out += entry * QUERIES * WIDTH
+    key += entry * KEYS * WIDTH
+    value += entry * KEYS * WIDTH
+    rm, rd = block * BM + tl.arange(0, BM), tl.arange(0, BLOCK_D)
+    inside = (rm[:, None] < QUERIES) & (rd[None, :] < WIDTH)
+    places = rm[:, None] * WIDTH + rd[None, :]
+    if EVEN_M and BLOCK_D == WIDTH:
+        q = tl.load(query + places)
+    else:
+        q = tl.load(query + places, mask=inside, other=0.0)
+
+    largest = tl.full((BM,), float("-inf"), tl.float32)
+    total = tl.zeros((BM,), tl.float32)
+    result = tl.zeros((BM, BLOCK_D), tl.float32)
+    # Query i sees keys 0 to i: blocks of keys that all rows see whole need no mask.
+    if CAUSAL:
+        whole = min(block * BM + 1, KEYS) // BN * BN
+        end = min(block * BM + BM, KEYS)
+    else:
+        whole = KEYS // BN * BN
+        end = KEYS
+    largest, total, result = keys_between(
+        0, whole, q, key, value, largest, total, result, rm, rd, KEYS, BN, WIDTH, BLOCK_D, CAUSAL, False
+    )
+    largest, total, result = keys_between(
+        whole, end, q, key, value, largest, total, result, rm, rd, KEYS, BN, WIDTH, BLOCK_D, CAUSAL, True
+    )
+    result = (result / total[:, None]).to(out.dtype.element_ty)
+    if EVEN_M and BLOCK_D == WIDTH:
+        tl.store(out + places, result)
+    else:
+        tl.store(out + places, result, mask=inside)
+
+
+@triton.jit
+def keys_between(
+    start,
+    end,
+    q,
+    key,
+    value,
+    largest,
+    total,
+    result,
+    rm,
+    rd,
+    KEYS,
+    BN: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    MASKED: tl.constexpr,
+):
+    """What these keys add. Powers of two are what the chip has: log2(e) goes into the scale."""
+    SCALE: tl.constexpr = 1.4426950408889634 / WIDTH**0.5
+    for first in range(start, end, BN):
+        rn = first + tl.arange(0, BN)
+        k_places = rn[None, :] * WIDTH + rd[:, None]
+        v_places = rn[:, None] * WIDTH + rd[None, :]
+        if MASKED:
+            k = tl.load(key + k_places, mask=(rn[None, :] < KEYS) & (rd[:, None] < WIDTH), other=0.0)
+        elif BLOCK_D == WIDTH:
+            k = tl.load(key + k_places)
+        else:
+            k = tl.load(key + k_places, mask=rd[:, None] < WIDTH, other=0.0)
+        scores = tl.dot(q, k)
+        if MASKED:
+            seen = rn[None, :] < KEYS
+            if CAUSAL:
+                seen = seen & (rn[None, :] <= rm[:, None])
+            scores = tl.where(seen, scores, float("-inf"))
+        now = tl.maximum(largest, tl.max(scores, 1) * SCALE)
+        weights = tl.math.exp2(scores * SCALE - now[:, None])
+        shrink = tl.math.exp2(largest - now)
+        total = total * shrink + tl.sum(weights, 1)
+        result = result * shrink[:, None]
+        if MASKED:
+            v = tl.load(value + v_places, mask=(rn[:, None] < KEYS) & (rd[None, :] < WIDTH), other=0.0)
+        elif BLOCK_D == WIDTH:
+            v = tl.load(value + v_places)
+        else:
+            v = tl.load(value + v_places, mask=rd[None, :] < WIDTH, other=0.0)
+        result = tl.dot(weights.to(v.dtype), v, result)
+        largest = now
+    return largest, total, result

@@ -1,0 +1,207 @@
+"""`autotune ab` and `--microkernels`: real kernels, compiled, run and judged; wrong ones are told from slow ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autotuner import Gemm, Options, Target, tune
+from autotuner.cli.app import main
+from autotuner.effort import Effort
+from autotuner.errors import UsageError
+from autotuner.microkernels.library import shipped_folder
+from autotuner.microkernels.variants import Kernel
+from autotuner.render import problem_mlir
+from autotuner.store import Store
+from autotuner.tools import Tools
+
+SHAPE = ("--shape", "96x64x128")
+QUICK = ("--trials", "2", "--budget", "25s", "--json", "--quiet")
+
+pytestmark = pytest.mark.skipif(
+    not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler on this machine"
+)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    return tmp_path / "workspace"
+
+
+def autotune(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str, str]:
+    """(exit code, stdout, stderr) of a command."""
+    monkeypatch.setattr(sys, "argv", ["autotune", *words])
+    try:
+        main()
+        code = 0
+    except SystemExit as end:
+        code = int(end.code or 0)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def own_kernel(workspace: Path, **changes: str) -> Path:
+    """The shipped kernel under another name in the workspace, changed by exact replacements in its files."""
+    folder = workspace / "specs" / "microkernels" / "mine"
+    shutil.copytree(shipped_folder() / "sgemm_c", folder)
+    for file in ("microkernel.toml", "sgemm.c"):
+        text = (folder / file).read_text()
+        for old, new in changes.items():
+            text = text.replace(old, new)
+        (folder / file).write_text(text)
+    return folder
+
+
+def test_the_shipped_kernel_races_the_default_and_a_verdict_comes_out(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, err = autotune(capsys, monkeypatch, "ab", "sgemm_c", *SHAPE, *QUICK, "--workspace", str(workspace))
+    assert code == 0, err
+    document: dict[str, Any] = json.loads(out)
+    assert document["verdict"] in ("win", "no-winner", "inconclusive")
+    assert sum(document["counts"]["failed"].values()) == 0
+    assert document["counts"]["checked"] >= 2
+    assert document["stock"]["flags"] == []
+    if document["verdict"] == "win":
+        assert (document["best"]["kind"], document["carrier"]) == ("microkernel", "microkernel")
+
+
+def test_a_kernel_that_wins_ships_with_its_objects_and_works_from_its_flagfile(workspace: Path, tmp_path: Path) -> None:
+    """512x512x512 is far enough from the default's speed for a verdict even on a busy machine."""
+    problem = Gemm.parse(shape="512x512x512", dtype="f32")
+    effort = Effort(trials=1, budget=60, compile_only_trials=1, confirm_blocks=8, race_entrants=2)
+    options = Options(
+        effort=effort, workspace=workspace, microkernels=(Kernel("sgemm_c"),), microkernels_alone=True, command=()
+    )
+    result = tune(problem, Target.parse("cpu"), options=options)
+    assert result.counts["failed"]["wrong-result"] == 0
+    if result.verdict != "win":
+        pytest.skip(f"no verdict on this machine just now: {result.reason}")
+    assert result.carrier == "microkernel"
+    assert result.spec is not None
+    assert result.flagfile is not None
+    assert result.spec.read_text().startswith("// Microkernel spec by autotune")
+    objects = result.spec.with_suffix(".objects")
+    assert [path.suffix for path in objects.iterdir()] == [".o"]
+    (tmp_path / "problem.mlir").write_text(problem_mlir(problem))
+    words = [str(Tools.find().iree_compile), "problem.mlir", f"@{result.flagfile}"]
+    done = subprocess.run(
+        [*words, "--compile-to=preprocessing", "-o", "-"], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert "autotune_microkernel_0" in done.stdout
+
+
+def test_microkernels_and_code_generation_are_searched_together(workspace: Path) -> None:
+    effort = Effort(trials=6, budget=30, compile_only_trials=6, confirm_blocks=6, race_entrants=2)
+    options = Options(
+        effort=effort, workspace=workspace, microkernels=(Kernel("auto"),), device="none", jobs=2, command=()
+    )
+    result = tune(Gemm.parse(shape="96x64x128", dtype="f32"), Target.parse("cpu"), options=options)
+    assert sum(result.counts["failed"].values()) == 0
+    assert any("left out" in note for note in result.notes)
+    with Store.open(None, workspace=workspace, create=False) as store:
+        kinds = {row.kind for row in store.candidates(result.run)}
+    assert kinds >= {"baseline", "codegen", "microkernel"}
+
+
+def test_a_kernel_that_computes_something_else_is_exit_4(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_kernel(workspace, **{'constants = ["m", "n", "k"]': 'constants = ["m", "n", "k - 1"]'})
+    code, _, err = autotune(capsys, monkeypatch, "ab", "mine", *SHAPE, *QUICK, "--workspace", str(workspace))
+    assert code == 4, err
+    assert "mine computes wrong results" in err
+
+
+def test_a_kernel_whose_symbol_is_missing_is_refused_before_iree_compiles_it(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_kernel(workspace, **{'symbol = "sgemm"': 'symbol = "dgemm"'})
+    code, _, err = autotune(capsys, monkeypatch, "ab", "mine", *SHAPE, *QUICK, "--workspace", str(workspace))
+    assert code == 2, err
+    assert "expected" in err
+    assert "dgemm" in err
+    assert "sgemm" in err
+    assert not list((workspace / "candidates").glob("*/*"))
+
+
+def test_a_source_that_does_not_compile_is_told_in_the_compilers_words(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = own_kernel(workspace)
+    (folder / "sgemm.c").write_text("this is no C\n")
+    code, _, err = autotune(capsys, monkeypatch, "ab", "mine", *SHAPE, *QUICK, "--workspace", str(workspace))
+    assert code == 3, err
+    assert "sgemm.c does not compile" in err
+
+
+def test_in_a_search_a_kernel_that_cannot_be_made_is_a_failed_row(workspace: Path) -> None:
+    folder = own_kernel(workspace)
+    (folder / "sgemm.c").write_text("this is no C\n")
+    effort = Effort(trials=3, budget=30, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
+    options = Options(
+        effort=effort, workspace=workspace, microkernels=(Kernel("mine"),), device="none", jobs=2, command=()
+    )
+    result = tune(Gemm.parse(shape="96x64x128", dtype="f32"), Target.parse("cpu"), options=options)
+    assert result.counts["failed"]["compile-error"] >= 1
+    texts = [path.read_text() for path in (workspace / "candidates").glob("*/*/stderr.txt")]
+    assert any("sgemm.c does not compile" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["ab"], "ab needs a microkernel and --shape"),
+        (["ab", "sgemm_c"], "ab needs a microkernel and --shape"),
+        (["ab", "sgem_c", *SHAPE], "Did you mean sgemm_c"),
+        (["ab", "sgemm_c", *SHAPE, "--dtype", "f16"], "it does not compute f16"),
+        (["ab", "misa_igemm_fwd_nhwc_fp16", "--shape", "2x32x32x64"], "Give --filter"),
+        (["ab", "sgemm_c", "--shape", "96x64"], "is not MxNxK"),
+        (["ab", "--inspect", "/dev/null"], ""),
+        (["ab", "--new", "../evil"], "evil"),
+        (["gemm", *SHAPE, "--dtype", "f32", "--microkernels", "nothing"], "there is no microkernel 'nothing'"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_remedy(
+    words: list[str], says: str, workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, _, err = autotune(capsys, monkeypatch, *words, "--workspace", str(workspace))
+    assert code == 2, err
+    assert says in err
+    assert "Traceback" not in err
+
+
+def test_list_inspect_and_new(
+    workspace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, _ = autotune(capsys, monkeypatch, "ab", "--new", "first_one", "--workspace", str(workspace))
+    assert code == 0
+    assert Path(out.strip()).is_file()
+    code, out, _ = autotune(capsys, monkeypatch, "ab", "--list", "--json", "--workspace", str(workspace))
+    assert code == 0
+    entries = {entry["name"]: entry for entry in json.loads(out)}
+    assert entries["sgemm_c"].keys() >= {"name", "op", "dtypes", "targets", "provider"}
+    assert "first_one" in entries
+    source = tmp_path / "kernel.c"
+    source.write_text("void kernel(float* a) { *a = 1; }\n")
+    subprocess.run(["cc", "-c", str(source), "-o", str(tmp_path / "kernel.o")], check=True)
+    code, out, _ = autotune(capsys, monkeypatch, "ab", "--inspect", str(tmp_path / "kernel.o"))
+    assert code == 0
+    assert "kernel" in out
+
+
+def test_a_kernel_that_does_not_fit_is_refused_by_the_api_too(workspace: Path) -> None:
+    options = Options(workspace=workspace, microkernels=(Kernel("sgemm_c"),), command=())
+    with pytest.raises(UsageError, match="does not compute f16"):
+        tune(Gemm.parse(shape="96x64x128", dtype="f16"), Target.parse("cpu"), options=options)

@@ -1,0 +1,251 @@
+"""C kernels on this processor: compiled once, linked into a module by a spec, and right."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from pathlib import Path
+
+import pytest
+
+from autotuner.build import Builder, BuildJob
+from autotuner.errors import StorageError, ToolMissingError, UsageError
+from autotuner.measure.check import Check, Checker, Data
+from autotuner.microkernels import c_provider
+from autotuner.microkernels.c_provider import ObjectRefusalError, choose_isa, compile_object, find_compiler, provide
+from autotuner.microkernels.check import check
+from autotuner.microkernels.instance import Binding, Instance
+from autotuner.microkernels.library import find, shipped_folder
+from autotuner.microkernels.proof import preprocess, prove
+from autotuner.microkernels.spec import SPEC_FLAG, Call, executable_target, object_flags, spec_flags, spec_mlir
+from autotuner.problems import Conv, Gemm, Operand, Problem
+from autotuner.render import problem_mlir
+from autotuner.targets import Target
+from autotuner.tools import Tools
+
+CHIP = platform.machine()
+CPU = Target.parse("cpu")
+SGEMM = find("sgemm_c", [shipped_folder()])
+EMPTY = "void kernel(void) {}"
+Run = Callable[[Call], Check]
+
+
+@pytest.fixture(scope="module")
+def target(builder: Builder) -> str:
+    text = builder.inspect(problem_mlir(Gemm.parse(shape="16x16x16", dtype="f32")), CPU.compile_flags, timeout=120)
+    return executable_target(text)
+
+
+@pytest.fixture
+def run(builder: Builder, tools: Tools, target: str, tmp_path: Path) -> Run:
+    """Compiles a problem with its kernel, runs it on several threads, and compares."""
+
+    def check_call(call: Call) -> Check:
+        folder = tmp_path / call.problem.name / call.instance.name
+        flags = (*CPU.compile_flags, *object_flags([call.instance]))
+        spec = spec_mlir([call], target=target)
+        job = BuildJob(problem_mlir(call.problem), flags, folder / "job", timeout=120, spec=spec, spec_flag=SPEC_FLAG)
+        build = builder.build(job)
+        if not build.ok:
+            return Check(build.failure, float("inf"), build.stderr)
+        data = Data.write(call.problem, folder / "data", seed=3)
+        return Checker(tools, data, "local-task", timeout=120).check(build.vmfb)
+
+    return check_call
+
+
+def sgemm(gemm: Gemm, parameters: Mapping[str, int] | None = None) -> Call:
+    objects = provide(SGEMM, gemm, CHIP, parameters=parameters)
+    return Call(SGEMM.bind(gemm, CHIP, objects=objects, parameters=parameters), gemm)
+
+
+SHAPES = [("512x384x130", 1), ("100x333x77", 1), ("33x70x5", 3), ("1x1x1", 1)]
+SETTINGS: list[dict[str, int]] = [
+    {},
+    {"mr": 14, "vectors": 3, "kc": 96, "mc": 32, "nc": 128},
+    {"mr": 6, "vectors": 1, "kc": 256, "mc": 64},
+]
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+def test_the_shipped_product_is_right(layout: str, run: Run, executor: Executor) -> None:
+    calls = []
+    for shape, batch in SHAPES:
+        gemm = Gemm.parse(shape=shape, batch=batch, dtype="f32", layout=layout)
+        settings = SETTINGS if shape == "100x333x77" else SETTINGS[:1]
+        calls += [sgemm(gemm, parameters) for parameters in settings]
+    assert [check(call.instance) for call in calls] == [[]] * len(calls)
+    results = executor.map(run, calls)
+    assert [(c.problem.name, c.instance.name, r.detail) for c, r in zip(calls, results, strict=True) if not r.ok] == []
+
+
+def test_the_deepest_panels_fit_the_stack_of_a_worker(run: Run) -> None:
+    """IREE's workers have 128 KiB."""
+    gemm = Gemm.parse(shape="256x256x512", dtype="f32")
+    largest: dict[str, int] = {}
+    for settings in SGEMM.settings():
+        rows = -(-settings["mc"] // settings["mr"]) * settings["mr"]
+        size = (rows + 16 * settings["vectors"]) * settings["kc"] + 16 * settings["vectors"] * settings["mr"]
+        if 4 * size <= 104 * 1024 and size > largest.get("size", 0):
+            largest = {**settings, "size": size}
+    assert 4 * largest.pop("size") > 96 * 1024
+    assert run(sgemm(gemm, largest)).ok
+
+
+def test_the_call_is_proven_and_another_shape_has_none(tools: Tools, target: str, tmp_path: Path) -> None:
+    gemm, other = Gemm.parse(shape="100x333x77", dtype="f32"), Gemm.parse(shape="100x333x78", dtype="f32")
+    source, spec = tmp_path / "problem.mlir", tmp_path / "spec.mlir"
+    calls = [sgemm(gemm), sgemm(other)]
+    spec.write_text(spec_mlir(calls, target=target))
+    flags = [*CPU.compile_flags, *spec_flags(spec, [call.instance for call in calls])]
+    for problem, found in ((gemm, (1, 0)), (other, (0, 1)), (Gemm.parse(shape="9x9x9", dtype="f32"), (0, 0))):
+        source.write_text(problem_mlir(problem))
+        proof = prove(preprocess(tools, source, flags, timeout=120), calls)
+        assert proof.found == found
+    assert "linalg.matmul(tensor<9x9xf32>, tensor<9x9xf32>, tensor<9x9xf32>)" in proof.reason(calls)
+
+
+CONV = """
+// out[n][f][y][x] += image * weights[f][r][s][c], one workgroup for each image; padding, stride and dilation of 1
+void conv(float* out, const float* weights, const float* image, int h, int w, int c, int f, int r, int s,
+          unsigned long n, unsigned long unused_y, unsigned long unused_z) {
+  for (int k = 0; k < f; ++k) for (int y = 0; y < h; ++y) for (int x = 0; x < w; ++x)
+    for (int i = 0; i < r; ++i) for (int j = 0; j < s; ++j) for (int l = 0; l < c; ++l) {
+      int row = y + i - r / 2, column = x + j - s / 2;
+      if (row < 0 || row >= h || column < 0 || column >= w) continue;
+      float pixel = image[((n * h + row) * w + column) * c + l];
+      out[((n * f + k) * h + y) * w + x] += pixel * weights[((k * r + i) * s + j) * c + l];
+    }
+}
+"""
+
+
+def test_operands_come_in_the_kernels_order_and_the_result_starts_at_zero(run: Run, tmp_path: Path) -> None:
+    """A padded convolution whose kernel has the result first and with channels first, and adds to what is there."""
+    conv = Conv.parse(shape="2x7x8x4", filter="3x3x6", pad="1x1", dtype="f32")
+    source = tmp_path / "conv.c"
+    source.write_text(CONV)
+    image, weights, out = conv.operands
+
+    def reordered(operand: Operand, order: tuple[int, ...]) -> Operand:
+        return Operand(tuple(operand.shape[axis] for axis in order), operand.element)
+
+    to_fchw, to_frsc = (0, 3, 1, 2), (3, 0, 1, 2)
+    bindings = (
+        Binding(2, "write", reordered(out, to_fchw), to_fchw, zeroed=True),
+        Binding(1, "read", reordered(weights, to_frsc), to_frsc),
+        Binding(0, "read", image),
+    )
+    objects = (compile_object(source, {}, chip=CHIP, timeout=60),)
+    kernel = Instance("conv", "conv", CHIP, objects, bindings, (7, 8, 4, 6, 3, 3), (1, 1, 1), None, 0, (2, 1, 1))
+    result = run(Call(kernel, conv))
+    assert result.ok, result.detail
+
+
+# --- the compiler ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "kernel.c"
+    path.write_text(EMPTY)
+    return path
+
+
+@pytest.fixture
+def no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    find_compiler.cache_clear()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    yield
+    find_compiler.cache_clear()
+
+
+def test_an_object_is_made_once_for_each_content(source: Path) -> None:
+    first = compile_object(source, {"MR": 4}, chip=CHIP, timeout=60)
+    made = first.stat().st_mtime_ns
+    assert compile_object(source, {"mr": 4}, chip=CHIP, timeout=60) == first
+    assert first.stat().st_mtime_ns == made
+    assert compile_object(source, {"MR": 5}, chip=CHIP, timeout=60) != first
+    (source.parent / "part.h").write_text("#define PART 1")
+    with_header = compile_object(source, {"MR": 4}, chip=CHIP, timeout=60)
+    assert with_header != first
+    source.write_text(EMPTY + "\n")
+    assert compile_object(source, {"MR": 4}, chip=CHIP, timeout=60) not in (first, with_header)
+    first.write_bytes(b"")
+    source.write_text(EMPTY)
+    (source.parent / "part.h").unlink()
+    assert compile_object(source, {"MR": 4}, chip=CHIP, timeout=60).stat().st_size > 0
+    assert not list(first.parent.glob(".making-*"))
+
+
+def test_a_source_that_does_not_compile_gives_the_compilers_words(source: Path) -> None:
+    source.write_text('_Static_assert(MR < 4, "MR is too large");')
+    with pytest.raises(ObjectRefusalError, match="MR is too large") as caught:
+        compile_object(source, {"MR": 4}, chip=CHIP, timeout=60)
+    assert "kernel.c:1" in caught.value.stderr
+    assert "Correct the source" in caught.value.remedy
+
+
+def test_a_compile_that_takes_too_long_is_ended(source: Path) -> None:
+    with pytest.raises(ObjectRefusalError, match="killed after"):
+        compile_object(source, {"MR": 77}, chip=CHIP, timeout=0.0001)
+
+
+def test_panels_that_are_too_large_are_refused_by_manifest_and_source() -> None:
+    gemm = Gemm.parse(shape="64x64x64", dtype="f32")
+    with pytest.raises(UsageError, match=r"104 \* 1024"):
+        provide(SGEMM, gemm, CHIP, parameters={"kc": 256, "mc": 160})
+    source = SGEMM.provider.source
+    assert source is not None
+    with pytest.raises(ObjectRefusalError, match="do not fit the stack"):
+        compile_object(source, {"MR": 8, "VECTORS": 2, "KC": 1024, "MC": 64, "NC": 64}, chip=CHIP, timeout=60)
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_without_a_compiler_it_says_what_to_install(source: Path) -> None:
+    with pytest.raises(ToolMissingError, match="Install gcc"):
+        compile_object(source, {"MR": 4}, chip=CHIP, timeout=60)
+
+
+def test_an_object_for_another_machine_is_refused(source: Path) -> None:
+    with pytest.raises(UsageError, match="makes code for"):
+        compile_object(source, {}, chip="riscv64", timeout=60)
+    with pytest.raises(UsageError, match="cannot be read"):
+        compile_object(source.with_name("none.c"), {}, chip=CHIP, timeout=60)
+
+
+def test_a_cache_that_cannot_be_written_says_what_to_do(
+    source: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.raises(StorageError, match="AUTOTUNE_CACHE_DIR"):
+        compile_object(source, {}, chip=CHIP, timeout=60)
+
+
+def test_instructions_are_those_that_the_processor_lists() -> None:
+    avx512 = "avx2 fma avx512f avx512bw avx512dq avx512vl"
+    assert choose_isa("x86_64", f"processor : 0\nflags\t\t: fpu {avx512} sse2\n").name == "AVX-512"
+    assert choose_isa("x86_64", "flags : fpu avx2 fma avx512f").name == "AVX2"
+    assert choose_isa("x86_64", "flags : fpu avx2").name == "SSE2"
+    assert choose_isa("x86_64", "").name == "SSE2"
+    assert choose_isa("aarch64", "Features : fp asimd").name == "NEON"
+
+
+@pytest.mark.skipif(CHIP != "x86_64", reason="the other instruction sets of x86")
+@pytest.mark.parametrize("features", ["", "avx2 fma"])
+def test_narrower_instructions_give_the_same_product(features: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    isa = choose_isa("x86_64", f"flags : {features}")
+    monkeypatch.setattr(c_provider, "host_isa", lambda: isa)
+    problem = Gemm.parse(shape="50x61x140", dtype="f32", layout="nt")
+    assert run(sgemm(problem)).ok
+
+
+def test_only_a_products_layout_is_a_macro() -> None:
+    problem: Problem = Gemm.parse(shape="8x8x8", dtype="f32", layout="tn")
+    assert c_provider.problem_macros(problem) == {"TRANSPOSE_LHS": 1, "TRANSPOSE_RHS": 0}
+    assert c_provider.problem_macros(Conv.parse(shape="2x7x8x4", filter="3x3x6")) == {}
+    misa = find("misa_igemm_fwd_nhwc_fp16", [shipped_folder()])
+    with pytest.raises(ValueError, match="not made from C"):
+        provide(misa, problem, CHIP)

@@ -1,0 +1,87 @@
+"""A spec that never fires gives exit code 0 and no word: the proof must say so, and what was there instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autotuner.build import CompilerRefusal
+from autotuner.microkernels.instance import Binding, Instance
+from autotuner.microkernels.proof import Proof, preprocess, prove
+from autotuner.microkernels.spec import Call, spec_flags, spec_mlir
+from autotuner.problems import Gemm
+from autotuner.render import problem_mlir
+from autotuner.targets import Target
+from autotuner.tools import Tools
+
+GEMM = Gemm.parse(shape="64x96x32")
+OTHER = Gemm.parse(shape="64x96x48")
+FLAGS = Target.parse("sm_80").compile_flags
+
+
+def call(gemm: Gemm) -> Call:
+    bindings = tuple(Binding(i, "write" if i == 2 else "read", operand) for i, operand in enumerate(gemm.operands))
+    return Call(
+        Instance("mine", "kernel", "sm_80", (Path("kernel.ptx"),), bindings, (), (32, 1, 1), 32, 0, (1, 1, 1)), gemm
+    )
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "problem.mlir"
+    path.write_text(problem_mlir(GEMM))
+    return path
+
+
+def preprocessed(tools: Tools, source: Path, calls: list[Call]) -> str:
+    spec = source.with_name("spec.mlir")
+    spec.write_text(spec_mlir(calls))
+    return preprocess(tools, source, [*FLAGS, *spec_flags(spec, [c.instance for c in calls])], timeout=120)
+
+
+def test_a_spec_for_another_shape_is_not_applied(tools: Tools, source: Path) -> None:
+    proof = prove(preprocessed(tools, source, [call(OTHER)]), [call(OTHER)])
+    assert proof.found == (0,)
+    assert not proof.applied
+    reason = proof.reason([call(OTHER)])
+    assert reason.splitlines()[:2] == ["mine is called 0 times, not at least 1", "the program has:"]
+    assert "linalg.matmul(tensor<64x32xf16>, tensor<32x96xf16>, tensor<64x96xf32>) -> tensor<64x96xf32>" in reason
+    assert "which starts from linalg.fill" in reason
+
+
+def test_kernels_of_one_symbol_are_told_apart_by_their_types(tools: Tools, source: Path) -> None:
+    calls = [call(OTHER), call(GEMM)]
+    proof = prove(preprocessed(tools, source, calls), calls)
+    assert proof.found == (0, 1)
+    assert proof.instead == ()
+    assert proof.reason(calls, expected=[0, 1]) == ""
+    assert proof.reason(calls).endswith("the program has no such operation left")
+
+
+def test_a_program_without_the_spec_has_no_kernel(tools: Tools, source: Path) -> None:
+    text = preprocess(tools, source, FLAGS, timeout=120)
+    assert prove(text, [call(GEMM)]).found == (0,)
+
+
+def test_a_spec_that_does_not_read_is_an_error_not_an_unapplied_one(tools: Tools, source: Path) -> None:
+    spec = source.with_name("spec.mlir")
+    spec.write_text("module attributes {transform.with_named_sequence} { nonsense }")
+    with pytest.raises(CompilerRefusal, match=r"spec\.mlir"):
+        preprocess(tools, source, [*FLAGS, *spec_flags(spec, [])], timeout=120)
+
+
+def test_a_missing_spec_is_an_error(tools: Tools, source: Path) -> None:
+    with pytest.raises(CompilerRefusal):
+        preprocess(tools, source, [*FLAGS, *spec_flags(source.with_name("none.mlir"), [])], timeout=120)
+
+
+def test_a_reason_lists_a_dozen_at_the_most() -> None:
+    reason = Proof((0,), tuple(f"operation {i}" for i in range(20))).reason([call(GEMM)])
+    assert "operation 11\nand 8 more" in reason
+    assert "operation 12" not in reason
+
+
+def test_too_many_is_wrong_too_when_a_number_is_expected() -> None:
+    assert Proof((3,), ()).reason([call(GEMM)]) == ""
+    assert "called 3 times, not 2" in Proof((3,), ()).reason([call(GEMM)], expected=[2])

@@ -1,0 +1,291 @@
+"""Specs that the real compiler takes, matches and embeds: every problem, named and generic, for both kinds of GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autotuner import process
+from autotuner.build import Builder, BuildJob
+from autotuner.errors import EnvironmentFailure, UsageError
+from autotuner.microkernels.forms import read_forms
+from autotuner.microkernels.instance import Access, Binding, Instance
+from autotuner.microkernels.proof import preprocess, prove
+from autotuner.microkernels.spec import (
+    SPEC_FLAG,
+    Call,
+    backend_of,
+    executable_target,
+    object_flags,
+    spec_flags,
+    spec_mlir,
+)
+from autotuner.problems import Attention, Conv, Gemm, Operand, Problem
+from autotuner.problems.dtypes import element_type
+from autotuner.render import problem_mlir
+from autotuner.targets import Target
+from autotuner.tools import Tools
+
+GEMM = Gemm.parse(shape="64x96x32")
+PADDED = Conv.parse(shape="2x8x8x16", filter="3x3x32", pad="1x1")
+PTX = """\
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry kernel() { ret; }
+"""
+Order = Mapping[int, tuple[int, ...]]
+
+
+def instance(
+    problem: Problem,
+    *,
+    chip: str = "gfx942",
+    order: Order | None = None,
+    zeroed: bool = False,
+    out_first: bool = False,
+    writes: str = "",
+    objects: tuple[Path, ...] = (Path("kernel.hsaco"),),
+) -> Instance:
+    """A kernel of the right form; what it computes is not asked here."""
+    bindings = []
+    output = len(problem.operands) - 1
+    for number, operand in enumerate(problem.operands):
+        axes = (order or {}).get(number, ())
+        shape = tuple(operand.shape[axis] for axis in axes) if axes else operand.shape
+        written = number == output
+        element = element_type(writes) if written and writes else operand.element
+        access: Access = "write" if written else "read"
+        bindings.append(Binding(number, access, Operand(shape, element), axes, zeroed=zeroed and written))
+    if out_first:
+        bindings.insert(0, bindings.pop())
+    subgroup = 64 if chip.startswith("gfx") else 32
+    return Instance(
+        "kernel", "kernel", chip, objects, tuple(bindings), (1, -2, 4294967295), (256, 1, 1), subgroup, 1024, (7, 8, 9)
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem, and what is odd about its kernel."""
+
+    problem: Problem
+    kernel: Instance
+
+    @classmethod
+    def of(cls, problem: Problem, **odd: Any) -> Case:
+        return cls(problem, instance(problem, **odd))
+
+
+FILTERS_LAST: Order = {1: (3, 0, 1, 2)}
+TRANSPOSED: Order = {2: (1, 0)}
+CASES = {
+    **{
+        f"{layout}-{batch}": Case.of(Gemm.parse(shape="64x96x32", layout=layout, batch=batch))
+        for layout in ("nn", "nt", "tn", "tt")
+        for batch in (1, 3)
+    },
+    "rounded": Case.of(Gemm.parse(shape="64x96x32", out="f16")),
+    "i8": Case.of(Gemm.parse(shape="64x96x32", dtype="i8"), zeroed=True),
+    "zeroed": Case.of(GEMM, zeroed=True),
+    "out first": Case.of(GEMM, out_first=True),
+    "other order, zeroed, first": Case.of(GEMM, order=TRANSPOSED, zeroed=True, out_first=True),
+    "other type": Case.of(GEMM, writes="f16"),
+    "other type and order": Case.of(GEMM, writes="f16", order=TRANSPOSED, zeroed=True),
+    "padded": Case.of(PADDED, order=FILTERS_LAST, zeroed=True),
+    "padded i8": Case.of(Conv.parse(shape="2x8x8x16", filter="3x3x32", pad="1x2", dtype="i8")),
+    "channels first": Case.of(replace(PADDED, layout="nchw-fchw")),
+    "strided": Case.of(Conv.parse(shape="1x9x9x16", filter="3x3x32", stride="2x2", dtype="f32")),
+    "grouped": Case.of(replace(PADDED, groups=4)),
+    "depthwise": Case.of(Conv.parse(shape="2x8x8x16", filter="3x3x16", groups=16, pad="1x1")),
+    "attention": Case.of(Attention.parse(shape="1x2x64x64x32")),
+    "causal": Case.of(Attention.parse(shape="1x2x64x64x32", causal=True)),
+}
+
+
+def test_every_problem_is_replaced_by_its_kernel(tools: Tools, executor: Executor, tmp_path: Path) -> None:
+    flags = Target.parse("gfx942").compile_flags
+
+    def trouble(number: int, case: Case) -> str:
+        problem, kernel = case.problem, case.kernel
+        call = Call(kernel, problem)
+        source, spec = tmp_path / f"{number}.mlir", tmp_path / f"{number}-spec.mlir"
+        source.write_text(problem_mlir(problem))
+        spec.write_text(spec_mlir([call], header=[problem.name]))
+        text = preprocess(tools, source, [*flags, *spec_flags(spec, [kernel])], timeout=120)
+        return prove(text, [call]).reason([call], expected=[1])
+
+    jobs = {name: executor.submit(trouble, i, case) for i, (name, case) in enumerate(CASES.items())}
+    assert {name: job.result() for name, job in jobs.items()} == dict.fromkeys(CASES, "")
+
+
+MODEL = """
+#rows = affine_map<(i, j, k) -> (i, k)>
+#columns = affine_map<(i, j, k) -> (k, j)>
+#out = affine_map<(i, j, k) -> (i, j)>
+!lhs = tensor<64x32xf16>
+!rhs = tensor<32x96xf16>
+!sum = tensor<64x96xf32>
+func.func @named(%a: !lhs, %b: !rhs) -> !sum {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : !sum
+  %fill = linalg.fill ins(%zero : f32) outs(%empty : !sum) -> !sum
+  %0 = linalg.matmul ins(%a, %b : !lhs, !rhs) outs(%fill : !sum) -> !sum
+  %1 = linalg.matmul ins(%a, %b : !lhs, !rhs) outs(%0 : !sum) -> !sum
+  return %1 : !sum
+}
+func.func @generic(%a: !lhs, %b: !rhs) -> !sum {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : !sum
+  %fill = linalg.fill ins(%zero : f32) outs(%empty : !sum) -> !sum
+  %0 = linalg.generic {indexing_maps = [#rows, #columns, #out], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%a, %b : !lhs, !rhs) outs(%fill : !sum) {
+  ^bb0(%x: f16, %y: f16, %s: f32):
+    %wide_x = arith.extf %x : f16 to f32
+    %wide_y = arith.extf %y : f16 to f32
+    %product = arith.mulf %wide_x, %wide_y : f32
+    %more = arith.addf %s, %product : f32
+    linalg.yield %more : f32
+  } -> !sum
+  return %0 : !sum
+}
+func.func @transposed(%a: !lhs, %b: tensor<96x32xf16>) -> !sum {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : !sum
+  %fill = linalg.fill ins(%zero : f32) outs(%empty : !sum) -> !sum
+  %0 = linalg.matmul indexing_maps = [#rows, affine_map<(i, j, k) -> (j, k)>, #out]
+    ins(%a, %b : !lhs, tensor<96x32xf16>) outs(%fill : !sum) -> !sum
+  return %0 : !sum
+}
+func.func @other(%image: tensor<2x8x8x16xf16>, %filter: tensor<3x3x16x32xf16>) -> tensor<2x8x8x32xf32> {
+  %one = arith.constant 1.0 : f16
+  %zero = arith.constant 0.0 : f32
+  %padded = tensor.pad %image low[0, 1, 1, 0] high[0, 1, 1, 0] {
+  ^bb0(%i: index, %j: index, %k: index, %l: index):
+    tensor.yield %one : f16
+  } : tensor<2x8x8x16xf16> to tensor<2x10x10x16xf16>
+  %empty = tensor.empty() : tensor<2x8x8x32xf32>
+  %fill = linalg.fill ins(%zero : f32) outs(%empty : tensor<2x8x8x32xf32>) -> tensor<2x8x8x32xf32>
+  %0 = linalg.conv_2d_nhwc_hwcf ins(%padded, %filter : tensor<2x10x10x16xf16>, tensor<3x3x16x32xf16>)
+    outs(%fill : tensor<2x8x8x32xf32>) -> tensor<2x8x8x32xf32>
+  return %0 : tensor<2x8x8x32xf32>
+}
+"""
+
+
+def test_a_model_keeps_what_is_not_meant(tools: Tools, tmp_path: Path) -> None:
+    """Named and generic products are found; a sum that goes on, a shape of another layout and a pad of ones are not."""
+    transposed = replace(GEMM, layout="nt")
+    problems: list[Problem] = [GEMM, transposed, PADDED]
+    calls = [Call(replace(instance(p), name=p.name, symbol=f"kernel{i}"), p) for i, p in enumerate(problems)]
+    source, spec = tmp_path / "model.mlir", tmp_path / "spec.mlir"
+    source.write_text(MODEL)
+    spec.write_text(spec_mlir(calls))
+    flags = [*Target.parse("gfx942").compile_flags, *spec_flags(spec, [c.instance for c in calls])]
+    proof = prove(preprocess(tools, source, flags, timeout=120), calls)
+    assert proof.found == (2, 1, 0)
+    assert not proof.applied
+    left = [line.split("(")[0] for line in proof.instead]
+    assert left == ["linalg.matmul", "linalg.conv_2d_nhwc_hwcf"]
+    assert "which starts from hal.dispatch.extern" in proof.instead[0]
+    reason = proof.reason(calls, expected=[2, 1, 1])
+    assert reason.startswith(f"{PADDED.name} is called 0 times, not 1\nthe program has:\n")
+    assert "tensor<2x10x10x16xf16>" in reason
+
+
+@pytest.fixture(scope="module")
+def hsaco(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Any code object for gfx942 will do: one of the compiler's own."""
+    folder = tmp_path_factory.mktemp("hsaco")
+    source = folder / "problem.mlir"
+    source.write_text(problem_mlir(Gemm.parse(shape="16x16x16")))
+    dump = f"--iree-hal-dump-executable-binaries-to={folder}"
+    flags = [*Target.parse("gfx942").compile_flags, dump]
+    assert process.run([tools.iree_compile, source, *flags, "-o", folder / "module.vmfb"], timeout=120).ok
+    (found,) = folder.glob("*.hsaco")
+    return found
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "sm_80"])
+@pytest.mark.parametrize("case", ["out first", "padded", "attention"])
+def test_the_object_is_in_the_module(chip: str, case: str, builder: Builder, hsaco: Path, tmp_path: Path) -> None:
+    ptx = tmp_path / "kernel.ptx"
+    ptx.write_text(PTX)
+    problem, kernel = CASES[case].problem, CASES[case].kernel
+    path = hsaco if chip == "gfx942" else ptx
+    kernel = replace(kernel, chip=chip, objects=(path,), subgroup_size=64 if chip == "gfx942" else 32)
+    flags = (*Target.parse(chip).compile_flags, *object_flags([kernel]))
+    spec = spec_mlir([Call(kernel, problem)])
+    build = builder.build(
+        BuildJob(problem_mlir(problem), flags, tmp_path / "job", timeout=120, spec=spec, spec_flag=SPEC_FLAG)
+    )
+    assert build.ok, build.stderr
+    assert path.read_bytes().rstrip()[:400] in build.vmfb.read_bytes()
+
+
+def test_a_generic_form_differs_from_the_named_one_in_the_main_operation_only() -> None:
+    named, generic = read_forms(GEMM).matches
+    assert named.operations[:-1] == generic.operations[:-1]
+    assert named.arguments == generic.arguments
+    assert named.operations[-1].startswith("%2 = linalg.matmul ")
+    assert generic.operations[-1].startswith("%2 = linalg.generic ")
+    assert len(read_forms(CASES["attention"].problem).matches) == 1
+
+
+def test_a_processors_target_is_the_compilers_own(builder: Builder) -> None:
+    cpu = Target.parse("cpu")
+    text = builder.inspect(problem_mlir(Gemm.parse(shape="16x16x16", dtype="f32")), cpu.compile_flags, timeout=120)
+    assert executable_target(text).startswith('#hal.executable.target<"llvm-cpu", "embedded-elf-')
+    with pytest.raises(EnvironmentFailure, match="no executable"):
+        executable_target("module {}")
+    with pytest.raises(ValueError, match="executable target"):
+        spec_mlir([Call(instance(GEMM, chip="x86_64"), GEMM)])
+
+
+def test_chips_belong_to_backends() -> None:
+    assert [backend_of(chip) for chip in ("gfx942", "sm_90", "x86_64", "aarch64")] == ["rocm", "cuda", "cpu", "cpu"]
+
+
+def test_flags_name_every_folder_once(tmp_path: Path) -> None:
+    one = instance(GEMM, objects=(tmp_path / "a" / "x.o", tmp_path / "a" / "y.o"))
+    two = instance(GEMM, objects=(tmp_path / "b" / "z.o",))
+    assert spec_flags("spec.mlir", [one, two, one]) == (
+        "--iree-preprocessing-transform-spec-filename=spec.mlir",
+        f"--iree-hal-executable-object-search-path={tmp_path / 'a'}",
+        f"--iree-hal-executable-object-search-path={tmp_path / 'b'}",
+    )
+
+
+def changed(**changes: object) -> Instance:
+    first, *others = instance(GEMM).bindings
+    return replace(instance(GEMM), bindings=(replace(first, **changes), *others))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (replace(instance(GEMM), symbol='a"b'), "is no symbol"),
+        (replace(instance(GEMM), objects=(Path('a"b.o'),)), "cannot stand in a spec"),
+        (replace(instance(GEMM), bindings=instance(GEMM).bindings[:2]), "does not write exactly the output"),
+        (changed(access="write"), "does not write exactly the output"),
+        (changed(operand=2), "reads operand 2"),
+        (changed(operand=-1), "reads operand -1"),
+        (changed(permutation=(0, 0)), "is no order"),
+        (changed(tensor=Operand((32, 64), element_type("f16"))), "takes 32x64xf16, but operand 0"),
+        (changed(tensor=Operand((64, 32), element_type("f32"))), "takes 64x32xf32, but operand 0"),
+        (instance(GEMM, writes="i32"), "takes 64x96xi32, but operand 2"),
+    ],
+)
+def test_what_does_not_fit_the_problem_is_refused(wrong: Instance, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        spec_mlir([Call(wrong, GEMM)])
+
+
+def test_a_header_line_cannot_leave_its_comment() -> None:
+    with pytest.raises(ValueError, match="line break"):
+        spec_mlir([Call(instance(GEMM), GEMM)], header=["a\nmodule {}"])
