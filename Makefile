@@ -28,7 +28,7 @@ demo: $(VENV)/.installed
 	$(BIN)/autotune gemm --shape 256x256x512 --dtype f32 --budget 50s
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

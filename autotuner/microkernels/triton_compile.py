@@ -75,13 +75,20 @@ def trim_amdgcn(text: str, llvm: str, symbol: str, keep: int) -> str:
     if function is None or listed is None:
         raise ValueError(f"the assembly has no kernel {symbol}")
     entries = re.split(r"(?m)^(?=      - )", listed[1])[1:]
-    for number in range(keep, len(entries)):
+    explicit = [entry for entry in entries if "hidden_" not in entry]
+    for number in range(keep, len(explicit)):
         if re.search(rf"%{number}\b", function[2]):
             raise ValueError("the kernel uses scratch memory, which IREE does not give it")
-    end = max(
-        sum(int(re.findall(rf"\.{word}:\s*(\d+)", entry)[0]) for word in ("offset", "size")) for entry in entries[:keep]
-    )
-    text = text[: listed.start(1)] + "".join(entries[:keep]) + text[listed.end(1) :]
+    # What the driver fills in is listed also where nothing reads it; what is read has its place, after a gap now.
+    hidden = entries[len(explicit) :] if "implicitarg.ptr" in llvm else []
+    text = text[: listed.start(1)] + "".join(explicit[:keep] + hidden) + text[listed.end(1) :]
+    if hidden:
+        return text
+    ends = [
+        sum(int(re.findall(rf"\.{word}:\s*(\d+)", entry)[0]) for word in ("offset", "size"))
+        for entry in explicit[:keep]
+    ]
+    end = max(ends)
     text = re.sub(r"(\.amdhsa_kernarg_size |\.kernarg_segment_size: +)\d+", rf"\g<1>{end}", text)
     # Registers that were preloaded with the scratch pointers stay unset; all others keep their places.
     return re.sub(

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from autotuner.errors import UsageError
 from autotuner.measure.environment import compute_capability
-from autotuner.microkernels import c_provider, check
+from autotuner.microkernels import c_provider, check, triton_provider
+from autotuner.microkernels.instance import Instance
 from autotuner.microkernels.library import all_manifests, find, search_folders
 from autotuner.microkernels.manifest import DoesNotFitError, Manifest
 from autotuner.microkernels.spec import Call
@@ -39,6 +39,7 @@ class Variants:
     problem: Problem
     chip: str
     space: Space
+    workspace: Path
     objects: tuple[Path, ...] = ()
     """The user's own, instead of the manifest's."""
     symbol: str | None = None
@@ -50,6 +51,7 @@ class Variants:
         problem: Problem,
         chip: str,
         *,
+        workspace: Path,
         objects: tuple[Path, ...] = (),
         symbol: str | None = None,
     ) -> Variants:
@@ -70,7 +72,7 @@ class Variants:
         place = [[o.index(i) for i in range(len(o))] for o in order]
         table = np.array([[place[c][i] for c, i in enumerate(row)] for row in rows], np.int64)
         space = Space(knobs, table.reshape(len(rows), len(knobs)))
-        return cls(manifest, problem, chip, space, objects, symbol)
+        return cls(manifest, problem, chip, space, workspace, objects, symbol)
 
     def default(self) -> Config:
         """The manifest's first choice, or the nearest that fits."""
@@ -82,22 +84,20 @@ class Variants:
         parameters = {
             name: int(value) for name, value in config.items if name in self.manifest.parameters and value != ABSENT
         }
-        objects, reports = self._objects(parameters)
-        instance = self.manifest.bind(
-            self.problem, self.chip, objects=objects, parameters={**parameters, **reports}, symbol=self.symbol
-        )
+        instance = self._instance(parameters)
         check.refuse(instance)
         return Call(instance, self.problem)
 
-    def _objects(self, parameters: dict[str, int]) -> tuple[tuple[Path, ...], dict[str, int]]:
-        if self.objects:
-            return self.objects, {}
-        kind = self.manifest.provider.kind
-        if kind == "c":
-            return c_provider.provide(self.manifest, self.problem, self.chip, parameters=parameters), {}
-        if kind == "prebuilt":
-            return (), {}
-        raise UsageError(f"{self.manifest.name} is made by {kind}, which this version cannot run.", remedy="")
+    def _instance(self, parameters: dict[str, int]) -> Instance:
+        manifest, kind = self.manifest, self.manifest.provider.kind
+        if kind == "triton" and not self.objects:
+            return triton_provider.bind(
+                manifest, self.problem, self.chip, parameters=parameters, workspace=self.workspace
+            )
+        objects = self.objects
+        if kind == "c" and not objects:
+            objects = c_provider.provide(manifest, self.problem, self.chip, parameters=parameters)
+        return manifest.bind(self.problem, self.chip, objects=objects, parameters=parameters, symbol=self.symbol)
 
 
 def find_variants(
@@ -111,14 +111,16 @@ def find_variants(
     for kernel in wanted:
         if kernel.name != AUTO:
             manifest = find(kernel.name, folders)
-            variants = Variants.of(manifest, problem, chip, objects=kernel.objects, symbol=kernel.symbol)
+            variants = Variants.of(
+                manifest, problem, chip, workspace=workspace, objects=kernel.objects, symbol=kernel.symbol
+            )
             found[manifest.name] = variants
             continue
         listing = all_manifests(folders)
         notes += [f"microkernel {broken.name} is left out: {broken.why}" for broken in listing.broken]
         for manifest in listing.manifests:
             try:
-                variants = Variants.of(manifest, problem, chip)
+                variants = Variants.of(manifest, problem, chip, workspace=workspace)
             except DoesNotFitError as error:
                 notes.append(f"microkernel left out: {error.message}")
             else:

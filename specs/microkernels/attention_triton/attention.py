@@ -18,9 +18,10 @@ def attention_triton(
     BLOCK_D: tl.constexpr,
     CAUSAL: tl.constexpr,
     EVEN_M: tl.constexpr,
+    EVEN_N: tl.constexpr,
 ):
-    # Heads go first through the grid's second dimension; long rows of a causal problem begin first.
-    block = tl.num_programs(0) - 1 - tl.program_id(0) if CAUSAL else tl.program_id(0)
+    # The last rows of a causal problem see most keys: they begin first.
+    block = tl.cdiv(QUERIES, BM) - 1 - tl.program_id(0) if CAUSAL else tl.program_id(0)
     entry = tl.program_id(1).to(tl.int64)
     query += entry * QUERIES * WIDTH
     out += entry * QUERIES * WIDTH
@@ -47,9 +48,10 @@ def attention_triton(
     largest, total, result = keys_between(
         0, whole, q, key, value, largest, total, result, rm, rd, KEYS, BN, WIDTH, BLOCK_D, CAUSAL, False
     )
-    largest, total, result = keys_between(
-        whole, end, q, key, value, largest, total, result, rm, rd, KEYS, BN, WIDTH, BLOCK_D, CAUSAL, True
-    )
+    if CAUSAL or not EVEN_N:
+        largest, total, result = keys_between(
+            whole, end, q, key, value, largest, total, result, rm, rd, KEYS, BN, WIDTH, BLOCK_D, CAUSAL, True
+        )
     result = (result / total[:, None]).to(out.dtype.element_ty)
     if EVEN_M and BLOCK_D == WIDTH:
         tl.store(out + places, result)

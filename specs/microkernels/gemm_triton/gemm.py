@@ -21,12 +21,12 @@ def gemm_triton(
     EVEN_M: tl.constexpr,
     EVEN_N: tl.constexpr,
     EVEN_K: tl.constexpr,
-    PERSISTENT: tl.constexpr,
+    WORKERS: tl.constexpr,
 ):
     tiles_m, tiles_n = tl.cdiv(M, BM), tl.cdiv(N, BN)
-    if PERSISTENT:
+    if WORKERS:
         # Flattened, the loads of the next tile begin before the last one is stored.
-        for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, tl.num_programs(0), flatten=True):
+        for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, WORKERS, flatten=True):
             one_tile(
                 a, b, c, M, N, K, tile, tiles_m, tiles_n,
                 BM, BN, BK, GROUP, TRANSPOSE_LHS, TRANSPOSE_RHS, EVEN_M, EVEN_N, EVEN_K, 4,

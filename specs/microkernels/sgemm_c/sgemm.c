@@ -1,10 +1,10 @@
-// C = A·B in f32, in the manner of BLIS: panels of A and B are packed into a buffer on the stack, and a block of registers
-// goes over them. One source for AVX-512, AVX2, NEON and whatever else has GCC's vector extensions.
+// C = A·B in f32, in the manner of BLIS: panels of A and B are packed into a buffer on the stack, and a block of
+// registers goes over them. One source for AVX-512, AVX2, NEON and whatever else has GCC's vector extensions.
 //
-// Row-major; TRANSPOSE_LHS says that A lies as KxM, TRANSPOSE_RHS that B lies as NxK. C is overwritten. One call computes
-// the tile of one workgroup: MC rows and NC columns of one batch entry, KC deep at a time, in blocks of MR rows and
-// VECTORS vectors. Any of these may be ragged. Nothing is shared between calls, nothing is allocated and no library is
-// called, so that it links into IREE's embedded executables and any number of threads can run it.
+// Row-major; TRANSPOSE_LHS says that A lies as KxM, TRANSPOSE_RHS that B lies as NxK. C is overwritten. One call
+// computes the tile of one workgroup: MC rows and NC columns of one batch entry, KC deep at a time, in blocks of MR rows
+// and VECTORS vectors. Any of these may be ragged. Nothing is shared between calls, nothing is allocated and no library
+// is called, so that it links into IREE's embedded executables and any number of threads can run it.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,7 +31,7 @@
 
 // IREE gives the stack of a worker 128 KiB; the rest is for the frames around this one.
 #define MAX_SCRATCH (104 * 1024)
-_Static_assert(4 * (ROWS * KC + KC * NR + MR * NR) <= MAX_SCRATCH, "the packed panels do not fit the stack of a worker");
+_Static_assert(4 * (ROWS * KC + KC * NR + MR * NR) <= MAX_SCRATCH, "the panels do not fit the stack of a worker");
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef float loose __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
@@ -67,7 +67,7 @@ INLINE void transpose_quads(const float* restrict from, ptrdiff_t stride, ptrdif
     for (int i = 0; i < 4; ++i) to[p * width + i] = from[i * stride + p];
 }
 
-// A panel of `width` lanes and `depth` steps from a source whose lanes are `stride` apart and whose steps are neighbours.
+// A panel of `width` lanes and `depth` steps from a source whose lanes are `stride` apart and steps are neighbours.
 INLINE void pack_across(const float* restrict from, ptrdiff_t stride, ptrdiff_t depth, ptrdiff_t have, int width,
                         float* restrict to) {
   ptrdiff_t i = 0;
@@ -92,8 +92,8 @@ INLINE void pack_along(const float* restrict from, ptrdiff_t stride, ptrdiff_t d
 }
 
 // One block of C, whose rows are `stride` apart, from panels that are MR and NR wide.
-INLINE void block(const float* restrict a, const float* restrict b, ptrdiff_t depth, float* restrict c, ptrdiff_t stride,
-                  int add) {
+INLINE void block(const float* restrict a, const float* restrict b, ptrdiff_t depth, float* restrict c,
+                  ptrdiff_t stride, int add) {
   vec sum[MR][VECTORS];
   UNROLL
   for (int i = 0; i < MR; ++i) {

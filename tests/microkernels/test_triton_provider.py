@@ -1,0 +1,290 @@
+"""Triton's kernels: what is run, what is compiled, what is kept, and objects that fit their manifests."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autotuner import process
+from autotuner.errors import UsageError
+from autotuner.microkernels import triton_provider
+from autotuner.microkernels.abi import inspect, read_object
+from autotuner.microkernels.c_provider import ObjectRefusalError
+from autotuner.microkernels.check import check
+from autotuner.microkernels.library import find, own_folder, search_folders, shipped_folder
+from autotuner.microkernels.loader import FILE, load
+from autotuner.microkernels.manifest import DoesNotFitError, Manifest
+from autotuner.microkernels.triton_compile import Job, trim_amdgcn, trim_ptx
+from autotuner.microkernels.triton_provider import bind, cache_key, kernel_parameters, plan, provide
+from autotuner.problems import Attention, Gemm, Problem
+
+needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+
+GEMM = Gemm.parse(shape="1024x1024x1024", dtype="f16")
+SMALL = {"bm": 64, "bn": 128, "num_warps": 4}
+PTX = """
+.version 8.6
+.target sm_90a
+.extern .shared .align 16 .b8 global_smem[];
+.visible .entry kernel(
+	.param .u64 .ptr .global .align 1 kernel_param_0, // the first, with (a comment)
+	.param .u32 kernel_param_1,
+	.param .u64 .ptr .global .align 1 kernel_param_2,
+	.param .u64 .ptr .global .align 1 kernel_param_20
+)
+.reqntid 128
+{
+	ld.param.b64 	%rd1, [kernel_param_0];
+	ld.param.b32 	%r1, [kernel_param_1]; // not kernel_param_2
+	ret;
+}
+"""
+AMDGCN = """
+		.amdhsa_kernarg_size 32
+		.amdhsa_user_sgpr_kernarg_preload_length 8
+amdhsa.kernels:
+  - .agpr_count:     0
+    .args:
+      - .address_space:  global
+        .offset:         0
+        .size:           8
+        .value_kind:     global_buffer
+      - .offset:         8
+        .size:           4
+        .value_kind:     by_value
+      - .address_space:  global
+        .offset:         16
+        .size:           8
+        .value_kind:     global_buffer
+    .group_segment_fixed_size: 0
+    .kernarg_segment_size: 32
+"""
+LLVM = """
+define amdgpu_kernel void @kernel(ptr addrspace(1) inreg %0, i32 inreg %1, ptr addrspace(1) inreg %2) #0 {
+  store i32 %1, ptr addrspace(1) %0
+  ret void
+}
+"""
+
+
+def shipped(name: str) -> Manifest:
+    return load(shipped_folder() / name / FILE)
+
+
+def fitting(manifest: Manifest, problem: Problem, chip: str) -> list[dict[str, int]]:
+    found = []
+    for setting in manifest.settings():
+        try:
+            manifest.fit(problem, chip, parameters=setting)
+        except DoesNotFitError:
+            continue
+        found.append(setting)
+    return found
+
+
+def gemm_job(problem: Problem = GEMM, chip: str = "sm_90", parameters: Mapping[str, int] | None = None) -> Job:
+    manifest = shipped("gemm_triton")
+    assert manifest.provider.source is not None
+    return plan(manifest, problem, chip, manifest.provider.source.read_bytes(), parameters=parameters)
+
+
+# --- Without Triton -------------------------------------------------------------------------------------------------
+
+
+def test_unused_parameters_leave_the_entry() -> None:
+    text = trim_ptx(PTX, "kernel", 2)
+    assert "kernel_param_20" not in text
+    assert text.count("kernel_param_2") == 1  # the comment
+    header = text[text.index("(") : text.index(".reqntid")]
+    assert header.count(".param") == 2
+    assert not header.rstrip(") \n").endswith(",")
+
+
+def test_trimmed_ptx_reads_as_a_kernel(tmp_path: Path) -> None:
+    file = tmp_path / "kernel.ptx"
+    file.write_text(trim_ptx(PTX, "kernel", 2))
+    (kernel,) = inspect(file)
+    assert [argument.size for argument in kernel.arguments or ()] == [8, 4]
+    assert kernel.workgroup_size == (128, 1, 1)
+
+
+def test_scratch_that_is_read_is_an_error() -> None:
+    used = PTX.replace("\tret;", "\tld.param.b64 	%rd2, [kernel_param_20];\n\tret;")
+    with pytest.raises(ValueError, match="kernel_param_20"):
+        trim_ptx(used, "kernel", 2)
+    with pytest.raises(ValueError, match="no entry"):
+        trim_ptx(PTX, "kern", 2)
+    with pytest.raises(ValueError, match="4 parameters"):
+        trim_ptx(PTX, "kernel", 5)
+
+
+def test_amd_assembly_loses_its_scratch_arguments() -> None:
+    text = trim_amdgcn(AMDGCN, LLVM, "kernel", 2)
+    assert text.count(".value_kind") == 2
+    assert ".kernarg_segment_size: 12" in text
+    assert ".amdhsa_kernarg_size 12" in text
+    assert "preload_length 3" in text
+    with pytest.raises(ValueError, match="scratch"):
+        trim_amdgcn(AMDGCN, LLVM.replace("ptr addrspace(1) %0\n", "ptr addrspace(1) %2\n"), "kernel", 2)
+
+
+def test_hidden_arguments_of_amd_stay_where_they_are() -> None:
+    hidden = "      - .offset:         24\n        .size:           4\n        .value_kind:     hidden_block_count_x\n"
+    with_hidden = AMDGCN.replace("    .group_segment", hidden + "    .group_segment")
+    reads = LLVM.replace("  ret", "  %4 = call ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()\n  ret")
+    text = trim_amdgcn(with_hidden, reads, "kernel", 2)
+    assert text.count(".value_kind") == 3
+    assert ".kernarg_segment_size: 32" in text
+    # LLVM lists them also where nothing reads them.
+    assert trim_amdgcn(with_hidden, LLVM, "kernel", 2) == trim_amdgcn(AMDGCN, LLVM, "kernel", 2)
+
+
+def test_the_source_is_read_for_its_parameters_and_not_run(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    source = f"open({str(mark)!r}, 'w')\ndef kernel(a, n, BM: tl.constexpr, BN: 'tl.constexpr'): pass\n".encode()
+    assert kernel_parameters(source, "kernel") == [("a", False), ("n", False), ("BM", True), ("BN", True)]
+    assert not mark.exists()
+    with pytest.raises(UsageError, match="no function"):
+        kernel_parameters(source, "other")
+    with pytest.raises(UsageError, match="not Python"):
+        kernel_parameters(b"def", "kernel")
+
+
+def test_a_job_has_types_alignment_and_constexprs() -> None:
+    job = gemm_job(Gemm.parse(shape="1024x1000x1024", dtype="bf16", layout="tn", out="bf16"), parameters=SMALL)
+    assert list(job.signature.items())[:4] == [("a", "*bf16"), ("b", "*bf16"), ("c", "*bf16"), ("M", "i32")]
+    assert job.aligned == [0, 1, 2, 3, 5]  # 1000 is no multiple of 16
+    assert job.arguments == 6
+    assert job.constexprs["BM"] == 64
+    assert (job.constexprs["TRANSPOSE_LHS"], job.constexprs["TRANSPOSE_RHS"]) == (1, 0)
+    assert (job.constexprs["EVEN_M"], job.constexprs["EVEN_N"]) == (1, 0)
+    assert job.options == {"num_warps": 4, "num_stages": 3}
+
+
+def test_the_key_follows_all_that_the_object_depends_on() -> None:
+    job = gemm_job()
+    keys = {
+        cache_key(job, b"a", "3.4"),
+        cache_key(job, b"b", "3.4"),
+        cache_key(job, b"a", "3.5"),
+        cache_key(replace(job, chip="sm_80"), b"a", "3.4"),
+        cache_key(replace(job, options={"num_warps": 4}), b"a", "3.4"),
+        cache_key(replace(job, aligned=[0]), b"a", "3.4"),
+        cache_key(replace(job, constexprs=job.constexprs | {"BM": 64}), b"a", "3.4"),
+    }
+    assert len(keys) == 7
+    assert cache_key(gemm_job(Gemm.parse(shape="2048x1024x1024", dtype="f16")), b"a", "3.4") in keys
+
+
+def test_constexprs_that_nothing_names_are_refused() -> None:
+    source = b"def gemm_triton(a, b, c, M, N, K, DEPTH: tl.constexpr): pass"
+    with pytest.raises(UsageError, match="DEPTH"):
+        plan(shipped("gemm_triton"), GEMM, "sm_90", source)
+    with pytest.raises(UsageError, match="3 pointers, then 3 constants"):
+        plan(shipped("gemm_triton"), GEMM, "sm_90", b"def gemm_triton(a, b, BM: tl.constexpr, c, M, N, K): pass")
+
+
+def test_without_triton_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def missing(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    with pytest.raises(UsageError, match=r"pip install 'autotune-iree\[triton\]'"):
+        provide(shipped("gemm_triton"), GEMM, "sm_90", workspace=tmp_path)
+
+
+def test_only_sources_of_the_workspace_are_run(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "download" / "gemm_triton"
+    shutil.copytree(shipped_folder() / "gemm_triton", elsewhere)
+    workspace = tmp_path / "workspace"
+    with pytest.raises(UsageError, match="outside of the workspace"):
+        provide(load(elsewhere / FILE), GEMM, "sm_90", workspace=workspace)
+    own = own_folder(workspace) / "gemm_triton"
+    shutil.copytree(elsewhere, own)
+    manifest = find("gemm_triton", search_folders(workspace))
+    assert triton_provider.trusted_source(manifest, workspace) == (own / "gemm.py").resolve()
+    (own / "gemm.py").unlink()
+    (own / "gemm.py").symlink_to(elsewhere / "gemm.py")
+    with pytest.raises(UsageError, match="outside of the workspace"):
+        triton_provider.trusted_source(manifest, workspace)
+
+
+@pytest.mark.parametrize("chip", ["sm_90", "gfx942"])
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("gemm_triton", Gemm.parse(shape="4096x4096x4096", dtype="f16")),
+        ("batched_gemm_triton", Gemm.parse(shape="512x512x512", dtype="bf16", batch=8)),
+        ("attention_triton", Attention.parse(shape="2x16x2048x2048x128", causal=True)),
+    ],
+)
+def test_every_shipped_kernel_has_variants(name: str, problem: Problem, chip: str) -> None:
+    manifest = shipped(name)
+    settings = fitting(manifest, problem, chip)
+    assert 3 <= len(settings) <= 24
+    assert manifest.provider.source is not None
+    for setting in settings:
+        plan(manifest, problem, chip, manifest.provider.source.read_bytes(), parameters=setting)
+
+
+# --- With Triton ----------------------------------------------------------------------------------------------------
+
+
+@needs_triton
+@pytest.mark.parametrize("chip", ["sm_80", "sm_90", "gfx942", "gfx950"])
+def test_objects_fit_their_instances(chip: str, tmp_path: Path) -> None:
+    stages = 2 if chip.startswith("gfx") else 3
+    instance = bind(
+        shipped("gemm_triton"), GEMM, chip, workspace=tmp_path, parameters=SMALL | {"num_stages": stages}, timeout=300
+    )
+    assert check(instance) == []
+    assert instance.local_memory > 0
+    found = read_object(instance.objects[0])
+    assert found.kind == ("hsaco" if chip.startswith("gfx") else "ptx")
+    assert found.version in (None, "8.6")
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("name", "problem", "parameters"),
+    [
+        ("gemm_triton", Gemm.parse(shape="130x200x70", dtype="bf16", layout="tt"), SMALL),
+        ("gemm_triton", Gemm.parse(shape="4096x4096x64", dtype="f16", out="f16"), {"bn": 128, "workers": 132}),
+        ("batched_gemm_triton", Gemm.parse(shape="100x64x64", batch=3, layout="nt"), {"bm": 64, "bn": 64}),
+        ("attention_triton", Attention.parse(shape="1x2x100x60x40", causal=True), {"bm": 64, "bn": 64, "num_warps": 4}),
+        ("attention_triton", Attention.parse(shape="1x2x64x64x64", dtype="bf16"), {"bm": 64, "bn": 64, "num_warps": 4}),
+    ],
+)
+def test_ragged_sizes_layouts_and_types_build(
+    name: str, problem: Problem, parameters: dict[str, int], tmp_path: Path
+) -> None:
+    instance = bind(shipped(name), problem, "sm_90", workspace=tmp_path, parameters=parameters, timeout=300)
+    assert check(instance) == []
+
+
+@needs_triton
+def test_an_object_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = shipped("gemm_triton")
+    built = provide(manifest, GEMM, "sm_90", workspace=tmp_path, parameters=SMALL, timeout=300)
+    assert built.threads == 128
+    assert built.symbol == manifest.symbol
+    monkeypatch.setattr(process, "run", None)  # nothing is started any more
+    assert provide(manifest, GEMM, "sm_90", workspace=tmp_path, parameters=SMALL) == built
+    assert [path for path in built.path.parent.iterdir() if path.name.startswith(".making")] == []
+
+
+@needs_triton
+def test_what_is_wrong_with_a_kernel_is_told(tmp_path: Path) -> None:
+    own = own_folder(tmp_path) / "gemm_triton"
+    shutil.copytree(shipped_folder() / "gemm_triton", own)
+    source = own / "gemm.py"
+    source.write_text(source.read_text().replace("tl.dot(x, y, total)", "tl.dot(x, y, missing)"))
+    with pytest.raises(ObjectRefusalError) as refusal:
+        provide(load(own / FILE), GEMM, "sm_90", workspace=tmp_path, parameters=SMALL, timeout=300)
+    assert "missing is not defined" in refusal.value.stderr
