@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +17,7 @@ from autotuner.cli.tuning import Request, run_tuning
 from autotuner.errors import UsageError
 from autotuner.microkernels.abi import kernels_json, kernels_table
 from autotuner.microkernels.library import all_manifests, find, own_folder, search_folders
+from autotuner.microkernels.misa import read_driver_log
 from autotuner.microkernels.skeleton import create
 from autotuner.microkernels.variants import Kernel
 from autotuner.problems import Attention, Conv, Gemm, Problem
@@ -45,6 +46,9 @@ def ab(
     inspect: Annotated[
         Path | None, typer.Option("--inspect", help="Print the kernels of an object: hsaco, PTX or .o.")
     ] = None,
+    log: Annotated[
+        Path | None, typer.Option("--log", help="List the kernels and figures of MISA's driver output.")
+    ] = None,
     new: Annotated[
         str | None, typer.Option("--new", help="Begin a microkernel of this name: writes a commented manifest.")
     ] = None,
@@ -71,6 +75,9 @@ def ab(
         return
     if inspect is not None:
         _inspect(inspect, as_json=as_json, no_color=no_color)
+        return
+    if log is not None:
+        _log(log, as_json=as_json, no_color=no_color)
         return
     if new is not None:
         print(create(new, own_folder(workspace)))
@@ -140,3 +147,24 @@ def _inspect(path: Path, *, as_json: bool, no_color: bool) -> None:
     for row in rows:
         table.add_row(*map(Text, row.values()))
     make_console(no_color=no_color).print(table)
+
+
+def _log(path: Path, *, as_json: bool, no_color: bool) -> None:
+    try:
+        found = read_driver_log(path.read_text(errors="replace"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
+    if not found.rows:
+        raise UsageError(
+            f"{path} has no line of MISA's driver.", remedy="Lines look like `[fwd:40] KERNEL, cost:0.183ms, tflops:…`."
+        )
+    if as_json:
+        print(json.dumps({"kernels": [asdict(row) for row in found.rows], "skipped": found.skipped}, indent=2))
+        return
+    table = Table("#", "kernel", "ks", "ms", "TFLOP/s", "valid", box=None, pad_edge=False)
+    for row in found.rows:
+        valid = "" if row.valid is None else ("yes" if row.valid else "no")
+        table.add_row(str(row.index), Text(row.kernel), str(row.ks), f"{row.ms:g}", f"{row.tflops or 0:g}", valid)
+    make_console(no_color=no_color).print(table)
+    for line in found.skipped:
+        make_console(stderr=True, no_color=no_color).print(f"skipped: {line}", markup=False, highlight=False)
