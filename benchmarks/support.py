@@ -46,7 +46,8 @@ HEADER = """# What can be tuned where
 
 Made by `python -m benchmarks.support`, which asks the compiler (IREE 3.13.0): for every row it built three or more
 candidates of a small problem and found each one's configuration in the dumped executables. The tests do the same.
-Types are those that compile and have knobs (→ accumulator); anything else is refused with this list.
+Types are those that compile and have knobs (→ accumulator); anything else is refused with this list. On cpu, pipeline
+and carrier are those of the plain route; [others](how-it-works.md#the-space) have their own.
 
 | operation | target | types | pipelines | carried by | configurations | built and proven |
 |---|---|---|---|---|---|---|
@@ -114,12 +115,13 @@ def _sample(plan: Plan) -> list[Config]:
 def _pipelines(plan: Plan) -> tuple[str, ...]:
     if plan.gpu is not None:
         return tuple(str(value) for value in plan.space.knobs[0].values)
-    firsts = [part.tiling(part.space[0]).pipeline for part in plan.cpu.values()]
-    return tuple(dict.fromkeys(firsts))
+    # Of the plain route: which others have knobs depends on the processor.
+    part = plan.cpu["plain"]
+    return (part.tiling(part.space[0]).pipeline,)
 
 
 def _carriers(plan: Plan) -> tuple[str, ...]:
-    return tuple(dict.fromkeys("substitution" if name in plan.executables else "spec" for name in plan.cpu or ("",)))
+    return ("substitution",) if "plain" in plan.executables else ("spec",)
 
 
 def table(rows: Sequence[Row]) -> str:
