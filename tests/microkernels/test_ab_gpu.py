@@ -1,0 +1,77 @@
+"""`autotune ab` for GPUs that are not there: every check that needs none, up to the kernel's dispatch in the module."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from autotuner import Conv, Gemm, Options, Problem, Target, tune
+from autotuner.effort import Effort
+from autotuner.errors import UsageError
+from autotuner.microkernels.library import find, search_folders
+from autotuner.microkernels.variants import Kernel
+from autotuner.result import Result
+from tests.microkernels.stand_in import misa_stand_in
+
+MISA = "misa_igemm_fwd_nhwc_fp16"
+CONV = Conv.parse(shape="2x32x32x1280", filter="3x3x1280", pad="1x1")
+ONE = Effort(trials=1, budget=60, compile_only_trials=1, confirm_blocks=6, race_entrants=2)
+
+
+def experiment(workspace: Path, kernel: Kernel, *, problem: Problem = CONV, target: str = "gfx942") -> Result:
+    options = Options(
+        effort=ONE, workspace=workspace, microkernels=(kernel,), microkernels_alone=True, device="none", command=()
+    )
+    return tune(problem, Target.parse(target), options=options)
+
+
+@pytest.fixture
+def symbol(tmp_path: Path) -> str:
+    return find(MISA, search_folders(tmp_path)).symbol
+
+
+def test_an_object_with_misas_abi_is_embedded_and_found(tmp_path: Path, symbol: str) -> None:
+    misa_stand_in(tmp_path / "misa.hsaco", symbol=symbol)
+    result = experiment(tmp_path / "workspace", Kernel(MISA, (tmp_path / "misa.hsaco",), symbol))
+    assert result.verdict == "compile-only"
+    assert sum(result.counts["failed"].values()) == 0
+    assert result.counts["built"] == result.counts["asked"] >= 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"constants": 25}, "expected"),
+        ({"chip": "gfx950"}, "gfx950"),
+        ({"symbol": "igemm_fwd_gtcx3_nhwc_fp16_another"}, "another"),
+    ],
+)
+def test_an_object_that_does_not_fit_is_refused_before_anything_is_built(
+    changes: dict[str, int | str], says: str, tmp_path: Path, symbol: str
+) -> None:
+    made = {"symbol": symbol, **changes}
+    misa_stand_in(tmp_path / "misa.hsaco", **made)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=says):
+        experiment(tmp_path / "workspace", Kernel(MISA, (tmp_path / "misa.hsaco",), symbol))
+    assert not list((tmp_path / "workspace" / "candidates").glob("*/*"))
+
+
+def test_without_an_object_the_user_is_asked_for_one(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no object for gfx942") as caught:
+        experiment(tmp_path / "workspace", Kernel(MISA))
+    assert "Give one yourself" in caught.value.remedy
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+@pytest.mark.parametrize("target", ["gfx942", "sm_80"])
+def test_a_triton_kernel_is_built_embedded_and_found_without_a_gpu(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path / "cache"))
+    problem = Gemm.parse(shape="512x512x512")
+    result = experiment(tmp_path / "workspace", Kernel("gemm_triton"), problem=problem, target=target)
+    assert result.verdict == "compile-only"
+    assert sum(result.counts["failed"].values()) == 0
+    assert result.counts["built"] == result.counts["asked"] >= 2
