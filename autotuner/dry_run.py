@@ -13,6 +13,7 @@ from autotuner.evaluate import candidate_id
 from autotuner.execution import local_executor
 from autotuner.measure.check import Data
 from autotuner.measure.timer import Timer
+from autotuner.microkernels.variants import find_variants
 from autotuner.options import Options
 from autotuner.plan import Candidate, Plan
 from autotuner.problems import Problem
@@ -61,12 +62,20 @@ class Rehearsal:
 
 
 def rehearse(problem: Problem, target: Target, *, options: Options) -> Rehearsal:
-    """Reads the space from the compiler and renders a sample; builds and times nothing, and writes nothing."""
+    """Reads the space from the compiler and renders a sample; compiles and times nothing, and writes nothing.
+
+    A microkernel that comes from source is built: its spec names the object.
+    """
     prepared = target.prepare(problem)
     tools = Tools.find()
     builder = Builder(tools, Cache(cache_dir()))
     with local_executor(options.jobs or usable_cores()) as executor:
         plan = Plan.make(prepared, target, builder, executor, timeout=options.effort.compile_timeout)
+    device = options.device or target.device
+    variants, left_out = find_variants(
+        options.microkernels, prepared, target, device=device, workspace=options.workspace
+    )
+    plan = plan.with_kernels(variants, alone=options.microkernels_alone)
     candidate = None
     pieces: dict[str, int] = {}
     if len(plan.space):
@@ -76,11 +85,18 @@ def rehearse(problem: Problem, target: Target, *, options: Options) -> Rehearsal
     chosen = candidate or plan.baseline
     job = plan.job(chosen, folder=Path(), timeout=0.0)
     commands = [shell_line(builder.command(job))]
-    device = options.device or target.device
     if device != "none":
         timer = Timer(tools, Data(prepared, Path(), options.seed), device, 0.0)
         words = [w for w in timer.command(Path("module.vmfb"), repetitions=3) if not w.startswith("--input=")]
         commands.append(shell_line([*words, *(f"--input={operand.text}" for operand in prepared.operands)]))
     return Rehearsal(
-        prepared, target, len(plan.space), pieces, candidate, plan.source, job.spec, tuple(commands), plan.notes
+        prepared,
+        target,
+        len(plan.space),
+        pieces,
+        candidate,
+        plan.source,
+        job.spec,
+        tuple(commands),
+        (*plan.notes, *left_out),
     )

@@ -19,7 +19,7 @@ from autotuner.evaluate import Outcome
 from autotuner.microkernels.proof import preprocess
 from autotuner.microkernels.proof import prove as proof_of
 from autotuner.microkernels.spec import OBJECTS_FLAG
-from autotuner.plan import BASELINE, Candidate, Carrier, Plan
+from autotuner.plan import BASELINE, CODEGEN, KERNEL, Candidate, Carrier, Plan
 from autotuner.workspace import write_whole
 
 
@@ -35,7 +35,10 @@ class Shipped:
 
 
 def default_path(plan: Plan, folder: Path) -> Path:
-    return folder / f"{plan.problem.name}-{plan.target.name}.mlir"
+    """Named after the problem; an experiment with a microkernel does not write over what tuning has shipped."""
+    alone = KERNEL in {knob.name for knob in plan.space.knobs} and CODEGEN not in plan.space.knobs[0].values
+    kernels = "".join(f"-{name}" for name in plan.kernels) if alone else ""
+    return folder / f"{plan.problem.name}-{plan.target.name}{kernels}.mlir"
 
 
 def ship(

@@ -92,6 +92,7 @@ def test_a_kernel_that_wins_ships_with_its_objects_and_works_from_its_flagfile(w
     assert result.spec is not None
     assert result.flagfile is not None
     assert result.spec.read_text().startswith("// Microkernel spec by autotune")
+    assert result.spec.name == "gemm_96x64x128_f32_f32_nn-cpu-sgemm_c.mlir"
     objects = result.spec.with_suffix(".objects")
     assert [path.suffix for path in objects.iterdir()] == [".o"]
     (tmp_path / "problem.mlir").write_text(problem_mlir(problem))
@@ -199,6 +200,19 @@ def test_list_inspect_and_new(
     code, out, _ = autotune(capsys, monkeypatch, "ab", "--inspect", str(tmp_path / "kernel.o"))
     assert code == 0
     assert "kernel" in out
+
+
+def test_a_dry_run_shows_the_kernels_spec_and_both_flags(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("ab", "sgemm_c", *SHAPE, "--dry-run", "--json", "--workspace", str(workspace))
+    code, out, err = autotune(capsys, monkeypatch, *words)
+    assert code == 0, err
+    document = json.loads(out)
+    assert document["config"]["kernel"] == "sgemm_c"
+    assert "autotune_microkernel_0" in document["spec_mlir"]
+    assert "--iree-preprocessing-transform-spec-filename=spec.mlir" in document["commands"][0]
+    assert "--iree-hal-executable-object-search-path=" in document["commands"][0]
 
 
 def test_the_output_of_misas_driver_is_listed(
