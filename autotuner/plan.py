@@ -230,7 +230,7 @@ def _with_cpu(plan: Plan, texts: Mapping[Route, str], builder: Builder, *, timeo
     plan = replace(plan, space=space, first=tuple(first.values()), cpu=parts)
     for name, part in parts.items():
         # A contraction keeps what a spec gives it; on the way of other operations there are passes that drop it.
-        if part.dispatch.kind != "contraction" and not _reached(plan, space, name, builder, timeout=timeout):
+        if part.dispatch.kind != "contraction" and not _reached(plan, name, builder, timeout=timeout):
             executable = _executable(plan, name, builder, timeout=timeout)
             if executable is None:
                 notes.append(f"route {name}: neither a spec nor a substituted executable reaches its dispatch")
@@ -243,9 +243,9 @@ def _with_cpu(plan: Plan, texts: Mapping[Route, str], builder: Builder, *, timeo
     return replace(plan, executables=executables, notes=tuple(notes))
 
 
-def _reached(plan: Plan, space: Space, route: str, builder: Builder, *, timeout: float) -> bool:
+def _reached(plan: Plan, route: str, builder: Builder, *, timeout: float) -> bool:
     """Does a spec's configuration arrive at the end of configuration? The compiler is asked, not trusted."""
-    config = space[space.nearest({"route": route})]
+    config = plan.space[plan.space.nearest({"route": route})]
     candidate = plan.candidate(config, id="probe")
     if candidate.info is None:
         return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +35,7 @@ class Shipped:
 
 def default_path(plan: Plan, folder: Path) -> Path:
     """Named after the problem; an experiment with a microkernel does not write over what tuning has shipped."""
-    alone = KERNEL in {knob.name for knob in plan.space.knobs} and CODEGEN not in plan.space.knobs[0].values
+    alone = plan.kernels and CODEGEN not in plan.space.counts(KERNEL)
     kernels = "".join(f"-{name}" for name in plan.kernels) if alone else ""
     return folder / f"{plan.problem.name}-{plan.target.name}{kernels}.mlir"
 
@@ -111,8 +110,8 @@ def _verify(plan: Plan, winner: Outcome, shipped: Shipped, builder: Builder, *, 
         binary = hash_binaries(folder / BINARIES)
         if winner.candidate.kind == "microkernel":
             calls = [plan.call(winner.candidate)]
-            flags = [line for line in shipped.flagfile.read_text().splitlines() if line]
-            text = preprocess(builder.tools, folder / "problem.mlir", shlex.split(" ".join(flags)), timeout=timeout)
+            flags = [f"@{shipped.flagfile.absolute()}"]
+            text = preprocess(builder.tools, folder / "problem.mlir", flags, timeout=timeout)
             why = proof_of(text, calls).reason(calls)
             if why:
                 raise EnvironmentFailure(

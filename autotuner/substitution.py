@@ -14,7 +14,6 @@ from autotuner.mlir import enclosing, parse, root_of, walk
 from autotuner.space.gpu_config import CompilationInfo
 
 FLAG = "--iree-hal-substitute-executable-configuration"
-_TRANSLATION_INFO = "#iree_codegen.translation_info"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +66,7 @@ def configure(
         root.attributes["lowering_config"] = ir.Attribute.parse(info.lowering_config)
         root.attributes[marker] = ir.UnitAttr.get()
         del root.attributes["root_op"]
-        translation = _TRANSLATION_INFO + info.translation_info.removeprefix(_TRANSLATION_INFO)
-        function.attributes["translation_info"] = ir.Attribute.parse(translation)
+        function.attributes["translation_info"] = ir.Attribute.parse(info.translation_attribute)
         # With locations in it: otherwise the file's own name and lines end up in the binary, which then is another one
         # wherever the file lies.
         text: str = module.operation.get_asm(enable_debug_info=True)

@@ -7,7 +7,7 @@ import hashlib
 import os
 import shlex
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -37,7 +37,6 @@ FAILURE_CLASSES: tuple[FailureClass, ...] = (
 PROBLEM, SPEC, MODULE = "problem.mlir", "spec.mlir", "module.vmfb"
 CONFIGURATIONS, BINARIES = "configurations", "binaries"
 _FULL = os.strerror(errno.ENOSPC)
-_TRANSLATION_INFO = "#iree_codegen.translation_info"
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ class Builder:
         ptxas = ("ptxas",) if job.backend == "cuda" and self.tools.ptxas else ()
         inputs = (job.problem, job.spec or "", *(part or "" for part in expected))
         # `command` without the compiler's path: the same compiler elsewhere gives the same build.
-        key = Cache.key([self.tools.identity, *ptxas, *inputs, *_object_hashes(job), *command[1:]])
+        key = Cache.key([self.tools.identity, *ptxas, *inputs, *_object_hashes(job.calls), *command[1:]])
         record = self.cache.read(key)
         cached = record is not None
         if record is None:
@@ -253,9 +252,9 @@ def dump_flags(*, substitutes: bool) -> tuple[str, str]:
     )
 
 
-def _object_hashes(job: BuildJob) -> list[str]:
+def _object_hashes(calls: Iterable[Call]) -> list[str]:
     """Of the kernels' objects: a file may be exchanged and keep its name."""
-    return [hashlib.sha256(path.read_bytes()).hexdigest() for call in job.calls for path in call.instance.objects]
+    return [hashlib.sha256(path.read_bytes()).hexdigest() for call in calls for path in call.instance.objects]
 
 
 def write_inputs(job: BuildJob) -> None:
@@ -301,7 +300,7 @@ def proven(texts: Iterable[str], expected: CompilationInfo) -> tuple[int, str]:
     marked = read_applied(texts, marker=MARKER)
     if not marked:
         return 0, "the spec matched no operation: the marker is in no dumped configuration"
-    wanted = _TRANSLATION_INFO + expected.translation_info.removeprefix(_TRANSLATION_INFO)
+    wanted = expected.translation_attribute
     for found in marked:
         if not found.lowering_config:
             return 0, f"the marker is on {found.op}, but its lowering_config was dropped by a later pass"
@@ -322,13 +321,10 @@ def _same(found: str, expected: str) -> bool:
     return bool(found) and same_attributes([(found, expected)])[0]
 
 
-def kernel_binary(binary: str, calls: Iterable[Call]) -> str:
+def kernel_binary(binary: str, calls: Sequence[Call]) -> str:
     """The hash of a program with microkernels: not all of what they are is among the dumped executables."""
-    parts = [binary]
-    for call in calls:
-        parts += [hashlib.sha256(path.read_bytes()).hexdigest() for path in call.instance.objects]
-        parts.append(repr(replace(call.instance, objects=())))
-    return Cache.key(parts)
+    launches = [repr(replace(call.instance, objects=())) for call in calls]
+    return Cache.key([binary, *_object_hashes(calls), *launches])
 
 
 def hash_binaries(folder: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -119,7 +119,7 @@ def ab(
         fail_if_no_winner=fail_if_no_winner,
     )
     kernel = Kernel(microkernel, tuple(objects or ()), symbol)
-    run_tuning(problem, replace(request, microkernels=microkernel), experiment=kernel)
+    run_tuning(problem, request, experiment=kernel)
 
 
 def _list(workspace: Path, *, as_json: bool, no_color: bool) -> None:

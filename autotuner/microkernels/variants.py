@@ -57,21 +57,18 @@ class Variants:
     ) -> Variants:
         """Refuses when no choice of its parameters fits the problem."""
         rows, refusal = [], None
-        settings = list(manifest.settings())
-        for setting in settings:
+        values = {name: tuple(sorted(choices)) for name, choices in manifest.parameters.items()}
+        for setting in manifest.settings():
             try:
                 manifest.fit(problem, chip, parameters=setting, symbol=symbol)
             except DoesNotFitError as error:
                 refusal = refusal or error
             else:
-                rows.append([manifest.parameters[name].index(value) for name, value in setting.items()])
+                rows.append([values[name].index(value) for name, value in setting.items()])
         if not rows:
             raise refusal or DoesNotFitError(f"{manifest.name} has no variant.", remedy="Check its parameters.")
-        order = [sorted(range(len(v)), key=v.__getitem__) for v in manifest.parameters.values()]
-        knobs = [Knob(name, tuple(sorted(values))) for name, values in manifest.parameters.items()]
-        place = [[o.index(i) for i in range(len(o))] for o in order]
-        table = np.array([[place[c][i] for c, i in enumerate(row)] for row in rows], np.int64)
-        space = Space(knobs, table.reshape(len(rows), len(knobs)))
+        knobs = [Knob(name, choices) for name, choices in values.items()]
+        space = Space(knobs, np.array(rows, np.int64).reshape(len(rows), len(knobs)))
         return cls(manifest, problem, chip, space, workspace, objects, symbol)
 
     def default(self) -> Config:

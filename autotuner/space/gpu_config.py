@@ -30,6 +30,9 @@ _PROMOTION = "promotion_types"
 _DMA = "#iree_gpu.use_global_load_dma"
 
 
+_TRANSLATION_INFO = "#iree_codegen.translation_info"
+
+
 @dataclass(frozen=True, slots=True)
 class CompilationInfo:
     """The attributes of one configuration, as the text that stands for them in MLIR."""
@@ -38,6 +41,11 @@ class CompilationInfo:
     translation_info: str
     decomposition_config: str | None = None
     """Attention only: an attribute of the operation, beside its compilation info."""
+
+    @property
+    def translation_attribute(self) -> str:
+        """Whole, as a function has it: inside of a compilation info its name is left out."""
+        return _TRANSLATION_INFO + self.translation_info.removeprefix(_TRANSLATION_INFO)
 
 
 def free_knobs(pipeline: str, vendor: Vendor, root: Any, *, column_major: bool) -> tuple[Knob, ...]:
