@@ -37,7 +37,10 @@ def calibrate(evaluator: Evaluator, loop: Loop, *, tools: Tools, device: str, ef
             f"IREE's default does not compile: {build.stderr.strip()[-300:]}", remedy="Check --flag and --target."
         )
     with loop.clocked("time"):
-        check = evaluator.checker.check(build.vmfb)
+        if data.reference is None:
+            evaluator.checker, check = evaluator.checker.taught(build.vmfb)
+        else:
+            check = evaluator.checker.check(build.vmfb)
         if check.failure in ("run-error", "run-timeout"):
             raise DeviceError(
                 f"device {device!r} does not run the baseline: {_last_line(check.detail)}",

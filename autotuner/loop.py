@@ -59,11 +59,12 @@ class Loop:
 
     def search(self) -> None:
         """Searches the space until the trials are used, or only the race's part of the budget is left."""
-        space = self.evaluator.plan.space
+        plan = self.evaluator.plan
+        space = plan.space
         if not len(space):
             return
         with self.clocked("search"):
-            search = make_search(space, seed=self.seed, first=self.evaluator.plan.first)
+            search = make_search(space, seed=self.seed, first=[*plan.first, *plan.seeds])
             for outcome in self._candidates():
                 if outcome not in self.unfinished:
                     self._tell(search, outcome)
@@ -90,7 +91,7 @@ class Loop:
         """The baseline, the stock routes and a seeded sample of the space: built, proven and deduplicated."""
         plan = self.evaluator.plan
         done = {o.candidate.config for o in self._candidates()}
-        configs = dict.fromkeys(plan.first)
+        configs = dict.fromkeys([*plan.first, *plan.seeds])
         if len(plan.space):
             rng = np.random.default_rng(self.seed)
             configs |= dict.fromkeys(plan.space[int(i)] for i in plan.space.sample(self.trials, rng))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from autotuner.effort import Effort, parse_effort
 from autotuner.errors import UsageError
 from autotuner.evaluate import KEEP
 from autotuner.microkernels.variants import Kernel
+from autotuner.space import Value
 
 DEFAULT_KEEP = ("best", "failed")
 
@@ -34,6 +35,10 @@ class Options:
     """Which microkernels join the search; the name `auto` stands for all that fit."""
     microkernels_alone: bool = False
     """Only they and the baseline: an A/B experiment."""
+    seeds: Sequence[Mapping[str, Value]] = ()
+    """Configurations that won elsewhere: the search begins with what is nearest to them."""
+    ship: bool = True
+    """Write the winner's files; without, the run only finds it."""
     command: Sequence[str] = field(default_factory=lambda: tuple(sys.argv))
 
     def __post_init__(self) -> None:

@@ -72,6 +72,8 @@ class Plan:
     space: Space
     first: tuple[Config, ...] = ()
     """The compiler's own choices, as configurations: what the search begins with."""
+    seeds: tuple[Config, ...] = ()
+    """What won elsewhere, as near as this space has it: the search goes on with it."""
     cpu: Mapping[str, CpuSpace] = field(default_factory=dict)
     """The declared spaces, by route; empty on GPUs."""
     executables: Mapping[str, Executable] = field(default_factory=dict)
@@ -130,6 +132,12 @@ class Plan:
         first = tuple(space[space.nearest(wanted)] for wanted in defaults)
         stock = () if alone else self.stock
         return replace(self, space=space, first=first, kernels=kernels, stock=stock)
+
+    def with_seeds(self, seeds: Sequence[Mapping[str, Value]]) -> Plan:
+        """The same, whose search begins also with what is nearest to these configurations of other problems."""
+        own = {knob.name for knob in self.space.knobs}
+        alike = [seed for seed in seeds if 2 * len(own & {*seed}) > len(own)]
+        return replace(self, seeds=tuple(dict.fromkeys(self.space[self.space.nearest(seed)] for seed in alike)))
 
     def candidate(self, config: Config, *, id: str) -> Candidate:
         """The candidate that this configuration means."""

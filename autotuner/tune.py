@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import shutil
 import time
+from collections.abc import Iterator
 from concurrent.futures import Executor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 from autotuner.build import FAILURE_CLASSES, Builder, Cache
@@ -22,7 +23,7 @@ from autotuner.loop import Loop
 from autotuner.measure.environment import capture
 from autotuner.microkernels.variants import find_variants
 from autotuner.options import Options
-from autotuner.plan import BASELINE, Plan
+from autotuner.plan import BASELINE, Candidate, Plan
 from autotuner.problems import Problem
 from autotuner.progress import Clock, Reporter, Silent, Stop
 from autotuner.result import FinalVerdict, Result
@@ -50,16 +51,61 @@ def tune(
     """Searches for a configuration that beats IREE's default, and proves what it claims."""
     options = options or Options()
     prepared = target.prepare(problem)
-    found = tools or Tools.find()
-    workspace = Workspace.open(options.workspace)
-    with ExitStack() as stack:
-        stack.enter_context(workspace_lock(workspace.root))
-        store = stack.enter_context(Store.open(options.storage, workspace=workspace.root))
-        executor = stack.enter_context(local_executor(options.jobs or usable_cores()))
-        run = _Run(prepared, target, options, reporter or Silent(), stop or Stop(), found, workspace, store, executor)
-        if run.device != NO_DEVICE:
-            stack.enter_context(device_lock(run.device, cache_dir(), on_wait=run.reporter.note))
-        return run.go()
+    with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
+        return search(prepared, target, options=options, session=session).result
+
+
+@dataclass(frozen=True)
+class Session:
+    """What runs share that follow one another: the workspace and the device, held, and the store."""
+
+    device: str
+    reporter: Reporter
+    stop: Stop
+    tools: Tools
+    workspace: Workspace
+    store: Store
+    executor: Executor
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls,
+        target: Target,
+        options: Options,
+        *,
+        reporter: Reporter | None = None,
+        stop: Stop | None = None,
+        tools: Tools | None = None,
+    ) -> Iterator[Session]:
+        found = tools or Tools.find()
+        workspace = Workspace.open(options.workspace)
+        watcher = reporter or Silent()
+        device = options.device or target.device
+        with ExitStack() as stack:
+            stack.enter_context(workspace_lock(workspace.root))
+            store = stack.enter_context(Store.open(options.storage, workspace=workspace.root))
+            executor = stack.enter_context(local_executor(options.jobs or usable_cores()))
+            if device != NO_DEVICE:
+                stack.enter_context(device_lock(device, cache_dir(), on_wait=watcher.note))
+            yield cls(device, watcher, stop or Stop(), found, workspace, store, executor)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A run's result, and the candidate behind it with the plan that made it."""
+
+    result: Result
+    plan: Plan
+    winner: Candidate | None
+    """The one that won; without a device, the most promising of those that were built."""
+
+
+def search(problem: Problem, target: Target, *, options: Options, session: Session) -> Found:
+    """One run within a session."""
+    run = _Run(problem, target, options, session)
+    result = run.go()
+    return Found(result, run.plan, run.winner)
 
 
 @dataclass
@@ -69,18 +115,16 @@ class _Run:
     problem: Problem
     target: Target
     options: Options
-    reporter: Reporter
-    stop: Stop
-    tools: Tools
-    workspace: Workspace
-    store: Store
-    executor: Executor
+    session: Session
+    winner: Candidate | None = None
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("space", "build", "time", "search"), 0.0))
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         effort = self.options.effort
-        self.device = self.options.device or self.target.device
+        self.device, self.reporter, self.stop = self.session.device, self.session.reporter, self.session.stop
+        self.tools, self.workspace = self.session.tools, self.session.workspace
+        self.store, self.executor = self.session.store, self.session.executor
         self.clock = Clock(self.options.budget or effort.budget)
         default = effort.compile_only_trials if self.device == NO_DEVICE else effort.trials
         self.trials = self.options.trials or default
@@ -99,6 +143,7 @@ class _Run:
             self.options.microkernels, self.problem, self.target, device=self.device, workspace=self.workspace.root
         )
         self.plan = self.plan.with_kernels(variants, alone=self.options.microkernels_alone)
+        self.plan = self.plan.with_seeds(self.options.seeds)
         if self.options.microkernels_alone:
             for kernel in variants:
                 kernel.call(kernel.default())  # In an experiment a kernel that does not fit is an error, at once.
@@ -156,7 +201,8 @@ class _Run:
             seed=self.options.seed,
             timing_seconds=self.loop.timing_seconds,
         )
-        shipped = self._ship(contest)
+        self.winner = contest.winner.candidate if contest.verdict == "win" and contest.winner else None
+        shipped = self._ship(contest) if self.options.ship else None
         return self._result(contest.verdict, contest.reason, contest, shipped, environment)
 
     def _estimated(self, environment: dict[str, object]) -> Result:
@@ -166,6 +212,7 @@ class _Run:
         if not ranked:
             return self._result("compile-only", reason, None, None, environment)
         best = ranked[0][0]
+        self.winner = best.candidate
         if "best" in self.options.keep:
             self.evaluator.keep_folder(best)
         result = self._result("compile-only", f"{reason}; the ranking is an estimate", None, None, environment)

@@ -7,11 +7,10 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Protocol
 
 from autotuner import process
 from autotuner.build import Build, FailureClass
-from autotuner.measure.check import Data
-from autotuner.render import FUNCTION
 from autotuner.tools import Tools
 
 _UNIT_US = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
@@ -19,6 +18,17 @@ INVOCATION_US = 20_000.0
 """An invocation must last this long: below, start-up and allocation are part of the number."""
 MAX_REPEAT = 2048
 ABORT_FACTOR = 3.0
+
+
+class Feed(Protocol):
+    """What a module is called with."""
+
+    @property
+    def function(self) -> str: ...
+
+    @property
+    def arguments(self) -> list[str]:
+        """The flags that IREE's tools take its inputs by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +55,7 @@ class Timer:
     """Times modules on one device."""
 
     tools: Tools
-    data: Data
+    data: Feed
     device: str
     timeout: float
     min_time: float = 0.02
@@ -78,7 +88,7 @@ class Timer:
         return [
             str(self.tools.iree_benchmark_module),
             f"--module={vmfb}",
-            f"--function={FUNCTION}",
+            f"--function={self.data.function}",
             f"--device={self.device}",
             *self.data.arguments,
             "--benchmark_format=json",

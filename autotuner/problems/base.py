@@ -46,6 +46,8 @@ class Problem(ABC):
     """A computation with fixed shapes: what to compile, what to feed it, and what must come out."""
 
     op: str
+    declared = True
+    """Its types were chosen by a user, who may have chosen what the target cannot compute."""
     template: str
     """The Jinja template that renders it."""
 
@@ -80,8 +82,8 @@ class Problem(ABC):
         """Seeded, non-trivial input arrays."""
 
     @abstractmethod
-    def reference(self, inputs: tuple[Array, ...]) -> Array:
-        """The right answer, in higher precision than the problem's own types."""
+    def reference(self, inputs: tuple[Array, ...]) -> Array | None:
+        """The right answer, in higher precision than the problem's own types; None: what IREE's default computes."""
 
     @property
     @abstractmethod

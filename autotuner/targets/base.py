@@ -79,6 +79,8 @@ class Target:
 
     def prepare(self, problem: Problem) -> Problem:
         """The problem in this target's own types, or a refusal that lists what can be done here."""
+        if not problem.declared:
+            return problem
         possible = self.types.get(problem.op, ())
         if problem.types not in possible:
             # Only a matrix product lets its user choose the accumulator.

@@ -161,12 +161,12 @@ def exact(problem: Gemm) -> tuple[Array, Array]:
 def test_poison_never_passes(dtype: str, acc: str) -> None:
     problem = Gemm.parse(shape="12x20x33", dtype=dtype, acc=acc)
     out, reference = exact(problem)
-    assert compare(problem, out, reference).ok
+    assert compare(out, reference, tolerance=problem.tolerance).ok
     left = poison(problem)
     assert left.dtype == out.dtype
-    assert not compare(problem, left, reference).ok
+    assert not compare(left, reference, tolerance=problem.tolerance).ok
     out[3, 4] = left[3, 4]
-    assert not compare(problem, out, reference).ok
+    assert not compare(out, reference, tolerance=problem.tolerance).ok
 
 
 def test_one_element_that_is_left_out_of_a_large_f16_output_is_found() -> None:
@@ -175,7 +175,7 @@ def test_one_element_that_is_left_out_of_a_large_f16_output_is_found() -> None:
     rms = np.linalg.norm(reference) / 1024
     at = np.unravel_index(int(np.argmin(np.abs(np.abs(reference) - rms))), reference.shape)
     out[at] = 0
-    check = compare(problem, out, reference)
+    check = compare(out, reference, tolerance=problem.tolerance)
     assert check.error <= problem.tolerance
     assert check.failure == "wrong-result"
     assert f"element ({at[0]}, {at[1]})" in check.detail
@@ -184,14 +184,14 @@ def test_one_element_that_is_left_out_of_a_large_f16_output_is_found() -> None:
 def test_integers_must_be_exact() -> None:
     problem = Gemm.parse(shape="256x256x64", dtype="i8")
     out, reference = exact(problem)
-    assert compare(problem, out, reference).error == 0.0
+    assert compare(out, reference, tolerance=problem.tolerance).error == 0.0
     out[255, 255] += 1
-    assert compare(problem, out, reference).failure == "wrong-result"
+    assert compare(out, reference, tolerance=problem.tolerance).failure == "wrong-result"
 
 
 def test_an_answer_of_zeros_can_be_right() -> None:
     zeros = np.zeros((12, 20))
-    assert compare(SMALL, zeros.astype(np.float32), zeros).ok
+    assert compare(zeros.astype(np.float32), zeros, tolerance=SMALL.tolerance).ok
     assert not compare(SMALL, np.ones((12, 20), np.float32), zeros).ok
 
 
