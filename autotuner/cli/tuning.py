@@ -121,7 +121,7 @@ def run_tuning(problem: Problem, request: Request, *, experiment: Kernel | None 
             print(rehearsal.text())
         return
     stop = Stop()
-    with make_reporter(stderr, quiet=request.quiet) as reporter, _ctrl_c(stop, stderr):
+    with make_reporter(stderr, quiet=request.quiet) as reporter, ctrl_c(stop, stderr):
         result = tune(problem, target, options=options, reporter=reporter, stop=stop)
     if request.as_json:
         print(json.dumps(result.to_json(), indent=2))
@@ -200,7 +200,7 @@ def _time(us: float, result: Result) -> str:
 
 
 @contextmanager
-def _ctrl_c(stop: Stop, console: Console) -> Iterator[None]:
+def ctrl_c(stop: Stop, console: Console) -> Iterator[None]:
     """The first Ctrl-C asks the run to finish its row and report; the second ends it at once."""
 
     def handle(_signal: int, _frame: FrameType | None) -> None:
