@@ -47,24 +47,11 @@ class Holder:
 @contextmanager
 def workspace_lock(workspace: Path) -> Iterator[None]:
     """Alone in the workspace; BusyError at once when somebody is there already."""
-    with _alone(workspace / "results" / ".autotune.lock", what="this workspace"):
-        yield
-
-
-@contextmanager
-def suite_lock(folder: Path) -> Iterator[None]:
-    """Alone with a suite's results; its single runs take the workspace's lock one after the other."""
-    with _alone(folder / ".autotune.lock", what="this suite's results"):
-        yield
-
-
-@contextmanager
-def _alone(path: Path, *, what: str) -> Iterator[None]:
-    file = _open(path)
+    file = _open(workspace / "results" / ".autotune.lock")
     if not _take(file):
         who = _holder(file)
         os.close(file)
-        raise BusyError(f"{who} is using {what};", remedy="wait for it or choose another --workspace.")
+        raise BusyError(f"{who} is using this workspace;", remedy="wait for it or choose another --workspace.")
     with _holding(file):
         yield
 
