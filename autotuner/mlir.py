@@ -216,7 +216,7 @@ def _dispatch(op: Any) -> Dispatch | None:
         return None
     elif op.name == INNER_TILED:
         kind, maps = "contraction", _attribute_maps(op)
-        groups = _roles(maps)
+        groups = contraction_roles(maps)
     elif linalg.isa_contraction_op(op):
         kind, maps = "contraction", _linalg_maps(op)
         contraction = linalg.infer_contraction_dimensions(op)
@@ -240,7 +240,7 @@ def _dispatch(op: Any) -> Dispatch | None:
         element_types=tuple(_element_type(v.type) for v in op.operands),
         loops=_loops(shaped, shapes),
         roles=roles,
-        outputs=tuple(tuple(p for p in _positions(m) if p is not None) for m in maps[-len(op.results) :]),
+        outputs=tuple(tuple(p for p in positions(m) if p is not None) for m in maps[-len(op.results) :]),
         lowering_config=_attribute(op, "lowering_config"),
         translation_info=_translation_info(op),
         strides=strides,
@@ -279,7 +279,7 @@ def _map_text(value: Any) -> str:
     return text[text.index("<") + 1 : text.rindex(">")] if text.startswith("affine_map<") else text
 
 
-def _positions(value: Any) -> list[int | None]:
+def positions(value: Any) -> list[int | None]:
     """The loop that each result of an indexing map reads; None where it is not a plain loop."""
     results = []
     for expr in value.results:
@@ -287,17 +287,23 @@ def _positions(value: Any) -> list[int | None]:
     return results
 
 
+def map_positions(text: str) -> list[int | None]:
+    """`positions` of a map in text."""
+    with ir.Context():
+        return positions(ir.AffineMapAttr(ir.Attribute.parse(text)).value)
+
+
 def _loops(maps: list[Any], shapes: list[Any]) -> tuple[int, ...]:
     loops = [1] * maps[0].n_dims
     for value, shape in zip(maps, shapes, strict=True):
-        for axis, position in enumerate(_positions(value)):
+        for axis, position in enumerate(positions(value)):
             if position is not None:
                 loops[position] = int(shape.shape[axis])
     return tuple(loops)
 
 
-def _roles(maps: list[Any]) -> tuple[tuple[int, ...], ...]:
-    lhs, rhs, out = ({p for p in _positions(m) if p is not None} for m in maps)
+def contraction_roles(maps: list[Any]) -> tuple[tuple[int, ...], ...]:
+    lhs, rhs, out = ({p for p in positions(m) if p is not None} for m in maps)
     groups = (lhs & rhs & out, (lhs & out) - rhs, (rhs & out) - lhs, (lhs & rhs) - out)
     return tuple(tuple(sorted(group)) for group in groups)
 

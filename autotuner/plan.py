@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict
 
 from autotuner.build import Builder, BuildJob, CompilerRefusal, first_error
 from autotuner.build.builder import proven
@@ -22,6 +22,7 @@ from autotuner.space import ABSENT, Config, Space, Value
 from autotuner.space.cpu import CpuSpace
 from autotuner.space.gpu_config import CompilationInfo, Vendor
 from autotuner.space.gpu_dispatch import DispatchSpace, read_dispatch_space
+from autotuner.specfiles.provenance import Provenance
 from autotuner.substitution import Executable, configure, find_executable
 from autotuner.targets import PLAIN, Route, Target
 
@@ -38,6 +39,13 @@ _SPEC_COMPLEXITY = 100
 """A spec is a file to keep and to renew with the compiler: any stock route is simpler than any spec."""
 _KERNEL_COMPLEXITY = 200
 """A microkernel is code of one's own: any spec is simpler."""
+
+
+class _Said(TypedDict):
+    """What every carrier says of itself beside its configuration."""
+
+    header: Sequence[str]
+    provenance: Provenance | None
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,7 @@ class Plan:
         routes = target.routes_for(problem.op)
         jobs = {
             route: executor.submit(
-                builder.inspect, source, [*target.compile_flags, *route.flags, _ROOT], timeout=timeout
+                builder.inspect, source, [*problem.flags, *target.compile_flags, *route.flags, _ROOT], timeout=timeout
             )
             for route in routes
         }
@@ -159,19 +167,22 @@ class Plan:
         return Candidate(id, "codegen", route, complexity, config, info, part.dispatch, carrier)
 
     def flags(self, candidate: Candidate) -> tuple[str, ...]:
-        return self.target.compile_flags + candidate.route.flags
+        return self.problem.flags + self.target.compile_flags + candidate.route.flags
 
-    def spec(self, candidate: Candidate, *, header: Sequence[str] = ()) -> str | None:
+    def spec(
+        self, candidate: Candidate, *, header: Sequence[str] = (), provenance: Provenance | None = None
+    ) -> str | None:
         """The text that carries the candidate's configuration, or None when flags are all it needs."""
+        said: _Said = {"header": header, "provenance": provenance}
         if candidate.kind == "microkernel":
-            return microkernel_spec([self.call(candidate)], target=self.executable_target, header=header)
+            return microkernel_spec([self.call(candidate)], target=self.executable_target, **said)
         if candidate.info is None or candidate.dispatch is None:
             return None
         if candidate.carrier == "substitution":
             route = candidate.route.name
             fused = fused_configs(self.cpu[route].tiling(candidate.config), candidate.dispatch)
-            return configure(self.executables[route], candidate.info, fused=fused, marker=MARKER, header=header)
-        return spec_mlir(name=self.problem.name, dispatch=candidate.dispatch, info=candidate.info, header=header)
+            return configure(self.executables[route], candidate.info, fused=fused, marker=MARKER, **said)
+        return spec_mlir(name=self.problem.name, dispatch=candidate.dispatch, info=candidate.info, **said)
 
     def spec_flag(self, candidate: Candidate) -> str:
         """The flag that takes that text, up to the name of its file."""
@@ -272,7 +283,8 @@ def _reached(plan: Plan, route: str, builder: Builder, *, timeout: float) -> boo
 
 def _executable(plan: Plan, route: str, builder: Builder, *, timeout: float) -> Executable | None:
     flags = next(r.flags for r in plan.target.routes if r.name == route)
-    texts = builder.executables(plan.source, [*plan.target.compile_flags, *flags, _ROOT], timeout=timeout)
+    words = [*plan.problem.flags, *plan.target.compile_flags, *flags, _ROOT]
+    texts = builder.executables(plan.source, words, timeout=timeout)
     return find_executable(texts)
 
 
@@ -281,7 +293,7 @@ def _with_gpu(plan: Plan, builder: Builder, *, timeout: float) -> Plan:
     # IREE 3.13 crashes when it emits constraints for a batched contraction or a grouped convolution. Those of one
     # batch entry or group are the same, less one loop.
     single, loops = plan.problem.unbatched()
-    flags = [*plan.target.compile_flags, _ROOT, _CONSTRAINTS]
+    flags = [*single.flags, *plan.target.compile_flags, _ROOT, _CONSTRAINTS]
     try:
         text = builder.inspect(problem_mlir(single), flags, timeout=timeout)
     except CompilerRefusal as refusal:

@@ -15,6 +15,7 @@ from autotuner.mlir import Dispatch
 from autotuner.problems import Problem
 from autotuner.space.cpu import CpuTiling
 from autotuner.space.gpu_config import CompilationInfo
+from autotuner.specfiles.provenance import ENTRY, Provenance
 
 FUNCTION = "main"
 VECTOR_LEVEL = "vector_common_parallel"
@@ -45,8 +46,18 @@ def fused_configs(tiling: CpuTiling, dispatch: Dispatch) -> dict[int, str]:
     return {rank: str(macros.lowering_config(config)) for rank, config in configs.items()}  # type: ignore[attr-defined]
 
 
-def spec_mlir(*, name: str, dispatch: Dispatch, info: CompilationInfo, header: Sequence[str] = ()) -> str:
-    """A tuning spec that puts `info` on exactly this operation; `header` becomes its leading comment."""
+def spec_mlir(
+    *,
+    name: str,
+    dispatch: Dispatch,
+    info: CompilationInfo,
+    header: Sequence[str] = (),
+    provenance: Provenance | None = None,
+) -> str:
+    """A tuning spec that puts `info` on exactly this operation.
+
+    `header` becomes its leading comment, `provenance` an attribute of its matcher, which lasts longer.
+    """
     for line in header:
         if "\n" in line or "\r" in line:
             raise ValueError(f"a header line holds a line break: {line!r}")
@@ -59,6 +70,8 @@ def spec_mlir(*, name: str, dispatch: Dispatch, info: CompilationInfo, header: S
             info=info,
             marker=MARKER,
             header=header,
+            provenance_name=ENTRY,
+            provenance=provenance.attribute() if provenance else "",
         )
     )
 

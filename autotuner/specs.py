@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from autotuner import process
@@ -19,6 +18,8 @@ from autotuner.microkernels.proof import preprocess
 from autotuner.microkernels.proof import prove as proof_of
 from autotuner.microkernels.spec import OBJECTS_FLAG
 from autotuner.plan import BASELINE, CODEGEN, KERNEL, Candidate, Carrier, Plan
+from autotuner.specfiles.flagfile import flagfile_text
+from autotuner.specfiles.provenance import Provenance, today
 from autotuner.workspace import write_whole
 
 
@@ -47,13 +48,18 @@ def ship(
     *,
     path: Path,
     builder: Builder,
+    device: str,
     command: Sequence[str],
     timeout: float,
 ) -> Shipped:
     """Writes spec and flagfile, then compiles with them once more: what does not apply is not left behind."""
     candidate = winner.candidate
     flagfile = path.with_suffix(".flags")
-    text = plan.spec(candidate, header=_header(plan, contest, candidate, flagfile, command))
+    text = plan.spec(
+        candidate,
+        header=_header(plan, contest, candidate, flagfile, command),
+        provenance=_provenance(plan, contest, candidate, device, command),
+    )
     flags = list(plan.flags(candidate))
     if text is not None:
         flags.append(f"{plan.spec_flag(candidate)}={path.absolute()}")
@@ -65,8 +71,7 @@ def ship(
         for source in plan.call(candidate).instance.objects:
             shutil.copy(source, objects / source.name)
         flags.append(f"{OBJECTS_FLAG}={objects.absolute()}")
-    # iree-compile splits the lines of a flagfile at spaces unless they are quoted.
-    write_whole(flagfile, "\n".join(shell_line([flag]) for flag in flags) + "\n")
+    write_whole(flagfile, flagfile_text(flags))
     shipped = Shipped(path if text is not None else None, flagfile, candidate.carrier, objects)
     try:
         _verify(plan, winner, shipped, builder, timeout=timeout)
@@ -125,6 +130,24 @@ def _verify(plan: Plan, winner: Outcome, shipped: Shipped, builder: Builder, *, 
             )
 
 
+def _provenance(plan: Plan, contest: Contest, candidate: Candidate, device: str, command: Sequence[str]) -> Provenance:
+    speedup = contest.speedup
+    return Provenance(
+        problem=plan.problem.name,
+        target=plan.target.name,
+        device=device,
+        iree=IREE_VERSION,
+        verdict=contest.verdict,
+        us=contest.us.get(candidate.id),
+        baseline_us=contest.us.get(BASELINE),
+        low=speedup.low if speedup else None,
+        median=speedup.median if speedup else None,
+        high=speedup.high if speedup else None,
+        date=today(),
+        command=shell_line(command),
+    )
+
+
 def _header(plan: Plan, contest: Contest, candidate: Candidate, flagfile: Path, command: Sequence[str]) -> list[str]:
     interval, over = "no interval", contest.over_stock
     if contest.speedup is not None:
@@ -143,7 +166,7 @@ def _header(plan: Plan, contest: Contest, candidate: Candidate, flagfile: Path, 
         route = contest.stock.candidate.route.name
         lines.append(f"over stock: {over.median:.3f}x over route {route}, {over.low:.3f} to {over.high:.3f}")
     lines += [
-        f"date:       {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        f"date:       {today()}",
         f"made by:    {shell_line(command)}",
         f"use:        iree-compile MODEL.mlir {shell_line([f'@{flagfile.absolute()}'])} -o MODEL.vmfb",
     ]

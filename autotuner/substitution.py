@@ -12,6 +12,7 @@ from iree.compiler import ir
 
 from autotuner.mlir import enclosing, parse, root_of, walk
 from autotuner.space.gpu_config import CompilationInfo
+from autotuner.specfiles.provenance import ENTRY, Provenance
 
 FLAG = "--iree-hal-substitute-executable-configuration"
 
@@ -44,7 +45,13 @@ def find_executable(texts: Iterable[str]) -> Executable | None:
 
 
 def configure(
-    executable: Executable, info: CompilationInfo, *, fused: Mapping[int, str], marker: str, header: Iterable[str] = ()
+    executable: Executable,
+    info: CompilationInfo,
+    *,
+    fused: Mapping[int, str],
+    marker: str,
+    header: Iterable[str] = (),
+    provenance: Provenance | None = None,
 ) -> str:
     """The executable with this configuration on its root operation, which is marked.
 
@@ -66,6 +73,9 @@ def configure(
         root.attributes["lowering_config"] = ir.Attribute.parse(info.lowering_config)
         root.attributes[marker] = ir.UnitAttr.get()
         del root.attributes["root_op"]
+        if provenance is not None:
+            whole = next(op for op in walk(module.operation) if op.name == "hal.executable")
+            whole.attributes[ENTRY] = ir.Attribute.parse(provenance.attribute())
         function.attributes["translation_info"] = ir.Attribute.parse(info.translation_attribute)
         # With locations in it: otherwise the file's own name and lines end up in the binary, which then is another one
         # wherever the file lies.

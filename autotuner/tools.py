@@ -47,6 +47,19 @@ class Tools:
         return tools
 
     @cached_property
+    def iree_opt(self) -> Path:
+        """IREE's own passes by name; only linking specs needs it, so it is looked for only then."""
+        beside = self.iree_compile.with_name("iree-opt")
+        if beside.is_file():
+            return beside
+        try:
+            from iree.compiler.tools.binaries import find_tool
+
+            return Path(find_tool("iree-opt"))
+        except (ImportError, ValueError) as error:
+            raise ToolMissingError("iree-opt is not installed.", remedy=INSTALL_IREE) from error
+
+    @cached_property
     def version(self) -> str:
         """What the compiler says of itself: part of every cache key."""
         answer = process.run([self.iree_compile, "--version"], timeout=60)

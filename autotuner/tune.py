@@ -283,6 +283,7 @@ class _Run:
             winner,
             path=(self.options.output or default_path(self.plan, self.workspace.specs)).absolute(),
             builder=self.builder,
+            device=self.device,
             command=("autotune", *self._arguments()),
             timeout=self.options.effort.compile_timeout,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from autotuner.microkernels.instance import Binding, Instance
 from autotuner.mlir import parse, walk
 from autotuner.problems import Operand, Problem
 from autotuner.render import microkernel_mlir
+from autotuner.specfiles.provenance import ENTRY, OBJECTS, Provenance, text_dictionary
 
 SPEC_FLAG = "--iree-preprocessing-transform-spec-filename"
 OBJECTS_FLAG = "--iree-hal-executable-object-search-path"
@@ -106,6 +108,12 @@ class Kernel:
         return tuple(path.name for path in self.instance.objects)
 
     @property
+    def hashes(self) -> str:
+        """The SHA-256 of each object, as an MLIR dictionary: a set of files that was copied can be verified."""
+        files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in self.instance.objects}
+        return text_dictionary(files)
+
+    @property
     def constants(self) -> tuple[int, ...]:
         """As i32, which has a sign."""
         return tuple(c - (1 << 32) if c >= 1 << 31 else c for c in self.instance.constants)
@@ -145,14 +153,27 @@ def marker(call: Call) -> tuple[str, ...]:
     return (call.instance.symbol, *tensors, next(b.type for b in buffers if b.written))
 
 
-def spec_mlir(calls: Sequence[Call], *, target: str = "", header: Sequence[str] = ()) -> str:
-    """One spec for all of these kernels. `target` is `executable_target`'s answer: processors need it."""
+def spec_mlir(
+    calls: Sequence[Call], *, target: str = "", header: Sequence[str] = (), provenance: Provenance | None = None
+) -> str:
+    """One spec for all of these kernels. `target` is `executable_target`'s answer: processors need it.
+
+    With its `provenance` a spec also records what its objects are, so they must be there.
+    """
     for line in header:
         if "\n" in line or "\r" in line:
             raise ValueError(f"a header line holds a line break: {line!r}")
     kernels = [_kernel(number, call, target=target) for number, call in enumerate(calls)]
     pads = list(dict.fromkeys(pad for kernel in kernels for pad in kernel.forms.pads))
-    return microkernel_mlir("spec", kernels=kernels, pads=pads, header=header)
+    return microkernel_mlir(
+        "spec",
+        kernels=kernels,
+        pads=pads,
+        header=header,
+        provenance=provenance.attribute() if provenance else "",
+        provenance_name=ENTRY,
+        objects_name=OBJECTS,
+    )
 
 
 def spec_flags(spec: Path | str, instances: Sequence[Instance]) -> tuple[str, ...]:

@@ -1,0 +1,1 @@
+"""Spec files: reading, merging, checking them."""

@@ -1,0 +1,282 @@
+"""Reads a spec file with the compiler's bindings: what it is, and what each of its entries does to which operation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from iree.compiler import ir
+from iree.compiler.dialects import iree_codegen
+
+from autotuner.errors import UsageError
+from autotuner.mlir import walk
+from autotuner.specfiles.matchers import Matches, describe, key, symbols
+from autotuner.specfiles.provenance import ENTRY, OBJECTS, Provenance, printable
+
+FileKind = Literal["tuning", "microkernel", "executable"]
+CONFIG = "__kernel_config"
+MAIN = "__transform_main"
+FOREACH = "transform.foreach_match"
+_LONGEST = 1 << 26
+"""Bytes of a spec that are read: a file of gigabytes is something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that a spec does: to what, with what, and who says so."""
+
+    name: str
+    """The matcher's symbol; of a microkernel spec the kernel's, of a configured executable its own."""
+    matches: Matches
+    compilation_info: str
+    """Empty for microkernels."""
+    lowering_config: str
+    translation_info: str
+    decomposition_config: str
+    provenance: Provenance | None
+    action: str = ""
+    key: str = ""
+    """Two entries with the same key match the same operations."""
+    objects: tuple[str, ...] = ()
+    """Files that a microkernel's code comes from."""
+
+    @property
+    def family(self) -> str:
+        """cpu or gpu, as the configuration shows; empty where it does not."""
+        for family in ("cpu", "gpu"):
+            if self.lowering_config.startswith(f"#iree_{family}."):
+                return family
+        return ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "matches": {**self.matches.to_json(), "text": self.matches.text},
+            "compilation_info": self.compilation_info or None,
+            "decomposition_config": self.decomposition_config or None,
+            "objects": list(self.objects),
+            "provenance": self.provenance.to_json() if self.provenance else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SpecFile:
+    """A file that iree-compile takes, read."""
+
+    kind: FileKind
+    entries: tuple[Entry, ...]
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of the objects of a microkernel spec, as recorded when it was shipped."""
+
+    @property
+    def what(self) -> str:
+        return {
+            "tuning": "tuning spec",
+            "microkernel": "microkernel spec",
+            "executable": "configured executable, to be substituted by name in one program",
+        }[self.kind]
+
+
+def read_text(path: Path) -> str:
+    """The text of a spec file, or an error that says what is wrong with it."""
+    try:
+        if path.stat().st_size > _LONGEST:
+            raise UsageError(f"{path} is too large to be a spec.", remedy="Name the spec, not the model.")
+        return path.read_text(encoding="utf-8")
+    except UnicodeError as error:
+        raise UsageError(f"{path} is not text.", remedy="A spec is an .mlir file.") from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
+
+
+def read(path: Path) -> SpecFile:
+    return read_spec(read_text(path), name=str(path))
+
+
+def read_spec(text: str, *, name: str = "the spec") -> SpecFile:
+    """What a spec holds; `name` is what errors call it."""
+    with ir.Context() as context:
+        module = parse_spec(text, context, name=name)
+        return read_module(module, name=name)
+
+
+def parse_spec(text: str, context: ir.Context, *, name: str) -> ir.Module:
+    try:
+        return ir.Module.parse(text, context=context)
+    except ir.MLIRError as error:
+        words = next((line.strip() for line in str(error).splitlines() if "rror" in line), str(error)[:200])
+        raise UsageError(
+            f"{name} is not a spec that IREE 3.13 reads: {printable(words)[:300]}",
+            remedy="Was it made for another version of IREE? Tune anew.",
+        ) from error
+
+
+def read_module(module: ir.Module, *, name: str) -> SpecFile:
+    top = module.operation
+    if any(op.name == "hal.executable" for op in _children(top)) and not list(pairs(top)):
+        return SpecFile("executable", tuple(_executables(top)))
+    found = list(pairs(top))
+    if not found:
+        raise UsageError(f"{name} has no entries: there is no foreach_match in it.", remedy="Is it a spec?")
+    named = symbols(top)
+    if MAIN in named and CONFIG not in named:
+        return SpecFile("microkernel", tuple(_kernels(found)), _hashes(found))
+    return SpecFile("tuning", tuple(_entry(*pair) for pair in found))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A matcher and its action, with the symbols that they may refer to. They live as long as their module."""
+
+    matcher: Any
+    action: Any
+    named: Mapping[str, Any]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.matcher, self.action, self.named))
+
+
+def pairs(top: Any) -> Iterator[Pair]:
+    """Every (matcher, action) of every foreach_match, in the order in which they are tried."""
+    for op in walk(top):
+        if op.name == FOREACH:
+            named = symbols(module_of(op))
+            for matcher, action in zip(references(op, "matchers"), references(op, "actions"), strict=True):
+                if matcher in named and action in named:
+                    yield Pair(named[matcher], named[action], named)
+
+
+def module_of(op: Any) -> Any:
+    parent = op.parent
+    while parent.operation.name != "builtin.module":
+        parent = parent.operation.parent
+    return parent.operation
+
+
+def references(op: Any, attribute: str) -> list[str]:
+    """The names in an array of symbols; a nested one by its first part."""
+    return [ir.SymbolRefAttr(entry).value[0] for entry in ir.ArrayAttr(op.attributes[attribute])]
+
+
+def symbol(op: Any) -> str:
+    return str(ir.StringAttr(op.attributes["sym_name"]).value)
+
+
+def provenance_of(op: Any) -> Provenance | None:
+    return Provenance.read(op.attributes[ENTRY]) if ENTRY in op.attributes else None
+
+
+def _children(op: Any) -> list[Any]:
+    return [child.operation for region in op.regions for block in region.blocks for child in block.operations]
+
+
+def _entry(matcher: Any, action: Any, named: Mapping[str, Any]) -> Entry:
+    constants = [op.attributes["value"] for part in (matcher, action) for op in walk(part) if _is_constant(op)]
+    info = next((value for value in constants if isinstance(value, iree_codegen.CompilationInfoAttr)), None)
+    other = next((value for value in constants if isinstance(value, ir.DictAttr)), None)
+    return Entry(
+        name=symbol(matcher),
+        matches=describe(matcher),
+        compilation_info=str(info) if info is not None else "",
+        lowering_config=str(info.lowering_config) if info is not None else "",
+        translation_info=str(info.translation_info) if info is not None else "",
+        decomposition_config=str(other) if other is not None else "",
+        provenance=provenance_of(matcher),
+        action=symbol(action),
+        key=key(matcher, named),
+    )
+
+
+def _is_constant(op: Any) -> bool:
+    return bool(op.name == "transform.param.constant")
+
+
+def _kernels(found: list[Pair]) -> Iterator[Entry]:
+    """One entry a kernel: several matchers may lead to it, one for each form of the operation."""
+    seen = set()
+    for matcher, action, named in found:
+        imported = [op for op in walk(action) if op.name == "transform.util.import_symbol"]
+        names = [ir.FlatSymbolRefAttr(op.attributes["symbol"]).value for op in imported]
+        functions = [named[name] for name in names if name in named and named[name].name == "util.func"]
+        for function in functions:
+            if symbol(function) in seen:
+                continue
+            seen.add(symbol(function))
+            kernel, objects = _kernel(function, named)
+            yield Entry(
+                name=kernel,
+                matches=describe(matcher),
+                compilation_info="",
+                lowering_config="",
+                translation_info="",
+                decomposition_config="",
+                provenance=provenance_of(matcher),
+                action=symbol(function),
+                key=key(matcher, named),
+                objects=objects,
+            )
+
+
+def _kernel(function: Any, named: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """The symbol of the code that a function dispatches, and the files it comes from."""
+    for op in walk(function):
+        if op.name == "hal.dispatch.extern":
+            objects = [one for group in ir.ArrayAttr(op.attributes["target_objects"]) for one in ir.ArrayAttr(group)]
+            return ir.StringAttr(op.attributes["export_name"]).value, tuple(map(_path, objects))
+        if op.name == "flow.dispatch":
+            names = ir.SymbolRefAttr(ir.ArrayAttr(op.attributes["entry_points"])[0]).value
+            executable = named.get(names[0])
+            if executable is None:
+                break
+            inner = list(walk(executable))
+            variants = [one for one in inner if one.name == "hal.executable.variant" and "objects" in one.attributes]
+            objects = [one for variant in variants for one in ir.ArrayAttr(variant.attributes["objects"])]
+            imports = [symbol(one) for one in inner if "hal.import.static" in one.attributes]
+            return (imports or [names[-1]])[0], tuple(map(_path, objects))
+    return symbol(function), ()
+
+
+def _path(attribute: Any) -> str:
+    """Of `#hal.executable.object<{path = "…"}>`, which has no class of its own in the bindings."""
+    text = str(attribute)
+    table = ir.DictAttr(ir.Attribute.parse(text[text.index("{") : text.rindex("}") + 1]))
+    return str(ir.StringAttr(table["path"]).value) if "path" in table else ""
+
+
+def _hashes(found: list[Pair]) -> dict[str, str]:
+    """What the matchers say of their kernels' objects."""
+    hashes = {}
+    for matcher, _, _ in found:
+        table = matcher.attributes[OBJECTS] if OBJECTS in matcher.attributes else None  # noqa: SIM401
+        for entry in table if isinstance(table, ir.DictAttr) else ():
+            if isinstance(entry.attr, ir.StringAttr):
+                hashes[entry.name] = entry.attr.value
+    return hashes
+
+
+def _executables(top: Any) -> Iterator[Entry]:
+    for executable in _children(top):
+        if executable.name != "hal.executable":
+            continue
+        inner = list(walk(executable))
+        root = next((op for op in inner if "lowering_config" in op.attributes and _is_main(op)), None)
+        function = next((op for op in inner if "translation_info" in op.attributes), None)
+        config = str(root.attributes["lowering_config"]) if root is not None else ""
+        translation = str(function.attributes["translation_info"]) if function is not None else ""
+        types = tuple(str(value.type) for value in root.operands) if root is not None else ()
+        yield Entry(
+            name=symbol(executable),
+            matches=Matches(root.name if root is not None else "executable", (), types, (), exact=True),
+            compilation_info=f"lowering_config = {config}, translation_info = {translation}" if config else "",
+            lowering_config=config,
+            translation_info=translation,
+            decomposition_config="",
+            provenance=provenance_of(executable),
+        )
+
+
+def _is_main(op: Any) -> bool:
+    """Not a fill or a copy beside the operation that counts."""
+    return len(op.operands) >= 3

@@ -1,0 +1,377 @@
+"""Many tuning specs in one: the faster of two that match the same, linked by IREE's own pass, proven to be whole."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from iree.compiler import ir
+
+from autotuner import process
+from autotuner._version import IREE_VERSION, __version__
+from autotuner.errors import EnvironmentFailure, UsageError
+from autotuner.specfiles.entries import (
+    CONFIG,
+    FOREACH,
+    Entry,
+    parse_spec,
+    read_module,
+    read_text,
+    references,
+)
+from autotuner.specfiles.matchers import body_key, symbols
+from autotuner.specfiles.provenance import Provenance, printable, today
+from autotuner.tools import Tools
+
+_DEFAULT = "iree_codegen.tuning_spec_with_default_entrypoint"
+_SEQUENCE, _INCLUDE = "transform.named_sequence", "transform.include"
+_TIMEOUT = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """An entry that is not in the merged spec."""
+
+    entry: Entry
+    source: str
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.entry.name, "source": self.source, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An entry of the merged spec, and the file that it comes from."""
+
+    entry: Entry
+    source: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.entry.to_json(), "source": self.source}
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """One spec made of many."""
+
+    text: str
+    kept: tuple[Kept, ...]
+    """In the order in which they are tried."""
+    dropped: tuple[Dropped, ...]
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        return tuple(kept.entry for kept in self.kept)
+
+
+@dataclass
+class _Source:
+    """One input, parsed; its operations live as long as `module`."""
+
+    name: str
+    module: ir.Module
+    entries: tuple[Entry, ...]
+
+    @property
+    def foreach(self) -> Any:
+        return _foreach(self.module.operation)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An entry and where it stands."""
+
+    source: int
+    position: int
+    entry: Entry
+
+
+def merge(
+    specs: Sequence[str | Path],
+    *,
+    tools: Tools,
+    force: bool = False,
+    made_by: Sequence[str] = (),
+    names: Sequence[str] = (),
+) -> Merged:
+    """Merges tuning specs, given as texts or as paths.
+
+    Of two entries that match the same operations the faster by their recorded figures is kept; without figures of
+    both it is an error, unless `force` lets the later one win. `made_by` are more lines for the leading comment,
+    `names` what errors call the texts.
+    """
+    if not specs:
+        raise UsageError("there is nothing to merge.", remedy="Name at least one spec.")
+    with ir.Context() as context, ir.Location.unknown():
+        sources = [
+            _source(spec, context, name=names[i] if names else str(spec) if isinstance(spec, Path) else f"spec {i + 1}")
+            for i, spec in enumerate(specs)
+        ]
+        _refuse_clashes(sources)
+        kept, dropped = _choose(sources, force=force)
+        for number, source in enumerate(sources):
+            _reduce(source, {place.position for place in kept if place.source == number})
+        _rename(sources)
+        left = [source for source in sources if references(source.foreach, "matchers")]
+        module = _link([source.module for source in left], context, tools)
+        _tidy(module)
+        origin = {place.entry.key: sources[place.source].name for place in kept}
+        entries = _prove(module, kept)
+        result = tuple(Kept(entry, origin[entry.key]) for entry in entries)
+        header = _header(result, len(specs), made_by)
+        text = "".join(f"// {printable(line)}\n" for line in header) + str(module)
+    read_back = _read_back(text)
+    if [entry.name for entry in read_back] != [entry.name for entry in entries]:
+        raise EnvironmentFailure(
+            "the merged spec does not read back whole.", remedy="Please report it with the inputs."
+        )
+    return Merged(text, result, tuple(dropped))
+
+
+def _source(spec: str | Path, context: ir.Context, *, name: str) -> _Source:
+    text = read_text(spec) if isinstance(spec, Path) else spec
+    module = parse_spec(text, context, name=name)
+    file = read_module(module, name=name)
+    if file.kind != "tuning":
+        raise UsageError(f"{name} is a {file.what}: only tuning specs are merged.", remedy="Leave it out.")
+    config = symbols(module.operation).get(CONFIG)
+    body = [] if config is None else [op.operation.name for op in config.regions[0].blocks[0].operations]
+    if body != [FOREACH, "transform.yield"]:
+        raise UsageError(
+            f"{name} has another form than one foreach_match in @{CONFIG}, so IREE does not merge it.",
+            remedy="Merge the specs that it was linked from.",
+        )
+    module.operation.attributes[_DEFAULT] = ir.UnitAttr.get()
+    if not _verifies(module.operation):
+        raise UsageError(f"{name} is not a valid tuning spec.", remedy="See what `iree-opt FILE` says of it.")
+    return _Source(name, module, file.entries)
+
+
+def _refuse_clashes(sources: Sequence[_Source]) -> None:
+    """Specs of several targets or compilers in one file would be wrong for all but one of them."""
+    for what, of in (("targets", _target), ("IREE versions", _iree), ("kinds of target", _family)):
+        found: dict[str, str] = {}
+        for source in sources:
+            for entry in source.entries:
+                if value := of(entry):
+                    found.setdefault(value, source.name)
+        if len(found) > 1:
+            parts = ", ".join(f"{value} ({name})" for value, name in found.items())
+            raise UsageError(
+                f"the specs are for different {what}: {parts}.", remedy="Merge those of each on their own."
+            )
+
+
+def _target(entry: Entry) -> str:
+    return entry.provenance.target if entry.provenance else ""
+
+
+def _iree(entry: Entry) -> str:
+    return entry.provenance.iree if entry.provenance else ""
+
+
+def _family(entry: Entry) -> str:
+    return entry.family
+
+
+# --- who stays ------------------------------------------------------------------------------------------------------
+
+
+def _choose(sources: Sequence[_Source], *, force: bool) -> tuple[list[_Place], list[Dropped]]:
+    best: dict[str, _Place] = {}
+    dropped = []
+    for number, source in enumerate(sources):
+        for position, entry in enumerate(source.entries):
+            new = _Place(number, position, entry)
+            old = best.get(entry.key)
+            if old is None:
+                best[entry.key] = new
+                continue
+            winner, reason = _better(old, new, sources, force=force)
+            loser = new if winner is old else old
+            best[entry.key] = winner
+            dropped.append(Dropped(loser.entry, sources[loser.source].name, reason))
+    return list(best.values()), dropped
+
+
+def _better(old: _Place, new: _Place, sources: Sequence[_Source], *, force: bool) -> tuple[_Place, str]:
+    first, second = sources[old.source].name, sources[new.source].name
+    if old.source == new.source:
+        return old, f"never reached: @{old.entry.name} before it matches the same"
+    mine, yours = old.entry.provenance or Provenance(), new.entry.provenance or Provenance()
+    same_place = mine.target and (mine.target, mine.device) == (yours.target, yours.device)
+    if _same_configuration(old.entry, new.entry):
+        newer = yours.has_figures and not mine.has_figures
+        reason = "the same configuration as in {}"
+    elif mine.us is not None and yours.us is not None and same_place:
+        newer = yours.us < mine.us
+        reason = f"slower: {max(mine.us, yours.us):.1f} µs, {{}} has {min(mine.us, yours.us):.1f} µs"
+    elif mine.median is not None and yours.median is not None:
+        newer = yours.median > mine.median
+        reason = f"gains less: {min(mine.median, yours.median):.3f}x, {{}} has {max(mine.median, yours.median):.3f}x"
+    elif force:
+        newer, reason = True, "by --force: {} comes later and matches the same"
+    else:
+        raise UsageError(
+            f"{first} (@{old.entry.name}) and {second} (@{new.entry.name}) match the same ({new.entry.matches.text}), "
+            "and no figures tell which is faster.",
+            remedy="Leave one out, or give --force: then the later file wins.",
+        )
+    return (new, reason.format(second)) if newer else (old, reason.format(first))
+
+
+def _same_configuration(one: Entry, other: Entry) -> bool:
+    return (one.compilation_info, one.decomposition_config) == (other.compilation_info, other.decomposition_config)
+
+
+# --- modules --------------------------------------------------------------------------------------------------------
+
+
+def _foreach(top: Any) -> Any:
+    return symbols(top)[CONFIG].regions[0].blocks[0].operations[0].operation
+
+
+def _set_references(op: Any, attribute: str, names: Sequence[str]) -> None:
+    op.attributes[attribute] = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(name) for name in names])
+
+
+def _reduce(source: _Source, positions: set[int]) -> None:
+    """Takes out the other entries, and what nothing refers to any more."""
+    foreach = source.foreach
+    for attribute in ("matchers", "actions"):
+        names = references(foreach, attribute)
+        _set_references(foreach, attribute, [name for i, name in enumerate(names) if i in positions])
+    _sweep(source.module.operation)
+
+
+def _sweep(top: Any) -> None:
+    named = symbols(top)
+    foreach = _foreach(top)
+    wanted = {CONFIG, *references(foreach, "matchers"), *references(foreach, "actions")}
+    todo = list(wanted)
+    while todo:
+        for name in _included(named[todo.pop()]) & named.keys() - wanted:
+            wanted.add(name)
+            todo.append(name)
+    for name, op in named.items():
+        if op.name == _SEQUENCE and name not in wanted:
+            op.erase()
+
+
+def _included(sequence: Any) -> set[str]:
+    found = set()
+    for block in sequence.regions[0].blocks:
+        for op in block.operations:
+            if op.operation.name == _INCLUDE:
+                found.add(ir.SymbolRefAttr(op.operation.attributes["target"]).value[0])
+    return found
+
+
+def _rename(sources: Sequence[_Source]) -> None:
+    """Names that are in one file each: IREE's pass renames sequences, but not where another includes them."""
+    taken: set[str] = set()
+    for source in sources:
+        named = symbols(source.module.operation)
+        for name, op in named.items():
+            if op.name != _SEQUENCE or name == CONFIG:
+                continue
+            new, number = name, 0
+            while new in taken or (new != name and new in named):
+                number += 1
+                new = f"{name}_{number}"
+            taken.add(new)
+            if new != name:
+                ir.SymbolTable.replace_all_symbol_uses(name, new, source.module.operation)
+                ir.SymbolTable.set_symbol_name(op, new)
+
+
+def _link(modules: Sequence[ir.Module], context: ir.Context, tools: Tools) -> ir.Module:
+    """One module by IREE's own pass. A single one is linked already."""
+    if len(modules) == 1:
+        return modules[0]
+    outer = ir.Module.parse("module attributes {transform.with_named_sequence} {}", context=context)
+    for number, module in enumerate(modules):
+        clone = module.operation.clone()
+        clone.attributes["sym_name"] = ir.StringAttr.get(f"spec_{number}")
+        outer.body.append(clone)
+    with tempfile.TemporaryDirectory(prefix="autotune-") as folder:
+        path = Path(folder) / "specs.mlir"
+        path.write_text(str(outer), encoding="utf-8")
+        done = process.run([tools.iree_opt, "--iree-codegen-link-tuning-specs", path, "-o", "-"], timeout=_TIMEOUT)
+    if not done.ok:
+        raise EnvironmentFailure(f"IREE does not link these specs: {done.why()[-300:]}", remedy="Merge fewer of them.")
+    linked = parse_spec(done.stdout, context, name="what IREE linked")
+    if _DEFAULT not in linked.operation.attributes:
+        raise UsageError(
+            "IREE does not link these specs into one: they have symbols of the same name beside their matchers.",
+            remedy="Rename them.",
+        )
+    return linked
+
+
+def _tidy(module: ir.Module) -> None:
+    """Exact sizes before ranges, which would hide them; one action where several do the same."""
+    top = module.operation
+    named, foreach = symbols(top), _foreach(top)
+    matchers, actions = references(foreach, "matchers"), references(foreach, "actions")
+    first: dict[str, str] = {}
+    same = [first.setdefault(body_key(named[action], named), action) for action in actions]
+    exact = {entry.name: entry.matches.exact for entry in read_module(module, name="the merged spec").entries}
+    order = sorted(range(len(matchers)), key=lambda i: not exact[matchers[i]])
+    _set_references(foreach, "matchers", [matchers[i] for i in order])
+    _set_references(foreach, "actions", [same[i] for i in order])
+    _sweep(top)
+    if not _verifies(top):
+        raise EnvironmentFailure("the merged spec does not verify.", remedy="Please report it with the inputs.")
+
+
+def _verifies(op: Any) -> bool:
+    try:
+        return bool(op.verify())
+    except ir.MLIRError:
+        return False
+
+
+def _prove(module: ir.Module, kept: Sequence[_Place]) -> tuple[Entry, ...]:
+    """Every entry that was kept is there, with its configuration and its provenance; nothing else is."""
+    found = read_module(module, name="the merged spec").entries
+    expected = {place.entry.key: _content(place.entry) for place in kept}
+    if len(found) != len(expected) or {entry.key: _content(entry) for entry in found} != expected:
+        missing = [place.entry.name for place in kept if place.entry.key not in {entry.key for entry in found}]
+        raise EnvironmentFailure(
+            f"linking has changed the entries: {', '.join(missing) or 'a configuration'} is lost.",
+            remedy="Please report it with the inputs.",
+        )
+    return found
+
+
+def _content(entry: Entry) -> Entry:
+    """The entry without the names that linking may change."""
+    return replace(entry, name="", action="")
+
+
+def _read_back(text: str) -> tuple[Entry, ...]:
+    with ir.Context() as context:
+        return read_module(parse_spec(text, context, name="the merged spec"), name="the merged spec").entries
+
+
+def _header(kept: Sequence[Kept], count: int, made_by: Sequence[str]) -> list[str]:
+    targets = sorted({_target(k.entry) for k in kept if _target(k.entry)}) or ["not recorded"]
+    versions = sorted({_iree(k.entry) for k in kept if _iree(k.entry)}) or [IREE_VERSION]
+    lines = [
+        f"Tuning spec by autotune {__version__}: {len(kept)} entries of {count} specs",
+        f"target:     {', '.join(targets)}; IREE {', '.join(versions)}",
+        f"date:       {today()}",
+        *made_by,
+    ]
+    for one in kept:
+        source = one.entry.provenance
+        lines.append(f"entry @{one.entry.name}: {one.entry.matches.text}")
+        lines.append(f"  {source.line() if source else 'no provenance'}")
+        if source and source.command:
+            lines.append(f"  made by: {source.command}")
+    return lines
