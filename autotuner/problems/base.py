@@ -48,6 +48,8 @@ class Problem(ABC):
     op: str
     declared = True
     """Its types were chosen by a user, who may have chosen what the target cannot compute."""
+    flags: tuple[str, ...] = ()
+    """What iree-compile must be told to take its text."""
     template: str
     """The Jinja template that renders it."""
 

@@ -57,6 +57,10 @@ def element_type(name: str) -> ElementType:
     return _TYPES[name]
 
 
+def known_type(name: str) -> bool:
+    return name in _TYPES
+
+
 def parse_dtype(text: str) -> str:
     if text not in INPUT_NAMES:
         raise UsageError(f"unknown dtype {text!r}.", remedy=f"Choose one of: {', '.join(INPUT_NAMES)}.")

@@ -192,7 +192,7 @@ def test_integers_must_be_exact() -> None:
 def test_an_answer_of_zeros_can_be_right() -> None:
     zeros = np.zeros((12, 20))
     assert compare(zeros.astype(np.float32), zeros, tolerance=SMALL.tolerance).ok
-    assert not compare(SMALL, np.ones((12, 20), np.float32), zeros).ok
+    assert not compare(np.ones((12, 20), np.float32), zeros, tolerance=SMALL.tolerance).ok
 
 
 @given(
@@ -203,7 +203,7 @@ def test_an_answer_of_zeros_can_be_right() -> None:
 def test_what_is_not_finite_never_passes(row: int, column: int, value: float) -> None:
     out, reference = exact(SMALL)
     out[row, column] = value
-    assert compare(SMALL, out, reference).failure == "wrong-result"
+    assert compare(out, reference, tolerance=SMALL.tolerance).failure == "wrong-result"
 
 
 @given(scale=st.floats(0.0, 0.5), seed=st.integers(0, 1000))
@@ -211,5 +211,5 @@ def test_rounding_within_the_tolerance_passes_and_four_times_it_does_not(scale: 
     _, reference = exact(SMALL)
     noise = np.random.default_rng(seed).standard_normal(reference.shape)
     noise *= SMALL.tolerance * np.linalg.norm(reference) / np.linalg.norm(noise)
-    assert compare(SMALL, reference + noise * scale, reference).ok
-    assert not compare(SMALL, reference + noise * 4, reference).ok
+    assert compare(reference + noise * scale, reference, tolerance=SMALL.tolerance).ok
+    assert not compare(reference + noise * 4, reference, tolerance=SMALL.tolerance).ok

@@ -1,0 +1,1 @@
+"""Whole models: their dispatches taken out, ranked, tuned one by one, and put together again."""

@@ -1,0 +1,156 @@
+"""One dispatch of a model as a problem: the core loop tunes it as the compiler made it, fusions and all."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from autotuner.mlir import Dispatch, map_positions
+from autotuner.models.extract import Piece, tensor_type
+from autotuner.problems import Array, Gemm, Operand, Problem
+from autotuner.problems.base import rounding
+from autotuner.problems.dtypes import ACCUMULATORS, element_type, known_type
+
+_ROUNDED = {"f16": 1e-3, "bf16": 4e-3}
+"""A result that is rounded to these may differ by a last place here and there."""
+_CONTRACTED = {"contraction": ("k",), "convolution": ("filter", "input"), "attention": ("k1", "k2")}
+_GEMM_RANK = 4
+
+
+@dataclass(frozen=True)
+class DispatchProblem(Problem):
+    """A piece of a program. What is right is what IREE's default computes: the model itself is compared in the end."""
+
+    piece: Piece = field(repr=False)
+    root: Dispatch = field(repr=False)
+    label: str
+    """A name that is its own within the model."""
+
+    op = "dispatch"
+    declared = False
+    template = "dispatch.mlir.j2"
+    flags = ("--compile-from=flow",)
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+    @property
+    def flops(self) -> int:
+        return flops(self.root)
+
+    @cached_property
+    def operands(self) -> tuple[Operand, ...]:
+        return tuple(_operand(text) for text in (*self.piece.operands, *self.piece.results))
+
+    @property
+    def types(self) -> tuple[str, str]:
+        return self.root.element_types[0], self.root.element_types[-1]
+
+    def with_f8(self, element: str) -> Problem:
+        del element  # its types are the program's
+        return self
+
+    def template_values(self) -> Mapping[str, object]:
+        piece = self.piece
+        return {
+            "symbol": piece.symbol,
+            "export": piece.export,
+            "executable": piece.text,
+            "devices": piece.devices,
+            "attributes": piece.attributes,
+            "operands": piece.operands,
+            "result": piece.results[0],
+            "tied": piece.tied[0],
+        }
+
+    def inputs(self, seed: int) -> tuple[Array, ...]:
+        return random_tensors(self.operands[:-1], seed)
+
+    def reference(self, inputs: tuple[Array, ...]) -> None:
+        del inputs
+
+    @property
+    def tolerance(self) -> float:
+        element, output = self.root.element_types[0], self.operands[-1].element
+        if not known_type(element):
+            return output.tolerance
+        length = math.prod(size for role in _CONTRACTED[self.root.kind] for size in self.root.sizes(role))
+        return max(rounding(element_type(element), "", length=length), _ROUNDED.get(output.name, 0.0))
+
+    def arguments(self) -> tuple[str, ...]:
+        return "dispatch", self.label, hashlib.sha256(self.piece.text.encode()).hexdigest()[:16]
+
+    def unbatched(self) -> tuple[Problem, int]:
+        """A batched product on its own has the constraints of one of its entries."""
+        root = self.root
+        if root.kind != "contraction" or not root.dims("batch"):
+            return self, 0
+        single = _entry(root)
+        return (self, 0) if single is None else (single, 1)
+
+    def describe(self) -> dict[str, object]:
+        return {**super().describe(), "dispatch": self.piece.symbol, "calls": self.piece.calls}
+
+
+def flops(root: Dispatch) -> int:
+    """Multiplications and additions of the root operation."""
+    if root.kind != "attention":
+        return 2 * root.work
+    batch, m, n, k1, k2 = (math.prod(root.sizes(role)) for role in ("batch", "m", "n", "k1", "k2"))
+    return 2 * batch * m * k2 * (k1 + n)
+
+
+def runs_alone(piece: Piece) -> str:
+    """Why a piece cannot be a problem of its own; empty when it can."""
+    if piece.obstacle:
+        return piece.obstacle
+    unknown = [
+        tensor_type(text)[1] for text in (*piece.operands, *piece.results) if not known_type(tensor_type(text)[1])
+    ]
+    return f"its element type {unknown[0]} cannot be made here" if unknown else ""
+
+
+def random_tensors(operands: tuple[Operand, ...], seed: int) -> tuple[Array, ...]:
+    """Numbers in [-1, 1]; whole numbers may be positions in other tensors, so they are small."""
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for operand in operands:
+        array: Array
+        if operand.element.is_float:
+            array = rng.random(operand.shape, np.float32) * 2 - 1
+        elif operand.element.name == "i8":
+            array = rng.integers(-127, 128, operand.shape, np.int8)
+        else:
+            array = rng.integers(0, 2, operand.shape, np.int64)
+        arrays.append(array.astype(operand.element.numpy))
+    return tuple(arrays)
+
+
+def _operand(text: str) -> Operand:
+    shape, element = tensor_type(text)
+    return Operand(shape, element_type(element))
+
+
+def _entry(root: Dispatch) -> Gemm | None:
+    """One entry of a batch of plain products, or None when it is not that."""
+    lhs, rhs, out = (map_positions(text) for text in root.maps)
+    if len(root.loops) != _GEMM_RANK or any(len(root.dims(role)) != 1 for role in ("batch", "m", "n", "k")):
+        return None
+    (batch,), (m,), (n,), (k,) = (root.dims(role) for role in ("batch", "m", "n", "k"))
+    left, right = [p for p in lhs if p != batch], [p for p in rhs if p != batch]
+    dtype, acc = root.element_types[0], root.element_types[-1]
+    if (
+        [p for p in out if p != batch] != [m, n]
+        or root.element_types[1] != dtype
+        or acc not in ACCUMULATORS.get(dtype, ())
+    ):
+        return None
+    layout = ("n" if left == [m, k] else "t") + ("n" if right == [k, n] else "t")
+    sizes = "x".join(str(root.loops[d]) for d in (m, n, k))
+    return Gemm.parse(shape=sizes, dtype=dtype, acc=acc, layout=layout)

@@ -1,0 +1,262 @@
+"""The dispatches that the compiler made of a program, each as a program of its own, with how often it is called."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from iree.compiler import ir
+
+from autotuner.errors import UsageError
+from autotuner.mlir import Dispatch, parse, root_of, walk
+
+_ASYNC = "$async"
+"""What the compiler adds to the name of a function that it makes asynchronous: the body is there."""
+_LISTED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An input of the program's function: a tensor, or a number where it has no shape."""
+
+    shape: tuple[int | None, ...] | None
+    element: str
+
+    @property
+    def text(self) -> str:
+        sizes = ["?" if size is None else str(size) for size in self.shape or ()]
+        return "x".join([*sizes, self.element])
+
+    @property
+    def dynamic(self) -> bool:
+        return self.shape is None or None in self.shape
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a program's function takes and gives."""
+
+    function: str
+    arguments: tuple[Argument, ...]
+    results: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One dispatch of a program: the executable with what is needed to call it alone."""
+
+    symbol: str
+    export: str
+    text: str
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    tied: tuple[int | None, ...]
+    """Of each result: the operand that it is written into."""
+    calls: int
+    devices: tuple[str, ...] = field(repr=False, default=())
+    attributes: tuple[str, ...] = field(repr=False, default=())
+
+    @property
+    def obstacle(self) -> str:
+        """Why it cannot be run alone; empty when it can."""
+        if any("?" in type for type in (*self.operands, *self.results)):
+            return "its shape is dynamic"
+        if not all(type.startswith("tensor<") for type in (*self.operands, *self.results)):
+            return "it takes numbers beside its tensors"
+        if any("#" in type for type in (*self.operands, *self.results)):
+            return "its operands are in an encoding that only the compiler knows"
+        if len(self.results) != 1:
+            return f"it has {len(self.results)} results"
+        return ""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A program after its dispatches were formed."""
+
+    signature: Signature
+    pieces: tuple[Piece, ...]
+
+
+def read_flow(text: str, *, function: str | None) -> Flow:
+    """Reads what `--compile-to=flow` printed; weights may be left out of it."""
+    with ir.Context() as context:
+        module = parse(text, context)
+        top = list(module.body.operations)
+        functions = {_symbol(op): op.operation for op in top if op.operation.name == "util.func"}
+        signature = _signature(functions, _choose(functions, function))
+        calls: Counter[str] = Counter()
+        sites: dict[str, Any] = {}
+        for name, body in functions.items():
+            if not _belongs(name, signature.function, functions):
+                continue
+            for op in walk(body):
+                if op.name == "flow.dispatch":
+                    for entry in ir.ArrayAttr(op.attributes["entry_points"]):
+                        path = "::".join(ir.SymbolRefAttr(entry).value)
+                        calls[path] += 1
+                        sites.setdefault(path, op)
+        executables = {_symbol(op): op.operation for op in top if op.operation.name == "flow.executable"}
+        devices = tuple(_text(op) for op in top if op.operation.name == "util.global" and "!hal.device" in _type(op))
+        attributes = tuple(f"{a.name} = {a.attr}" for a in _named(module.operation.attributes))
+        pieces = []
+        for path, op in sites.items():
+            symbol, export = path.split("::", 1)
+            results = tuple(str(value.type) for value in op.results)
+            pieces.append(
+                Piece(
+                    symbol=symbol,
+                    export=export,
+                    text=_text(executables[symbol]) if symbol in executables else "",
+                    operands=tuple(str(value.type) for value in op.operands),
+                    results=results,
+                    tied=_tied(op, len(results)),
+                    calls=calls[path],
+                    devices=devices,
+                    attributes=attributes,
+                )
+            )
+    return Flow(signature, tuple(pieces))
+
+
+def read_roots(texts: Iterable[str]) -> dict[str, Dispatch]:
+    """The root operation of each configured executable that has one, by the executable's name."""
+    roots = {}
+    for text in texts:
+        with ir.Context() as context:
+            module = parse(text, context)
+            root = root_of(module.operation)
+            name = executable_name(module.operation)
+            if root is not None and name:
+                roots[name] = root[1]
+    return roots
+
+
+def executable_name(top: Any) -> str:
+    """The name of the executable in what the compiler dumped."""
+    if top.name == "hal.executable":
+        return _symbol(top)
+    return next((_symbol(op) for op in walk(top) if op.name == "hal.executable"), "")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Dispatches whose root operation is the same: one matcher hits them all, whatever is fused to it."""
+
+    root: Dispatch
+    pieces: tuple[Piece, ...]
+
+    @property
+    def calls(self) -> int:
+        return sum(piece.calls for piece in self.pieces)
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        return tuple(piece.symbol for piece in self.pieces)
+
+    def leading(self, share: Mapping[str, float]) -> Piece:
+        """The piece that stands for the group: the one with the largest share that can be run alone."""
+        return max(self.pieces, key=lambda piece: (not piece.obstacle, share.get(piece.export, 0.0)))
+
+
+def group(pieces: Sequence[Piece], roots: Mapping[str, Dispatch]) -> tuple[tuple[Group, ...], tuple[Piece, ...]]:
+    """The pieces that have a root operation, those of the same one together; and those that have none."""
+    found: dict[tuple[object, ...], list[Piece]] = {}
+    known: dict[tuple[object, ...], Dispatch] = {}
+    other = []
+    for piece in pieces:
+        root = roots.get(piece.symbol)
+        if root is None:
+            other.append(piece)
+            continue
+        key = (root.op, root.maps, root.element_types, root.loops, root.strides, root.dilations)
+        known.setdefault(key, root)
+        found.setdefault(key, []).append(piece)
+    return tuple(Group(known[key], tuple(members)) for key, members in found.items()), tuple(other)
+
+
+def _choose(functions: Mapping[str, Any], wanted: str | None) -> str:
+    public = [
+        name.removesuffix(_ASYNC)
+        for name, op in functions.items()
+        if "sym_visibility" not in op.attributes or ir.StringAttr(op.attributes["sym_visibility"]).value == "public"
+    ]
+    public = list(dict.fromkeys(public))
+    if wanted is None:
+        if len(public) == 1:
+            return public[0]
+        if "main" in public:
+            return "main"
+        what = f"has {len(public)} functions" if public else "has no function that can be called"
+        raise UsageError(f"the model {what}.", remedy=f"Choose one by --function: {', '.join(public[:_LISTED])}.")
+    if wanted not in public:
+        raise UsageError(f"the model has no function {wanted!r}.", remedy=f"It has: {', '.join(public[:_LISTED])}.")
+    return wanted
+
+
+def _belongs(name: str, function: str, functions: Mapping[str, Any]) -> bool:
+    """The function itself, its asynchronous body, or a private one, which it may call."""
+    if name in (function, function + _ASYNC):
+        return True
+    return "sym_visibility" in functions[name].attributes and (
+        ir.StringAttr(functions[name].attributes["sym_visibility"]).value == "private"
+    )
+
+
+def _signature(functions: Mapping[str, Any], function: str) -> Signature:
+    body = functions.get(function + _ASYNC, functions.get(function))
+    block = body.regions[0].blocks[0]
+    imports: dict[int, Any] = {}
+    results = 0
+    for op in walk(body):
+        if op.name == "hal.tensor.import":
+            for number, argument in enumerate(block.arguments):
+                if op.operands[0] == argument:
+                    imports[number] = op.results[0].type
+        elif op.name == "hal.tensor.export":
+            results += 1
+    arguments = []
+    for number, argument in enumerate(block.arguments):
+        kind = str(argument.type)
+        if number in imports:
+            shaped = ir.RankedTensorType(imports[number])
+            sizes = tuple(None if shaped.is_dynamic_dim(i) else int(shaped.shape[i]) for i in range(shaped.rank))
+            arguments.append(Argument(sizes, str(shaped.element_type)))
+        elif kind not in ("!hal.fence", "!hal.buffer_view", "!hal.buffer"):
+            arguments.append(Argument(None, kind))
+    return Signature(function, tuple(arguments), results)
+
+
+def _tied(op: Any, results: int) -> tuple[int | None, ...]:
+    if "tied_operands" not in op.attributes:
+        return (None,) * results
+    return tuple(
+        None if (index := int(ir.IntegerAttr(entry).value)) < 0 else index
+        for entry in ir.ArrayAttr(op.attributes["tied_operands"])
+    )
+
+
+def _symbol(op: Any) -> str:
+    return str(ir.StringAttr(op.operation.attributes["sym_name"]).value)
+
+
+def _type(op: Any) -> str:
+    return str(op.operation.attributes["type"])
+
+
+def _text(op: Any) -> str:
+    """The operation with all that it refers to spelt out in it, so that it can stand elsewhere."""
+    return str(op.operation.get_asm(use_local_scope=True))
+
+
+def _named(attributes: Any) -> list[Any]:
+    return [attributes[i] for i in range(len(attributes))]
+
+
+def tensor_type(text: str) -> tuple[tuple[int, ...], str]:
+    """Sizes and element type of a static tensor."""
+    with ir.Context():
+        tensor = ir.RankedTensorType(ir.Type.parse(text))
+        return tuple(int(size) for size in tensor.shape), str(tensor.element_type)

@@ -1,0 +1,321 @@
+"""A whole model as IREE's tools take it: where it is, how it is called, how it is compiled, what it computes."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autotuner import process
+from autotuner.build import Cache, CompilerRefusal, FailureClass
+from autotuner.build.builder import BINARIES, CONFIGURATIONS, MODULE, hash_binaries
+from autotuner.errors import EnvironmentFailure, UsageError
+from autotuner.measure.check import Check, compare
+from autotuner.models.dispatch import random_tensors
+from autotuner.models.extract import Argument, Signature
+from autotuner.problems import Array, Operand
+from autotuner.problems.dtypes import element_type, known_type
+from autotuner.tools import Tools
+
+FORMATS = (".mlir", ".mlirbc", ".onnx")
+WITHOUT_WEIGHTS = ("--mlir-elide-elementsattrs-if-larger=1024", "--mlir-elide-resource-strings-if-larger=1024")
+"""A model's weights would make the text as large as the model; what is inside a dispatch is always smaller."""
+BENCHMARKS = "benchmarks"
+_TOLERANCE = {"f64": 1e-6, "f32": 1e-3, "f16": 2e-2, "bf16": 5e-2}
+_IMPORT_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Program:
+    """A model's file and what the user said of how to call it."""
+
+    path: Path
+    name: str
+    function: str | None = None
+    inputs: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        folder: Path,
+        function: str | None = None,
+        inputs: Sequence[str] = (),
+        parameters: Sequence[str] = (),
+    ) -> Program:
+        """The model at `path`; one in ONNX is imported into `folder` first."""
+        if path.suffix not in FORMATS:
+            raise UsageError(f"{path} is not {', '.join(FORMATS)}.", remedy="Export the model to one of these.")
+        if not path.is_file():
+            raise UsageError(f"there is no model {path}.", remedy="Is the path right?")
+        name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in path.stem)
+        source = path.absolute()
+        if path.suffix == ".onnx":
+            source = _import_onnx(source, folder, name=name)
+        return cls(source, name, function, tuple(inputs), tuple(parameters))
+
+    @property
+    def digest(self) -> str:
+        return file_digest(self.path)
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _import_onnx(path: Path, folder: Path, *, name: str) -> Path:
+    """By IREE's own importer, in a process of its own; the same model is imported once."""
+    if find_spec("onnx") is None:
+        raise EnvironmentFailure(f"{path.name} needs the onnx package.", remedy="pip install 'autotune-iree[onnx]'")
+    folder.mkdir(parents=True, exist_ok=True)
+    imported = folder / f"{name}-{file_digest(path)[:12]}.mlirbc"
+    if imported.is_file():
+        return imported
+    part = imported.with_suffix(".part.mlirbc")
+    done = process.run(
+        [sys.executable, "-m", "iree.compiler.tools.import_onnx", path, "-o", part], timeout=_IMPORT_SECONDS
+    )
+    if not done.ok or not part.is_file():
+        part.unlink(missing_ok=True)
+        words = next((x for x in reversed(done.why().splitlines()) if x.strip()), "no message")
+        raise UsageError(f"{path} cannot be imported: {words[:300]}", remedy="Convert it to opset 17 and check it.")
+    part.rename(imported)
+    return imported
+
+
+@dataclass(frozen=True)
+class Call:
+    """How the model's function is called: the flags that give its inputs to IREE's tools."""
+
+    function: str
+    arguments: list[str]
+    results: int
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def make(cls, program: Program, signature: Signature, folder: Path, *, seed: int) -> Call:
+        """Inputs as the user gave them; what has only a shape is filled with seeded numbers."""
+        given = program.inputs
+        if not given:
+            lacking = [a.text for a in signature.arguments if a.dynamic]
+            if lacking:
+                raise UsageError(
+                    f"{program.name} takes {', '.join(lacking)}: these sizes are not known.",
+                    remedy="Give --input SHAPExTYPE (or =VALUES, or @FILE.npy) for each input, in order.",
+                )
+            given = tuple(a.text for a in signature.arguments)
+        if len(given) != len(signature.arguments):
+            wanted = ", ".join(a.text for a in signature.arguments) or "none"
+            raise UsageError(
+                f"{signature.function} takes {len(signature.arguments)} inputs ({wanted}), not {len(given)}.",
+                remedy="Give --input once for each, in order.",
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        words, whole = [], False
+        for number, (text, argument) in enumerate(zip(given, signature.arguments, strict=True)):
+            operand = _shaped(text, argument)
+            if operand is None:
+                words.append(f"--input={text}")
+                continue
+            path = folder / f"input{number}.bin"
+            random_tensors((operand,), seed + number)[0].tofile(path)
+            words.append(f"--input={operand.text}=@{path}")
+            whole |= not operand.element.is_float
+        words += [f"--parameters={p}" for p in program.parameters]
+        notes = ("whole-number inputs are filled with 0 and 1: give --input with values where they matter",)
+        return cls(signature.function, words, signature.results, notes if whole else ())
+
+
+def _shaped(text: str, argument: Argument) -> Operand | None:
+    """The operand that `1x3x224x224xf32` means; None when the text has values of its own."""
+    if "=" in text or "@" in text:
+        return None
+    *sizes, element = text.lower().split("x")
+    exact = next((name for name in (element, argument.element) if name.lower() == element and known_type(name)), None)
+    if exact is None or not all(size.isascii() and size.isdigit() and int(size) > 0 for size in sizes):
+        raise UsageError(
+            f"--input {text} is not SHAPExTYPE.", remedy="Such as 1x3x224x224xf32, 1x3xf32=1 2 3 or @image.npy."
+        )
+    shape = tuple(map(int, sizes))
+    if argument.shape is not None and (
+        len(shape) != len(argument.shape) or any(b not in (None, a) for a, b in zip(shape, argument.shape, strict=True))
+    ):
+        raise UsageError(f"--input {text} does not fit {argument.text}.", remedy="Give the sizes that the model takes.")
+    return Operand(shape, element_type(exact))
+
+
+@dataclass(frozen=True)
+class ProgramBuild:
+    """What a compile of the whole model came to."""
+
+    vmfb: Path
+    failure: FailureClass | None
+    stderr: str
+    seconds: float
+    binary: str
+    configurations: tuple[str, ...] = field(repr=False, default=())
+    """The configured executables as text, when they were asked for; substituted ones as they were substituted."""
+    repeat: int = 1
+
+    @property
+    def ok(self) -> bool:
+        return self.failure is None
+
+
+@dataclass(frozen=True)
+class ProgramBuilder:
+    """Compiles one model, again and again, with different flags."""
+
+    tools: Tools
+    cache: Cache
+    program: Program
+
+    def flow(self, flags: Iterable[str], *, timeout: float) -> str:
+        """The program after its dispatches were formed, without its weights."""
+        return self._stop_at("flow", flags, timeout=timeout)
+
+    def configured(self, flags: Iterable[str], *, timeout: float) -> list[str]:
+        """The configured executables, each as the compiler would go on with it."""
+        with self.cache.scratch() as folder:
+            dump = f"--iree-hal-dump-executable-configurations-to={folder / CONFIGURATIONS}"
+            self._stop_at("executable-configurations", [*flags, dump], timeout=timeout)
+            return read_folder(folder / CONFIGURATIONS)
+
+    def build(self, flags: Sequence[str], *, folder: Path, timeout: float, key: Sequence[str] = ()) -> ProgramBuild:
+        """A module; remembered unless `key`, which tells the contents of files in the flags, is left out for some."""
+        entry = Cache.key([self.tools.identity, "model", self.program.digest, *flags, *key])
+        record = self.cache.read(entry)
+        if record is None:
+            built = self.build_fresh(flags, folder=folder, timeout=timeout)
+            if built.failure == "compile-timeout":
+                return built
+            record = {"failure": built.failure, "stderr": built.stderr, "seconds": built.seconds, "binary": built.binary}
+            self.cache.store(entry, record, vmfb=built.vmfb if built.ok else None)
+        vmfb = self.cache.entry(entry) / MODULE
+        return ProgramBuild(vmfb, record["failure"], record["stderr"], record["seconds"], record["binary"])
+
+    def build_fresh(self, flags: Sequence[str], *, folder: Path, timeout: float) -> ProgramBuild:
+        """A module, with what must be known to prove what is in it."""
+        for name in (CONFIGURATIONS, BENCHMARKS, BINARIES):
+            shutil.rmtree(folder / name, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        vmfb = folder / MODULE
+        done = process.run(self.command(flags, vmfb=vmfb, dumps=folder), timeout=timeout)
+        failure: FailureClass | None = None
+        if done.timed_out:
+            failure = "compile-timeout"
+        elif not done.ok or any(": error:" in x or x.startswith("error:") for x in done.stderr.splitlines()):
+            failure = "compile-error"
+        binary = "" if failure else hash_binaries(folder / BINARIES)
+        # Configurations are dumped before executables are substituted, and benchmarks not of all: what is in the
+        # second overrules the first.
+        texts = {} if failure else {**_by_name(folder / CONFIGURATIONS), **_by_name(folder / BENCHMARKS)}
+        for name in (CONFIGURATIONS, BENCHMARKS, BINARIES):
+            shutil.rmtree(folder / name, ignore_errors=True)
+        return ProgramBuild(vmfb, failure, done.why(), done.seconds, binary, tuple(texts.values()))
+
+    def command(self, flags: Sequence[str], *, vmfb: Path, dumps: Path | None = None) -> list[str]:
+        words = [str(self.tools.iree_compile), str(self.program.path), *flags]
+        if dumps is not None:
+            words += [
+                f"--iree-hal-dump-executable-configurations-to={dumps / CONFIGURATIONS}",
+                f"--iree-hal-dump-executable-benchmarks-to={dumps / BENCHMARKS}",
+                f"--iree-hal-dump-executable-binaries-to={dumps / BINARIES}",
+            ]
+        return [*words, "-o", str(vmfb)]
+
+    def _stop_at(self, phase: str, flags: Iterable[str], *, timeout: float) -> str:
+        done = process.run(
+            [self.tools.iree_compile, self.program.path, *flags, *WITHOUT_WEIGHTS, f"--compile-to={phase}", "-o", "-"],
+            timeout=timeout,
+        )
+        if not done.ok:
+            raise CompilerRefusal(done.why())
+        return done.stdout
+
+
+def read_folder(folder: Path) -> list[str]:
+    return [path.read_text() for path in sorted(folder.glob("*.mlir"))]
+
+
+def _by_name(folder: Path) -> dict[str, str]:
+    """Dumped executables by name: configurations and benchmarks differ in what stands before it."""
+    texts = {}
+    for path in sorted(folder.glob("*.mlir")):
+        name = path.stem
+        for prefix in ("configured_", "module_"):
+            name = name.removeprefix(prefix)
+        texts[name.split("_embedded_elf_")[0].removesuffix("_benchmark")] = path.read_text()
+    return texts
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a model computed on its inputs, or why it did not."""
+
+    arrays: tuple[Array, ...] = field(repr=False, default=())
+    failure: FailureClass | None = None
+    detail: str = ""
+
+
+def run(tools: Tools, vmfb: Path, call: Call, *, device: str, folder: Path, timeout: float) -> Outputs:
+    """Calls the model once and reads its results."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"output{number}.npy" for number in range(call.results)]
+    for path in paths:
+        path.unlink(missing_ok=True)
+    done = process.run(
+        [
+            tools.iree_run_module,
+            f"--module={vmfb}",
+            f"--function={call.function}",
+            f"--device={device}",
+            *call.arguments,
+            *(f"--output=@{path}" for path in paths),
+        ],
+        timeout=timeout,
+    )
+    if done.timed_out:
+        return Outputs(failure="run-timeout", detail=done.why())
+    if not done.ok or not all(path.is_file() for path in paths):
+        return Outputs(failure="run-error", detail=done.why())
+    arrays = tuple(np.load(path, allow_pickle=False) for path in paths)
+    for path in paths:
+        path.unlink(missing_ok=True)
+    return Outputs(arrays)
+
+
+def same_outputs(found: Outputs, wanted: Outputs, *, tolerance: float | None) -> Check:
+    """The worst of the outputs, each compared as the results of single problems are."""
+    if found.failure is not None:
+        return Check(found.failure, math.inf, found.detail)
+    worst = Check(None, 0.0)
+    for number, (one, other) in enumerate(zip(found.arrays, wanted.arrays, strict=True)):
+        if one.shape != other.shape:
+            return Check("wrong-result", math.inf, f"output {number} has shape {one.shape}, not {other.shape}")
+        allowed = tolerance if tolerance is not None else _TOLERANCE.get(_element(other), 0.0)
+        check = compare(one, other.astype(np.float64), tolerance=allowed)
+        if not check.ok:
+            return Check(check.failure, check.error, f"output {number}: {check.detail}")
+        worst = max(worst, check, key=lambda c: c.error)
+    return worst
+
+
+def finite(outputs: Outputs) -> bool:
+    return all(np.isfinite(array.astype(np.float64)).all() for array in outputs.arrays)
+
+
+def _element(array: Array) -> str:
+    names: dict[Any, str] = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32", np.dtype(np.float16): "f16"}
+    return names.get(array.dtype, "bf16" if array.dtype.kind == "V" else "")
