@@ -37,6 +37,8 @@ class Options:
     """Only they and the baseline: an A/B experiment."""
     seeds: Sequence[Mapping[str, Value]] = ()
     """Configurations that won elsewhere: the search begins with what is nearest to them."""
+    recall: bool = False
+    """With `resume`: a finished run of the same problem is not run again."""
     ship: bool = True
     """Write the winner's files; without, the run only finds it."""
     command: Sequence[str] = field(default_factory=lambda: tuple(sys.argv))

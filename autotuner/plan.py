@@ -141,6 +141,10 @@ class Plan:
         stock = () if alone else self.stock
         return replace(self, space=space, first=first, kernels=kernels, stock=stock)
 
+    def with_executable(self, route: str, executable: Executable) -> Plan:
+        """The same for another program that has this dispatch, in an executable of its own."""
+        return replace(self, executables={**self.executables, route: executable})
+
     def with_seeds(self, seeds: Sequence[Mapping[str, Value]]) -> Plan:
         """The same, whose search begins also with what is nearest to these configurations of other problems."""
         own = {knob.name for knob in self.space.knobs}

@@ -71,10 +71,34 @@ class Result:
             **({"ranking": [dict(entry) for entry in self.ranking]} if self.ranking else {}),
         }
 
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any], *, workspace: Path, storage: str | None) -> Result:
+        """What `to_json` gave, read back from a results database."""
+        plain = ("run", "problem", "target", "device", "verdict", "reason", "baseline", "stock", "best", "carrier")
+        paths = {name: Path(document[name]) if document.get(name) else None for name in ("spec", "flagfile")}
+        speedup = document.get("speedup")
+        return cls(
+            **{name: document[name] for name in plain},
+            speedup=_read_interval(speedup),
+            speedup_over_stock=_read_interval(document.get("speedup_over_stock")),
+            confidence=speedup["confidence"] if speedup else 0.0,
+            **paths,
+            **{name: document[name] for name in ("counts", "seconds", "environment")},
+            notes=tuple(document["notes"]),
+            interrupted=False,
+            workspace=workspace,
+            storage=storage,
+            ranking=tuple(document.get("ranking", ())),
+        )
+
     def to_frame(self) -> pd.DataFrame:
         """This run's timed candidates, one a row."""
         with Store.open(self.storage, workspace=self.workspace, create=False) as store:
             return store.frame(self.run)
+
+
+def _read_interval(table: Mapping[str, float] | None) -> Interval | None:
+    return Interval(table["median"], table["low"], table["high"]) if table else None
 
 
 def _interval(interval: Interval | None, *, confidence: float) -> dict[str, float] | None:

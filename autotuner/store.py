@@ -154,6 +154,19 @@ class Store:
         rows = self._read(select(RUNS).where(*mine).order_by(RUNS.c.started.desc()).limit(1))
         return _run(rows[0]) if rows else None
 
+    def finished_run(self, key: str) -> RunRow | None:
+        """The latest run of this key, in this workspace, that came to its end."""
+        mine = (RUNS.c.key == key, RUNS.c.workspace == self._home, RUNS.c.status == "finished")
+        rows = self._read(select(RUNS).where(*mine).order_by(RUNS.c.started.desc()).limit(1))
+        return _run(rows[0]) if rows else None
+
+    def winners(self, target: str) -> list[Json]:
+        """The configurations that won on this target, newest first."""
+        query = select(RUNS.c.result).where(RUNS.c.target == target, RUNS.c.status == "finished")
+        results = [row.result for row in self._read(query.order_by(RUNS.c.started.desc()))]
+        won = [r for r in results if r and r.get("verdict") == "win" and r.get("best")]
+        return [r["best"]["config"] for r in won if r["best"].get("config")]
+
     def run(self, run: str) -> RunRow:
         rows = self._read(select(RUNS).where(RUNS.c.id == run))
         if not rows:

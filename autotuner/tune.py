@@ -29,6 +29,7 @@ from autotuner.progress import Clock, Reporter, Silent, Stop
 from autotuner.result import FinalVerdict, Result
 from autotuner.settings import cache_dir, usable_cores
 from autotuner.specs import Shipped, default_path, ship
+from autotuner.space import ABSENT, Config
 from autotuner.store import Store, run_key
 from autotuner.targets import Target
 from autotuner.tools import Tools
@@ -102,10 +103,11 @@ class Found:
 
 
 def search(problem: Problem, target: Target, *, options: Options, session: Session) -> Found:
-    """One run within a session."""
+    """One run within a session; with `--resume`, a finished run of the same problem stands when `recall` is set."""
     run = _Run(problem, target, options, session)
-    result = run.go()
-    return Found(result, run.plan, run.winner)
+    run.read_space()
+    result = run.recalled() if options.resume and options.recall else None
+    return Found(result or run.go(), run.plan, run.winner)
 
 
 @dataclass
@@ -133,7 +135,7 @@ class _Run:
 
     # --- the run ------------------------------------------------------------------------------------------------
 
-    def go(self) -> Result:
+    def read_space(self) -> None:
         self.reporter.stage("reading the space from the compiler")
         started = time.monotonic()
         self.plan = Plan.make(
@@ -152,6 +154,27 @@ class _Run:
             self._note(note)
         for note in self.plan.notes:
             self._note(note)
+
+    def recalled(self) -> Result | None:
+        """The result of a finished run of this very problem, with its winner."""
+        earlier = self.store.finished_run(self._key())
+        if earlier is None or earlier.result is None:
+            return None
+        result = Result.from_json(earlier.result, workspace=self.workspace.root, storage=self.options.storage)
+        config = Config(tuple((result.best or {}).get("config", {}).items()))
+        if result.verdict == "win" or result.ranking:
+            whole = next((c for c in [self._complete(config)] if c in self.plan.space), None)
+            if whole is None:
+                return None  # this version of the space does not have it any more
+            self.winner = self.plan.candidate(whole, id="recalled")
+        return result
+
+    def _complete(self, config: Config) -> Config:
+        """A result leaves out the knobs that its route or pipeline does not have."""
+        known = config.as_dict()
+        return Config(tuple((knob.name, known.get(knob.name, ABSENT)) for knob in self.plan.space.knobs))
+
+    def go(self) -> Result:
         self._open_run()
         environment = capture(self.device).as_dict()
         self.store.record_environment(self.run, environment)
@@ -219,12 +242,15 @@ class _Run:
         ranking = tuple({**(self._best(o, {}) or {}), "estimate": e.to_json()} for o, e in ranked)
         return replace(result, best=ranking[0], ranking=ranking)
 
-    def _open_run(self) -> None:
-        key = run_key(
+    def _key(self) -> str:
+        return run_key(
             problem={**self.problem.describe(), "arguments": self.problem.arguments()},
             target=f"{self.target.name}/{self.device}/{self.options.seed}",
             flags=self.target.user_flags,
         )
+
+    def _open_run(self) -> None:
+        key = self._key()
         earlier = self.store.unfinished_run(key) if self.options.resume else None
         if earlier is None:
             self.run = self.store.start_run(

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Protocol
 
 from autotuner import process
-from autotuner.build import Build, FailureClass
+from autotuner.build import FailureClass
 from autotuner.tools import Tools
 
 _UNIT_US = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
@@ -29,6 +29,16 @@ class Feed(Protocol):
     @property
     def arguments(self) -> list[str]:
         """The flags that IREE's tools take its inputs by."""
+
+
+class Module(Protocol):
+    """What is timed, and how often it repeats its dispatches."""
+
+    @property
+    def vmfb(self) -> Path: ...
+
+    @property
+    def repeat(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +73,7 @@ class Timer:
     quick_start: bool = True
     """A process starts in less time than two repetitions take; not so on a GPU, whose driver wants most of a second."""
 
-    def screen(self, build: Build, *, best_us: float) -> Timing:
+    def screen(self, build: Module, *, best_us: float) -> Timing:
         """Three short repetitions; only one when that is already 3x the best."""
         if not self.quick_start:
             return self.time(build, repetitions=3)
@@ -73,7 +83,7 @@ class Timer:
         more = self.time(build, repetitions=2)
         return Timing(first.us + more.us, more.failure, more.detail)
 
-    def time(self, build: Build, *, repetitions: int) -> Timing:
+    def time(self, build: Module, *, repetitions: int) -> Timing:
         done = process.run(self.command(build.vmfb, repetitions=repetitions), timeout=self.timeout)
         if done.timed_out:
             return Timing((), "run-timeout", done.why())

@@ -124,21 +124,26 @@ def read_flow(text: str, *, function: str | None) -> Flow:
 def read_roots(texts: Iterable[str]) -> dict[str, Dispatch]:
     """The root operation of each configured executable that has one, by the executable's name."""
     roots = {}
-    for text in texts:
+    for name, text in by_name(texts).items():
         with ir.Context() as context:
             module = parse(text, context)
             root = root_of(module.operation)
-            name = executable_name(module.operation)
-            if root is not None and name:
+            if root is not None:
                 roots[name] = root[1]
     return roots
 
 
-def executable_name(top: Any) -> str:
-    """The name of the executable in what the compiler dumped."""
-    if top.name == "hal.executable":
-        return _symbol(top)
-    return next((_symbol(op) for op in walk(top) if op.name == "hal.executable"), "")
+def by_name(texts: Iterable[str]) -> dict[str, str]:
+    """What the compiler dumped of its executables, by their names."""
+    named = {}
+    with ir.Context() as context:
+        for text in texts:
+            module = parse(text, context)
+            for op in walk(module.operation):
+                if op.name == "hal.executable":
+                    named[_symbol(op)] = text
+                    break
+    return named
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ import hashlib
 import math
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from autotuner import process
@@ -20,7 +20,7 @@ from autotuner.build.builder import BINARIES, CONFIGURATIONS, MODULE, hash_binar
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.measure.check import Check, compare
 from autotuner.models.dispatch import random_tensors
-from autotuner.models.extract import Argument, Signature
+from autotuner.models.extract import Argument, Signature, by_name
 from autotuner.problems import Array, Operand
 from autotuner.problems.dtypes import element_type, known_type
 from autotuner.tools import Tools
@@ -29,7 +29,8 @@ FORMATS = (".mlir", ".mlirbc", ".onnx")
 WITHOUT_WEIGHTS = ("--mlir-elide-elementsattrs-if-larger=1024", "--mlir-elide-resource-strings-if-larger=1024")
 """A model's weights would make the text as large as the model; what is inside a dispatch is always smaller."""
 BENCHMARKS = "benchmarks"
-_TOLERANCE = {"f64": 1e-6, "f32": 1e-3, "f16": 2e-2, "bf16": 5e-2}
+_TOLERANCE = {"float64": 1e-6, "float32": 1e-3, "float16": 2e-2, "bfloat16": 5e-2}
+"""By the type of an output, for a model of many layers; whole numbers must be equal."""
 _IMPORT_SECONDS = 600.0
 
 
@@ -79,10 +80,10 @@ def _import_onnx(path: Path, folder: Path, *, name: str) -> Path:
     if find_spec("onnx") is None:
         raise EnvironmentFailure(f"{path.name} needs the onnx package.", remedy="pip install 'autotune-iree[onnx]'")
     folder.mkdir(parents=True, exist_ok=True)
-    imported = folder / f"{name}-{file_digest(path)[:12]}.mlirbc"
+    imported = folder / f"{name}-{file_digest(path)[:12]}.mlir"
     if imported.is_file():
         return imported
-    part = imported.with_suffix(".part.mlirbc")
+    part = imported.with_suffix(".part.mlir")
     done = process.run(
         [sys.executable, "-m", "iree.compiler.tools.import_onnx", path, "-o", part], timeout=_IMPORT_SECONDS
     )
@@ -164,8 +165,8 @@ class ProgramBuild:
     stderr: str
     seconds: float
     binary: str
-    configurations: tuple[str, ...] = field(repr=False, default=())
-    """The configured executables as text, when they were asked for; substituted ones as they were substituted."""
+    executables: Mapping[str, str] = field(repr=False, default_factory=dict)
+    """After a fresh build: the configured executables by name, substituted ones as they were substituted."""
     repeat: int = 1
 
     @property
@@ -200,7 +201,12 @@ class ProgramBuilder:
             built = self.build_fresh(flags, folder=folder, timeout=timeout)
             if built.failure == "compile-timeout":
                 return built
-            record = {"failure": built.failure, "stderr": built.stderr, "seconds": built.seconds, "binary": built.binary}
+            record = {
+                "failure": built.failure,
+                "stderr": built.stderr,
+                "seconds": built.seconds,
+                "binary": built.binary,
+            }
             self.cache.store(entry, record, vmfb=built.vmfb if built.ok else None)
         vmfb = self.cache.entry(entry) / MODULE
         return ProgramBuild(vmfb, record["failure"], record["stderr"], record["seconds"], record["binary"])
@@ -212,6 +218,7 @@ class ProgramBuilder:
         folder.mkdir(parents=True, exist_ok=True)
         vmfb = folder / MODULE
         done = process.run(self.command(flags, vmfb=vmfb, dumps=folder), timeout=timeout)
+        texts: dict[str, str] = {}
         failure: FailureClass | None = None
         if done.timed_out:
             failure = "compile-timeout"
@@ -220,10 +227,11 @@ class ProgramBuilder:
         binary = "" if failure else hash_binaries(folder / BINARIES)
         # Configurations are dumped before executables are substituted, and benchmarks not of all: what is in the
         # second overrules the first.
-        texts = {} if failure else {**_by_name(folder / CONFIGURATIONS), **_by_name(folder / BENCHMARKS)}
+        if failure is None:
+            texts = by_name([*read_folder(folder / CONFIGURATIONS), *read_folder(folder / BENCHMARKS)])
         for name in (CONFIGURATIONS, BENCHMARKS, BINARIES):
             shutil.rmtree(folder / name, ignore_errors=True)
-        return ProgramBuild(vmfb, failure, done.why(), done.seconds, binary, tuple(texts.values()))
+        return ProgramBuild(vmfb, failure, done.why(), done.seconds, binary, texts)
 
     def command(self, flags: Sequence[str], *, vmfb: Path, dumps: Path | None = None) -> list[str]:
         words = [str(self.tools.iree_compile), str(self.program.path), *flags]
@@ -247,17 +255,6 @@ class ProgramBuilder:
 
 def read_folder(folder: Path) -> list[str]:
     return [path.read_text() for path in sorted(folder.glob("*.mlir"))]
-
-
-def _by_name(folder: Path) -> dict[str, str]:
-    """Dumped executables by name: configurations and benchmarks differ in what stands before it."""
-    texts = {}
-    for path in sorted(folder.glob("*.mlir")):
-        name = path.stem
-        for prefix in ("configured_", "module_"):
-            name = name.removeprefix(prefix)
-        texts[name.split("_embedded_elf_")[0].removesuffix("_benchmark")] = path.read_text()
-    return texts
 
 
 @dataclass(frozen=True)
@@ -290,7 +287,7 @@ def run(tools: Tools, vmfb: Path, call: Call, *, device: str, folder: Path, time
         return Outputs(failure="run-timeout", detail=done.why())
     if not done.ok or not all(path.is_file() for path in paths):
         return Outputs(failure="run-error", detail=done.why())
-    arrays = tuple(np.load(path, allow_pickle=False) for path in paths)
+    arrays = tuple(_readable(np.load(path, allow_pickle=False)) for path in paths)
     for path in paths:
         path.unlink(missing_ok=True)
     return Outputs(arrays)
@@ -304,7 +301,7 @@ def same_outputs(found: Outputs, wanted: Outputs, *, tolerance: float | None) ->
     for number, (one, other) in enumerate(zip(found.arrays, wanted.arrays, strict=True)):
         if one.shape != other.shape:
             return Check("wrong-result", math.inf, f"output {number} has shape {one.shape}, not {other.shape}")
-        allowed = tolerance if tolerance is not None else _TOLERANCE.get(_element(other), 0.0)
+        allowed = tolerance if tolerance is not None else _TOLERANCE.get(other.dtype.name, 0.0)
         check = compare(one, other.astype(np.float64), tolerance=allowed)
         if not check.ok:
             return Check(check.failure, check.error, f"output {number}: {check.detail}")
@@ -316,6 +313,7 @@ def finite(outputs: Outputs) -> bool:
     return all(np.isfinite(array.astype(np.float64)).all() for array in outputs.arrays)
 
 
-def _element(array: Array) -> str:
-    names: dict[Any, str] = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32", np.dtype(np.float16): "f16"}
-    return names.get(array.dtype, "bf16" if array.dtype.kind == "V" else "")
+def _readable(array: Array) -> Array:
+    """numpy's format has no bfloat16: two bytes of no type are meant for it."""
+    bfloat16 = array.dtype.kind == "V" and array.dtype.itemsize == np.dtype(ml_dtypes.bfloat16).itemsize
+    return array.view(ml_dtypes.bfloat16) if bfloat16 else array

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -25,6 +25,8 @@ class Route:
     reachable: bool = True
     ops: tuple[str, ...] = ()
     """The operations that it is worth trying for; empty: all."""
+    models: bool = True
+    """Whole models are tried on it too: it neither takes minutes to compile there nor fails on most of them."""
 
 
 PLAIN = Route("plain")
@@ -76,6 +78,11 @@ class Target:
 
     def routes_for(self, op: str) -> tuple[Route, ...]:
         return tuple(r for r in self.routes if not r.ops or op in r.ops)
+
+    def model_routes(self, ops: Collection[str]) -> tuple[Route, ...]:
+        """The routes for a model that has these operations; those that change convolutions and attention first."""
+        fit = [r for r in self.routes if r.models and (not r.ops or set(r.ops) & set(ops))]
+        return tuple(sorted(fit, key=lambda r: (bool(r.flags), r.ops == ("gemm",))))
 
     def prepare(self, problem: Problem) -> Problem:
         """The problem in this target's own types, or a refusal that lists what can be done here."""

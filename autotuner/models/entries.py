@@ -1,0 +1,124 @@
+"""What tuning found for single dispatches, put into the whole model: one spec, a folder of executables, the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autotuner._version import IREE_VERSION
+from autotuner.build.builder import proven
+from autotuner.models.extract import Group, Piece
+from autotuner.models.program import ProgramBuild
+from autotuner.plan import Candidate, Plan
+from autotuner.result import Result
+from autotuner.specfiles.merge import merge
+from autotuner.specfiles.provenance import Provenance, today
+from autotuner.substitution import Executable
+from autotuner.tools import Tools
+from autotuner.workspace import write_whole
+
+SUBSTITUTES_FLAG = "--iree-hal-substitute-executable-configurations-from"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A dispatch, or several with the same root, that is better off with this configuration."""
+
+    label: str
+    group: Group
+    piece: Piece
+    """The one that was tuned, for all of them."""
+    share: float
+    result: Result
+    plan: Plan = field(repr=False)
+    candidate: Candidate = field(repr=False)
+
+    @property
+    def substituted(self) -> bool:
+        return self.candidate.carrier == "substitution"
+
+    def provenance(self, command: str) -> Provenance:
+        result, speedup = self.result, self.result.speedup
+        return Provenance(
+            problem=self.label,
+            target=result.target,
+            device=result.device,
+            iree=IREE_VERSION,
+            verdict=result.verdict,
+            us=_number(result.best, "us"),
+            baseline_us=_number(result.baseline, "us"),
+            low=speedup.low if speedup else None,
+            median=speedup.median if speedup else None,
+            high=speedup.high if speedup else None,
+            date=today(),
+            command=command,
+        )
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """The files of a tuned model, as texts."""
+
+    spec: str | None
+    executables: Mapping[str, str] = field(default_factory=dict)
+    """Configured executables by name: what a spec cannot carry."""
+
+    def write(self, spec: Path, folder: Path, *, spec_flag: str) -> list[str]:
+        """Puts them where they belong; gives the flags that carry them into a compile."""
+        flags = []
+        if self.spec is not None:
+            write_whole(spec, self.spec)
+            flags.append(f"{spec_flag}={spec.absolute()}")
+        if self.executables:
+            for name, text in self.executables.items():
+                write_whole(folder / f"{name}.mlir", text)
+            flags.append(f"{SUBSTITUTES_FLAG}={folder.absolute()}")
+        return flags
+
+
+def assemble(entries: Sequence[Entry], configured: Mapping[str, str], *, tools: Tools, command: str) -> Assembly:
+    """One spec of all entries that a spec carries; the model's own executables, configured, for the others."""
+    texts = [
+        text
+        for entry in entries
+        if not entry.substituted
+        and (text := entry.plan.spec(entry.candidate, provenance=entry.provenance(command))) is not None
+    ]
+    spec = merge(texts, tools=tools, force=True).text if texts else None
+    executables = {}
+    for entry in entries:
+        if not entry.substituted:
+            continue
+        for symbol in entry.group.symbols:
+            plan = entry.plan.with_executable(entry.candidate.route.name, Executable(symbol, configured[symbol]))
+            text = plan.spec(entry.candidate, provenance=entry.provenance(command))
+            if text is not None:
+                executables[symbol] = text
+    return Assembly(spec, executables)
+
+
+def applied(build: ProgramBuild, entry: Entry) -> tuple[int, str]:
+    """In how many of its dispatches an entry's configuration really is, and what is wrong with the first other one."""
+    if entry.candidate.info is None:
+        return 0, "it has no configuration"
+    count, wrong = 0, ""
+    for symbol in entry.group.symbols:
+        text = build.executables.get(symbol)
+        found, why = proven([text], entry.candidate.info) if text is not None else (0, "the model does not have it")
+        count += bool(found)
+        wrong = wrong or ("" if found else f"{symbol}: {why}")
+    return count, wrong
+
+
+def carriers(entries: Iterable[Entry]) -> dict[str, int]:
+    """How many entries each way of carrying has."""
+    counts: dict[str, int] = {}
+    for entry in entries:
+        counts[entry.candidate.carrier] = counts.get(entry.candidate.carrier, 0) + 1
+    return counts
+
+
+def _number(table: Mapping[str, object] | None, name: str) -> float | None:
+    value = (table or {}).get(name)
+    return float(value) if isinstance(value, int | float) else None
