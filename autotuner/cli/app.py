@@ -14,6 +14,7 @@ from autotuner.cli.doctor import doctor
 from autotuner.cli.operations import attention, conv, gemm
 from autotuner.cli.results import cache, export, history
 from autotuner.cli.spec import app as spec
+from autotuner.cli.suite import suite
 from autotuner.cli.tuning import tuning_command
 from autotuner.errors import AutotuneError
 
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 for operation in (gemm, conv, attention):
     app.command()(tuning_command(operation))
+app.command()(suite)
 app.command()(ab)
 app.add_typer(spec)
 app.command()(history)

@@ -1,0 +1,237 @@
+"""`autotune suite`: a named suite, a list of shapes, or a library's log; weighed, tuned, merged."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from autotuner.cli import options as o
+from autotuner.cli.console import make_console, make_reporter, microseconds
+from autotuner.cli.tuning import EXIT_INTERRUPTED, EXIT_NO_WINNER, Request, ctrl_c
+from autotuner.dry_run import rehearse
+from autotuner.errors import UsageError
+from autotuner.options import Options
+from autotuner.progress import Stop
+from autotuner.report.tables import VERDICTS
+from autotuner.targets import Target
+from autotuner.workloads.load import load
+from autotuner.workloads.result import SuiteResult
+from autotuner.workloads.rows import Row
+from autotuner.workloads.run import FINAL, RAW, THRESHOLD, tune_suite
+from autotuner.workloads.suites import SUITES
+from autotuner.workloads.workload import Workload
+
+SHOWN = 20
+"""Skipped lines that are printed; the others are counted."""
+_UNTRIED = ("below-threshold", "left-out", "skipped", "waiting")
+
+
+def suite(
+    workload: Annotated[
+        str | None, typer.Argument(metavar="NAME|FILE", help="A suite, or a file: .csv of shapes, .yaml/.yml/.log.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--list", help="List the suites, or the problems of NAME|FILE.")] = False,
+    sample: Annotated[int | None, typer.Option("--sample", help="Only so many problems, chosen by --seed.")] = None,
+    threshold: Annotated[
+        float, typer.Option("--threshold", help="Leave out what contributes less than this per cent of the time.")
+    ] = THRESHOLD,
+    target: o.TargetOption = "cpu",
+    device: o.DeviceOption = None,
+    effort: o.EffortOption = "normal",
+    trials: Annotated[int | None, typer.Option("--trials", help="At most this many candidates a problem.")] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option("--budget", help="At most this long for all of it, divided by share. [default: effort's, each]"),
+    ] = None,
+    jobs: o.JobsOption = None,
+    seed: o.SeedOption = 0,
+    workspace: o.WorkspaceOption = Path(),
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Where the merged spec goes. [default: specs/<suite>-<target>.mlir]"),
+    ] = None,
+    storage: o.StorageOption = None,
+    flags: o.FlagOption = None,
+    resume: Annotated[
+        bool, typer.Option("--resume/--fresh", help="Do not run again what this suite has finished / start anew.")
+    ] = False,
+    keep: o.KeepOption = "best,failed",
+    microkernels: o.MicrokernelsOption = "none",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the problems, and a rehearsal of the largest; build nothing.")
+    ] = False,
+    as_json: o.JsonOption = False,
+    quiet: o.QuietOption = False,
+    no_color: o.NoColorOption = False,
+    fail_if_no_winner: o.FailOption = False,
+) -> None:
+    """Tune a workload: many problems, each weighed by what it contributes, and one merged spec."""
+    stdout, stderr = make_console(no_color=no_color), make_console(stderr=True, no_color=no_color)
+    if workload is None:
+        if not show:
+            raise UsageError("suite needs a name or a file.", remedy="`autotune suite --list` names the suites.")
+        _list_suites(stdout, as_json=as_json)
+        return
+    chip = Target.parse(target, flags=flags or ())
+    options = Request(
+        target=target,
+        device=device,
+        effort=effort,
+        trials=trials,
+        budget=budget,
+        jobs=jobs,
+        seed=seed,
+        workspace=workspace,
+        output=output,
+        storage=storage,
+        flags=flags,
+        resume=resume,
+        keep=keep,
+        microkernels=microkernels,
+    ).options()
+    found = load(workload)
+    if not quiet:
+        _report_skipped(found, stderr)
+    if show or dry_run:
+        if sample is not None and sample < 1:
+            raise UsageError(f"--sample {sample} is not positive.", remedy="Give --sample 1 or more.")
+        chosen = found.for_target(chip).sample(sample, seed=seed)
+        if dry_run:
+            _rehearse(chosen, chip, options, stdout, as_json=as_json)
+        else:
+            _list_problems(chosen, stdout, as_json=as_json)
+        return
+    stop = Stop()
+    with make_reporter(stderr, quiet=quiet) as reporter, ctrl_c(stop, stderr):
+        result = tune_suite(
+            found, chip, options=options, threshold=threshold, sample=sample, reporter=reporter, stop=stop
+        )
+    if as_json:
+        print(json.dumps(result.to_json(), indent=2))
+    else:
+        print_suite(result, stdout)
+    if result.interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if result.exit_code:
+        raise typer.Exit(result.exit_code)
+    if fail_if_no_winner and result.verdict != "win":
+        raise typer.Exit(EXIT_NO_WINNER)
+
+
+def _list_suites(console: Console, *, as_json: bool) -> None:
+    counts = {name: len(one.problems()) for name, one in SUITES.items()}
+    if as_json:
+        names = [{"name": name, "problems": counts[name], "about": one.about} for name, one in SUITES.items()]
+        print(json.dumps(names, indent=2))
+        return
+    table = Table("suite", "problems", "what", box=None, pad_edge=False)
+    for name, one in SUITES.items():
+        table.add_row(Text(name), str(counts[name]), Text(one.about))
+    console.print(table)
+
+
+def _list_problems(workload: Workload, console: Console, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(workload.to_json(), indent=2))
+        return
+    table = Table("calls", "problem", "command", box=None, pad_edge=False)
+    for entry in workload.entries:
+        words = shlex.join(["autotune", *entry.problem.arguments()])
+        table.add_row(str(entry.calls), Text(entry.problem.name, overflow="fold"), Text(words, overflow="fold"))
+    console.print(table)
+    for one in workload.skipped:
+        if one.entry is not None:
+            console.print(f"skipped: {one}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _rehearse(workload: Workload, target: Target, options: Options, console: Console, *, as_json: bool) -> None:
+    """The problems, and what a run of the largest would do."""
+    if not workload.entries:
+        raise UsageError(f"{target.name} can tune no problem of {workload.name}.", remedy="Try another --target.")
+    largest = max(workload.entries, key=lambda entry: entry.calls * entry.problem.flops)
+    rehearsal = rehearse(largest.problem, target, options=options)
+    if as_json:
+        print(json.dumps({**workload.to_json(), "rehearsal": rehearsal.to_json()}, indent=2))
+        return
+    _list_problems(workload, console, as_json=False)
+    console.print(f"\nthe largest, {largest.problem.name}:", highlight=False, markup=False)
+    print(rehearsal.text())
+
+
+def _report_skipped(workload: Workload, console: Console) -> None:
+    for one in workload.skipped[:SHOWN]:
+        console.print(f"skipped: {one}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+    if (more := len(workload.skipped) - SHOWN) > 0:
+        console.print(f"skipped: {more} more", style="yellow", highlight=False, markup=False)
+
+
+def print_suite(result: SuiteResult, console: Console) -> None:
+    """The problems that were tried, what they gain together, and what to do with it."""
+
+    def line(name: str, text: str, *, style: str = "") -> None:
+        console.print(f"{name:<11}{text}", style=style, highlight=False, markup=False, soft_wrap=True)
+
+    tried = [row for row in result.rows if row.verdict not in _UNTRIED]
+    if tried:
+        console.print(_table(tried, estimate=result.estimate))
+    for verdict in _UNTRIED:
+        if rows := [row for row in result.rows if row.verdict == verdict]:
+            share = sum(row.share or 0.0 for row in rows)
+            line("", f"{verdict}: {len(rows)} problems, {share:.3g} % of the time")
+    uplift = result.uplift
+    line("verdict", f"{result.verdict}: {result.reason}", style=VERDICTS.get(result.verdict, "bold"))
+    line("suite", f"{result.workload.name} on {result.target} ({result.device}), {uplift.problems} problems")
+    if uplift.us_total is not None:
+        saved = uplift.us_saved or 0.0
+        line("time", f"{microseconds(uplift.us_total)} by default, {microseconds(uplift.us_total - saved)} tuned")
+    if uplift.kept and uplift.average is not None:
+        line("uplift", f"weighted {uplift.weighted:.2f} %, average {uplift.average:.2f} %")
+        line(
+            "", f"{uplift.kept} kept: {uplift.coverage:.2f} % of the time, geometric mean {uplift.geometric_mean:.3f}x"
+        )
+        line("", f"median {uplift.median:.3f}x, {microseconds(uplift.us_saved)} saved")
+    line("results", f"{result.folder / RAW}, {FINAL}")
+    for group in result.groups:
+        flags = " ".join(group.flags) or "no flags of its own"
+        line("group", f"{len(group.problems)} winners, {microseconds(group.us_saved)} saved, {group.carrier}: {flags}")
+        if group.spec is not None:
+            line("spec", str(group.spec))
+        if group.flagfile is not None:
+            line("use", f"iree-compile MODEL.mlir @{group.flagfile} -o MODEL.vmfb")
+    if result.interrupted:
+        line("next", "the same command with --resume goes on from here")
+
+
+def _table(rows: list[Row], *, estimate: bool) -> Table:
+    share = "share %\n(estimate)" if estimate else "share %"
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    table.add_column("problem", overflow="fold")
+    for name in ("calls", share, "default", "tuned", "ratio\ninterval"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
+    for row in rows:
+        ratio = ""
+        if row.ratio is not None:
+            ratio = f"{row.ratio:.3f}x\n{row.low:.3f} to {row.high:.3f}"
+        verdict = Text(row.verdict, style=VERDICTS.get(row.verdict, ""))
+        if row.kept:
+            verdict.append(", kept")
+        if row.verdict == "failed":
+            verdict.append(f": {row.reason}", style="")
+        table.add_row(
+            Text(row.problem),
+            str(row.calls),
+            "" if row.share is None else f"{row.share:.2f}",
+            microseconds(row.reference_us or row.default_us),
+            microseconds(row.tuned_us),
+            ratio,
+            verdict,
+        )
+    return table

@@ -1,0 +1,108 @@
+"""How long IREE's default takes for each problem: what the shares of a workload are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotuner.build import Build, Builder, BuildJob, first_error
+from autotuner.effort import Effort
+from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure, NoCandidateError
+from autotuner.measure.check import Data
+from autotuner.measure.timer import INVOCATION_US, Timer, choose_repeat
+from autotuner.problems import Problem
+from autotuner.render import problem_mlir
+from autotuner.targets import Target
+from autotuner.tune import Session
+
+REPETITIONS = 3
+
+
+@dataclass(frozen=True)
+class Default:
+    """The default's time, or why there is none."""
+
+    us: float | None
+    error: AutotuneError | None = None
+
+
+@dataclass(frozen=True)
+class DefaultTimer:
+    """Builds and times defaults: a handful at a time, so that the compiler is not on the cores being timed."""
+
+    target: Target
+    session: Session
+    builder: Builder
+    effort: Effort
+    seed: int
+    jobs: int
+
+    def time(
+        self, problems: Sequence[Problem], *, should_stop: Callable[[], bool]
+    ) -> Iterator[tuple[Problem, Default]]:
+        """Each problem's default, in order, until it is told to stop."""
+        size = 2 * self.jobs
+        for start in range(0, len(problems), size):
+            with self.builder.cache.scratch() as folder:
+                yield from self._several(problems[start : start + size], folder, should_stop=should_stop)
+            if should_stop():
+                return
+
+    def _several(
+        self, problems: Sequence[Problem], folder: Path, *, should_stop: Callable[[], bool]
+    ) -> Iterator[tuple[Problem, Default]]:
+        short: dict[Problem, int] = {}
+        for problem, build in zip(problems, self._build(problems, [1] * len(problems), folder), strict=True):
+            if should_stop():
+                return
+            default = self._time(problem, build, folder)
+            # Twice the shortest invocation, as a tuning run has it: its builds are then in the cache.
+            repeat = 1 if default.us is None else choose_repeat(default.us, invocation_us=2 * INVOCATION_US)
+            if repeat == 1:
+                yield problem, default
+            else:
+                short[problem] = repeat
+        for problem, build in zip(short, self._build(list(short), list(short.values()), folder), strict=True):
+            if should_stop():
+                return
+            yield problem, self._time(problem, build, folder)
+
+    def _build(self, problems: Sequence[Problem], repeats: Sequence[int], folder: Path) -> list[Build]:
+        jobs = [
+            BuildJob(
+                problem=problem_mlir(self.target.prepare(problem)),
+                flags=self.target.compile_flags,
+                folder=folder / f"{i}-{repeat}",
+                timeout=self.effort.compile_timeout,
+                repeat=repeat,
+                backend=self.target.backend,
+            )
+            for i, (problem, repeat) in enumerate(zip(problems, repeats, strict=True))
+        ]
+        return list(self.session.executor.map(self.builder.build, jobs))
+
+    def _time(self, problem: Problem, build: Build, folder: Path) -> Default:
+        if not build.ok:
+            words = first_error(build.stderr)
+            return Default(None, NoCandidateError(f"IREE's default does not compile: {words}"))
+        try:
+            data = Data.write(self.target.prepare(problem), folder / "inputs", seed=self.seed)
+        except MemoryError:
+            return Default(None, too_large(problem))
+        timer = Timer(
+            self.session.tools,
+            data,
+            self.session.device,
+            self.effort.run_timeout,
+            min_time=self.effort.repetition_seconds,
+        )
+        timing = timer.time(build, repetitions=REPETITIONS)
+        if not timing.ok:
+            lines = [line.strip() for line in timing.detail.splitlines() if line.strip()]
+            return Default(None, DeviceError(f"IREE's default cannot be timed: {lines[-1][:300] if lines else ''}"))
+        return Default(timing.median)
+
+
+def too_large(problem: Problem) -> EnvironmentFailure:
+    return EnvironmentFailure(f"{problem.bytes / 2**30:.1f} GiB of tensors do not fit in this machine's memory.")
