@@ -15,7 +15,7 @@ def divide(seconds: float, shares: Sequence[float], *, least: float = LEAST_SECO
     The first always gets something as long as any time is left.
     """
     count = min(len(shares), int(seconds // least))
-    if count == 0:
+    if count < 1:
         return [max(seconds, 0.0), *([0.0] * (len(shares) - 1))] if shares else []
     floor = set[int]()
     while True:

@@ -22,8 +22,9 @@ from autotuner.workloads.workload import Entry, Skipped, distinct
 _MAX_LINE = 4096
 """A mapping of the library's takes some 600 bytes."""
 _MAX_READ = 1 << 20
-# `- {name: plain value, …}` without anything that YAML would have to interpret.
-_PLAIN = re.compile(r"- \{[A-Za-z_]\w*: [\w.+-]+(?:, [A-Za-z_]\w*: [\w.+-]+)*\}", re.ASCII)
+# `- {name: value, …}` without anything that YAML would have to interpret but quotes.
+_PAIR = r"[A-Za-z_]\w*: (?:[\w.+-]+|\"[A-Za-z_]\w*\")"
+_PLAIN = re.compile(rf"(?:- )?\{{{_PAIR}(?:, {_PAIR})*\}}", re.ASCII)
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
 _TYPES = {
     "f32_r": "f32",
@@ -169,8 +170,11 @@ def _read(text: str) -> tuple[Key, int]:
 
 
 def _fields(text: str) -> Mapping[str, object]:
+    bare = text.removeprefix("- ")
     if _PLAIN.fullmatch(text):
-        return dict(pair.split(": ", 1) for pair in text[3:-1].split(", "))
+        return dict(pair.replace('"', "").split(": ", 1) for pair in bare[1:-1].split(", "))
+    if bare.startswith("{") and not bare.endswith("}"):
+        raise _BrokenError("not a whole mapping (it is cut off)")
     try:
         document = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
