@@ -8,10 +8,18 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from autotuner.cli import options as o
 from autotuner.cli.console import make_console
+from autotuner.errors import NoCandidateError, UsageError
+from autotuner.specfiles.check import Report
+from autotuner.specfiles.check import check as check_spec
+from autotuner.specfiles.entries import read
 from autotuner.specfiles.files import MergedFiles, merge_files
+from autotuner.specfiles.provenance import Provenance, printable
+from autotuner.targets import Target
 from autotuner.tools import Tools
 
 app = typer.Typer(name="spec", help="Merge, check and show spec files.", no_args_is_help=True, rich_markup_mode=None)
@@ -36,6 +44,83 @@ def merge(
         _print_merged(done, make_console(no_color=no_color))
 
 
+@app.command()
+def check(
+    spec: Annotated[Path, typer.Argument(help="A tuning spec, microkernel spec or configured executable.")],
+    model: Annotated[
+        Path | None, typer.Argument(help="A program (.mlir, .mlirbc): which entries apply to it, how often?")
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", help="Chip or product. [default: the flagfile's, or what the spec records]"),
+    ] = None,
+    flags: o.FlagOption = None,
+    as_json: o.JsonOption = False,
+    no_color: o.NoColorOption = False,
+) -> None:
+    """Verify a spec with its flagfile and objects; with MODEL, show which entries apply there."""
+    if flags and target is None:
+        raise UsageError("--flag needs --target.", remedy="Without them the flagfile's flags are used.")
+    chosen = Target.parse(target, flags=flags or ()) if target is not None else None
+    report = check_spec(spec, tools=Tools.find(), model=model, target=chosen)
+    if as_json:
+        print(json.dumps(report.to_json(), indent=2))
+    else:
+        _print_report(report, make_console(no_color=no_color))
+    if not report.sound:
+        raise typer.Exit(UsageError.exit_code)
+    if not report.matches:
+        raise typer.Exit(NoCandidateError.exit_code)
+
+
+@app.command()
+def show(
+    spec: Annotated[Path, typer.Argument(help="A tuning spec, microkernel spec or configured executable.")],
+    as_json: o.JsonOption = False,
+    no_color: o.NoColorOption = False,
+) -> None:
+    """List the entries of a spec: what each matches, what it was measured to gain, and where it comes from."""
+    file = read(spec)
+    if as_json:
+        document = {"spec": str(spec), "kind": file.kind, "entries": [entry.to_json() for entry in file.entries]}
+        print(json.dumps(document, indent=2))
+        return
+    console = make_console(no_color=no_color)
+    _line(console, "kind", file.what)
+    table = Table(box=None, pad_edge=False)
+    for title in ("entry", "matches", "target", "verdict", "figures", "date"):
+        table.add_column(title, overflow="fold")
+    for entry in file.entries:
+        source = entry.provenance or Provenance()
+        figures = source.figures() if entry.provenance else "no provenance"
+        words = (entry.name, entry.matches.text, source.target, source.verdict, figures, source.date)
+        table.add_row(*(Text(printable(word)) for word in words))
+    console.print(table)
+    for entry in file.entries:
+        if entry.provenance and entry.provenance.command:
+            _line(console, "made by", f"{entry.name}: {entry.provenance.command}")
+
+
+def _print_report(report: Report, console: Console) -> None:
+    styles = {"ok": "", "note": "yellow", "error": "red"}
+    for finding in report.findings:
+        _line(console, finding.level, finding.text, style=styles[finding.level])
+        for text in finding.lines:
+            _line(console, "", f"  {text}")
+    for use in report.uses or ():
+        what = f"{printable(use.entry.name)}: {use.entry.matches.text}"
+        if use.dispatches:
+            calls = f" ({use.calls} calls)" if use.calls != use.dispatches else ""
+            _line(console, "applies", f"{use.dispatches} times{calls}: {what}")
+        elif not use.matched:
+            _line(console, "unused", f"it never matches: {what}", style="yellow")
+        if use.lost:
+            words = (
+                f"{use.lost} times it matches {', '.join(use.ops)}, and a later pass drops its lowering_config: {what}"
+            )
+            _line(console, "lost", words, style="yellow")
+
+
 def _print_merged(done: MergedFiles, console: Console) -> None:
     for kept in done.merged.kept:
         _line(console, "entry", f"{kept.entry.matches.text}  ({kept.source})")
@@ -50,4 +135,4 @@ def _print_merged(done: MergedFiles, console: Console) -> None:
 
 
 def _line(console: Console, name: str, text: str, *, style: str = "") -> None:
-    console.print(f"{name:<11}{text}", style=style, highlight=False, markup=False, soft_wrap=True)
+    console.print(f"{name:<11}{printable(text)}", style=style, highlight=False, markup=False, soft_wrap=True)

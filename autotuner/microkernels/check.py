@@ -110,7 +110,7 @@ def _check_file(file: KernelFile, instance: Instance, kind: Kind) -> Iterator[Mi
         remedy = f"Give the kernel's build for {chip}, or the target that {file.path.name} is for."
         yield Mismatch("kind", f"{_KINDS[kind]} for {chip}", f"{_KINDS[file.kind]} for {file.chip}", remedy)
         return
-    if not _runs_on(file.chip, chip):
+    if not runs_on(file.chip, chip):
         yield Mismatch("chip", chip, file.chip, f"Build {file.path.name} for {chip}.")
     elif kind == "elf" and file.chip != platform.machine():
         yield Mismatch("machine", f"{platform.machine()}, the host's", file.chip, f"Build {file.path.name} here.")
@@ -120,7 +120,7 @@ def _check_file(file: KernelFile, instance: Instance, kind: Kind) -> Iterator[Mi
         yield Mismatch("linking", "a relocatable object (.o)", "a linked one", "Compile it with -c and give the .o.")
 
 
-def _runs_on(made_for: str, chip: str) -> bool:
+def runs_on(made_for: str, chip: str) -> bool:
     if made_for in _GENERIC:
         return chip.startswith(_GENERIC[made_for])
     made, asked = (re.fullmatch(r"sm_(\d{1,4})([af]?)", name) for name in (made_for, chip))

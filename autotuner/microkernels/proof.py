@@ -17,7 +17,7 @@ from autotuner.mlir import parse, walk
 from autotuner.tools import Tools
 
 _STOP = "--compile-to=preprocessing"
-_WITHOUT_WEIGHTS = ("--mlir-elide-elementsattrs-if-larger=16", "--mlir-elide-resource-strings-if-larger=16")
+WITHOUT_WEIGHTS = ("--mlir-elide-elementsattrs-if-larger=16", "--mlir-elide-resource-strings-if-larger=16")
 """A model's weights would make the text as large as the model."""
 _LISTED = 12
 """Operations that a reason names at the most."""
@@ -56,7 +56,7 @@ class Proof:
 def preprocess(tools: Tools, module: Path, flags: Sequence[str], *, timeout: float) -> str:
     """The program after the spec, as text; raises with the compiler's own words when it refuses."""
     # Relative paths in the flags mean what they mean in a compile: they begin where this program runs.
-    done = process.run([tools.iree_compile, module, *flags, *_WITHOUT_WEIGHTS, _STOP, "-o", "-"], timeout=timeout)
+    done = process.run([tools.iree_compile, module, *flags, *WITHOUT_WEIGHTS, _STOP, "-o", "-"], timeout=timeout)
     # A spec that does not parse, or a transform that fails, must not pass for one that matched nothing.
     if not done.ok or "error:" in done.stderr:
         raise CompilerRefusal(done.why())
@@ -74,9 +74,9 @@ def prove(text: str, calls: Sequence[Call]) -> Proof:
         for op in walk(module.operation):
             if op.name == "hal.dispatch.extern":
                 for number, wanted in enumerate(markers):
-                    found[number] += _extern(op) == wanted
+                    found[number] += extern(op) == wanted
             elif op.name == "flow.dispatch":
-                for name in _roots(op):
+                for name in roots(op):
                     if name in names:
                         found[names[name]] += 1
             elif is_main(op):
@@ -84,14 +84,14 @@ def prove(text: str, calls: Sequence[Call]) -> Proof:
     return Proof(tuple(found), tuple(instead))
 
 
-def _extern(op: Any) -> tuple[str, ...]:
+def extern(op: Any) -> tuple[str, ...]:
     """Symbol and types: two shapes may share a kernel."""
     symbol = ir.StringAttr(op.attributes["export_name"]).value
     tensors = [value.type for value in op.operands if isinstance(value.type, ir.RankedTensorType)]
     return (symbol, *map(str, tensors), *(str(value.type) for value in op.results))
 
 
-def _roots(op: Any) -> list[str]:
+def roots(op: Any) -> list[str]:
     """The executables that a dispatch refers to."""
     return [ir.SymbolRefAttr(entry).value[0] for entry in ir.ArrayAttr(op.attributes["entry_points"])]
 

@@ -12,6 +12,7 @@ from iree.compiler.dialects import iree_codegen
 
 from autotuner.errors import UsageError
 from autotuner.mlir import walk
+from autotuner.render import MARKER
 from autotuner.specfiles.matchers import Matches, describe, key, symbols
 from autotuner.specfiles.provenance import ENTRY, OBJECTS, Provenance, printable
 
@@ -261,7 +262,8 @@ def _executables(top: Any) -> Iterator[Entry]:
         if executable.name != "hal.executable":
             continue
         inner = list(walk(executable))
-        root = next((op for op in inner if "lowering_config" in op.attributes and _is_main(op)), None)
+        configured = [op for op in inner if "lowering_config" in op.attributes and _is_main(op)]
+        root = next((op for op in configured if MARKER in op.attributes), configured[0] if configured else None)
         function = next((op for op in inner if "translation_info" in op.attributes), None)
         config = str(root.attributes["lowering_config"]) if root is not None else ""
         translation = str(function.attributes["translation_info"]) if function is not None else ""

@@ -8,45 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from autotuner._version import IREE_VERSION
 from autotuner.build import Builder
 from autotuner.build.builder import proven
 from autotuner.errors import UsageError
 from autotuner.plan import Plan
 from autotuner.problems import Gemm, Problem
-from autotuner.render import spec_mlir
 from autotuner.specfiles.entries import read, read_spec
 from autotuner.specfiles.files import merge_files
 from autotuner.specfiles.merge import Merged, merge
 from autotuner.specfiles.provenance import ENTRY, Provenance
 from autotuner.targets import Target
 from autotuner.tools import Tools
+from tests.specfiles.conftest import FRAME, TIMED, make_spec
 
 MakePlan = Callable[[Problem, str], Plan]
 SMALL, OTHER = Gemm.parse(shape="64x32x48", dtype="f32"), Gemm.parse(shape="96x64x128", dtype="f32")
-TIMED = Provenance(
-    problem=SMALL.name,
-    target="cpu",
-    device="local-task",
-    iree=IREE_VERSION,
-    verdict="win",
-    us=100.0,
-    baseline_us=150.0,
-    low=1.4,
-    median=1.5,
-    high=1.6,
-    date="2026-01-02 03:04 UTC",
-    command="autotune gemm --shape 64x32x48 'and \"quotes\"'",
-)
-
-
-def spec(plan: Plan, position: int = 0, *, provenance: Provenance | None = TIMED) -> str:
-    """A spec with one of the plain route's configurations."""
-    plain = [i for i in range(len(plan.space)) if plan.space[i]["route"] == "plain"] if plan.cpu else range(99)
-    candidate = plan.candidate(plan.space[plain[position]], id=f"c{position}")
-    assert candidate.dispatch is not None
-    assert candidate.info is not None
-    return spec_mlir(name=plan.problem.name, dispatch=candidate.dispatch, info=candidate.info, provenance=provenance)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +42,7 @@ def configurations(merged: Merged) -> list[str]:
 def test_the_merged_file_applies_each_entry_and_keeps_its_provenance(
     small: Plan, other: Plan, tools: Tools, builder: Builder
 ) -> None:
-    merged = merge([spec(small), spec(other, provenance=replace(TIMED, problem=OTHER.name))], tools=tools)
+    merged = merge([make_spec(small), make_spec(other, provenance=replace(TIMED, problem=OTHER.name))], tools=tools)
     assert not merged.dropped
     assert [entry.provenance for entry in merged.entries] == [TIMED, replace(TIMED, problem=OTHER.name)]
     assert merged.text.count(ENTRY) == 2
@@ -101,7 +77,7 @@ def test_the_merged_file_applies_each_entry_and_keeps_its_provenance(
 def test_of_two_that_match_the_same_the_faster_by_its_figures_stays(
     small: Plan, tools: Tools, first: Provenance, second: Provenance, winner: int, why: str
 ) -> None:
-    texts = [spec(small, 0, provenance=first), spec(small, 1, provenance=second)]
+    texts = [make_spec(small, 0, provenance=first), make_spec(small, 1, provenance=second)]
     merged = merge(texts, tools=tools)
     (kept,) = merged.entries
     assert kept.compilation_info == read_spec(texts[winner]).entries[0].compilation_info
@@ -112,7 +88,7 @@ def test_of_two_that_match_the_same_the_faster_by_its_figures_stays(
 
 
 def test_without_figures_of_both_it_is_an_error_unless_forced(small: Plan, tools: Tools) -> None:
-    texts = [spec(small, 0), spec(small, 1, provenance=None)]
+    texts = [make_spec(small, 0), make_spec(small, 1, provenance=None)]
     with pytest.raises(UsageError, match="no figures tell which is faster"):
         merge(texts, tools=tools)
     merged = merge(texts, tools=tools, force=True)
@@ -121,7 +97,7 @@ def test_without_figures_of_both_it_is_an_error_unless_forced(small: Plan, tools
 
 
 def test_the_same_configuration_twice_needs_no_figures(small: Plan, tools: Tools) -> None:
-    merged = merge([spec(small, provenance=None), spec(small)], tools=tools)
+    merged = merge([make_spec(small, provenance=None), make_spec(small)], tools=tools)
     assert [entry.provenance for entry in merged.entries] == [TIMED]
     assert "the same configuration as in spec 2" in merged.dropped[0].reason
 
@@ -133,7 +109,7 @@ def test_the_same_configuration_twice_needs_no_figures(small: Plan, tools: Tools
 def test_specs_of_several_targets_or_compilers_are_not_merged(
     small: Plan, other: Plan, tools: Tools, changed: dict[str, str], words: str
 ) -> None:
-    texts = [spec(small), spec(other, provenance=replace(TIMED, **changed))]  # type: ignore[arg-type]
+    texts = [make_spec(small), make_spec(other, provenance=replace(TIMED, **changed))]  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=words):
         merge(texts, tools=tools, force=True)
 
@@ -169,7 +145,7 @@ def test_a_flagfile_is_written_when_those_of_the_inputs_agree(
     paths = []
     for plan in (small, other):
         path = tmp_path / f"{plan.problem.name} cpu.mlir"
-        path.write_text(spec(plan))
+        path.write_text(make_spec(plan))
         flags = [*plan.target.compile_flags, f"'--iree-codegen-tuning-spec-path={path}'"]
         path.with_suffix(".flags").write_text("\n".join(flags) + "\n")
         paths.append(path)
@@ -185,28 +161,6 @@ def test_a_flagfile_is_written_when_those_of_the_inputs_agree(
     assert "--iree-opt-data-tiling" in done.notes[0]
 
 
-_FRAME = """module attributes {iree_codegen.tuning_spec_with_default_entrypoint, transform.with_named_sequence} {
-  transform.named_sequence @apply(
-      %op: !transform.any_op {transform.readonly}, %c: !transform.any_param {transform.readonly}) {
-    transform.annotate %op "compilation_info" = %c : !transform.any_op, !transform.any_param
-    transform.yield
-  }
-  HELPER
-  transform.named_sequence @match(
-      %op: !transform.any_op {transform.readonly}) -> (!transform.any_op, !transform.any_param) {
-    BODY
-    %c = transform.param.constant #iree_codegen.compilation_info<
-      lowering_config = #iree_cpu.lowering_config<vector_common_parallel = [8, 8, 0], vector_reduction = [0, 0, 4]>,
-      translation_info = <pipeline = #iree_cpu.pipeline<DoubleTilingExpert>>> -> !transform.any_param
-    transform.yield %op, %c : !transform.any_op, !transform.any_param
-  }
-  transform.named_sequence @__kernel_config(%root: !transform.any_op {transform.consumed}) -> !transform.any_op
-      attributes {iree_codegen.tuning_spec_entrypoint} {
-    %r = transform.foreach_match in %root @match -> @apply : (!transform.any_op) -> !transform.any_op
-    transform.yield %r : !transform.any_op
-  }
-}
-"""
 _CONTRACTION = """%batch, %m, %n, %k = transform.iree.match.contraction %op,
       lhs_type = f32, rhs_type = f32, output_type = f32,
       indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>,
@@ -222,11 +176,11 @@ def _with_helper(size: int) -> str:
     transform.yield
   }}"""
     body = f"{_CONTRACTION}\n    transform.include @size failures(propagate) (%m) : (!transform.param<i64>) -> ()"
-    return _FRAME.replace("HELPER", helper).replace("BODY", body)
+    return FRAME.replace("HELPER", helper).replace("BODY", body)
 
 
 def _with_range() -> str:
     body = f"""{_CONTRACTION}
     %lhs = transform.get_operand %op[0] : (!transform.any_op) -> !transform.any_value
     transform.iree.match.dim_bounds %lhs[0], umin = 1, umax = 64 : !transform.any_value"""
-    return _FRAME.replace("HELPER", "").replace("BODY", body)
+    return FRAME.replace("HELPER", "").replace("BODY", body)

@@ -1,0 +1,219 @@
+"""Which entries of a spec apply to a program, and how often: the compiler is asked, for any spec, whoever made it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from iree.compiler import ir
+
+from autotuner import process
+from autotuner.build import CompilerRefusal
+from autotuner.microkernels.proof import WITHOUT_WEIGHTS, extern, preprocess, roots
+from autotuner.microkernels.spec import OBJECTS_FLAG, SPEC_FLAG
+from autotuner.mlir import parse, same_attributes, walk
+from autotuner.specfiles.entries import (
+    FOREACH,
+    Entry,
+    module_of,
+    parse_spec,
+    read_module,
+    references,
+    symbol,
+)
+from autotuner.specfiles.flagfile import SUBSTITUTION, tuning_flag
+from autotuner.specfiles.matchers import symbols
+from autotuner.tools import Tools
+
+BY = "__autotune_by__"
+"""Says on an operation which entry of the instrumented spec has matched it."""
+TIMEOUT = 600.0
+_ANY_OP = "!transform.any_op"
+_STOP = "--compile-to=executable-configurations"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What became of one entry in a program."""
+
+    entry: Entry
+    dispatches: int
+    """Operations that have the entry's configuration at the end, or dispatches of its kernel."""
+    calls: int
+    """How often the program calls those dispatches, loops aside."""
+    lost: int
+    """Operations that it matched and whose configuration a later pass of the compiler dropped or changed."""
+    ops: tuple[str, ...] = ()
+    """Their names, each once."""
+
+    @property
+    def matched(self) -> bool:
+        return self.dispatches + self.lost > 0
+
+    def to_json(self) -> dict[str, Any]:
+        numbers = {"dispatches": self.dispatches, "calls": self.calls, "lost": self.lost}
+        return {**self.entry.to_json(), **numbers, "ops": list(self.ops)}
+
+
+def applied(
+    spec: str, model: Path, flags: Sequence[str], tools: Tools, *, objects: Path | None = None, timeout: float = TIMEOUT
+) -> tuple[Use, ...]:
+    """How often each entry of a spec applies to the program in `model`, compiled with `flags` (the target's).
+
+    `objects` is the folder of a microkernel spec's objects.
+    """
+    with ir.Context() as context, ir.Location.unknown(), tempfile.TemporaryDirectory(prefix="autotune-") as folder:
+        module = parse_spec(spec, context, name="the spec")
+        file = read_module(module, name="the spec")
+        path = Path(folder) / "spec.mlir"
+        compile = _Compile(tools, model.absolute(), tuple(flags), timeout)
+        if file.kind == "microkernel":
+            path.write_text(spec, encoding="utf-8")
+            where = [f"{OBJECTS_FLAG}={objects.absolute()}"] if objects else []
+            text = preprocess(tools, model.absolute(), [*flags, f"{SPEC_FLAG}={path}", *where], timeout=timeout)
+            return _kernels_used(module, file.entries, parse(text, context))
+        if file.kind == "executable":
+            path.write_text(spec, encoding="utf-8")
+            return tuple(_substituted(entry, compile, path, context) for entry in file.entries)
+        instrument(module)
+        path.write_text(str(module), encoding="utf-8")
+        text = compile.configurations([f"{tuning_flag(flags)}={path}"])
+        return _entries_used(file.entries, parse(text, context))
+
+
+@dataclass(frozen=True)
+class _Compile:
+    tools: Tools
+    model: Path
+    flags: tuple[str, ...]
+    timeout: float
+
+    def configurations(self, carrier: Iterable[str]) -> str:
+        """The configured program as text, without its weights."""
+        flags = [*self.flags, *carrier, *WITHOUT_WEIGHTS, _STOP]
+        done = process.run([self.tools.iree_compile, self.model, *flags, "-o", "-"], timeout=self.timeout)
+        if not done.ok:
+            raise CompilerRefusal(done.why())
+        return done.stdout
+
+
+def instrument(module: ir.Module) -> None:
+    """Gives every matcher an action of its own that also says on the operation whose it is."""
+    number = 0
+    for foreach in [op for op in walk(module.operation) if op.name == FOREACH]:
+        home = module_of(foreach)
+        named = symbols(home)
+        actions = []
+        for matcher, action in zip(references(foreach, "matchers"), references(foreach, "actions"), strict=True):
+            if matcher not in named or action not in named:
+                actions.append(action)
+                continue
+            clone = named[action].clone()
+            clone.attributes["sym_name"] = ir.StringAttr.get(f"__autotune_action_{number}")
+            home.regions[0].blocks[0].append(clone)
+            _annotate(clone, str(number))
+            actions.append(f"__autotune_action_{number}")
+            number += 1
+        foreach.attributes["actions"] = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(name) for name in actions])
+
+
+def _annotate(action: Any, value: str) -> None:
+    """At the end of the action: what comes before may replace the attributes."""
+    block = action.regions[0].blocks[0]
+    handle = next((argument for argument in block.arguments if str(argument.type) == _ANY_OP), None)
+    if handle is None:
+        return
+    with ir.InsertionPoint(block.operations[len(block.operations) - 1]):
+        text, any_op = ir.StringAttr.get, ir.Type.parse(_ANY_OP)
+        said = ir.Operation.create(
+            "transform.param.constant",
+            results=[ir.Type.parse("!transform.any_param")],
+            attributes={"value": text(value)},
+        ).result
+        # A later pass may make a new operation of this one; the function around it stays.
+        function = ir.Operation.create(
+            "transform.get_parent_op",
+            results=[any_op],
+            operands=[handle],
+            attributes={"isolated_from_above": ir.UnitAttr.get()},
+        ).result
+        ir.Operation.create("transform.annotate", operands=[handle, said], attributes={"name": text(BY)})
+        ir.Operation.create("transform.annotate", operands=[function], attributes={"name": text(f"{BY}{value}")})
+
+
+def _entries_used(entries: Sequence[Entry], program: ir.Module) -> tuple[Use, ...]:
+    calls = _calls(program)
+    uses = []
+    ops = list(walk(program.operation))
+    marked = [(op, ir.StringAttr(op.attributes[BY]).value) for op in ops if BY in op.attributes]
+    for number, entry in enumerate(entries):
+        mine = [op for op, value in marked if value == str(number)]
+        kept = [op for op in mine if _kept(op, entry)]
+        around = [op for op in ops if f"{BY}{number}" in op.attributes]
+        there = {_executable(op) for op in mine}
+        lost = len(mine) - len(kept) + sum(_executable(op) not in there for op in around)
+        names = tuple(sorted({str(op.name) for op in mine}))
+        uses.append(Use(entry, len(kept), sum(calls[_executable(op)] for op in kept), lost, names))
+    return tuple(uses)
+
+
+def _kept(op: Any, entry: Entry) -> bool:
+    """Does the operation still have the entry's configuration? A later pass may have dropped it."""
+    if not entry.lowering_config:
+        return True  # The entry sets something else.
+    if "lowering_config" not in op.attributes:
+        return False
+    return same_attributes([(str(op.attributes["lowering_config"]), entry.lowering_config)])[0]
+
+
+def _calls(program: ir.Module) -> Counter[str]:
+    """How often each executable is called."""
+    counts: Counter[str] = Counter()
+    for op in walk(program.operation):
+        if op.name.endswith(".dispatch") and "entry_points" in op.attributes:
+            counts.update(set(roots(op)))
+    return counts
+
+
+def _executable(op: Any) -> str:
+    while op.name != "hal.executable":
+        op = op.parent.operation
+    return symbol(op)
+
+
+def _kernels_used(module: ir.Module, entries: Sequence[Entry], program: ir.Module) -> tuple[Use, ...]:
+    """Dispatches that the preprocessed program has of each kernel."""
+    named = symbols(module.operation)
+    wanted: list[tuple[set[Any], set[str]]] = []
+    for entry in entries:
+        inside = list(walk(named[entry.action]))
+        externs = {extern(op) for op in inside if op.name == "hal.dispatch.extern"}
+        wanted.append((externs, {name for op in inside if op.name == "flow.dispatch" for name in roots(op)}))
+    counts = [0] * len(entries)
+    for op in walk(program.operation):
+        for number, (externs, executables) in enumerate(wanted):
+            if op.name == "hal.dispatch.extern":
+                counts[number] += extern(op) in externs
+            elif op.name == "flow.dispatch":
+                counts[number] += bool(executables.intersection(roots(op)))
+    return tuple(Use(entry, count, count, 0) for entry, count in zip(entries, counts, strict=True))
+
+
+def _substituted(entry: Entry, compile: _Compile, path: Path, context: ir.Context) -> Use:
+    """Is there a dispatch of this name, and has it the file's configuration when it was substituted?"""
+    program = parse(compile.configurations([]), context)
+    calls = _calls(program)
+    if not any(op.name == "hal.executable" and symbol(op) == entry.name for op in walk(program.operation)):
+        return Use(entry, 0, 0, 0)
+    after = parse(compile.configurations([f"{SUBSTITUTION}={entry.name}={path}"]), context)
+    ops = [
+        op
+        for op in walk(after.operation)
+        if "lowering_config" in op.attributes and _executable(op) == entry.name and _kept(op, entry)
+    ]
+    names = tuple(sorted({str(op.name) for op in ops}))
+    return Use(entry, int(bool(ops)), calls[entry.name] if ops else 0, int(not ops), names)

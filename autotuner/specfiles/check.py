@@ -1,0 +1,195 @@
+"""Is a spec fit for use here? It, its flagfile, its objects, and what it does to a program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from autotuner._version import IREE_VERSION
+from autotuner.errors import UsageError
+from autotuner.microkernels.spec import OBJECTS_FLAG, SPEC_FLAG
+from autotuner.specfiles.applied import TIMEOUT, Use, applied
+from autotuner.specfiles.entries import SpecFile, read_spec, read_text
+from autotuner.specfiles.flagfile import SUBSTITUTION, Flagfile, flagfile_text, tuning_flag
+from autotuner.specfiles.objects import Finding, check_objects, check_processor
+from autotuner.specfiles.provenance import printable
+from autotuner.targets import Target
+from autotuner.targets.base import Backend
+from autotuner.tools import Tools
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All findings; `uses` only when a program was given."""
+
+    path: Path
+    file: SpecFile
+    findings: tuple[Finding, ...]
+    uses: tuple[Use, ...] | None = None
+
+    @property
+    def sound(self) -> bool:
+        return all(finding.level != "error" for finding in self.findings)
+
+    @property
+    def matches(self) -> bool:
+        """Something of it applies; without a program that is not asked."""
+        return self.uses is None or any(use.dispatches for use in self.uses)
+
+    def to_json(self) -> dict[str, Any]:
+        uses = None if self.uses is None else [use.to_json() for use in self.uses]
+        return {
+            "spec": str(self.path),
+            "kind": self.file.kind,
+            "entries": [entry.to_json() for entry in self.file.entries],
+            "sound": self.sound,
+            "findings": [finding.to_json() for finding in self.findings],
+            "applied": uses,
+        }
+
+
+def check(
+    path: Path, *, tools: Tools, model: Path | None = None, target: Target | None = None, timeout: float = TIMEOUT
+) -> Report:
+    """Looks at a spec and what belongs to it; with a `model` also at what it does there.
+
+    The target is the one given, or that of the flagfile, or the one that the spec records.
+    """
+    text = read_text(path)
+    file = read_spec(text, name=str(path))
+    flagfile = Flagfile.beside(path)
+    backend = _backend(file, flagfile, target)
+    findings = [Finding("ok", f"{file.what} with {len(file.entries)} entries"), *_versions(file)]
+    findings += _flagfile(path, file, flagfile, target)
+    folder = _objects_folder(path, flagfile)
+    if file.kind == "microkernel":
+        findings += check_objects(file, folder, target or _recorded(file))
+        if backend == "cpu":
+            findings += check_processor(text, tools, name=str(path))
+    report = Report(path, file, tuple(findings))
+    if model is None:
+        return report
+    if not model.is_file():
+        raise UsageError(f"{model} is not a file.", remedy="Name the program that the spec is for (.mlir, .mlirbc).")
+    flags = _flags(file, flagfile, target, path)
+    return replace(report, uses=applied(text, model, flags, tools, objects=folder, timeout=timeout))
+
+
+def _versions(file: SpecFile) -> list[Finding]:
+    found = sorted({p.iree for entry in file.entries if (p := entry.provenance) and p.iree})
+    if not found:
+        return [Finding("note", f"it does not say for which IREE it was made; IREE {IREE_VERSION} reads it")]
+    if found == [IREE_VERSION]:
+        return [Finding("ok", f"made for IREE {IREE_VERSION}")]
+    return [
+        Finding("note", f"made for IREE {', '.join(found)}, this is {IREE_VERSION}: time it again before you trust it")
+    ]
+
+
+# --- the flagfile ---------------------------------------------------------------------------------------------------
+
+
+def _flagfile(path: Path, file: SpecFile, flagfile: Flagfile | None, target: Target | None) -> list[Finding]:
+    right = _carriers(path, file, flagfile, target)
+    if flagfile is None:
+        wanted = shown(right)
+        return [
+            Finding("note", f"there is no {path.with_suffix('.flags').name}: a compile needs the target's and", wanted)
+        ]
+    wrong = []
+    carried = [name for name, value in flagfile.carriers if _same_file(value, path)]
+    needed = [flag.partition("=")[0] for flag in right if not flag.startswith(OBJECTS_FLAG)]
+    for name, value in flagfile.carriers:
+        if not Path(value).exists():
+            wrong.append(f"{name} names {printable(value)}, which is not there")
+        elif not _same_file(value, path):
+            wrong.append(f"{name} names another file than this spec: {printable(value)}")
+    if not flagfile.carriers:
+        wrong.append("it does not name the spec")
+    for name in carried:
+        if name not in needed:
+            reason = (
+                "CUDA and Vulkan ignore it without a word" if file.kind == "tuning" else f"a {file.what} needs another"
+            )
+            wrong.append(f"{name} is the wrong flag here: {reason}")
+    for folder in flagfile.folders:
+        if not Path(folder).is_dir():
+            wrong.append(f"{OBJECTS_FLAG} names {printable(folder)}, which is not there")
+        elif (own := path.with_suffix(".objects")).is_dir() and not _same_file(folder, own):
+            wrong.append(f"{OBJECTS_FLAG} names another folder than {own.name} beside the spec: {printable(folder)}")
+    if file.kind == "microkernel" and not flagfile.folders:
+        wrong.append(f"{OBJECTS_FLAG} is missing: the objects would not be found")
+    missing = _target_flags(file, target) - set(flagfile.flags)
+    if missing:
+        wrong.append(f"it is for another target: {' '.join(sorted(missing))} is missing")
+    if not wrong:
+        return [Finding("ok", f"{flagfile.path.name} names this spec by the right flag")]
+    lines = shown([*flagfile.others, *sorted(missing), *right])
+    return [
+        *(Finding("error", f"{flagfile.path.name}: {text}") for text in wrong),
+        Finding("note", f"{flagfile.path.name} would be right as", lines),
+    ]
+
+
+def shown(flags: Sequence[str]) -> tuple[str, ...]:
+    return tuple(flagfile_text(flags).splitlines()) if flags else ()
+
+
+def _carriers(path: Path, file: SpecFile, flagfile: Flagfile | None, target: Target | None) -> list[str]:
+    """The flags that a compile with this spec needs beside the target's."""
+    here = path.absolute()
+    if file.kind == "microkernel":
+        return [f"{SPEC_FLAG}={here}", f"{OBJECTS_FLAG}={here.with_suffix('.objects')}"]
+    if file.kind == "executable":
+        return [f"{SUBSTITUTION}={entry.name}={here}" for entry in file.entries]
+    chosen = target or _recorded(file)
+    carrier = chosen.spec_flag if chosen else tuning_flag(flagfile.flags if flagfile else ())
+    return [f"{carrier}={here}"]
+
+
+def _same_file(one: str, other: Path) -> bool:
+    try:
+        return Path(one).samefile(other)
+    except OSError:
+        return False
+
+
+def _recorded(file: SpecFile) -> Target | None:
+    """The target that the entries record; None when they do not, or when it is not known here."""
+    names = {p.target for entry in file.entries if (p := entry.provenance) and p.target}
+    try:
+        return Target.parse(names.pop()) if len(names) == 1 else None
+    except UsageError:
+        return None
+
+
+def _target_flags(file: SpecFile, target: Target | None) -> set[str]:
+    """Those that say which chip it is: the processor's may be set to another one by the user."""
+    chosen = target or _recorded(file)
+    return set(chosen.flags) if chosen is not None and chosen.backend != "cpu" else set()
+
+
+def _backend(file: SpecFile, flagfile: Flagfile | None, target: Target | None) -> Backend | None:
+    chosen = target or _recorded(file)
+    if chosen is not None:
+        return chosen.backend
+    return "cpu" if flagfile and any("llvm-cpu" in flag for flag in flagfile.flags) else None
+
+
+def _flags(file: SpecFile, flagfile: Flagfile | None, target: Target | None, path: Path) -> tuple[str, ...]:
+    chosen = target or (None if flagfile else _recorded(file))
+    if chosen is not None:
+        return chosen.compile_flags
+    if flagfile is None:
+        raise UsageError(f"{path} does not say for which target it is.", remedy="Give --target.")
+    return flagfile.others
+
+
+def _objects_folder(path: Path, flagfile: Flagfile | None) -> Path:
+    """Beside the spec, as it is shipped; else where the flagfile says."""
+    beside = path.with_suffix(".objects")
+    if beside.is_dir() or flagfile is None:
+        return beside
+    return next((Path(folder) for folder in flagfile.folders if Path(folder).is_dir()), beside)

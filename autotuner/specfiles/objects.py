@@ -1,0 +1,120 @@
+"""The objects of a microkernel spec: are they there, are they the ones that were shipped, do they run here?"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from iree.compiler import ir
+
+from autotuner import process
+from autotuner.build import CompilerRefusal
+from autotuner.errors import UsageError
+from autotuner.microkernels.abi import read_object
+from autotuner.microkernels.check import runs_on
+from autotuner.mlir import walk
+from autotuner.problems import Gemm
+from autotuner.render import problem_mlir
+from autotuner.specfiles.entries import SpecFile, parse_spec
+from autotuner.specfiles.provenance import printable
+from autotuner.targets import Target
+from autotuner.tools import Tools
+
+Level = Literal["ok", "note", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    level: Level
+    text: str
+    lines: tuple[str, ...] = ()
+    """What a file should have instead."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"level": self.level, "text": self.text, **({"lines": list(self.lines)} if self.lines else {})}
+
+
+def check_objects(file: SpecFile, folder: Path, target: Target | None) -> Iterator[Finding]:
+    """Each object that a microkernel spec names, in the folder where it should be."""
+    for name in dict.fromkeys(name for entry in file.entries for name in entry.objects):
+        path, called = folder / name, f"object {printable(name)}"
+        if Path(name).name != name:
+            yield Finding("error", f"{called} is named by a path: it cannot move with the spec")
+        elif not path.is_file():
+            yield Finding("error", f"{called} is not in {folder}: copy it there")
+        else:
+            yield _object(path, called, file.hashes.get(name), target)
+
+
+def _object(path: Path, called: str, recorded: str | None, target: Target | None) -> Finding:
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    if recorded is not None and digest != recorded:
+        hashes = f"SHA-256 {digest[:12]}…, recorded {printable(recorded)[:12]}…"
+        return Finding("error", f"{called} is another one than was shipped ({hashes})")
+    try:
+        chip = read_object(path).chip
+    except UsageError as error:
+        return Finding("error", str(error))
+    # Without a target nothing says which GPU is meant; the processor is always this one.
+    wanted = platform.machine() if target is None or target.backend == "cpu" else target.name
+    on_gpu = chip.startswith(("gfx", "sm_"))
+    if not (target is None and on_gpu) and not runs_on(chip, wanted):
+        return Finding("error", f"{called} is for {chip}, not for {wanted}: build it for {wanted}")
+    return Finding("ok", f"{called} is there, for {chip}, {'as shipped' if recorded else 'no hash is recorded'}")
+
+
+def check_processor(text: str, tools: Tools, *, name: str) -> Iterator[Finding]:
+    """A processor's executable names the machine that it was made on, down to its instructions."""
+    made_for = _processor(text, name=name)
+    if made_for is None:
+        return
+    (machine, needed), (here, there) = made_for, _host(tools)
+    lacking = sorted(needed - there)
+    if machine != here:
+        yield Finding("error", f"its executable is for {machine}, this is {here}: run `autotune ab` here")
+    elif lacking:
+        more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+        yield Finding(
+            "error",
+            f"its executable needs {', '.join(lacking[:3])}{more}, which this processor lacks: run `autotune ab` here",
+        )
+    else:
+        yield Finding("ok", f"its executable is for this processor ({here})")
+
+
+def _processor(text: str, *, name: str) -> tuple[str, frozenset[str]] | None:
+    """(machine, features) of the first executable in a module."""
+    with ir.Context() as context:
+        module = parse_spec(text, context, name=name)
+        for op in walk(module.operation):
+            if op.name == "hal.executable.variant":
+                target = str(op.attributes["target"])
+                table = ir.DictAttr(ir.Attribute.parse(target[target.index("{") : target.rindex("}") + 1]))
+                given = {entry.name: _text(entry.attr) for entry in table}
+                machine = given.get("target_triple", "").partition("-")[0]
+                features = given.get("cpu_features", "").split(",")
+                return machine, frozenset(f.removeprefix("+") for f in features if f.startswith("+"))
+    return None
+
+
+def _text(attribute: Any) -> str:
+    return str(attribute.value) if isinstance(attribute, ir.StringAttr) else ""
+
+
+def _host(tools: Tools) -> tuple[str, frozenset[str]]:
+    """The same of this machine: the compiler knows."""
+    with tempfile.TemporaryDirectory(prefix="autotune-") as folder:
+        path = Path(folder) / "problem.mlir"
+        path.write_text(problem_mlir(Gemm.parse(shape="4x4x4", dtype="f32")))
+        flags = [*Target.parse("cpu").compile_flags, "--compile-to=executable-configurations"]
+        done = process.run([tools.iree_compile, path, *flags, "-o", "-"], timeout=60)
+    if not done.ok:
+        raise CompilerRefusal(done.why())
+    return _processor(done.stdout, name="the compiler's output") or (platform.machine(), frozenset())

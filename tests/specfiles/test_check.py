@@ -1,0 +1,198 @@
+"""Is a spec fit for use: flagfile, objects, this machine; and what of it applies to a program."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autotuner.microkernels.instance import Instance
+from autotuner.microkernels.variants import Kernel, find_variants
+from autotuner.plan import Plan
+from autotuner.problems import Conv, Gemm, Problem
+from autotuner.render import problem_mlir
+from autotuner.specfiles.applied import applied
+from autotuner.specfiles.check import Report, check
+from autotuner.specfiles.flagfile import flagfile_text
+from autotuner.specfiles.merge import merge
+from autotuner.targets import Target
+from autotuner.tools import Tools
+from tests.specfiles.conftest import FRAME, TIMED, Answer, make_spec
+
+MakePlan = Callable[[Problem, str], Plan]
+SMALL, OTHER = Gemm.parse(shape="64x32x48", dtype="f32"), Gemm.parse(shape="96x64x128", dtype="f32")
+
+
+def errors(report: Report) -> list[str]:
+    return [finding.text for finding in report.findings if finding.level == "error"]
+
+
+def ship(path: Path, text: str, flags: list[str]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.with_suffix(".flags").write_text(flagfile_text(flags))
+    return path
+
+
+@pytest.fixture
+def shipped(make_plan: MakePlan, tmp_path: Path) -> Path:
+    plan = make_plan(SMALL, "cpu")
+    path = tmp_path / "specs" / "small.mlir"
+    return ship(path, make_spec(plan), [*plan.target.compile_flags, f"{plan.target.spec_flag}={path}"])
+
+
+def test_what_was_shipped_is_sound_where_it_lies(shipped: Path, tools: Tools) -> None:
+    report = check(shipped, tools=tools)
+    assert report.sound, report.findings
+    assert report.uses is None
+
+
+def test_a_set_that_was_copied_is_told_what_its_flagfile_must_say(shipped: Path, tools: Tools, tmp_path: Path) -> None:
+    shutil.copytree(shipped.parent, tmp_path / "else where")
+    copied = tmp_path / "else where" / shipped.name
+    shutil.rmtree(shipped.parent)
+    report = check(copied, tools=tools)
+    assert any("which is not there" in text for text in errors(report))
+    (lines,) = [finding.lines for finding in report.findings if finding.lines]
+    copied.with_suffix(".flags").write_text("\n".join(lines) + "\n")
+    assert check(copied, tools=tools).sound
+
+
+def test_cuda_needs_another_flag_than_the_others(make_plan: MakePlan, tools: Tools, tmp_path: Path) -> None:
+    plan = make_plan(Gemm.parse(shape="256x128x64"), "sm_80")
+    path = tmp_path / "spec.mlir"
+    flags = list(plan.target.compile_flags)
+    text = make_spec(plan, provenance=replace(TIMED, target="sm_80"))
+    ship(path, text, [*flags, f"--iree-codegen-tuning-spec-path={path}"])
+    report = check(path, tools=tools)
+    assert "CUDA and Vulkan ignore it without a word" in errors(report)[0]
+    (lines,) = [finding.lines for finding in report.findings if finding.lines]
+    assert lines[-1] == f"--iree-codegen-transform-dialect-library={path}"
+    ship(path, text, list(lines))
+    assert check(path, tools=tools).sound
+    ship(path, text, [lines[-1], "--iree-hal-target-device=hip", "--iree-rocm-target=gfx942"])
+    assert any("another target" in text for text in errors(check(path, tools=tools)))
+
+
+def test_entries_are_counted_in_a_program_and_the_unused_are_named(
+    make_plan: MakePlan, tools: Tools, tmp_path: Path, autotune: Callable[..., Answer]
+) -> None:
+    plans = [make_plan(problem, "cpu") for problem in (SMALL, OTHER)]
+    merged = merge([make_spec(plan) for plan in plans], tools=tools)
+    path = tmp_path / "spec.mlir"
+    path.write_text(merged.text)
+    model = tmp_path / "model.mlir"
+    model.write_text(problem_mlir(OTHER))
+    answer = autotune("spec", "check", path, model, "--json")
+    assert answer.code == 0
+    uses = json.loads(answer.out)["applied"]
+    assert [(use["name"], use["dispatches"], use["calls"], use["lost"]) for use in uses] == [
+        (f"match_{SMALL.name}", 0, 0, 0),
+        (f"match_{OTHER.name}", 1, 1, 0),
+    ]
+    answer = autotune("spec", "check", path, model)
+    assert f"never matches: match_{SMALL.name}" in answer.out
+    model.write_text(problem_mlir(Gemm.parse(shape="32x32x32", dtype="f32")))
+    assert autotune("spec", "check", path, model).code == 3
+    model.write_text("nonsense")
+    answer = autotune("spec", "check", path, model)
+    assert answer.code == 5
+    assert "iree-compile refused" in answer.err
+    assert autotune("spec", "check", path, tmp_path / "none.mlir").code == 2
+
+
+def test_specs_of_others_are_instrumented_as_well(tools: Tools, tmp_path: Path, make_plan: MakePlan) -> None:
+    """One action for several matchers, no marker, no provenance, no flagfile."""
+    plans = [make_plan(problem, "gfx942") for problem in (Gemm.parse(shape=s) for s in ("256x128x64", "128x256x64"))]
+    text = merge([make_spec(plan, provenance=None) for plan in plans], tools=tools).text
+    text = "\n".join(line for line in text.splitlines() if "__autotune_applied__" not in line)
+    model = tmp_path / "model.mlir"
+    model.write_text(problem_mlir(plans[1].problem))
+    uses = applied(text, model, Target.parse("gfx942").compile_flags, tools)
+    assert [use.dispatches for use in uses] == [0, 1]
+
+
+def test_a_configuration_that_a_later_pass_drops_is_called_lost(
+    make_plan: MakePlan, tools: Tools, tmp_path: Path
+) -> None:
+    """A convolution of one image on a processor: a spec matches it, and its lowering_config does not arrive."""
+    plan = make_plan(Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f32"), "cpu")
+    model = tmp_path / "model.mlir"
+    model.write_text(plan.source)
+    body = """%filter = transform.get_operand %op[1] : (!transform.any_op) -> !transform.any_value
+    transform.iree.match.cast_compatible_type %filter = tensor<3x3x16x32xf32> : !transform.any_value"""
+    config = "vector_common_parallel = [1, 4, 8, 0, 0, 0], vector_reduction = [0, 0, 0, 1, 1, 4]"
+    text = FRAME.replace("HELPER", "").replace("BODY", body)
+    text = text.replace("vector_common_parallel = [8, 8, 0], vector_reduction = [0, 0, 4]", config)
+    text = text.replace("DoubleTilingExpert", "ConvTileAndDecomposeExpert")
+    (use,) = applied(text, model, plan.target.compile_flags, tools)
+    assert (use.dispatches, use.lost) == (0, 1)
+    assert use.matched
+
+
+def test_a_substituted_executable_applies_to_its_program_only(
+    make_plan: MakePlan, tools: Tools, tmp_path: Path
+) -> None:
+    plan = make_plan(Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f32"), "cpu")
+    candidate = plan.candidate(next(c for c in plan.first if c["route"] == "plain"), id="c")
+    text = plan.spec(candidate, provenance=TIMED) or ""
+    model = tmp_path / "model.mlir"
+    model.write_text(plan.source)
+    (use,) = applied(text, model, plan.target.compile_flags, tools)
+    assert (use.dispatches, use.calls, use.lost) == (1, 1, 0)
+    model.write_text(problem_mlir(SMALL))
+    (use,) = applied(text, model, plan.target.compile_flags, tools)
+    assert not use.matched
+
+
+# --- microkernels ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kernel(make_plan: MakePlan, tmp_path: Path) -> Path:
+    """The C kernel that comes with autotune, shipped as `ship` does it."""
+    problem = Gemm.parse(shape="64x64x64", dtype="f32")
+    plan = make_plan(problem, "cpu")
+    variants, _ = find_variants([Kernel("sgemm_c")], problem, plan.target, device="local-task", workspace=tmp_path)
+    plan = plan.with_kernels(variants, alone=True)
+    candidate = plan.candidate(plan.first[0], id="c")
+    instance: Instance = plan.call(candidate).instance
+    path = tmp_path / "shipped" / "kernel.mlir"
+    folder = path.with_suffix(".objects")
+    folder.mkdir(parents=True)
+    for source in instance.objects:
+        shutil.copy(source, folder)
+    carriers = [f"{plan.spec_flag(candidate)}={path}", f"--iree-hal-executable-object-search-path={folder}"]
+    return ship(path, plan.spec(candidate, provenance=TIMED) or "", [*plan.target.compile_flags, *carriers])
+
+
+def test_objects_are_verified_by_hash_and_machine(kernel: Path, tools: Tools, tmp_path: Path) -> None:
+    report = check(kernel, tools=tools)
+    assert report.sound, report.findings
+    assert any(f"for {platform.machine()}, as shipped" in finding.text for finding in report.findings)
+    model = tmp_path / "model.mlir"
+    model.write_text(problem_mlir(Gemm.parse(shape="64x64x64", dtype="f32")))
+    report = check(kernel, tools=tools, model=model)
+    assert [use.dispatches for use in report.uses or ()] == [1]
+    model.write_text(problem_mlir(SMALL))
+    assert not check(kernel, tools=tools, model=model).matches
+    (object_file,) = kernel.with_suffix(".objects").iterdir()
+    whole = object_file.read_bytes()
+    object_file.write_bytes(whole + b"x")
+    assert "another one than was shipped" in errors(check(kernel, tools=tools))[0]
+    object_file.unlink()
+    assert "is not in" in errors(check(kernel, tools=tools))[0]
+
+
+def test_an_executable_of_another_processor_is_found_out(kernel: Path, tools: Tools) -> None:
+    text = kernel.read_text()
+    kernel.write_text(text.replace('cpu_features = "', 'cpu_features = "+from-the-future,'))
+    assert "needs from-the-future" in errors(check(kernel, tools=tools))[0]
+    other = "aarch64" if platform.machine() == "x86_64" else "x86_64"
+    kernel.write_text(text.replace(f'target_triple = "{platform.machine()}', f'target_triple = "{other}'))
+    assert f"its executable is for {other}" in errors(check(kernel, tools=tools))[0]

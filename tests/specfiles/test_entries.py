@@ -1,0 +1,142 @@
+"""Reading specs: ours, hand-written ones, microkernels, substituted executables, and what is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from iree.compiler import ir
+
+from autotuner.errors import UsageError
+from autotuner.microkernels.instance import Binding, Instance
+from autotuner.microkernels.spec import Call
+from autotuner.microkernels.spec import spec_mlir as microkernel_spec
+from autotuner.plan import Plan
+from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.specfiles.entries import read, read_spec
+from autotuner.specfiles.provenance import Provenance
+from tests.specfiles.conftest import TIMED, Answer, make_spec
+
+MakePlan = Callable[[Problem, str], Plan]
+
+
+@pytest.mark.parametrize(
+    ("problem", "target", "words"),
+    [
+        (Gemm.parse(shape="64x32x48", dtype="f32"), "cpu", "contraction m=64 n=32 k=48 f32·f32·f32"),
+        (Gemm.parse(shape="256x128x64", layout="nt"), "gfx942", "contraction m=256 n=128 k=64 f16·f16·f32"),
+        (
+            Conv.parse(shape="2x16x16x32", filter="3x3x64"),
+            "gfx942",
+            "convolution batch=2 image=14x14 channel=64 filter=3x3 input=32 strides=1x1 dilations=1x1 f16·f16·f32",
+        ),
+        (
+            Attention.parse(shape="1x4x256x256x64"),
+            "gfx942",
+            "online_attention batch=4 m=256 n=64 k1=64 k2=256 f16·f16·f16·f16·f32",
+        ),
+    ],
+    ids=["cpu", "gemm", "conv", "attention"],
+)
+def test_our_specs_read_back_with_what_they_match_and_who_says_so(
+    make_plan: MakePlan, problem: Problem, target: str, words: str
+) -> None:
+    plan = make_plan(problem, target)
+    file = read_spec(make_spec(plan))
+    assert file.kind == "tuning"
+    (entry,) = file.entries
+    assert entry.name == f"match_{problem.name}"
+    assert entry.matches.text == words
+    assert entry.matches.exact
+    assert entry.family == ("cpu" if target == "cpu" else "gpu")
+    assert entry.compilation_info.startswith("#iree_codegen.compilation_info<lowering_config = #iree_")
+    assert entry.lowering_config in entry.compilation_info
+    assert bool(entry.decomposition_config) == (problem.op == "attention")
+    assert entry.provenance == TIMED
+    assert read_spec(make_spec(plan, provenance=None)).entries[0].provenance is None
+
+
+def test_the_same_matcher_has_the_same_key_whatever_it_sets(make_plan: MakePlan) -> None:
+    plan = make_plan(Gemm.parse(shape="64x32x48", dtype="f32"), "cpu")
+    other = make_plan(Gemm.parse(shape="64x32x64", dtype="f32"), "cpu")
+    keys = [read_spec(make_spec(p, i)).entries[0].key for p, i in ((plan, 0), (plan, 1), (other, 0))]
+    assert keys[0] == keys[1] != keys[2]
+    text = make_spec(plan)
+    lines = text.splitlines()
+    dims = [i for i, line in enumerate(lines) if "dims_equal" in line]
+    lines[dims[1]], lines[dims[2]] = lines[dims[2]], lines[dims[1]]
+    assert read_spec("\n".join(lines).replace("%m", "%rows")).entries[0].key == keys[0]
+
+
+def test_a_microkernel_spec_is_read_by_its_kernels(tmp_path: Path) -> None:
+    objects = tmp_path / "kernel.ptx"
+    objects.write_text("// not read here")
+    calls = []
+    for shape in ("64x96x32", "64x96x48"):
+        gemm = Gemm.parse(shape=shape)
+        bindings = tuple(Binding(i, "write" if i == 2 else "read", o) for i, o in enumerate(gemm.operands))
+        launch = ((32, 1, 1), 32, 0, (1, 1, 1))
+        calls.append(Call(Instance("mine", "kernel", "sm_80", (objects,), bindings, (), *launch), gemm))
+    file = read_spec(microkernel_spec(calls, provenance=TIMED))
+    assert file.kind == "microkernel"
+    assert [entry.name for entry in file.entries] == ["kernel", "kernel"]
+    assert [entry.objects for entry in file.entries] == [("kernel.ptx",)] * 2
+    assert "tensor<64x32xf16>" in file.entries[0].matches.text
+    assert "tensor<64x48xf16>" in file.entries[1].matches.text
+    assert [entry.provenance for entry in file.entries] == [TIMED] * 2
+    assert list(file.hashes) == ["kernel.ptx"]
+    assert len(file.hashes["kernel.ptx"]) == 64
+
+
+def test_a_substituted_executable_says_what_it_is(make_plan: MakePlan) -> None:
+    plan = make_plan(Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f32"), "cpu")
+    candidate = plan.candidate(next(c for c in plan.first if c["route"] == "plain"), id="c")
+    assert candidate.carrier == "substitution"
+    assert candidate.info is not None
+    file = read_spec(plan.spec(candidate, provenance=TIMED) or "")
+    assert file.kind == "executable"
+    assert "substituted by name" in file.what
+    (entry,) = file.entries
+    assert entry.name == "main_dispatch_1"
+    assert entry.provenance == TIMED
+    with ir.Context():
+        assert ir.Attribute.parse(entry.lowering_config) == ir.Attribute.parse(candidate.info.lowering_config)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no foreach_match"),
+        ("nonsense", "is not a spec that IREE 3.13 reads"),
+        ("func.func @main() { return }", "no foreach_match"),
+        ("module { \x00 }", "no foreach_match"),
+    ],
+)
+def test_what_is_no_spec_is_an_error_of_one_line(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "no.mlir"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=words) as caught:
+        read(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_provenance_from_a_stranger_is_taken_only_as_far_as_it_makes_sense() -> None:
+    with ir.Context():
+        odd = '{problem = "a\\1B[31m\\0Ab", us = -3.0 : f64, low = "x", verdict = 7, median = 0x7FF0000000000000 : f64}'
+        assert Provenance.read(ir.Attribute.parse(odd)) == Provenance(problem="a [31m b")
+        assert Provenance.read(ir.Attribute.parse("3 : i32")) is None
+
+
+def test_show_lists_entries_with_their_figures(
+    make_plan: MakePlan, tmp_path: Path, autotune: Callable[..., Answer]
+) -> None:
+    plan = make_plan(Gemm.parse(shape="64x32x48", dtype="f32"), "cpu")
+    path = tmp_path / "spec.mlir"
+    path.write_text(make_spec(plan))
+    answer = autotune("spec", "show", path)
+    assert answer.code == 0
+    for words in ("contraction m=64 n=32 k=48", "1.500x (1.400 to 1.600)", "100.0 µs, default 150.0 µs", "win"):
+        assert words in answer.out
+    assert TIMED.command in answer.out
+    assert autotune("spec", "show", tmp_path / "none.mlir").code == 2
