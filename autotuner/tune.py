@@ -23,13 +23,13 @@ from autotuner.loop import Loop
 from autotuner.measure.environment import capture
 from autotuner.microkernels.variants import find_variants
 from autotuner.options import Options
-from autotuner.plan import BASELINE, Candidate, Plan
+from autotuner.plan import BASELINE, SEARCHED, Candidate, Plan
 from autotuner.problems import Problem
 from autotuner.progress import Clock, Reporter, Silent, Stop
 from autotuner.result import FinalVerdict, Result
 from autotuner.settings import cache_dir, usable_cores
-from autotuner.specs import Shipped, default_path, ship
 from autotuner.space import ABSENT, Config
+from autotuner.specs import Shipped, default_path, ship
 from autotuner.store import Store, run_key
 from autotuner.targets import Target
 from autotuner.tools import Tools
@@ -100,6 +100,8 @@ class Found:
     plan: Plan
     winner: Candidate | None
     """The one that won; without a device, the most promising of those that were built."""
+    leader: Candidate | None = None
+    """Where the time was too short for a verdict: the fastest so far, which others may still put to the test."""
 
 
 def search(problem: Problem, target: Target, *, options: Options, session: Session) -> Found:
@@ -107,7 +109,7 @@ def search(problem: Problem, target: Target, *, options: Options, session: Sessi
     run = _Run(problem, target, options, session)
     run.read_space()
     result = run.recalled() if options.resume and options.recall else None
-    return Found(result or run.go(), run.plan, run.winner)
+    return Found(result or run.go(), run.plan, run.winner, run.leader)
 
 
 @dataclass
@@ -119,6 +121,7 @@ class _Run:
     options: Options
     session: Session
     winner: Candidate | None = None
+    leader: Candidate | None = None
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("space", "build", "time", "search"), 0.0))
     notes: list[str] = field(default_factory=list)
 
@@ -225,8 +228,18 @@ class _Run:
             timing_seconds=self.loop.timing_seconds,
         )
         self.winner = contest.winner.candidate if contest.verdict == "win" and contest.winner else None
+        if contest.verdict == "inconclusive":
+            self.leader = self._leader()
         shipped = self._ship(contest) if self.options.ship else None
         return self._result(contest.verdict, contest.reason, contest, shipped, environment)
+
+    def _leader(self) -> Candidate | None:
+        """The fastest of the search, if it is faster than the default at all."""
+        found = [o for o in self.evaluator.contenders() if o.candidate.kind in SEARCHED]
+        best = min(found, key=lambda o: o.us or math.inf, default=None)
+        baseline = self.evaluator.outcomes[BASELINE].us
+        ahead = best is not None and best.us is not None and baseline is not None and best.us < baseline
+        return best.candidate if ahead and best is not None else None
 
     def _estimated(self, environment: dict[str, object]) -> Result:
         """Nothing was timed: the ranking is by what the machine code promises, and says so."""

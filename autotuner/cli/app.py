@@ -11,6 +11,7 @@ from autotuner._version import __version__
 from autotuner.cli.ab import ab
 from autotuner.cli.console import make_console
 from autotuner.cli.doctor import doctor
+from autotuner.cli.model import model, run_model
 from autotuner.cli.operations import attention, conv, gemm
 from autotuner.cli.results import cache, export, history
 from autotuner.cli.spec import app as spec
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 for operation in (gemm, conv, attention):
     app.command()(tuning_command(operation))
+app.command()(tuning_command(model, run_model))
 app.command()(suite)
 app.command()(ab)
 app.add_typer(spec)

@@ -86,14 +86,14 @@ class Request:
         )
 
 
-def tuning_command(parse: Callable[..., Problem]) -> Callable[..., None]:
-    """A command that has the options of `parse`, which makes the problem, and those of every tuning command."""
+def tuning_command(parse: Callable[..., Any], run: Callable[..., None] | None = None) -> Callable[..., None]:
+    """A command that has the options of `parse`, which says what to tune, and those of every tuning command."""
     own = inspect.signature(parse, eval_str=True).parameters
     common = inspect.signature(Request, eval_str=True).parameters
 
     def command(**values: Any) -> None:
-        problem = parse(**{name: values.pop(name) for name in own})
-        run_tuning(problem, Request(**values))
+        wanted = parse(**{name: values.pop(name) for name in own})
+        (run or run_tuning)(wanted, Request(**values))
 
     command.__name__, command.__doc__ = parse.__name__, parse.__doc__
     parameters = [*own.values(), *common.values()]

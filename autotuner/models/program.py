@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -65,7 +66,7 @@ class Program:
             source = _import_onnx(source, folder, name=name)
         return cls(source, name, function, tuple(inputs), tuple(parameters))
 
-    @property
+    @cached_property
     def digest(self) -> str:
         return file_digest(self.path)
 
@@ -193,21 +194,16 @@ class ProgramBuilder:
             self._stop_at("executable-configurations", [*flags, dump], timeout=timeout)
             return read_folder(folder / CONFIGURATIONS)
 
-    def build(self, flags: Sequence[str], *, folder: Path, timeout: float, key: Sequence[str] = ()) -> ProgramBuild:
-        """A module; remembered unless `key`, which tells the contents of files in the flags, is left out for some."""
-        entry = Cache.key([self.tools.identity, "model", self.program.digest, *flags, *key])
+    def build(self, flags: Sequence[str], *, folder: Path, timeout: float) -> ProgramBuild:
+        """A module, remembered: no flag may name a file whose contents change."""
+        entry = Cache.key([self.tools.identity, "model", self.program.digest, *flags])
         record = self.cache.read(entry)
         if record is None:
             built = self.build_fresh(flags, folder=folder, timeout=timeout)
             if built.failure == "compile-timeout":
                 return built
-            record = {
-                "failure": built.failure,
-                "stderr": built.stderr,
-                "seconds": built.seconds,
-                "binary": built.binary,
-            }
-            self.cache.store(entry, record, vmfb=built.vmfb if built.ok else None)
+            record = {name: getattr(built, name) for name in ("failure", "stderr", "seconds", "binary")}
+            self.cache.store(entry, {**record, "applied": 0, "isa": {}}, vmfb=built.vmfb if built.ok else None)
         vmfb = self.cache.entry(entry) / MODULE
         return ProgramBuild(vmfb, record["failure"], record["stderr"], record["seconds"], record["binary"])
 

@@ -52,7 +52,9 @@ def from_statistics(tools: Tools, module: Module, call: Call, *, device: str, ti
         rows = json.loads(done.stdout)["benchmarks"]
         whole = next(row for row in rows if "percent" not in row)
         us = float(whole["real_time"]) * {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}[whole["time_unit"]]
-        parts = {str(row["name"]).split("/", 1)[1]: us * float(row["percent"]) / 100 for row in rows if "percent" in row}
+        parts = {
+            str(row["name"]).split("/", 1)[1]: us * float(row["percent"]) / 100 for row in rows if "percent" in row
+        }
     except (ValueError, KeyError, StopIteration, IndexError):
         return None
     return Shares(parts, "the runtime's statistics") if parts else None

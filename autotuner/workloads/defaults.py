@@ -72,7 +72,7 @@ class DefaultTimer:
         jobs = [
             BuildJob(
                 problem=problem_mlir(self.target.prepare(problem)),
-                flags=self.target.compile_flags,
+                flags=(*problem.flags, *self.target.compile_flags),
                 folder=folder / f"{i}-{repeat}",
                 timeout=self.effort.compile_timeout,
                 repeat=repeat,

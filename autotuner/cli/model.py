@@ -1,0 +1,129 @@
+"""`autotune model`: make a whole model faster, and give the file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from autotuner.cli.console import make_console, make_reporter, microseconds
+from autotuner.cli.tuning import EXIT_INTERRUPTED, EXIT_NO_WINNER, Request, ctrl_c
+from autotuner.errors import UsageError
+from autotuner.models.context import Model
+from autotuner.models.result import ModelResult
+from autotuner.models.tuner import tune_model
+from autotuner.progress import Stop
+from autotuner.targets import Target
+
+
+def model(
+    path: Annotated[Path, typer.Argument(metavar="MODEL", help="An .mlir, .mlirbc or .onnx file.")],
+    function: Annotated[str | None, typer.Option("--function", help="Which function. [default: the only one]")] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", help="SHAPExTYPE, SHAPExTYPE=VALUES or @FILE.npy, once for each input, in order."),
+    ] = None,
+    parameters: Annotated[
+        list[str] | None, typer.Option("--parameters", help="SCOPE=FILE of weights, as IREE's tools take it.")
+    ] = None,
+    top: Annotated[int | None, typer.Option("--top", help="Tune the first N of the ranking.")] = None,
+    min_share: Annotated[
+        float, typer.Option("--min-share", help="Tune what takes at least so many per cent of the time.")
+    ] = 1.0,
+    routes: Annotated[
+        list[str] | None,
+        typer.Option("--route", help="NAME keeps to these routes, 'NAME=--flag …' adds one; repeatable."),
+    ] = None,
+    tolerance: Annotated[
+        float | None, typer.Option("--tolerance", help="Relative error of the outputs that is allowed. [by type]")
+    ] = None,
+) -> Model:
+    """Tune a whole model: flags and a spec for the dispatches that take its time."""
+    return Model(
+        path,
+        function=function,
+        inputs=tuple(inputs or ()),
+        parameters=tuple(parameters or ()),
+        routes=tuple(routes or ()),
+        top=top,
+        min_share=min_share,
+        tolerance=tolerance,
+    )
+
+
+def run_model(wanted: Model, request: Request) -> None:
+    """Tunes a model and ends the process with the contract's exit code."""
+    target = Target.parse(request.target, flags=request.flags or ())
+    options = request.options()
+    if options.microkernels:
+        raise UsageError(
+            "a model is tuned without microkernels.", remedy="`autotune ab MICROKERNEL --model MODEL` tries one in it."
+        )
+    stderr = make_console(stderr=True, no_color=request.no_color)
+    stop = Stop()
+    with make_reporter(stderr, quiet=request.quiet) as reporter, ctrl_c(stop, stderr):
+        result = tune_model(wanted, target, options=options, reporter=reporter, stop=stop)
+    if request.as_json:
+        print(json.dumps(result.to_json(), indent=2))
+    else:
+        print_model(result, make_console(no_color=request.no_color))
+    if result.interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if request.fail_if_no_winner and result.verdict != "win":
+        raise typer.Exit(EXIT_NO_WINNER)
+
+
+def print_model(result: ModelResult, console: Console) -> None:
+    """The verdict, the ranking, and what to do with it."""
+    colour = {"win": "bold green", "no-winner": "bold yellow"}.get(result.verdict, "bold")
+
+    def line(name: str, text: str, *, style: str = "") -> None:
+        console.print(f"{name:<11}{text}", style=style, highlight=False, markup=False, soft_wrap=True)
+
+    line("verdict", f"{result.verdict}: {result.reason}", style=colour)
+    line("model", f"{result.problem['name']} on {result.target} ({result.device})")
+    if result.baseline["us"] is not None:
+        line("default", microseconds(result.baseline["us"]))
+    if result.stock["us"] is not None and result.stock["flags"]:
+        line("route", f"{microseconds(result.stock['us'])}  {result.stock['route']}: {' '.join(result.stock['flags'])}")
+    if result.best is not None and result.best["us"] is not None:
+        line("best", f"{microseconds(result.best['us'])}  route {result.best['route']}, {len(result.entries)} entries")
+    speedup, over = result.speedup, result.speedup_over_stock
+    if speedup is not None:
+        line("speedup", f"{speedup.median:.3f}x over default, 95 % interval {speedup.low:.3f} to {speedup.high:.3f}")
+    if over is not None and result.entries:
+        line("", f"{over.median:.3f}x over the best route, {over.low:.3f} to {over.high:.3f}")
+    if result.error is not None:
+        line("outputs", f"relative error {result.error:.1e} against the untuned model")
+    if result.rows:
+        table = Table("dispatch", "calls", "share", "state", "alone", "applied", box=None, pad_edge=False)
+        for row in result.rows:
+            gain = row.result.speedup if row.result else None
+            words = (
+                row.label,
+                str(row.group.calls),
+                f"{row.share:.1%}",
+                row.state,
+                f"{gain.median:.2f}x" if gain else "",
+                f"{row.applied} of {len(row.group.symbols)}" if row.applied else "",
+            )
+            table.add_row(*map(Text, words))
+        if result.others:
+            table.add_row("all others", "", f"{result.others:.1%}", "nothing to tune", "", "")
+        console.print(table)
+        line("ranked", f"by {result.ranked_by}")
+    if result.spec is not None:
+        line("spec", f"{result.spec} ({result.applied} of {len(result.entries)} entries applied)")
+    if result.executables is not None:
+        line("executables", f"{result.executables} (they fit this very model only)")
+    if result.flagfile is not None:
+        line("flags", str(result.flagfile))
+        line("report", str(result.report))
+        line("use", f"iree-compile MODEL.mlir @{result.flagfile} -o MODEL.vmfb")
+    elif result.interrupted:
+        line("next", "the same command with --resume goes on from here")

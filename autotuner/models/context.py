@@ -1,0 +1,154 @@
+"""What all steps of a model's run share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from autotuner.build import CompilerRefusal, first_error
+from autotuner.errors import NoCandidateError, UsageError
+from autotuner.models.dispatch import flops
+from autotuner.models.extract import Flow, Group, Piece, by_name, group, read_flow, read_roots
+from autotuner.models.program import Program, ProgramBuild, ProgramBuilder
+from autotuner.options import Options
+from autotuner.progress import Clock
+from autotuner.rows import Kind
+from autotuner.space.table import Config
+from autotuner.targets import Route, Target
+from autotuner.tune import NO_DEVICE, Session
+
+BUDGET_FACTOR = 3.0
+"""A model's budget, unless one is given, over that of a single problem."""
+_ROOT = "--iree-codegen-add-tuner-attributes"
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a user asks: which model, called how, on which routes, how much of it."""
+
+    path: Path
+    function: str | None = None
+    inputs: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    routes: tuple[str, ...] = ()
+    top: int | None = None
+    min_share: float = 1.0
+    """Per cent."""
+    tolerance: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.top is not None and self.top < 1:
+            raise UsageError(f"--top {self.top} is not positive.", remedy="Give --top 1 or more.")
+        if not 0 <= self.min_share <= 100:
+            raise UsageError(f"--min-share {self.min_share:g} is no percentage.", remedy="Give 0 to 100.")
+        if self.tolerance is not None and not self.tolerance >= 0:
+            raise UsageError(f"--tolerance {self.tolerance:g} is negative.", remedy="Give 0 or more.")
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """A model on one route: its dispatches, those with the same root together."""
+
+    flow: Flow
+    groups: tuple[Group, ...]
+    others: tuple[Piece, ...]
+    configured: Mapping[str, str] = field(repr=False)
+    """The configured executables by name."""
+
+    @property
+    def flops(self) -> int:
+        return sum(flops(g.root) * g.calls for g in self.groups)
+
+
+@dataclass
+class Context:
+    """The run: what it works on, and what it writes down as it goes."""
+
+    model: Model
+    program: Program
+    target: Target
+    options: Options
+    session: Session
+    builder: ProgramBuilder
+    run: str = ""
+    notes: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("space", "build", "time", "search"), 0.0))
+    _ordinal: int = 0
+
+    @cached_property
+    def clock(self) -> Clock:
+        return Clock(self.options.budget or BUDGET_FACTOR * self.options.effort.budget)
+
+    @property
+    def timed(self) -> bool:
+        return self.session.device != NO_DEVICE
+
+    @property
+    def folder(self) -> Path:
+        return self.session.workspace.candidates / self.run
+
+    @property
+    def compile_timeout(self) -> float:
+        """A model may take as long as there is time."""
+        return max(self.options.effort.compile_timeout, self.clock.budget)
+
+    @property
+    def run_timeout(self) -> float:
+        return 10 * self.options.effort.run_timeout
+
+    def flags(self, route: Route) -> list[str]:
+        return [*self.target.compile_flags, *route.flags]
+
+    def stage(self, text: str) -> None:
+        self.session.reporter.stage(text)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+        self.session.reporter.note(text)
+
+    @contextmanager
+    def clocked(self, what: str) -> Iterator[None]:
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[what] += time.monotonic() - started
+
+    def row(self, kind: Kind, route: Route) -> int:
+        """A row for a whole model that is about to be tried."""
+        row = self.session.store.add_candidate(
+            self.run, ordinal=self._ordinal, config=Config(()), kind=kind, route=route.name
+        )
+        self._ordinal += 1
+        return row
+
+    def record_build(self, row: int, build: ProgramBuild, flags: list[str]) -> None:
+        self.session.store.record_build(
+            row,
+            seconds=build.seconds,
+            cached=False,
+            binary=build.binary,
+            applied=0,
+            command=self.builder.command(flags, vmfb=build.vmfb),
+            vmfb=str(build.vmfb),
+        )
+
+    def anatomy(self, route: Route) -> Anatomy:
+        """Asks the compiler what it makes of the model on this route."""
+        try:
+            with self.clocked("space"):
+                text = self.builder.flow(self.flags(route), timeout=self.compile_timeout)
+                configured = self.builder.configured([*self.flags(route), _ROOT], timeout=self.compile_timeout)
+        except CompilerRefusal as refusal:
+            raise NoCandidateError(
+                f"iree-compile cannot compile {self.program.name} for {self.target.name}: "
+                f"{first_error(refusal.stderr)}",
+                remedy="Check the model, --flag and --target.",
+            ) from refusal
+        flow = read_flow(text, function=self.model.function)
+        groups, others = group(flow.pieces, read_roots(configured))
+        return Anatomy(flow, groups, others, by_name(configured))

@@ -1,0 +1,334 @@
+"""The run over a model: routes, dispatches, the tuning of each, and the whole put together and raced."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from autotuner.build import Cache
+from autotuner.contest import ALPHA
+from autotuner.errors import AutotuneError
+from autotuner.measure.environment import capture
+from autotuner.measure.timer import Timer
+from autotuner.models.context import Anatomy, Context, Model
+from autotuner.models.dispatches import Dispatches, measure_shares
+from autotuner.models.entries import Assembly
+from autotuner.models.finals import Field, Final, hold
+from autotuner.models.program import Call, Program, ProgramBuild, ProgramBuilder
+from autotuner.models.result import ModelResult, summed
+from autotuner.models.routes import RouteRace, Tried, choose
+from autotuner.models.ship import Files, report_text, ship
+from autotuner.models.whole import Tuned, Whole
+from autotuner.options import Options
+from autotuner.plan import BASELINE, Carrier
+from autotuner.progress import Reporter, Stop
+from autotuner.result import FinalVerdict
+from autotuner.rows import Phase
+from autotuner.settings import cache_dir
+from autotuner.store import run_key
+from autotuner.targets import PLAIN, Target
+from autotuner.tools import Tools
+from autotuner.tune import Session
+from autotuner.workspace import write_whole
+
+MIN_TIME = 0.05
+"""Seconds a repetition of the whole model, at least."""
+_GAIN = 0.5
+"""What tuning is thought to save of what can be tuned, when routes are compared for it."""
+_SECOND_WITHIN = 1.2
+_SECOND_BUDGET = 600.0
+"""A second route is tuned when it promises nearly as much and at least so many seconds are left."""
+_FIRST_SHARE = 0.6
+_KINDS = {"contraction": "gemm", "convolution": "conv", "attention": "attention"}
+
+
+def tune_model(
+    model: Model,
+    target: Target,
+    *,
+    options: Options | None = None,
+    reporter: Reporter | None = None,
+    stop: Stop | None = None,
+    tools: Tools | None = None,
+) -> ModelResult:
+    """Makes a model faster: by flags, and by a spec for the dispatches that take its time."""
+    options = options or Options()
+    with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
+        program = Program.open(
+            model.path,
+            folder=session.workspace.candidates / "models",
+            function=model.function,
+            inputs=model.inputs,
+            parameters=model.parameters,
+        )
+        builder = ProgramBuilder(session.tools, Cache(cache_dir()), program)
+        return _Run(Context(model, program, target, options, session, builder)).go()
+
+
+@dataclass
+class _Run:
+    """One run's steps in order."""
+
+    context: Context
+    tried: list[Tried] = field(default_factory=list)
+    tuned: list[Tuned] = field(default_factory=list)
+    parts: list[Dispatches] = field(default_factory=list)
+
+    def go(self) -> ModelResult:
+        context = self.context
+        context.stage("reading the model")
+        plain = context.anatomy(PLAIN)
+        self.problem = {
+            "op": "model",
+            "name": context.program.name,
+            "flops": plain.flops,
+            "bytes": context.program.path.stat().st_size,
+            "sha256": context.program.digest,
+        }
+        store, target = context.session.store, context.target
+        context.run = store.start_run(
+            key=run_key(
+                problem=self.problem, target=f"{target.name}/{context.session.device}", flags=target.user_flags
+            ),
+            command=context.options.command,
+            problem=self.problem,
+            target=target.name,
+            device=context.session.device,
+            seed=context.options.seed,
+        )
+        self.environment = capture(context.session.device).as_dict()
+        store.record_environment(context.run, self.environment)
+        try:
+            result = self._timed(plain) if context.timed else self._compiled(plain)
+        except AutotuneError as error:
+            store.finish_run(context.run, "failed", result={"verdict": "failed", "reason": str(error)})
+            raise
+        except BaseException:
+            store.finish_run(context.run, "interrupted")
+            raise
+        document = result.to_json()
+        store.record_verdict(context.run, result.verdict, document)
+        store.finish_run(context.run, "interrupted" if result.interrupted else "finished", result=document)
+        return result
+
+    def _timed(self, plain: Anatomy) -> ModelResult:
+        context = self.context
+        ops = {_KINDS[group.root.kind] for group in plain.groups}
+        routes = choose(context.target, context.model.routes, ops)
+        call = Call.make(context.program, plain.flow.signature, context.folder / "inputs", seed=context.options.seed)
+        for note in call.notes:
+            context.note(note)
+        timer = Timer(
+            context.session.tools,
+            call,
+            context.session.device,
+            context.run_timeout,
+            min_time=MIN_TIME,
+            quick_start=context.target.compiles_on_device,
+        )
+        race = RouteRace(context, call, timer)
+        self.tried = race.all(routes)
+        if not context.session.stop.requested:
+            for dispatches, tried, budget in self._worth_tuning(call, plain):
+                entries = dispatches.tune(budget=budget)
+                self.parts.append(dispatches)
+                if entries and not context.session.stop.requested:
+                    made = Whole(dispatches, tried, race).make(entries)
+                    self.tuned += [made] if made else []
+        if context.session.stop.requested:
+            return self._result("inconclusive", "interrupted before the race", None, None)
+        final = self._race(timer)
+        return self._shipped(final)
+
+    def _compiled(self, plain: Anatomy) -> ModelResult:
+        """Without a device: the most promising candidate of each dispatch, proven in the model."""
+        context = self.context
+        ops = {_KINDS[group.root.kind] for group in plain.groups}
+        # One route at a time can be taken without timing: the user's, or the plain one.
+        route = choose(context.target, context.model.routes, ops)[-1] if context.model.routes else PLAIN
+        anatomy = plain if route == PLAIN else context.anatomy(route)
+        dispatches = Dispatches(context, route, anatomy, measure_shares(context, route, anatomy, None, None))
+        self.parts.append(dispatches)
+        entries = dispatches.tune(budget=context.clock.left)
+        tried = Tried(route, 0)
+        self.tried = [tried]
+        made = Whole(dispatches, tried, None).make(entries) if entries else None
+        self.tuned += [made] if made else []
+        reason = "no device: every entry is proven in the model, none is timed; the choice is by a static score"
+        if made is None:
+            return self._result("compile-only", "no device, and nothing to put into the model", None, None)
+        return self._ship(made, "compile-only", reason, None)
+
+    def _worth_tuning(self, call: Call, plain: Anatomy) -> list[tuple[Dispatches, Tried, float]]:
+        """The route that promises most, all in all, and a second when it promises nearly as much."""
+        context = self.context
+        promising = sorted((t for t in self.tried if t.ok), key=lambda t: t.us or math.inf)[:3]
+        found: list[tuple[float, Dispatches, Tried]] = []
+        for tried in promising:
+            anatomy = plain if tried.route == PLAIN else context.anatomy(tried.route)
+            shares = measure_shares(context, tried.route, anatomy, tried.build, call)
+            dispatches = Dispatches(context, tried.route, anatomy, shares)
+            found.append(((tried.us or math.inf) * (1 - _GAIN * dispatches.tunable), dispatches, tried))
+        found.sort(key=lambda item: item[0])
+        left = max(context.clock.left - self._reserve(), 0.0)
+        first = found[0]
+        rivals = [f for f in found[1:] if f[0] <= _SECOND_WITHIN * first[0] and f[1].tunable > 0]
+        if not rivals or left < _SECOND_BUDGET:
+            return [(first[1], first[2], left)]
+        second = rivals[0]
+        return [(first[1], first[2], _FIRST_SHARE * left), (second[1], second[2], (1 - _FIRST_SHARE) * left)]
+
+    def _reserve(self) -> float:
+        """Seconds that compiling the tuned model and racing it will take."""
+        slowest = max((t.us or 0.0) for t in self.tried) / 1e6
+        compile_seconds = max((t.build.seconds for t in self.tried if t.build and t.build.ok), default=0.0)
+        # Three whole models, some forty blocks of four calls each; two compiles for the race, one for what ships.
+        race = 3 * 40 * 4 * max(MIN_TIME, min(t.us or math.inf for t in self.tried if t.ok) / 1e6)
+        return min(3 * compile_seconds + race + 20 * slowest, 0.5 * self.context.clock.budget)
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def _race(self, timer: Timer) -> Final:
+        context = self.context
+        good = [t for t in self.tried if t.ok and t.build is not None]
+        stock = min(good, key=lambda t: t.us or math.inf)
+        base = good[0]
+        modules: dict[str, ProgramBuild] = {BASELINE: _built(base.build)}
+        rows = {BASELINE: base.row}
+        complexity = {BASELINE: 0}
+        self.stock = BASELINE
+        if stock.route != PLAIN:
+            self.stock = stock.route.name
+            modules[self.stock], rows[self.stock] = _built(stock.build), stock.row
+            complexity[self.stock] = len(stock.route.flags)
+        for made in self.tuned:
+            modules[made.name], rows[made.name] = made.build, made.row
+            complexity[made.name] = 100 + len(made.entries)
+        if len(modules) == 1:
+            us = {BASELINE: base.us or 0.0}
+            if any(result.verdict == "inconclusive" for part in self.parts for result in part.results):
+                return Final("inconclusive", "the time was too short to tell whether any dispatch gains", None, us)
+            return Final("no-winner", "no route and no configuration is faster than the default", None, us)
+        context.stage(f"racing {len(modules) - 1} rivals against the default, as whole models")
+
+        def record(phase: Phase, name: str, block: int, us: tuple[float, ...]) -> None:
+            context.session.store.record_timing(rows[name], phase=phase, block=block, repetitions_us=us)
+
+        with context.clocked("time"):
+            return hold(
+                Field(modules, complexity, BASELINE, self.stock),
+                timer,
+                effort=context.options.effort,
+                clock=context.clock,
+                stop=context.session.stop,
+                seed=context.options.seed,
+                record=record,
+            )
+
+    def _shipped(self, final: Final) -> ModelResult:
+        if final.verdict != "win" or final.winner is None:
+            return self._result(final.verdict, final.reason, final, None)
+        made = next((t for t in self.tuned if t.name == final.winner), None)
+        if made is None:
+            stock = next(t for t in self.tried if t.route.name == final.winner)
+            made = Tuned(stock, final.winner, (), Assembly(None), _built(stock.build), stock.error, stock.row)
+        return self._ship(made, "win", final.reason, final)
+
+    def _ship(self, made: Tuned, verdict: FinalVerdict, reason: str, final: Final | None) -> ModelResult:
+        context = self.context
+        context.stage("shipping, and compiling the model once more with what is shipped")
+        name = f"{context.program.name}-{context.target.name}.mlir"
+        files = Files((context.options.output or context.session.workspace.specs / name).absolute())
+        count = ship(
+            files,
+            context.flags(made.tried.route),
+            made.assembly,
+            made.entries,
+            spec_flag=context.target.spec_flag,
+            builder=context.builder,
+            expected=made.build,
+            folder=context.folder / "shipped",
+            timeout=context.compile_timeout,
+        )
+        result = replace(
+            self._result(verdict, reason, final, made),
+            spec=files.spec if made.assembly.spec is not None else None,
+            flagfile=files.flagfile,
+            executables=files.executables if made.assembly.executables else None,
+            report=files.report,
+            applied=count,
+        )
+        write_whole(files.report, report_text(result))
+        return result
+
+    def _result(self, verdict: FinalVerdict, reason: str, final: Final | None, made: Tuned | None) -> ModelResult:
+        context = self.context
+        us = dict(final.us) if final else {}
+        good = [t for t in self.tried if t.ok]
+        stock = min(good, key=lambda t: t.us or math.inf, default=None)
+        base = self.tried[0] if good else None
+        for made_row in self.tuned:
+            if made_row.name in us:
+                context.session.store.set_us(made_row.row, us[made_row.name])
+        context.seconds["total"] = context.clock.elapsed
+        shown = made or (self.tuned[0] if self.tuned else None)
+        part = next((p for p in self.parts if shown is None or p.route == shown.tried.route), None)
+        best: Mapping[str, Any] | None = None
+        if shown is not None:
+            flags = list(shown.tried.route.flags)
+            best_us = us.get(shown.name, shown.tried.us if not shown.entries else None)
+            best = {"us": best_us, "config": {}, "flags": flags, "route": shown.tried.route.name, "kind": "codegen"}
+        return ModelResult(
+            run=context.run,
+            problem=self.problem,
+            target=context.target.name,
+            device=context.session.device,
+            verdict=verdict,
+            reason=reason,
+            baseline={"us": us.get(BASELINE, base.us if base else None), "flags": []},
+            stock=_stock(stock, us),
+            best=best,
+            speedup=final.speedup if final else None,
+            speedup_over_stock=final.over_stock if final else None,
+            confidence=1 - ALPHA,
+            spec=None,
+            flagfile=None,
+            carrier=_carrier(made),
+            counts=summed(result for p in self.parts for result in p.results),
+            seconds=context.seconds,
+            environment=self.environment,
+            notes=tuple(context.notes),
+            interrupted=context.session.stop.requested,
+            workspace=context.session.workspace.root,
+            storage=context.options.storage,
+            routes=tuple(t for t in self.tried if t.row),
+            rows=tuple(part.rows.values()) if part else (),
+            others=part.others if part else 0.0,
+            ranked_by=part.shares.how if part else "",
+            entries=made.entries if made else (),
+            error=made.error if made else None,
+            commands=("autotune", *context.options.command[1:]),
+        )
+
+
+def _built(build: ProgramBuild | None) -> ProgramBuild:
+    if build is None:
+        raise ValueError("a route without a build cannot be raced")
+    return build
+
+
+def _stock(stock: Tried | None, us: Mapping[str, float]) -> dict[str, Any]:
+    if stock is None:
+        return {"us": None, "flags": []}
+    name = BASELINE if stock.route == PLAIN else stock.route.name
+    return {"us": us.get(name, stock.us), "flags": list(stock.route.flags), "route": stock.route.name}
+
+
+def _carrier(made: Tuned | None) -> Carrier | None:
+    if made is None:
+        return None
+    if made.assembly.spec is not None:
+        return "spec"
+    return "substitution" if made.assembly.executables else "flags"
