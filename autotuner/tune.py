@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from collections.abc import Iterator
-from concurrent.futures import Executor
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 from autotuner.build import FAILURE_CLASSES, Builder, Cache
@@ -17,25 +14,22 @@ from autotuner.contest import ALPHA, Contest, best_stock, hold
 from autotuner.errors import AutotuneError
 from autotuner.estimate import rank
 from autotuner.evaluate import Evaluator, Outcome
-from autotuner.execution import local_executor
-from autotuner.locks import device_lock, workspace_lock
 from autotuner.loop import Loop
 from autotuner.measure.environment import capture
 from autotuner.microkernels.variants import find_variants
 from autotuner.options import Options
 from autotuner.plan import BASELINE, SEARCHED, Candidate, Plan
 from autotuner.problems import Problem
-from autotuner.progress import Clock, Reporter, Silent, Stop
+from autotuner.progress import Clock, Reporter, Stop
 from autotuner.result import FinalVerdict, Result
+from autotuner.session import NO_DEVICE, Session
 from autotuner.settings import cache_dir, usable_cores
 from autotuner.space import ABSENT, Config
 from autotuner.specs import Shipped, default_path, ship
-from autotuner.store import Store, run_key
+from autotuner.store import run_key
 from autotuner.targets import Target
 from autotuner.tools import Tools
-from autotuner.workspace import Workspace
 
-NO_DEVICE = "none"
 RANKED = 10
 """How many candidates a run without a device reports."""
 
@@ -54,42 +48,6 @@ def tune(
     prepared = target.prepare(problem)
     with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
         return search(prepared, target, options=options, session=session).result
-
-
-@dataclass(frozen=True)
-class Session:
-    """What runs share that follow one another: the workspace and the device, held, and the store."""
-
-    device: str
-    reporter: Reporter
-    stop: Stop
-    tools: Tools
-    workspace: Workspace
-    store: Store
-    executor: Executor
-
-    @classmethod
-    @contextmanager
-    def open(
-        cls,
-        target: Target,
-        options: Options,
-        *,
-        reporter: Reporter | None = None,
-        stop: Stop | None = None,
-        tools: Tools | None = None,
-    ) -> Iterator[Session]:
-        found = tools or Tools.find()
-        workspace = Workspace.open(options.workspace)
-        watcher = reporter or Silent()
-        device = options.device or target.device
-        with ExitStack() as stack:
-            stack.enter_context(workspace_lock(workspace.root))
-            store = stack.enter_context(Store.open(options.storage, workspace=workspace.root))
-            executor = stack.enter_context(local_executor(options.jobs or usable_cores()))
-            if device != NO_DEVICE:
-                stack.enter_context(device_lock(device, cache_dir(), on_wait=watcher.note))
-            yield cls(device, watcher, stop or Stop(), found, workspace, store, executor)
 
 
 @dataclass(frozen=True)

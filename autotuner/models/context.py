@@ -17,9 +17,9 @@ from autotuner.models.program import Program, ProgramBuild, ProgramBuilder
 from autotuner.options import Options
 from autotuner.progress import Clock
 from autotuner.rows import Kind
+from autotuner.session import NO_DEVICE, Session
 from autotuner.space.table import Config
 from autotuner.targets import Route, Target
-from autotuner.tune import NO_DEVICE, Session
 
 BUDGET_FACTOR = 3.0
 """A model's budget, unless one is given, over that of a single problem."""

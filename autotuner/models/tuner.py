@@ -26,11 +26,11 @@ from autotuner.plan import BASELINE, Carrier
 from autotuner.progress import Reporter, Stop
 from autotuner.result import FinalVerdict
 from autotuner.rows import Phase
+from autotuner.session import Session
 from autotuner.settings import cache_dir
 from autotuner.store import run_key
 from autotuner.targets import PLAIN, Target
 from autotuner.tools import Tools
-from autotuner.tune import Session
 from autotuner.workspace import write_whole
 
 MIN_TIME = 0.05

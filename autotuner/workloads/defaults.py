@@ -13,8 +13,8 @@ from autotuner.measure.check import Data
 from autotuner.measure.timer import INVOCATION_US, Timer, choose_repeat
 from autotuner.problems import Problem
 from autotuner.render import problem_mlir
+from autotuner.session import Session
 from autotuner.targets import Target
-from autotuner.tune import Session
 
 REPETITIONS = 3
 

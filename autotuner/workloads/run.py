@@ -14,10 +14,11 @@ from autotuner.errors import AutotuneError, StorageError, UsageError
 from autotuner.measure.environment import capture
 from autotuner.options import Options
 from autotuner.progress import Clock, Progress, Reporter, Stop
+from autotuner.session import NO_DEVICE, Session
 from autotuner.settings import cache_dir, usable_cores
 from autotuner.targets import Target
 from autotuner.tools import Tools
-from autotuner.tune import NO_DEVICE, Session, search
+from autotuner.tune import search
 from autotuner.workloads.budget import LEAST_SECONDS, divide
 from autotuner.workloads.defaults import DefaultTimer, too_large
 from autotuner.workloads.result import SuiteResult
@@ -91,9 +92,11 @@ class _SuiteRun:
         earlier = {name: row for name, row in self.state.rows.items() if name in self.rows}
         self.begun = {n for n in self.rows if n == self.state.running or (n in earlier and earlier[n].interrupted)}
         """Problems whose tuning run was cut short: the store has its rows."""
-        for name, row in earlier.items():
-            if row.finished:
-                self.rows[name] = row
+        for name, row in self.rows.items():
+            if name in earlier and earlier[name].finished:
+                self.rows[name] = earlier[name]
+            elif name in self.begun:
+                self.rows[name] = replace(row, interrupted=True)
         self.resumed = sum(row.verdict in TUNED for row in self.rows.values())
 
     @property
@@ -106,8 +109,7 @@ class _SuiteRun:
 
     def go(self) -> SuiteResult:
         environment = self._environment()
-        for name in self.begun:
-            self.state.rows[name] = replace(self.state.rows.get(name, self.rows[name]), interrupted=True)
+        self.state.rows.update({name: self.rows[name] for name in self.begun})
         self.state.running = None
         self.state.save()
         write_whole(self.folder / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
@@ -117,7 +119,7 @@ class _SuiteRun:
         self._tune([name for name, row in self.rows.items() if row.verdict == "waiting"])
         if not self.session.stop.requested:
             self._ship()
-        self._write()
+        self._save()
         return self._result(environment)
 
     # --- weighing -----------------------------------------------------------------------------------------------
@@ -147,13 +149,13 @@ class _SuiteRun:
 
         for problem, default in timer.time(problems, should_stop=should_stop):
             if default.error is not None:
-                self._settle(problem.name, **failure(default.error))
+                self._set(problem.name, **failure(default.error))
             elif default.us is not None:
                 known[problem.name] = default.us
-                self.state.save()
+            self.state.save()
         for name in waiting:
             if name not in known and self.rows[name].verdict == "waiting" and not self.session.stop.requested:
-                self._settle(name, verdict="left-out", reason="--budget was used up before its default was timed")
+                self._set(name, verdict="left-out", reason="--budget was used up before its default was timed")
 
     def _weigh(self) -> None:
         """Shares of the time, or of the work where nothing is timed; what is below the threshold is not tuned."""
@@ -172,7 +174,8 @@ class _SuiteRun:
             row = self.rows[name] = replace(self.rows[name], share=share if weights[name] else None)
             if row.verdict == "waiting" and weights[name] and share < self.threshold:
                 reason = f"contributes {share:.3g} %, less than --threshold {self.threshold:g}"
-                self._settle(name, verdict="below-threshold", reason=reason)
+                self._set(name, verdict="below-threshold", reason=reason)
+        self._save()
         if not self.timed:
             self._note("no device: shares are by calls and flops, an estimate")
 
@@ -195,7 +198,7 @@ class _SuiteRun:
                     parts[0] = 0.0
                 while queue and parts[len(queue) - 1] <= 0:
                     reason = f"--budget leaves less than {LEAST_SECONDS:.0f} s for it"
-                    self._settle(queue.pop(), verdict="left-out", reason=reason)
+                    self._set(queue.pop(), verdict="left-out", reason=reason)
                 if not queue:
                     break
                 budget = parts[0]
@@ -224,7 +227,8 @@ class _SuiteRun:
         except MemoryError:
             fields = failure(too_large(problem))
         self.state.running = None
-        self._settle(name, **fields)
+        self._set(name, **fields)
+        self._save()
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -251,9 +255,11 @@ class _SuiteRun:
         if len(self.groups) > 1:
             self._note(f"the winners need {len(self.groups)} sets of flags: a compile can have one of them")
 
-    def _settle(self, name: str, **fields: Any) -> None:
-        """Something is known of a problem: it is written down at once."""
+    def _set(self, name: str, **fields: Any) -> None:
         self.rows[name] = self.state.rows[name] = replace(self.rows[name], **fields)
+
+    def _save(self) -> None:
+        """Rows are written down as soon as they are known."""
         self.state.save()
         self._write()
 

@@ -14,10 +14,10 @@ from autotuner.errors import AutotuneError
 from autotuner.plan import Carrier
 from autotuner.problems import Problem
 from autotuner.render import problem_mlir
+from autotuner.session import Session
 from autotuner.specfiles.flagfile import flagfile_text
 from autotuner.specfiles.merge import merge
 from autotuner.targets import Target
-from autotuner.tune import Session
 from autotuner.workloads.rows import Row
 from autotuner.workspace import write_whole
 

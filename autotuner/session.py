@@ -1,0 +1,56 @@
+"""What runs share that follow one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from autotuner.execution import local_executor
+from autotuner.locks import device_lock, workspace_lock
+from autotuner.options import Options
+from autotuner.progress import Reporter, Silent, Stop
+from autotuner.settings import cache_dir, usable_cores
+from autotuner.store import Store
+from autotuner.targets import Target
+from autotuner.tools import Tools
+from autotuner.workspace import Workspace
+
+NO_DEVICE = "none"
+
+
+@dataclass(frozen=True)
+class Session:
+    """The workspace and the device, held; the store; who watches."""
+
+    device: str
+    reporter: Reporter
+    stop: Stop
+    tools: Tools
+    workspace: Workspace
+    store: Store
+    executor: Executor
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls,
+        target: Target,
+        options: Options,
+        *,
+        reporter: Reporter | None = None,
+        stop: Stop | None = None,
+        tools: Tools | None = None,
+    ) -> Iterator[Session]:
+        found = tools or Tools.find()
+        workspace = Workspace.open(options.workspace)
+        watcher = reporter or Silent()
+        device = options.device or target.device
+        with ExitStack() as stack:
+            stack.enter_context(workspace_lock(workspace.root))
+            store = stack.enter_context(Store.open(options.storage, workspace=workspace.root))
+            executor = stack.enter_context(local_executor(options.jobs or usable_cores()))
+            if device != NO_DEVICE:
+                stack.enter_context(device_lock(device, cache_dir(), on_wait=watcher.note))
+            yield cls(device, watcher, stop or Stop(), found, workspace, store, executor)
