@@ -27,7 +27,7 @@ from autotuner.tools import Tools
 from autotuner.workloads.load import load
 from autotuner.workloads.result import SuiteResult
 from autotuner.workloads.run import tune_suite
-from tests.tune.conftest import DATA_TILING, ONE_ROUTE, SPEC, TWO_ROUTES, Cli, FakeTools
+from tests.tune.conftest import DATA_TILING, ONE_ROUTE, SPEC, TIMED, TWO_ROUTES, Cli, FakeTools
 from tests.tune.test_run import COUNTS, ENVIRONMENT, FAILED, KEYS, SECONDS
 
 EFFORT = Effort(trials=2, budget=60.0, compile_only_trials=2, confirm_blocks=8, race_entrants=2)
@@ -296,15 +296,19 @@ def test_an_interrupted_suite_goes_on_with_the_problem_that_it_was_at(here: Path
         assert {run.status for run in store.runs()} == {"finished"}
 
 
-def test_ctrl_c_ends_with_130_and_resume_goes_on(here: Path) -> None:
+def test_a_killed_suite_and_one_that_ctrl_c_ends_with_130_go_on_with_the_same_run(here: Path) -> None:
     fake = fake_tools(here)
     fake.slow_down("time")
     file = write(here)
     line = Cli(fake, here / "workspace", 1)
     words = ("suite", str(file), "--trials", "2", "--json")
     try:
-        process = line.start(*words)
-        line.wait_for(process, "SELECT count(*) FROM candidates WHERE state = 'timed'", 1)
+        killed = line.start(*words)
+        line.wait_for(killed, "SELECT count(*) FROM candidates WHERE state = 'timed'", 1)
+        killed.kill()
+        killed.communicate()
+        process = line.start(*words, "--resume")
+        line.wait_for(process, TIMED, 1)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
         assert process.returncode == 130, err
@@ -317,6 +321,8 @@ def test_ctrl_c_ends_with_130_and_resume_goes_on(here: Path) -> None:
     assert code == 0, err
     assert document["run"] == json.loads(out)["run"]
     assert {p["verdict"] for p in document["problems"]} == {"no-winner"}
+    with Store.open(None, workspace=here / "workspace", create=False) as store:
+        assert sorted(run.problem["name"] for run in store.runs()) == [SMALL, LARGE]
 
 
 def test_the_table_says_what_was_gained_and_how_to_use_it(won: Won) -> None:
