@@ -50,6 +50,23 @@ class Silent:
         del text
 
 
+@dataclass(frozen=True)
+class Prefixed:
+    """A part of a longer run: its stages and notes say which part."""
+
+    reporter: Reporter
+    prefix: str
+
+    def stage(self, text: str) -> None:
+        self.reporter.stage(f"{self.prefix}{text}")
+
+    def progress(self, now: Progress) -> None:
+        self.reporter.progress(now)
+
+    def note(self, text: str) -> None:
+        self.reporter.note(f"{self.prefix}{text}")
+
+
 @dataclass
 class Stop:
     """A request to finish the row and report: Ctrl-C sets it, the loop looks at it."""

@@ -13,7 +13,7 @@ from autotuner.build import Builder, Cache
 from autotuner.errors import AutotuneError, StorageError, UsageError
 from autotuner.measure.environment import capture
 from autotuner.options import Options
-from autotuner.progress import Clock, Progress, Reporter, Stop
+from autotuner.progress import Clock, Prefixed, Reporter, Stop
 from autotuner.session import NO_DEVICE, Session
 from autotuner.settings import cache_dir, usable_cores
 from autotuner.targets import Target
@@ -214,7 +214,7 @@ class _SuiteRun:
         self.state.running = name
         self.state.save()
         options = replace(self.options, budget=budget, output=None, resume=name in self.begun)
-        session = replace(self.session, reporter=_Placed(self.session.reporter, f"{place} {name}: "))
+        session = replace(self.session, reporter=Prefixed(self.session.reporter, f"{place} {name}: "))
         problem = self.entries[name].problem
         try:
             found = search(self.target.prepare(problem), self.target, options=options, session=session)
@@ -307,23 +307,6 @@ class _SuiteRun:
     def _note(self, text: str) -> None:
         self.notes.append(text)
         self.session.reporter.note(text)
-
-
-@dataclass(frozen=True)
-class _Placed:
-    """Says which problem of how many a stage belongs to."""
-
-    inner: Reporter
-    place: str
-
-    def stage(self, text: str) -> None:
-        self.inner.stage(f"{self.place}{text}")
-
-    def progress(self, now: Progress) -> None:
-        self.inner.progress(now)
-
-    def note(self, text: str) -> None:
-        self.inner.note(f"{self.place}{text}")
 
 
 def _work(entry: Entry) -> int:
