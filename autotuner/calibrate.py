@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,13 +15,23 @@ from autotuner.loop import Loop
 from autotuner.measure.check import Checker, Data
 from autotuner.measure.timer import INVOCATION_US, Timer, choose_repeat
 from autotuner.plan import BASELINE
+from autotuner.problems import Array
 from autotuner.tools import Tools
 
 
-def calibrate(evaluator: Evaluator, loop: Loop, *, tools: Tools, device: str, effort: Effort, seed: int) -> str | None:
+def calibrate(
+    evaluator: Evaluator,
+    loop: Loop,
+    *,
+    tools: Tools,
+    device: str,
+    effort: Effort,
+    seed: int,
+    inputs: Sequence[Array] = (),
+) -> str | None:
     """Gives the evaluator its checker, its timer and its repeats; what a user must know of the device's noise."""
     plan, builder = evaluator.plan, evaluator.builder
-    data = Data.write(plan.problem, evaluator.folder / "inputs", seed=seed)
+    data = Data.write(plan.problem, evaluator.folder / "inputs", seed=seed, given=inputs)
     evaluator.checker = Checker(tools, data, device, effort.run_timeout)
     evaluator.timer = Timer(
         tools,

@@ -138,7 +138,7 @@ def root_of(module: Any) -> tuple[Any, Dispatch] | None:
     found = []
     for op in walk(module):
         if "root_op" in op.attributes and "lowering_config" in op.attributes:
-            dispatch = _dispatch(op)
+            dispatch = dispatch_of(op)
             if dispatch is not None:
                 found.append((op, dispatch))
     return max(found, key=lambda pair: pair[1].work, default=None)
@@ -202,7 +202,8 @@ def _tile(size: Any) -> int:
     return _tile(size[0]) if isinstance(size, ir.ArrayAttr) else int(ir.IntegerAttr(size).value)
 
 
-def _dispatch(op: Any) -> Dispatch | None:
+def dispatch_of(op: Any) -> Dispatch | None:
+    """What an operation is, if it is a contraction, a convolution or an online attention of known sizes."""
     shapes = [ir.ShapedType(v.type) for v in op.operands if isinstance(v.type, ir.ShapedType)]
     if not all(s.has_static_shape for s in shapes):
         return None

@@ -11,6 +11,7 @@ from autotuner.effort import Effort, parse_effort
 from autotuner.errors import UsageError
 from autotuner.evaluate import KEEP
 from autotuner.microkernels.variants import Kernel
+from autotuner.problems import Array
 from autotuner.space import Value
 
 DEFAULT_KEEP = ("best", "failed")
@@ -41,6 +42,8 @@ class Options:
     """With `resume`: a finished run of the same problem is not run again."""
     ship: bool = True
     """Write the winner's files; without, the run only finds it."""
+    inputs: Sequence[Array] = field(default=(), repr=False, compare=False)
+    """The user's own inputs of the problem, one for each; empty: seeded ones."""
     command: Sequence[str] = field(default_factory=lambda: tuple(sys.argv))
 
     def __post_init__(self) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from autotuner.build import FAILURE_CLASSES, Builder, Cache
@@ -19,7 +21,7 @@ from autotuner.measure.environment import capture
 from autotuner.microkernels.variants import find_variants
 from autotuner.options import Options
 from autotuner.plan import BASELINE, SEARCHED, Candidate, Plan
-from autotuner.problems import Problem
+from autotuner.problems import Array, Problem
 from autotuner.progress import Clock, Reporter, Stop
 from autotuner.result import FinalVerdict, Result
 from autotuner.session import NO_DEVICE, Session
@@ -166,6 +168,7 @@ class _Run:
             device=self.device,
             effort=self.options.effort,
             seed=self.options.seed,
+            inputs=self.options.inputs,
         ):
             self._note(noise)
         if self.plan.stock:
@@ -215,7 +218,10 @@ class _Run:
 
     def _key(self) -> str:
         return run_key(
-            problem={**self.problem.describe(), "arguments": self.problem.arguments()},
+            problem={
+                **self.problem.describe(),
+                "arguments": (*self.problem.arguments(), *_digests(self.options.inputs)),
+            },
             target=f"{self.target.name}/{self.device}/{self.options.seed}",
             flags=self.target.user_flags,
         )
@@ -382,3 +388,8 @@ class _Run:
     def _note(self, text: str) -> None:
         self.notes.append(text)
         self.reporter.note(text)
+
+
+def _digests(inputs: Sequence[Array]) -> list[str]:
+    """A run on inputs of one's own is another run."""
+    return [hashlib.sha256(array.tobytes()).hexdigest() for array in inputs]

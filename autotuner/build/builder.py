@@ -165,15 +165,12 @@ class Builder:
 
     def _judge(self, job: BuildJob, done: process.Finished) -> tuple[FailureClass | None, str, str, int]:
         """(failure, stderr, binary hash, applied count) of a finished compile."""
-        if done.timed_out:
-            return "compile-timeout", done.why(), "", 0
         if _FULL in done.stderr:
             raise StorageError(
                 f"{_FULL} while compiling in {job.folder}.", remedy="Free some space or choose another --workspace."
             )
-        # Some mistakes (a misspelt pass pipeline) print an error and still give a module and exit code 0.
-        if not done.ok or any(": error:" in line or line.startswith("error:") for line in done.stderr.splitlines()):
-            return "compile-error", done.why(), "", 0
+        if (failure := compile_failure(done)) is not None:
+            return failure, done.why(), "", 0
         binary = hash_binaries(job.folder / BINARIES)
         if job.calls:
             applied, reason = self._prove_calls(job)
@@ -240,6 +237,15 @@ class CompilerRefusal(EnvironmentFailure):
     def __init__(self, stderr: str) -> None:
         self.stderr = stderr
         super().__init__(f"iree-compile refused: {first_error(stderr)}", remedy="Check --flag and --target.")
+
+
+def compile_failure(done: process.Finished) -> FailureClass | None:
+    """What is wrong with a compile that has ended."""
+    if done.timed_out:
+        return "compile-timeout"
+    # Some mistakes (a misspelt pass pipeline) print an error and still give a module and exit code 0.
+    said = any(": error:" in line or line.startswith("error:") for line in done.stderr.splitlines())
+    return "compile-error" if said or not done.ok else None
 
 
 def dump_flags(*, substitutes: bool) -> tuple[str, str]:

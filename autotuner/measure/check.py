@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -40,14 +41,16 @@ class Data:
     problem: Problem
     folder: Path
     seed: int
+    given: tuple[Array, ...] = field(default=(), repr=False, compare=False)
+    """The user's inputs, one for each of the problem's; empty: seeded ones."""
     learnt: Array | None = None
     """What IREE's default computes, for problems that have no reference of their own."""
 
     function = FUNCTION
 
     @classmethod
-    def write(cls, problem: Problem, folder: Path, *, seed: int) -> Data:
-        data = cls(problem, folder, seed)
+    def write(cls, problem: Problem, folder: Path, *, seed: int, given: Sequence[Array] = ()) -> Data:
+        data = cls(problem, folder, seed, tuple(given))
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for path, array in zip(data.paths, [*data.inputs, poison(problem)], strict=True):
@@ -61,7 +64,7 @@ class Data:
 
     @cached_property
     def inputs(self) -> tuple[Array, ...]:
-        return self.problem.inputs(self.seed)
+        return self.given or self.problem.inputs(self.seed)
 
     @cached_property
     def reference(self) -> Array | None:
@@ -113,7 +116,7 @@ class Checker:
     timeout: float
 
     def check(self, vmfb: Path) -> Check:
-        out = self._output(vmfb)
+        out = self.output(vmfb)
         if isinstance(out, Check):
             return out
         reference = self.data.reference
@@ -123,7 +126,7 @@ class Checker:
 
     def taught(self, vmfb: Path) -> tuple[Checker, Check]:
         """The checker that takes this module's result for the right one, if it can be one: all written, and finite."""
-        out = self._output(vmfb)
+        out = self.output(vmfb)
         if isinstance(out, Check):
             return self, out
         wide = out.astype(np.float64)
@@ -131,7 +134,8 @@ class Checker:
             return self, Check("wrong-result", math.inf, "its result is not finite")
         return replace(self, data=replace(self.data, learnt=wide)), Check(None, 0.0)
 
-    def _output(self, vmfb: Path) -> Array | Check:
+    def output(self, vmfb: Path) -> Array | Check:
+        """What the module computes, or why it does not."""
         result = self.data.folder / "output.bin"
         result.unlink(missing_ok=True)
         done = process.run(self.command(vmfb, result), timeout=self.timeout)

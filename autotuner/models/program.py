@@ -17,7 +17,7 @@ import numpy as np
 
 from autotuner import process
 from autotuner.build import Cache, CompilerRefusal, FailureClass
-from autotuner.build.builder import BINARIES, CONFIGURATIONS, MODULE, hash_binaries
+from autotuner.build.builder import BINARIES, CONFIGURATIONS, MODULE, compile_failure, hash_binaries
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.measure.check import Check, compare
 from autotuner.models.dispatch import random_tensors
@@ -215,11 +215,7 @@ class ProgramBuilder:
         vmfb = folder / MODULE
         done = process.run(self.command(flags, vmfb=vmfb, dumps=folder), timeout=timeout)
         texts: dict[str, str] = {}
-        failure: FailureClass | None = None
-        if done.timed_out:
-            failure = "compile-timeout"
-        elif not done.ok or any(": error:" in x or x.startswith("error:") for x in done.stderr.splitlines()):
-            failure = "compile-error"
+        failure = compile_failure(done)
         binary = "" if failure else hash_binaries(folder / BINARIES)
         # Configurations are dumped before executables are substituted, and benchmarks not of all: what is in the
         # second overrules the first.

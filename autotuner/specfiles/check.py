@@ -63,7 +63,7 @@ def check(
     backend = _backend(file, flagfile, target)
     findings = [Finding("ok", f"{file.what} with {len(file.entries)} entries"), *_versions(file)]
     findings += _flagfile(path, file, flagfile, target)
-    folder = _objects_folder(path, flagfile)
+    folder = objects_folder(path, flagfile)
     if file.kind == "microkernel":
         findings += check_objects(file, folder, target or _recorded(file))
         if backend == "cpu":
@@ -187,7 +187,7 @@ def _flags(file: SpecFile, flagfile: Flagfile | None, target: Target | None, pat
     return flagfile.others
 
 
-def _objects_folder(path: Path, flagfile: Flagfile | None) -> Path:
+def objects_folder(path: Path, flagfile: Flagfile | None) -> Path:
     """Beside the spec, as it is shipped; else where the flagfile says."""
     beside = path.with_suffix(".objects")
     if beside.is_dir() or flagfile is None:
