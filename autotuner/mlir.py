@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from iree.compiler import ir
@@ -49,6 +49,13 @@ class Dispatch:
     strides: tuple[int, ...] = ()
     dilations: tuple[int, ...] = ()
     decomposition_config: str = ""
+    dynamic: tuple[int, ...] = ()
+    """Loops whose sizes are known only when the program runs; in `loops` they are 1 until `sized` says more."""
+
+    def sized(self, sizes: Mapping[int, int]) -> Dispatch:
+        """The same, with sizes for its dynamic loops."""
+        loops = tuple(sizes.get(d, size) if d in self.dynamic else size for d, size in enumerate(self.loops))
+        return replace(self, loops=loops)
 
     def dims(self, role: str) -> tuple[int, ...]:
         return dict(self.roles)[role]
@@ -205,7 +212,7 @@ def _tile(size: Any) -> int:
 def dispatch_of(op: Any) -> Dispatch | None:
     """What an operation is, if it is a contraction, a convolution or an online attention of known sizes."""
     shapes = [ir.ShapedType(v.type) for v in op.operands if isinstance(v.type, ir.ShapedType)]
-    if not all(s.has_static_shape for s in shapes):
+    if not all(s.has_rank for s in shapes):
         return None
     strides: tuple[int, ...] = ()
     dilations: tuple[int, ...] = ()
@@ -233,13 +240,14 @@ def dispatch_of(op: Any) -> Dispatch | None:
     roles = tuple((role, tuple(int(d) for d in dims)) for role, dims in zip(ROLES[kind], groups, strict=True))
     # The scale of an attention is a number: its operand has no shape.
     shaped = [m for m, v in zip(maps, op.operands, strict=True) if isinstance(v.type, ir.ShapedType)]
+    loops = _loops(shaped, shapes)
     return Dispatch(
         op=op.name,
         kind=kind,
         maps=tuple(f"affine_map<{_map_text(x)}>" for x in maps),
         operand_types=tuple(str(v.type) for v in op.operands),
         element_types=tuple(_element_type(v.type) for v in op.operands),
-        loops=_loops(shaped, shapes),
+        loops=tuple(1 if size is None else size for size in loops),
         roles=roles,
         outputs=tuple(tuple(p for p in positions(m) if p is not None) for m in maps[-len(op.results) :]),
         lowering_config=_attribute(op, "lowering_config"),
@@ -247,6 +255,7 @@ def dispatch_of(op: Any) -> Dispatch | None:
         strides=strides,
         dilations=dilations,
         decomposition_config=_attribute(op, "decomposition_config"),
+        dynamic=tuple(d for d, size in enumerate(loops) if size is None),
     )
 
 
@@ -294,12 +303,19 @@ def map_positions(text: str) -> list[int | None]:
         return positions(ir.AffineMapAttr(ir.Attribute.parse(text)).value)
 
 
-def _loops(maps: list[Any], shapes: list[Any]) -> tuple[int, ...]:
-    loops = [1] * maps[0].n_dims
+def _loops(maps: list[Any], shapes: list[Any]) -> tuple[int | None, ...]:
+    """The size of each loop; None where it is dynamic in every operand that has it."""
+    loops: list[int | None] = [1] * maps[0].n_dims
+    known: set[int] = set()
     for value, shape in zip(maps, shapes, strict=True):
         for axis, position in enumerate(positions(value)):
-            if position is not None:
+            if position is None:
+                continue
+            if not shape.is_dynamic_dim(axis):
                 loops[position] = int(shape.shape[axis])
+                known.add(position)
+            elif position not in known:
+                loops[position] = None
     return tuple(loops)
 
 

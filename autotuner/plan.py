@@ -123,7 +123,8 @@ class Plan:
         if target.backend == "cpu":
             bare = replace(bare, executable_target=executable_target(texts[PLAIN]))
             return _with_cpu(bare, texts, builder, timeout=timeout)
-        return _with_gpu(replace(bare, dispatch=read_root(texts[PLAIN])), builder, timeout=timeout)
+        root = read_root(texts[PLAIN])
+        return _with_gpu(replace(bare, dispatch=problem.resolved(root) if root else None), builder, timeout=timeout)
 
     def with_kernels(self, variants: Sequence[Variants], *, alone: bool = False) -> Plan:
         """The same with microkernels in its space; `alone` leaves only them and the baseline."""
@@ -230,7 +231,8 @@ def _with_cpu(plan: Plan, texts: Mapping[Route, str], builder: Builder, *, timeo
     notes = []
     seen: set[tuple[str, tuple[str, ...]]] = set()
     for route, text in texts.items():
-        root = read_root(text)
+        found = read_root(text)
+        root = plan.problem.resolved(found) if found else None
         # A route that leaves the operation as it is would only have the same space searched twice. What becomes of
         # packed operands depends on flags that the operation does not show.
         key = (read_function(text), route.flags if root is not None and root.packed else ())

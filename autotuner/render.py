@@ -53,8 +53,9 @@ def spec_mlir(
     info: CompilationInfo,
     header: Sequence[str] = (),
     provenance: Provenance | None = None,
+    rows: tuple[int, int | None] | None = None,
 ) -> str:
-    """A tuning spec that puts `info` on exactly this operation.
+    """A tuning spec that puts `info` on exactly this operation; with `rows`, on every one whose M is in that range.
 
     `header` becomes its leading comment, `provenance` an attribute of its matcher, which lasts longer.
     """
@@ -72,7 +73,25 @@ def spec_mlir(
             header=header,
             provenance_name=ENTRY,
             provenance=provenance.attribute() if provenance else "",
+            range=_range(dispatch, rows) if rows else None,
         )
+    )
+
+
+def _range(dispatch: Dispatch, rows: tuple[int, int | None]) -> dict[str, int | None]:
+    """The dimension of the result that M is, and its bounds."""
+    if dispatch.kind != "contraction" or dispatch.typed or len(dispatch.dims("m")) != 1:
+        raise ValueError(f"{dispatch.op} has no single M whose range could be matched")
+    return {"axis": dispatch.outputs[0].index(dispatch.dims("m")[0]), "low": rows[0], "high": rows[1]}
+
+
+def dynamic_gemm_mlir(problem: Problem, *, rows: tuple[int, int | None]) -> str:
+    """The same product with an M that is known only when it runs, but to be in this range."""
+    values = dict(problem.template_values())
+    return (
+        _environment()
+        .get_template("gemm_dynamic.mlir.j2")
+        .render(function=_name(FUNCTION), problem=problem, low=rows[0], high=rows[1], **values)
     )
 
 

@@ -14,6 +14,11 @@ from autotuner.plan import Carrier
 from autotuner.store import Store
 
 SCHEMA = 1
+_PLAIN = (
+    *("run", "problem", "target", "device", "verdict", "reason", "baseline", "stock", "best", "carrier"),
+    *("counts", "seconds", "environment"),
+)
+"""What a result's document has just as the result has it."""
 FinalVerdict = Literal["win", "no-winner", "inconclusive", "compile-only"]
 
 
@@ -74,16 +79,15 @@ class Result:
     @classmethod
     def from_json(cls, document: Mapping[str, Any], *, workspace: Path, storage: str | None) -> Result:
         """What `to_json` gave, read back from a results database."""
-        plain = ("run", "problem", "target", "device", "verdict", "reason", "baseline", "stock", "best", "carrier")
-        paths = {name: Path(document[name]) if document.get(name) else None for name in ("spec", "flagfile")}
+        values: dict[str, Any] = {name: document[name] for name in _PLAIN}
+        for name in ("spec", "flagfile"):
+            values[name] = Path(document[name]) if document.get(name) else None
         speedup = document.get("speedup")
         return cls(
-            **{name: document[name] for name in plain},
+            **values,
             speedup=_read_interval(speedup),
             speedup_over_stock=_read_interval(document.get("speedup_over_stock")),
             confidence=speedup["confidence"] if speedup else 0.0,
-            **paths,
-            **{name: document[name] for name in ("counts", "seconds", "environment")},
             notes=tuple(document["notes"]),
             interrupted=False,
             workspace=workspace,

@@ -13,7 +13,7 @@ from autotuner.build import CompilerRefusal, first_error
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.models.dispatch import flops
 from autotuner.models.extract import Flow, Group, Piece, by_name, group, read_flow, read_roots
-from autotuner.models.program import Program, ProgramBuild, ProgramBuilder
+from autotuner.models.program import Program, ProgramBuild, ProgramBuilder, input_shapes
 from autotuner.options import Options
 from autotuner.progress import Clock
 from autotuner.rows import Kind
@@ -149,6 +149,6 @@ class Context:
                 f"{first_error(refusal.stderr)}",
                 remedy="Check the model, --flag and --target.",
             ) from refusal
-        flow = read_flow(text, function=self.model.function)
+        flow = read_flow(text, function=self.model.function, shapes=input_shapes(self.model.inputs))
         groups, others = group(flow.pieces, read_roots(configured))
         return Anatomy(flow, groups, others, by_name(configured))

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from autotuner.mlir import Dispatch, map_positions
-from autotuner.models.extract import Piece, tensor_type
+from autotuner.models.extract import Piece, Value, tensor_type
 from autotuner.problems import Array, Gemm, Operand, Problem
 from autotuner.problems.base import rounding
 from autotuner.problems.dtypes import ACCUMULATORS, element_type, known_type
@@ -46,7 +46,7 @@ class DispatchProblem(Problem):
 
     @cached_property
     def operands(self) -> tuple[Operand, ...]:
-        return tuple(_operand(text) for text in (*self.piece.operands, *self.piece.results))
+        return tuple(_operand(value) for value in (*self.piece.tensors, *self.piece.results))
 
     @property
     def types(self) -> tuple[str, str]:
@@ -58,7 +58,11 @@ class DispatchProblem(Problem):
 
     def template_values(self) -> Mapping[str, object]:
         piece = self.piece
+        values = (*piece.operands, *piece.results)
+        sizes = dict.fromkeys([*piece.workload, *(size for value in values for size in value.dims)])
         return {
+            "sizes": list(sizes),
+            "workload": piece.workload,
             "symbol": piece.symbol,
             "export": piece.export,
             "executable": piece.text,
@@ -86,6 +90,9 @@ class DispatchProblem(Problem):
     def arguments(self) -> tuple[str, ...]:
         return "dispatch", self.label, hashlib.sha256(self.piece.text.encode()).hexdigest()[:16]
 
+    def resolved(self, root: Dispatch) -> Dispatch:
+        return root.sized(loop_sizes(self.piece, root) or {})
+
     def unbatched(self) -> tuple[Problem, int]:
         """A batched product on its own has the constraints of one of its entries."""
         root = self.root
@@ -106,14 +113,36 @@ def flops(root: Dispatch) -> int:
     return 2 * batch * m * k2 * (k1 + n)
 
 
-def runs_alone(piece: Piece) -> str:
+def runs_alone(piece: Piece, root: Dispatch) -> str:
     """Why a piece cannot be a problem of its own; empty when it can."""
     if piece.obstacle:
         return piece.obstacle
-    unknown = [
-        tensor_type(text)[1] for text in (*piece.operands, *piece.results) if not known_type(tensor_type(text)[1])
-    ]
-    return f"its element type {unknown[0]} cannot be made here" if unknown else ""
+    elements = [tensor_type(value)[1] for value in (*piece.tensors, *piece.results)]
+    unknown = next((element for element in elements if not known_type(element)), None)
+    if unknown:
+        return f"its element type {unknown} cannot be made here"
+    return "its dynamic sizes cannot be told apart" if loop_sizes(piece, root) is None else ""
+
+
+def loop_sizes(piece: Piece, root: Dispatch) -> dict[int, int] | None:
+    """The sizes of the root's dynamic loops when it is called as the piece is; None when they cannot be told.
+
+    Inside the dispatch a dynamic size is a number like another. It can be told when there is only one of them, or when
+    the root has an operand of the same type as the dispatch.
+    """
+    if not root.dynamic:
+        return {}
+    values = (*piece.tensors, *piece.results)
+    numbers = {size for value in values for size in value.dims if size is not None}
+    if len(numbers) == 1:
+        return dict.fromkeys(root.dynamic, numbers.pop())
+    found: dict[int, int] = {}
+    for text, type in zip(root.maps, root.operand_types, strict=True):
+        shapes = {tensor_type(value)[0] for value in values if value.type == type}
+        if len(shapes) == 1:
+            sizes = zip(map_positions(text), shapes.pop(), strict=True)
+            found |= {loop: size for loop, size in sizes if loop in root.dynamic}
+    return found if set(found) == set(root.dynamic) else None
 
 
 def random_tensors(operands: tuple[Operand, ...], seed: int) -> tuple[Array, ...]:
@@ -132,8 +161,8 @@ def random_tensors(operands: tuple[Operand, ...], seed: int) -> tuple[Array, ...
     return tuple(arrays)
 
 
-def _operand(text: str) -> Operand:
-    shape, element = tensor_type(text)
+def _operand(value: Value) -> Operand:
+    shape, element = tensor_type(value)
     return Operand(shape, element_type(element))
 
 

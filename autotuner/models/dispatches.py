@@ -140,7 +140,7 @@ class Dispatches:
         return self.shares.of([piece.export for piece in group.pieces])
 
     def _obstacle(self, group: Group) -> str:
-        return runs_alone(group.leading(self.shares.us))
+        return runs_alone(group.leading(self.shares.us), group.root)
 
 
 def measure_shares(
@@ -163,7 +163,7 @@ def on_route(target: Target, route: Route) -> Target:
 def _alone(context: Context, route: Route, anatomy: Anatomy) -> Shares:
     """Each dispatch timed on its own, times its calls."""
     context.stage("timing each dispatch alone: this device keeps no statistics")
-    pieces = [(g, p) for g in anatomy.groups for p in g.pieces if not runs_alone(p)]
+    pieces = [(g, p) for g in anatomy.groups for p in g.pieces if not runs_alone(p, g.root)]
     problems = [DispatchProblem(piece, group.root, f"piece_{n}") for n, (group, piece) in enumerate(pieces)]
     timer = DefaultTimer(
         on_route(context.target, route),
@@ -182,7 +182,7 @@ def _alone(context: Context, route: Route, anatomy: Anatomy) -> Shares:
 
 def _label(group: Group, *, taken: Sequence[str] | dict[str, Row]) -> str:
     root = group.root
-    sizes = "x".join(map(str, root.loops))
+    sizes = "x".join("D" if d in root.dynamic else str(size) for d, size in enumerate(root.loops))
     types = "_".join(dict.fromkeys(e for e in (root.element_types[0], root.element_types[-1])))
     name = f"{_KIND[root.kind]}_{sizes}_{types}"
     number = 2

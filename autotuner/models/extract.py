@@ -11,6 +11,7 @@ from iree.compiler import ir
 
 from autotuner.errors import UsageError
 from autotuner.mlir import Dispatch, parse, root_of, walk
+from autotuner.models.sizes import Sizes
 
 _ASYNC = "$async"
 """What the compiler adds to the name of a function that it makes asynchronous: the body is there."""
@@ -44,14 +45,39 @@ class Signature:
 
 
 @dataclass(frozen=True)
+class Value:
+    """Something that goes into a dispatch or comes out of it."""
+
+    type: str
+    dims: tuple[int | None, ...] = ()
+    """Of a tensor: the sizes of its dynamic dimensions, in order, as far as the inputs tell them."""
+    number: int | None = None
+    """Of what is no tensor: its value, if the inputs tell it."""
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.type.startswith("tensor<")
+
+    @property
+    def obstacle(self) -> str:
+        """Why it cannot be made here; empty when it can."""
+        if not self.is_tensor:
+            return "" if self.number is not None else f"it takes a number ({self.type}) that the inputs do not tell"
+        if "#" in self.type:
+            return "its operands are in an encoding that only the compiler knows"
+        return "its shape is dynamic, and the inputs do not tell its sizes" if None in self.dims else ""
+
+
+@dataclass(frozen=True)
 class Piece:
     """One dispatch of a program: the executable with what is needed to call it alone."""
 
     symbol: str
     export: str
     text: str
-    operands: tuple[str, ...]
-    results: tuple[str, ...]
+    workload: tuple[int | None, ...]
+    operands: tuple[Value, ...]
+    results: tuple[Value, ...]
     tied: tuple[int | None, ...]
     """Of each result: the operand that it is written into."""
     calls: int
@@ -59,17 +85,18 @@ class Piece:
     attributes: tuple[str, ...] = field(repr=False, default=())
 
     @property
+    def tensors(self) -> tuple[Value, ...]:
+        """What it is called with, the numbers aside."""
+        return tuple(value for value in self.operands if value.is_tensor)
+
+    @property
     def obstacle(self) -> str:
         """Why it cannot be run alone; empty when it can."""
-        if any("?" in type for type in (*self.operands, *self.results)):
-            return "its shape is dynamic"
-        if not all(type.startswith("tensor<") for type in (*self.operands, *self.results)):
-            return "it takes numbers beside its tensors"
-        if any("#" in type for type in (*self.operands, *self.results)):
-            return "its operands are in an encoding that only the compiler knows"
         if len(self.results) != 1:
             return f"it has {len(self.results)} results"
-        return ""
+        if None in self.workload:
+            return "its shape is dynamic, and the inputs do not tell its sizes"
+        return next((value.obstacle for value in (*self.operands, *self.results) if value.obstacle), "")
 
 
 @dataclass(frozen=True)
@@ -80,8 +107,11 @@ class Flow:
     pieces: tuple[Piece, ...]
 
 
-def read_flow(text: str, *, function: str | None) -> Flow:
-    """Reads what `--compile-to=flow` printed; weights may be left out of it."""
+def read_flow(text: str, *, function: str | None, shapes: Sequence[tuple[int, ...] | None] = ()) -> Flow:
+    """Reads what `--compile-to=flow` printed; weights may be left out of it.
+
+    `shapes` are those of the inputs that the function will be called with, as far as they are known.
+    """
     with ir.Context() as context:
         module = parse(text, context)
         top = list(module.body.operations)
@@ -98,19 +128,22 @@ def read_flow(text: str, *, function: str | None) -> Flow:
                         path = "::".join(ir.SymbolRefAttr(entry).value)
                         calls[path] += 1
                         sites.setdefault(path, op)
+        body = functions.get(signature.function + _ASYNC, functions.get(signature.function))
+        sizes = Sizes(body, shapes)
         executables = {_symbol(op): op.operation for op in top if op.operation.name == "flow.executable"}
         devices = tuple(_text(op) for op in top if op.operation.name == "util.global" and "!hal.device" in _type(op))
         attributes = tuple(f"{a.name} = {a.attr}" for a in _named(module.operation.attributes))
         pieces = []
         for path, op in sites.items():
             symbol, export = path.split("::", 1)
-            results = tuple(str(value.type) for value in op.results)
+            workload, operands, results = _values(op, sizes)
             pieces.append(
                 Piece(
                     symbol=symbol,
                     export=export,
                     text=_text(executables[symbol]) if symbol in executables else "",
-                    operands=tuple(str(value.type) for value in op.operands),
+                    workload=workload,
+                    operands=operands,
                     results=results,
                     tied=_tied(op, len(results)),
                     calls=calls[path],
@@ -176,7 +209,7 @@ def group(pieces: Sequence[Piece], roots: Mapping[str, Dispatch]) -> tuple[tuple
         if root is None:
             other.append(piece)
             continue
-        key = (root.op, root.maps, root.element_types, root.loops, root.strides, root.dilations)
+        key = (root.op, root.maps, root.element_types, root.loops, root.dynamic, root.strides, root.dilations)
         known.setdefault(key, root)
         found.setdefault(key, []).append(piece)
     return tuple(Group(known[key], tuple(members)) for key, members in found.items()), tuple(other)
@@ -234,6 +267,28 @@ def _signature(functions: Mapping[str, Any], function: str) -> Signature:
     return Signature(function, tuple(arguments), results)
 
 
+def _values(op: Any, sizes: Sizes) -> tuple[tuple[int | None, ...], tuple[Value, ...], tuple[Value, ...]]:
+    """Workload, operands and results of a dispatch: all its operands come in one list, in four parts."""
+    counts = [int(n) for n in ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])]
+    given = iter(list(op.operands))
+    workload, arguments, argument_dims, result_dims = ([next(given) for _ in range(count)] for count in counts)
+    dims = iter(argument_dims)
+    operands = [
+        Value(str(v.type), tuple(sizes.of(next(dims)) for _ in range(_unknown(v.type))))
+        if isinstance(v.type, ir.RankedTensorType)
+        else Value(str(v.type), number=sizes.of(v))
+        for v in arguments
+    ]
+    dims = iter(result_dims)
+    results = [Value(str(v.type), tuple(sizes.of(next(dims)) for _ in range(_unknown(v.type)))) for v in op.results]
+    return tuple(sizes.of(v) for v in workload), tuple(operands), tuple(results)
+
+
+def _unknown(type: Any) -> int:
+    tensor = ir.RankedTensorType(type)
+    return sum(tensor.is_dynamic_dim(axis) for axis in range(tensor.rank))
+
+
 def _tied(op: Any, results: int) -> tuple[int | None, ...]:
     if "tied_operands" not in op.attributes:
         return (None,) * results
@@ -260,8 +315,10 @@ def _named(attributes: Any) -> list[Any]:
     return [attributes[i] for i in range(len(attributes))]
 
 
-def tensor_type(text: str) -> tuple[tuple[int, ...], str]:
-    """Sizes and element type of a static tensor."""
+def tensor_type(value: Value) -> tuple[tuple[int, ...], str]:
+    """Sizes, dynamic ones as the inputs tell them, and element type of a tensor."""
     with ir.Context():
-        tensor = ir.RankedTensorType(ir.Type.parse(text))
-        return tuple(int(size) for size in tensor.shape), str(tensor.element_type)
+        tensor = ir.RankedTensorType(ir.Type.parse(value.type))
+        dims = iter(value.dims)
+        sizes = [next(dims) if tensor.is_dynamic_dim(i) else int(tensor.shape[i]) for i in range(tensor.rank)]
+        return tuple(size or 0 for size in sizes), str(tensor.element_type)

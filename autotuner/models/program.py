@@ -30,6 +30,11 @@ FORMATS = (".mlir", ".mlirbc", ".onnx")
 WITHOUT_WEIGHTS = ("--mlir-elide-elementsattrs-if-larger=1024", "--mlir-elide-resource-strings-if-larger=1024")
 """A model's weights would make the text as large as the model; what is inside a dispatch is always smaller."""
 BENCHMARKS = "benchmarks"
+_DUMPS = (
+    f"--iree-hal-dump-executable-configurations-to={CONFIGURATIONS}",
+    f"--iree-hal-dump-executable-benchmarks-to={BENCHMARKS}",
+    f"--iree-hal-dump-executable-binaries-to={BINARIES}",
+)
 _TOLERANCE = {"float64": 1e-6, "float32": 1e-3, "float16": 2e-2, "bfloat16": 5e-2}
 """By the type of an output, for a model of many layers; whole numbers must be equal."""
 _IMPORT_SECONDS = 600.0
@@ -139,6 +144,26 @@ class Call:
         return cls(signature.function, words, signature.results, notes if whole else ())
 
 
+def input_shapes(given: Sequence[str]) -> list[tuple[int, ...] | None]:
+    """The shapes of the inputs as the user gave them; None where the text does not say."""
+    shapes: list[tuple[int, ...] | None] = []
+    for text in given:
+        shape, found, path = text.partition("@")
+        if found and not shape.strip("=") and path.endswith(".npy"):
+            shapes.append(_npy_shape(Path(path)))
+            continue
+        sizes = shape.partition("=")[0].split("x")[:-1]
+        shapes.append(tuple(map(int, sizes)) if all(s.isascii() and s.isdigit() for s in sizes) else None)
+    return shapes
+
+
+def _npy_shape(path: Path) -> tuple[int, ...] | None:
+    try:
+        return tuple(np.load(path, mmap_mode="r", allow_pickle=False).shape)
+    except (OSError, ValueError):
+        return None  # the tools that run the model will say what is wrong with it
+
+
 def _shaped(text: str, argument: Argument) -> Operand | None:
     """The operand that `1x3x224x224xf32` means; None when the text has values of its own."""
     if "=" in text or "@" in text:
@@ -213,7 +238,8 @@ class ProgramBuilder:
             shutil.rmtree(folder / name, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
         vmfb = folder / MODULE
-        done = process.run(self.command(flags, vmfb=vmfb, dumps=folder), timeout=timeout)
+        # Where the dumps lie becomes part of the binaries: a name without a path is the same in every folder.
+        done = process.run([*self.command(flags, vmfb=Path(MODULE)), *_DUMPS], timeout=timeout, cwd=folder)
         texts: dict[str, str] = {}
         failure = compile_failure(done)
         binary = "" if failure else hash_binaries(folder / BINARIES)
@@ -225,15 +251,8 @@ class ProgramBuilder:
             shutil.rmtree(folder / name, ignore_errors=True)
         return ProgramBuild(vmfb, failure, done.why(), done.seconds, binary, texts)
 
-    def command(self, flags: Sequence[str], *, vmfb: Path, dumps: Path | None = None) -> list[str]:
-        words = [str(self.tools.iree_compile), str(self.program.path), *flags]
-        if dumps is not None:
-            words += [
-                f"--iree-hal-dump-executable-configurations-to={dumps / CONFIGURATIONS}",
-                f"--iree-hal-dump-executable-benchmarks-to={dumps / BENCHMARKS}",
-                f"--iree-hal-dump-executable-binaries-to={dumps / BINARIES}",
-            ]
-        return [*words, "-o", str(vmfb)]
+    def command(self, flags: Sequence[str], *, vmfb: Path) -> list[str]:
+        return [str(self.tools.iree_compile), str(self.program.path), *flags, "-o", str(vmfb)]
 
     def _stop_at(self, phase: str, flags: Iterable[str], *, timeout: float) -> str:
         done = process.run(

@@ -68,7 +68,7 @@ class Whole:
             entries,
             self.dispatches.anatomy.configured,
             tools=context.session.tools,
-            command=shell_line(context.options.command),
+            command=shell_line(["autotune", *context.options.command[1:]]),
         )
         flags = context.flags(self.tried.route)
         flags += assembly.write(folder / _SPEC, folder / _EXECUTABLES, spec_flag=context.target.spec_flag)

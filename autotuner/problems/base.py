@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotuner.errors import UsageError
+from autotuner.mlir import Dispatch
 from autotuner.problems.dtypes import ElementType
 
 MAX_DIM = 1 << 20
@@ -95,6 +96,10 @@ class Problem(ABC):
     @abstractmethod
     def arguments(self) -> tuple[str, ...]:
         """The command-line words that give this problem again."""
+
+    def resolved(self, root: Dispatch) -> Dispatch:
+        """The root operation of its dispatch, with the sizes that only the problem knows."""
+        return root
 
     def unbatched(self) -> tuple[Problem, int]:
         """The same problem for one batch entry or group, and how many loops that takes away."""

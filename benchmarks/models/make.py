@@ -29,7 +29,9 @@ def make(name: str, path: Path, *, seed: int = 0) -> Path:
     kept = [t for t in graph.initializer if t.name not in weights and not t.name.endswith("__SHAPE")]
     nodes = [n for n in graph.node if n.op_type != "ConstantOfShape"]
     used = {name for node in nodes for name in node.input}
-    inputs = [i for i in graph.input if i.name in used and i.name not in weights and i.name not in {t.name for t in kept}]
+    inputs = [
+        i for i in graph.input if i.name in used and i.name not in weights and i.name not in {t.name for t in kept}
+    ]
     for field, values in (("initializer", kept), ("node", nodes), ("input", inputs)):
         graph.ClearField(field)
         getattr(graph, field).extend(values)

@@ -1,0 +1,70 @@
+"""Sizes that are known only when a program runs, worked out for the inputs that it will be called with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+_ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
+    "arith.addi": lambda a, b: a + b,
+    "arith.subi": lambda a, b: a - b,
+    "arith.muli": lambda a, b: a * b,
+    "arith.divsi": lambda a, b: a // b,
+    "arith.divui": lambda a, b: a // b,
+    "arith.floordivsi": lambda a, b: a // b,
+    "arith.ceildivsi": lambda a, b: -(-a // b),
+    "arith.ceildivui": lambda a, b: -(-a // b),
+    "arith.remsi": lambda a, b: a % b,
+    "arith.remui": lambda a, b: a % b,
+    "arith.minsi": min,
+    "arith.minui": min,
+    "arith.maxsi": max,
+    "arith.maxui": max,
+}
+_PASSED_ON = ("arith.index_cast", "arith.index_castui", "util.assume.int", "util.optimization_barrier")
+_DEEPEST = 64
+
+
+class Sizes:
+    """Follows a number back to the shapes of the function's inputs."""
+
+    def __init__(self, function: Any, shapes: Sequence[tuple[int, ...] | None]) -> None:
+        self._arguments = list(function.regions[0].blocks[0].arguments)
+        # Only tensors have shapes; fences and numbers stand between them.
+        views = [i for i, argument in enumerate(self._arguments) if str(argument.type) == "!hal.buffer_view"]
+        self._shapes = dict(zip(views, shapes, strict=False))
+
+    def of(self, value: Any) -> int | None:
+        """The number that a value will have; None when the inputs do not tell it."""
+        return self._of(value, 0)
+
+    def _of(self, value: Any, depth: int) -> int | None:
+        owner = value.owner
+        if isinstance(owner, ir.Block) or depth > _DEEPEST:
+            return None
+        op = owner.operation if hasattr(owner, "operation") else owner
+        if op.name == "arith.constant":
+            attribute = op.attributes["value"]
+            return int(ir.IntegerAttr(attribute).value) if isinstance(attribute, ir.IntegerAttr) else None
+        if op.name == "hal.buffer_view.dim":
+            return self._dimension(op)
+        if op.name in _PASSED_ON:
+            number = next((i for i, result in enumerate(op.results) if result == value), 0)
+            return self._of(op.operands[number], depth + 1)
+        if op.name in _ARITHMETIC:
+            left, right = (self._of(operand, depth + 1) for operand in op.operands)
+            if left is None or right is None:
+                return None
+            try:
+                return _ARITHMETIC[op.name](left, right)
+            except ZeroDivisionError:
+                return None
+        return None
+
+    def _dimension(self, op: Any) -> int | None:
+        index = next((i for i, argument in enumerate(self._arguments) if argument == op.operands[0]), -1)
+        shape = self._shapes.get(index)
+        axis = int(ir.IntegerAttr(op.attributes["index"]).value)
+        return shape[axis] if shape is not None and axis < len(shape) else None
