@@ -37,6 +37,7 @@ def main() -> None:
     problem = PROBLEMS[arguments.problem]
     others: dict[str, float] = {}
     reference = problem.reference(problem.inputs(0))
+    assert reference is not None
 
     def time_rivals() -> None:
         """Before and after the run: the better of the two counts, for this machine may have been busy at one."""

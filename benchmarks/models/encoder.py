@@ -19,13 +19,17 @@ class Encoder:
     width: int = 512
     heads: int = 8
     hidden: int = 2048
+    dtype: str = "f32"
+    """f32 or f16, of weights and of what passes between operations."""
 
     def write(self, path: Path, *, seed: int = 0) -> Path:
         rng = np.random.default_rng(seed)
         environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(Path(__file__).parent), undefined=jinja2.StrictUndefined, autoescape=False
         )
-        weights = {name: _hex(array) for name, array in self._weights(rng).items()}
+        kind = {"f32": "<f4", "f16": "<f2"}[self.dtype]
+        arrays = self._weights(rng)
+        weights = {name: _hex(a, "<f4" if name.endswith("_bias") else kind) for name, a in arrays.items()}
         path.write_text(environment.get_template("encoder.mlir.j2").render(weights=weights, **vars(self)))
         return path
 
@@ -42,5 +46,5 @@ class Encoder:
         return weights
 
 
-def _hex(array: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> str:
-    return "0x" + array.astype("<f4").tobytes().hex().upper()
+def _hex(array: np.ndarray[tuple[int, ...], np.dtype[np.float32]], kind: str) -> str:
+    return "0x" + array.astype(kind).tobytes().hex().upper()
