@@ -20,6 +20,8 @@ from autotuner.specfiles.provenance import ENTRY, Provenance
 FUNCTION = "main"
 VECTOR_LEVEL = "vector_common_parallel"
 MARKER = "__autotune_applied__"
+Rows = tuple[int | None, int | None]
+"""The least and the greatest M; None: without an end."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 
 
@@ -50,13 +52,14 @@ def spec_mlir(
     *,
     name: str,
     dispatch: Dispatch,
-    info: CompilationInfo,
+    info: CompilationInfo | None,
     header: Sequence[str] = (),
     provenance: Provenance | None = None,
-    rows: tuple[int, int | None] | None = None,
+    rows: Rows | None = None,
 ) -> str:
     """A tuning spec that puts `info` on exactly this operation; with `rows`, on every one whose M is in that range.
 
+    Without `info` what it matches keeps the compiler's own choice, whatever matchers come later.
     `header` becomes its leading comment, `provenance` an attribute of its matcher, which lasts longer.
     """
     for line in header:
@@ -78,14 +81,14 @@ def spec_mlir(
     )
 
 
-def _range(dispatch: Dispatch, rows: tuple[int, int | None]) -> dict[str, int | None]:
+def _range(dispatch: Dispatch, rows: Rows) -> dict[str, int | None]:
     """The dimension of the result that M is, and its bounds."""
     if dispatch.kind != "contraction" or dispatch.typed or len(dispatch.dims("m")) != 1:
         raise ValueError(f"{dispatch.op} has no single M whose range could be matched")
     return {"axis": dispatch.outputs[0].index(dispatch.dims("m")[0]), "low": rows[0], "high": rows[1]}
 
 
-def dynamic_gemm_mlir(problem: Problem, *, rows: tuple[int, int | None]) -> str:
+def dynamic_gemm_mlir(problem: Problem, *, rows: Rows) -> str:
     """The same product with an M that is known only when it runs, but to be in this range."""
     values = dict(problem.template_values())
     return (

@@ -9,6 +9,7 @@ import typer
 
 from autotuner._version import __version__
 from autotuner.cli.ab import ab
+from autotuner.cli.buckets import run_gemm
 from autotuner.cli.console import make_console
 from autotuner.cli.doctor import doctor
 from autotuner.cli.model import model, run_model
@@ -27,7 +28,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for operation in (gemm, conv, attention):
+app.command()(tuning_command(gemm, run_gemm))
+for operation in (conv, attention):
     app.command()(tuning_command(operation))
 app.command()(tuning_command(model, run_model))
 app.command()(suite)

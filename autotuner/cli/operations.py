@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from autotuner.buckets import Family
 from autotuner.problems import Attention, Conv, Gemm
 
 
@@ -18,9 +19,14 @@ def gemm(
     out: Annotated[
         str | None, typer.Option("--out", help="Round the result to f16 or bf16. [default: the accumulator's type]")
     ] = None,
-) -> Gemm:
+    bucket_m: Annotated[
+        str | None,
+        typer.Option("--bucket-m", help="Bounds of M, such as 16,32,64,any: one spec with an entry for each range."),
+    ] = None,
+) -> Gemm | Family:
     """Tune a matrix multiplication: from a shape to a proven spec file."""
-    return Gemm.parse(shape=shape, dtype=dtype, batch=batch, acc=acc, layout=layout, out=out)
+    problem = Gemm.parse(shape=shape, dtype=dtype, batch=batch, acc=acc, layout=layout, out=out)
+    return problem if bucket_m is None else Family.parse(problem, bucket_m)
 
 
 def conv(

@@ -118,7 +118,7 @@ def merge(
         _rename(sources)
         left = [source for source in sources if references(source.foreach, "matchers")]
         module = _link([source.module for source in left], context, tools)
-        _tidy(module)
+        _tidy(module, kept)
         origin = {place.entry.key: sources[place.source].name for place in kept}
         entries = _prove(module, kept)
         result = tuple(Kept(entry, origin[entry.key]) for entry in entries)
@@ -313,17 +313,26 @@ def _link(modules: Sequence[ir.Module], context: ir.Context, tools: Tools) -> ir
     return linked
 
 
-def _tidy(module: ir.Module) -> None:
-    """Exact sizes before ranges, which would hide them; one action where several do the same."""
+def _tidy(module: ir.Module, kept: Sequence[_Place]) -> None:
+    """Exact sizes before ranges, which would hide them; one action where several do the same.
+
+    Ranges stay in the order in which the files first had them: it may be the reason why the right one matches.
+    """
     top = module.operation
     named, foreach = symbols(top), _foreach(top)
     matchers, actions = references(foreach, "matchers"), references(foreach, "actions")
     first: dict[str, str] = {}
     same = [first.setdefault(body_key(named[action], named), action) for action in actions]
-    exact = {entry.name: entry.matches.exact for entry in read_module(module, name="the merged spec").entries}
-    order = sorted(range(len(matchers)), key=lambda i: not exact[matchers[i]])
-    _set_references(foreach, "matchers", [matchers[i] for i in order])
-    _set_references(foreach, "actions", [same[i] for i in order])
+    entries = {entry.name: entry for entry in read_module(module, name="the merged spec").entries}
+    seen = {place.entry.key: number for number, place in enumerate(kept)}
+
+    def order(number: int) -> tuple[bool, int]:
+        entry = entries[matchers[number]]
+        return not entry.matches.exact, seen[entry.key]
+
+    ordered = sorted(range(len(matchers)), key=order)
+    _set_references(foreach, "matchers", [matchers[i] for i in ordered])
+    _set_references(foreach, "actions", [same[i] for i in ordered])
     _sweep(top)
     if not _verifies(top):
         raise EnvironmentFailure("the merged spec does not verify.", remedy="Please report it with the inputs.")

@@ -1,0 +1,115 @@
+"""Ranges of M: which there are, where each is tuned, and where its winner must not harm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from autotuner.errors import UsageError
+from autotuner.problems import Gemm
+from autotuner.problems.base import MAX_DIM
+
+ANY = "any"
+_EXAMPLE = "Give rising bounds of M, such as 16,32,64,any."
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """M from `low` to `high`, or without an end."""
+
+    low: int
+    high: int | None
+    at: int
+    """The M that it is tuned at."""
+
+    @property
+    def name(self) -> str:
+        return ANY if self.high is None else str(self.high)
+
+    @property
+    def rows(self) -> tuple[int, int | None]:
+        return self.low, self.high
+
+    @property
+    def text(self) -> str:
+        if self.high is None:
+            return f"M >= {self.low}"
+        return f"M = {self.low}" if self.low == self.high else f"M {self.low} to {self.high}"
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """Sizes that stand for all: the smallest, a middle one, and where it is tuned.
+
+        A product of one row is a matrix-vector product to the compiler, which the entry of a range does not match.
+        """
+        least = min(max(self.low, 2), self.at)
+        return tuple(sorted({least, (least + self.at) // 2, self.at}))
+
+    def __contains__(self, m: int) -> bool:
+        return self.low <= m and (self.high is None or m <= self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A GEMM of fixed N and K, and the ranges of its M."""
+
+    gemm: Gemm
+    buckets: tuple[Bucket, ...]
+
+    @classmethod
+    def parse(cls, gemm: Gemm, text: str) -> Family:
+        """From `--bucket-m 16,32,any`.
+
+        `any` is tuned at --shape's M where that is beyond the bounds, else at twice the last one.
+        """
+        if gemm.batch > 1:
+            raise UsageError("--bucket-m is for a single product, not for --batch.", remedy="Leave --batch out.")
+        words = [word.strip() for word in text.split(",")]
+        bounds: list[int] = []
+        for word in words[:-1] if words[-1] == ANY else words:
+            bounds.append(_bound(word, text))
+        for smaller, larger in pairwise(bounds):
+            if smaller >= larger:
+                what = "twice" if smaller == larger else f"after {smaller}"
+                raise UsageError(f"--bucket-m {text!r}: {larger} stands there {what}.", remedy=_EXAMPLE)
+        buckets = [Bucket(low + 1, high, at=high) for low, high in pairwise([0, *bounds])]
+        if words[-1] == ANY:
+            last = bounds[-1] if bounds else 0
+            at = gemm.m if gemm.m > last else 2 * last
+            if at > MAX_DIM:
+                raise UsageError(f"--bucket-m {text!r}: {at} is larger than {MAX_DIM}.", remedy="Give smaller bounds.")
+            buckets.append(Bucket(last + 1, None, at=at))
+        return cls(gemm, tuple(buckets))
+
+    @property
+    def name(self) -> str:
+        gemm = self.gemm
+        out = f"_{gemm.out}" if gemm.out else ""
+        return f"gemm_Mx{gemm.n}x{gemm.k}_{gemm.dtype}_{gemm.acc}{out}_{gemm.layout}"
+
+    @property
+    def home(self) -> Bucket:
+        """Where --shape's own M falls; the last where it is beyond all bounds."""
+        return next((bucket for bucket in self.buckets if self.gemm.m in bucket), self.buckets[-1])
+
+    def member(self, m: int) -> Gemm:
+        return replace(self.gemm, m=m)
+
+    def entry_name(self, bucket: Bucket) -> str:
+        """A name for the bucket's matcher."""
+        span = f"{bucket.low}_up" if bucket.high is None else f"{bucket.low}_{bucket.high}"
+        return self.name.replace("gemm_M", f"gemm_M_{span}_", 1)
+
+    def arguments(self) -> tuple[str, ...]:
+        """The command-line words that give this family again."""
+        return (*self.gemm.arguments(), "--bucket-m", ",".join(bucket.name for bucket in self.buckets))
+
+
+def _bound(word: str, text: str) -> int:
+    if word == ANY:
+        raise UsageError(f"--bucket-m {text!r}: `any` is the last or nothing.", remedy=_EXAMPLE)
+    if not (word.isascii() and word.isdigit()) or not word.strip("0"):
+        raise UsageError(f"--bucket-m {text!r}: {word!r} is not a positive whole number.", remedy=_EXAMPLE)
+    if len(word) > 20 or int(word) > MAX_DIM:
+        raise UsageError(f"--bucket-m {text!r}: {word} is larger than {MAX_DIM}.", remedy="Give smaller bounds.")
+    return int(word)

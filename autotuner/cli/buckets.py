@@ -1,0 +1,69 @@
+"""`autotune gemm --bucket-m`: a family of products, one for each range of M."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+from rich.console import Console
+
+from autotuner.buckets import Family, FamilyResult, tune_family
+from autotuner.cli.console import make_console, make_reporter, microseconds
+from autotuner.cli.tuning import EXIT_INTERRUPTED, EXIT_NO_WINNER, Request, ctrl_c, print_result, run_tuning
+from autotuner.dry_run import rehearse
+from autotuner.problems import Gemm
+from autotuner.progress import Stop
+from autotuner.targets import Target
+
+
+def run_gemm(wanted: Gemm | Family, request: Request) -> None:
+    """Tunes one product, or a family of them, and ends the process with the contract's exit code."""
+    if isinstance(wanted, Gemm):
+        run_tuning(wanted, request)
+        return
+    target = Target.parse(request.target, flags=request.flags or ())
+    options = request.options()
+    stdout, stderr = (make_console(stderr=err, no_color=request.no_color) for err in (False, True))
+    if request.dry_run:
+        _rehearse(wanted, target, request)
+        return
+    stop = Stop()
+    with make_reporter(stderr, quiet=request.quiet) as reporter, ctrl_c(stop, stderr):
+        result = tune_family(wanted, target, options=options, reporter=reporter, stop=stop)
+    if request.as_json:
+        print(json.dumps(result.to_json(), indent=2))
+    else:
+        print_family(result, stdout)
+    if result.interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if request.fail_if_no_winner and result.verdict != "win":
+        raise typer.Exit(EXIT_NO_WINNER)
+
+
+def _rehearse(family: Family, target: Target, request: Request) -> None:
+    """The buckets, and what the run of the one would be in which --shape's M falls."""
+    rehearsal = rehearse(family.member(family.home.at), target, options=request.options())
+    if request.as_json:
+        buckets = [{"bucket": b.name, "low": b.low, "high": b.high, "tuned_at": b.at} for b in family.buckets]
+        print(json.dumps({**rehearsal.to_json(), "buckets": buckets}, indent=2))
+        return
+    for bucket in family.buckets:
+        members = ", ".join(str(m) for m in bucket.members if m != bucket.at) or "no other size"
+        print(f"bucket {bucket.name}: {bucket.text}, tuned at M = {bucket.at}, raced at {members} as well")
+    print(f"\nthe run at M = {family.home.at}:")
+    print(rehearsal.text())
+
+
+def print_family(result: FamilyResult, console: Console) -> None:
+    """The verdict, each bucket, and what to do with it."""
+    print_result(result.result, console)
+    for one in result.buckets:
+        line = f"{one.bucket.text}: {one.kept}, {one.reason}"
+        console.print(f"{'bucket':<11}{line}", highlight=False, markup=False, soft_wrap=True)
+        for member in one.members:
+            where = "dynamic M" if member.m is None else f"M = {member.m}"
+            told = member.failure or "built and proven"
+            if member.speedup is not None:
+                span = f"{member.speedup.median:.3f}x ({member.speedup.low:.3f} to {member.speedup.high:.3f})"
+                told = f"{microseconds(member.us)}, default {microseconds(member.baseline_us)}, {span}"
+            console.print(f"{'':<13}{where}: {told}", highlight=False, markup=False, soft_wrap=True)
