@@ -111,7 +111,7 @@ def _print_report(report: Report, console: Console) -> None:
         what = f"{printable(use.entry.name)}: {use.entry.matches.text}"
         if use.dispatches:
             calls = f" ({use.calls} calls)" if use.calls != use.dispatches else ""
-            _line(console, "applies", f"{use.dispatches} times{calls}: {what}")
+            _line(console, "applies", f"{_times(use.dispatches)}{calls}: {what}")
         elif not use.matched:
             _line(console, "unused", f"it never matches: {what}", style="yellow")
         if use.lost:
@@ -119,6 +119,10 @@ def _print_report(report: Report, console: Console) -> None:
                 f"{use.lost} times it matches {', '.join(use.ops)}, and a later pass drops its lowering_config: {what}"
             )
             _line(console, "lost", words, style="yellow")
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _print_merged(done: MergedFiles, console: Console) -> None:

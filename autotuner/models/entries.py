@@ -12,13 +12,12 @@ from autotuner.models.extract import Group, Piece
 from autotuner.models.program import ProgramBuild
 from autotuner.plan import Candidate, Plan
 from autotuner.result import Result
+from autotuner.specfiles.flagfile import SUBSTITUTIONS
 from autotuner.specfiles.merge import merge
 from autotuner.specfiles.provenance import Provenance, today
 from autotuner.substitution import Executable
 from autotuner.tools import Tools
 from autotuner.workspace import write_whole
-
-SUBSTITUTES_FLAG = "--iree-hal-substitute-executable-configurations-from"
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ class Assembly:
         if self.executables:
             for name, text in self.executables.items():
                 write_whole(folder / f"{name}.mlir", text)
-            flags.append(f"{SUBSTITUTES_FLAG}={folder.absolute()}")
+            flags.append(f"{SUBSTITUTIONS}={folder.absolute()}")
         return flags
 
 

@@ -12,7 +12,7 @@ from autotuner.errors import UsageError
 from autotuner.microkernels.spec import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.specfiles.applied import TIMEOUT, Use, applied
 from autotuner.specfiles.entries import SpecFile, read_spec, read_text
-from autotuner.specfiles.flagfile import SUBSTITUTION, Flagfile, flagfile_text, tuning_flag
+from autotuner.specfiles.flagfile import SUBSTITUTION, SUBSTITUTIONS, Flagfile, flagfile_text, name_of, tuning_flag
 from autotuner.specfiles.objects import Finding, check_objects, check_processor
 from autotuner.specfiles.provenance import printable
 from autotuner.targets import Target
@@ -61,7 +61,10 @@ def check(
     file = read_spec(text, name=str(path))
     flagfile = Flagfile.beside(path)
     backend = _backend(file, flagfile, target)
-    findings = [Finding("ok", f"{file.what} with {len(file.entries)} entries"), *_versions(file)]
+    findings = [
+        Finding("ok", f"{file.what} with {len(file.entries)} {'entry' if len(file.entries) == 1 else 'entries'}"),
+        *_versions(file),
+    ]
     findings += _flagfile(path, file, flagfile, target)
     folder = objects_folder(path, flagfile)
     if file.kind == "microkernel":
@@ -98,22 +101,23 @@ def _flagfile(path: Path, file: SpecFile, flagfile: Flagfile | None, target: Tar
         return [
             Finding("note", f"there is no {path.with_suffix('.flags').name}: a compile needs the target's and", wanted)
         ]
-    wrong = []
-    carried = [name for name, value in flagfile.carriers if _same_file(value, path)]
-    needed = [flag.partition("=")[0] for flag in right if not flag.startswith(OBJECTS_FLAG)]
+    wrong, named = [], False
+    needed = {name_of(flag) for flag in right}
     for name, value in flagfile.carriers:
         if not Path(value).exists():
             wrong.append(f"{name} names {printable(value)}, which is not there")
         elif not _same_file(value, path):
             wrong.append(f"{name} names another file than this spec: {printable(value)}")
-    if not flagfile.carriers:
+        elif name not in needed:
+            why = "CUDA and Vulkan ignore it without a word" if file.kind == "tuning" else f"this is a {file.what}"
+            wrong.append(f"{name} is the wrong flag here: {why}")
+        else:
+            named = True
+    if not named and not wrong:
         wrong.append("it does not name the spec")
-    for name in carried:
-        if name not in needed:
-            reason = (
-                "CUDA and Vulkan ignore it without a word" if file.kind == "tuning" else f"a {file.what} needs another"
-            )
-            wrong.append(f"{name} is the wrong flag here: {reason}")
+    for folder in flagfile.executables:
+        if not Path(folder).is_dir():
+            wrong.append(f"{SUBSTITUTIONS} names {printable(folder)}, which is not there")
     for folder in flagfile.folders:
         if not Path(folder).is_dir():
             wrong.append(f"{OBJECTS_FLAG} names {printable(folder)}, which is not there")
@@ -126,11 +130,18 @@ def _flagfile(path: Path, file: SpecFile, flagfile: Flagfile | None, target: Tar
         wrong.append(f"it is for another target: {' '.join(sorted(missing))} is missing")
     if not wrong:
         return [Finding("ok", f"{flagfile.path.name} names this spec by the right flag")]
-    lines = shown([*flagfile.others, *sorted(missing), *right])
+    lines = shown([*flagfile.others, *sorted(missing), *_beside(path, flagfile), *right])
     return [
         *(Finding("error", f"{flagfile.path.name}: {text}") for text in wrong),
         Finding("note", f"{flagfile.path.name} would be right as", lines),
     ]
+
+
+def _beside(path: Path, flagfile: Flagfile) -> list[str]:
+    """What the flagfile carries beside this spec: a model's executables, where they are now."""
+    own = path.absolute().with_suffix(".executables")
+    folders = [own if own.is_dir() and not Path(folder).is_dir() else Path(folder) for folder in flagfile.executables]
+    return [f"{SUBSTITUTIONS}={folder}" for folder in folders]
 
 
 def shown(flags: Sequence[str]) -> tuple[str, ...]:
@@ -184,7 +195,7 @@ def _flags(file: SpecFile, flagfile: Flagfile | None, target: Target | None, pat
         return chosen.compile_flags
     if flagfile is None:
         raise UsageError(f"{path} does not say for which target it is.", remedy="Give --target.")
-    return flagfile.others
+    return flagfile.trusted()
 
 
 def objects_folder(path: Path, flagfile: Flagfile | None) -> Path:

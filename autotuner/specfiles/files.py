@@ -63,6 +63,8 @@ def _common_flags(paths: Sequence[Path], output: Path) -> tuple[tuple[str, ...],
         flagfile = Flagfile.beside(path)
         if flagfile is None:
             return (), [f"no flagfile is written: {path} has none beside it"]
+        if flagfile.executables:
+            return (), [f"no flagfile is written: {flagfile.path} also substitutes executables, which fit one program"]
         found.setdefault((*flagfile.others, f"{flagfile.right_carrier}={output}"), path)
     if len(found) > 1:
         first, second = list(found)[:2]

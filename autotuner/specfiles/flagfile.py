@@ -9,10 +9,15 @@ from pathlib import Path
 
 from autotuner.errors import UsageError
 from autotuner.microkernels.spec import OBJECTS_FLAG, SPEC_FLAG
+from autotuner.specfiles.provenance import printable
+from autotuner.substitution import FLAG
+from autotuner.targets import all_targets
 
 TUNING_SPEC = "--iree-codegen-tuning-spec-path"
 LIBRARY = "--iree-codegen-transform-dialect-library"
-SUBSTITUTION = "--iree-hal-substitute-executable-configuration"
+SUBSTITUTION = FLAG
+SUBSTITUTIONS = "--iree-hal-substitute-executable-configurations-from"
+"""Takes a folder: a model has several executables."""
 SPEC_FLAGS = (TUNING_SPEC, LIBRARY, SPEC_FLAG, SUBSTITUTION)
 """Those that name a spec."""
 _DEVICE = "--iree-hal-target-device"
@@ -45,7 +50,23 @@ class Flagfile:
     @property
     def others(self) -> tuple[str, ...]:
         """All but what names specs and objects."""
-        return tuple(flag for flag in self.flags if name_of(flag) not in (*SPEC_FLAGS, OBJECTS_FLAG))
+        return tuple(flag for flag in self.flags if name_of(flag) not in (*SPEC_FLAGS, SUBSTITUTIONS, OBJECTS_FLAG))
+
+    def trusted(self) -> tuple[str, ...]:
+        """`others`, for a compile that checks the set.
+
+        A file may come from a stranger, and iree-compile has flags that write files and start programs: only those
+        are taken that say which target is meant, and the stock routes'.
+        """
+        names = {name_of(flag) for target in all_targets() for flag in target.flags}
+        routes = {flag for target in all_targets() for route in target.routes for flag in route.flags}
+        unknown = [flag for flag in self.others if name_of(flag) not in names and flag not in routes]
+        if unknown:
+            raise UsageError(
+                f"{self.path} has flags that a check does not pass on: {printable(shlex.join(unknown))[:300]}.",
+                remedy="Give --target, and by --flag those of them that you trust.",
+            )
+        return self.others
 
     @property
     def carriers(self) -> tuple[tuple[str, str], ...]:
@@ -61,6 +82,11 @@ class Flagfile:
     def folders(self) -> tuple[str, ...]:
         """Where objects are looked for."""
         return tuple(flag.partition("=")[2] for flag in self.flags if name_of(flag) == OBJECTS_FLAG)
+
+    @property
+    def executables(self) -> tuple[str, ...]:
+        """Folders of a model's configured executables."""
+        return tuple(flag.partition("=")[2] for flag in self.flags if name_of(flag) == SUBSTITUTIONS)
 
     @property
     def right_carrier(self) -> str:

@@ -372,7 +372,7 @@ def _header(kept: Sequence[Kept], count: int, made_by: Sequence[str]) -> list[st
     targets = sorted({_target(k.entry) for k in kept if _target(k.entry)}) or ["not recorded"]
     versions = sorted({_iree(k.entry) for k in kept if _iree(k.entry)}) or [IREE_VERSION]
     lines = [
-        f"Tuning spec by autotune {__version__}: {len(kept)} entries of {count} specs",
+        f"Tuning spec by autotune {__version__}, merged: {len(kept)} entries of {count} specs",
         f"target:     {', '.join(targets)}; IREE {', '.join(versions)}",
         f"date:       {today()}",
         *made_by,

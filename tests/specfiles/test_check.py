@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from autotuner.errors import UsageError
 from autotuner.microkernels.instance import Instance
 from autotuner.microkernels.variants import Kernel, find_variants
 from autotuner.plan import Plan
@@ -148,6 +149,38 @@ def test_a_substituted_executable_applies_to_its_program_only(
     model.write_text(problem_mlir(SMALL))
     (use,) = applied(text, model, plan.target.compile_flags, tools)
     assert not use.matched
+
+
+@pytest.mark.parametrize(
+    "flag", ["--iree-hal-dump-executable-files-to=/tmp/x", "-o", "--iree-llvmcpu-system-linker-path=/tmp/x"]
+)
+def test_a_flagfile_from_a_stranger_writes_and_starts_nothing(
+    shipped: Path, tools: Tools, tmp_path: Path, flag: str
+) -> None:
+    model = tmp_path / "model.mlir"
+    model.write_text(problem_mlir(SMALL))
+    flags = shipped.with_suffix(".flags")
+    flags.write_text(f"{flags.read_text()}{flag}\n")
+    with pytest.raises(UsageError, match="flags that a check does not pass on"):
+        check(shipped, tools=tools, model=model)
+    assert check(shipped, tools=tools, model=model, target=Target.parse("cpu")).matches
+
+
+def test_a_models_executables_are_looked_for_beside_its_spec(shipped: Path, tools: Tools, tmp_path: Path) -> None:
+    flags = shipped.with_suffix(".flags")
+    folder = shipped.with_suffix(".executables")
+    folder.mkdir()
+    (folder / "one.mlir").write_text("")
+    substitution = "--iree-hal-substitute-executable-configurations-from"
+    flags.write_text(f"{substitution}={folder}\n{flags.read_text()}")
+    assert check(shipped, tools=tools).sound
+    shutil.copytree(shipped.parent, tmp_path / "copy")
+    shutil.rmtree(shipped.parent)
+    copied = tmp_path / "copy" / shipped.name
+    (lines,) = [finding.lines for finding in check(copied, tools=tools).findings if finding.lines]
+    assert f"{substitution}={copied.with_suffix('.executables')}" in lines
+    copied.with_suffix(".flags").write_text("\n".join(lines) + "\n")
+    assert check(copied, tools=tools).sound
 
 
 # --- microkernels ---------------------------------------------------------------------------------------------------
