@@ -16,6 +16,7 @@ from autotuner.measure.check import Checker, Data
 from autotuner.measure.timer import INVOCATION_US, Timer, choose_repeat
 from autotuner.plan import BASELINE
 from autotuner.problems import Array
+from autotuner.process import last_line
 from autotuner.tools import Tools
 
 
@@ -54,7 +55,7 @@ def calibrate(
             check = evaluator.checker.check(build.vmfb)
         if check.failure in ("run-error", "run-timeout"):
             raise DeviceError(
-                f"device {device!r} does not run the baseline: {_last_line(check.detail)}",
+                f"device {device!r} does not run the baseline: {last_line(check.detail)}",
                 remedy="`autotune doctor` lists the devices that answer; --device none only compiles.",
             )
         if check.failure is not None:
@@ -65,7 +66,7 @@ def calibrate(
         rough = evaluator.timer.time(build, repetitions=1)
     if not rough.ok:
         raise DeviceError(
-            f"the baseline cannot be timed on {device!r}: {_last_line(rough.detail)}",
+            f"the baseline cannot be timed on {device!r}: {last_line(rough.detail)}",
             remedy="`autotune doctor` lists the devices that answer.",
         )
     # Twice the shortest invocation: a candidate of twice the baseline's speed still lasts long enough.
@@ -77,7 +78,7 @@ def calibrate(
         outcome.build = build if evaluator.repeat == 1 else builder.build(evaluator.job(plan.baseline))
     if outcome.us is None:
         raise DeviceError(
-            f"the baseline does not run with repeated dispatches: {_last_line(outcome.detail)}",
+            f"the baseline does not run with repeated dispatches: {last_line(outcome.detail)}",
             remedy="Please report it with the candidate's folder.",
         )
     with loop.clocked("time"):
@@ -105,8 +106,3 @@ def _listen(evaluator: Evaluator, loop: Loop, effort: Effort) -> str | None:
         f"this device is noisy: the baseline against itself spreads by {spread:.1%}. "
         f"Repetitions are lengthened to {longer * 1000:.0f} ms; a quieter machine would tell small gains apart."
     )
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "no message"

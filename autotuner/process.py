@@ -47,6 +47,12 @@ class Finished:
         return self.stderr.strip() or f"exit code {self.code} without a message"
 
 
+def last_line(text: str) -> str:
+    """Of what a program said: where a failing run names its reason."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "no message"
+
+
 def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = None) -> Finished:
     """Runs to the end or to the time-out, which kills the whole process group."""
     _raise_if_closing()

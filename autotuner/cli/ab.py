@@ -1,33 +1,81 @@
-"""`autotune ab`: is a hand-written kernel really faster than IREE's own code, and is it right?"""
+"""`autotune ab`: is B really faster than A, alone or in a model, and does it compute the same?"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console
 
-from autotuner.cli import options as o
-from autotuner.cli.console import make_console
-from autotuner.cli.tuning import Request, run_tuning
+from autotuner.cli.console import make_console, make_reporter, microseconds
+from autotuner.cli.microkernels import inspect_object, list_all, list_log
+from autotuner.cli.tuning import EXIT_INTERRUPTED, EXIT_NO_WINNER, Request, ctrl_c, print_result
+from autotuner.dry_run import rehearse
 from autotuner.errors import UsageError
-from autotuner.microkernels.abi import kernels_json, kernels_table
-from autotuner.microkernels.library import all_manifests, find, own_folder, search_folders
-from autotuner.microkernels.misa import read_driver_log
+from autotuner.experiments.arms import DEFAULT, Arm, parse_arm
+from autotuner.experiments.inputs import problem_inputs
+from autotuner.experiments.opening import Experiment
+from autotuner.experiments.rehearsal import rehearse_experiment
+from autotuner.experiments.result import AbResult
+from autotuner.experiments.run import run_experiment
+from autotuner.experiments.variants import experiment_options, judge, search_variants
+from autotuner.microkernels.library import find, own_folder, search_folders
 from autotuner.microkernels.skeleton import create
 from autotuner.microkernels.variants import Kernel
+from autotuner.models.context import Model
+from autotuner.options import Options
 from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.progress import Stop
+from autotuner.targets import Target
 
-TRIALS = 24
-"""Variants of a microkernel that are tried unless --trials says otherwise."""
+_ATTENTION_SIZES = 5
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The command's own words."""
+
+    first: str | None
+    second: str | None
+    shape: str | None
+    filter: str | None
+    window: dict[str, str]
+    groups: int
+    batch: int
+    causal: bool
+    dtype: str | None
+    acc: str | None
+    out: str | None
+    layout: str | None
+    model: Path | None
+    function: str | None
+    inputs: tuple[str, ...]
+    parameters: tuple[str, ...]
+    tolerance: float | None
+    objects: tuple[Path, ...]
+    symbol: str | None
+    show_all: bool
+    inspect: Path | None
+    log: Path | None
+    new: str | None
 
 
 def ab(
-    microkernel: Annotated[str | None, typer.Argument(help="A microkernel, as --list names it.")] = None,
+    first: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MICROKERNEL | A]",
+            help="A microkernel, as --list names it; a spec (.mlir); a flagfile (@FILE or .flags); the path of an "
+            "iree-compile; or `default`. Alone it races IREE's default.",
+        ),
+    ] = None,
+    second: Annotated[
+        str | None, typer.Argument(metavar="[B]", help="Another of these: then A is the baseline.")
+    ] = None,
     shape: Annotated[str | None, typer.Option("--shape", help="As for gemm, conv or attention.")] = None,
     filter: Annotated[str | None, typer.Option("--filter", help="KHxKWxF of a convolution.")] = None,
     stride: Annotated[str, typer.Option("--stride", help="SHxSW of a convolution.")] = "1x1",
@@ -36,8 +84,24 @@ def ab(
     groups: Annotated[int, typer.Option("--groups", help="Groups of a convolution.")] = 1,
     batch: Annotated[int, typer.Option("--batch", help="Batch of a gemm.")] = 1,
     causal: Annotated[bool, typer.Option("--causal", help="Of an attention.")] = False,
-    dtype: Annotated[str | None, typer.Option("--dtype", help="[default: the microkernel's first]")] = None,
+    dtype: Annotated[str | None, typer.Option("--dtype", help="[default: the microkernel's first, or f16]")] = None,
+    acc: Annotated[str | None, typer.Option("--acc", help="Accumulator of a gemm. [default: by dtype]")] = None,
+    out: Annotated[str | None, typer.Option("--out", help="What a gemm's result is rounded to. [default: not]")] = None,
     layout: Annotated[str | None, typer.Option("--layout", help="[default: the operation's first]")] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", help="Do it inside this .mlir, .mlirbc or .onnx; --shape narrows it.")
+    ] = None,
+    function: Annotated[str | None, typer.Option("--function", help="Of the model. [default: the only one]")] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", help="@FILE.npy, SHAPExTYPE=VALUES or SHAPExTYPE, once for each input, in order."),
+    ] = None,
+    parameters: Annotated[
+        list[str] | None, typer.Option("--parameters", help="SCOPE=FILE of a model's weights, as IREE's tools take it.")
+    ] = None,
+    tolerance: Annotated[
+        float | None, typer.Option("--tolerance", help="Relative error of a model's outputs that is allowed. [by type]")
+    ] = None,
     objects: Annotated[
         list[Path] | None, typer.Option("--object", help="Your own object (hsaco, PTX, .o) for the microkernel.")
     ] = None,
@@ -52,119 +116,202 @@ def ab(
     new: Annotated[
         str | None, typer.Option("--new", help="Begin a microkernel of this name: writes a commented manifest.")
     ] = None,
-    target: o.TargetOption = "cpu",
-    device: o.DeviceOption = None,
-    effort: o.EffortOption = "normal",
-    trials: o.TrialsOption = None,
-    budget: o.BudgetOption = None,
-    seed: o.SeedOption = 0,
-    workspace: o.WorkspaceOption = Path(),
-    output: o.OutputOption = None,
-    storage: o.StorageOption = None,
-    flags: o.FlagOption = None,
-    keep: o.KeepOption = "best,failed",
-    dry_run: o.DryRunOption = False,
-    as_json: o.JsonOption = False,
-    quiet: o.QuietOption = False,
-    no_color: o.NoColorOption = False,
-    fail_if_no_winner: o.FailOption = False,
-) -> None:
-    """Race a microkernel against IREE's default: same inputs, both results checked, one verdict."""
-    if show_all:
-        _list(workspace, as_json=as_json, no_color=no_color)
-        return
-    if inspect is not None:
-        _inspect(inspect, as_json=as_json, no_color=no_color)
-        return
-    if log is not None:
-        _log(log, as_json=as_json, no_color=no_color)
-        return
-    if new is not None:
-        print(create(new, own_folder(workspace)))
-        return
-    if microkernel is None or shape is None:
-        raise UsageError(
-            "ab needs a microkernel and --shape.", remedy="`autotune ab --list` names the microkernels there are."
-        )
-    manifest = find(microkernel, search_folders(workspace))
-    kind = dtype or manifest.dtypes[0]
-    problem: Problem
-    if manifest.operation == "gemm":
-        problem = Gemm.parse(shape=shape, dtype=kind, batch=batch, layout=layout or "nn")
-    elif manifest.operation == "conv":
-        if filter is None:
-            raise UsageError(f"{microkernel} is a convolution.", remedy="Give --filter KHxKWxF too.")
-        window = {"stride": stride, "dilation": dilation, "pad": pad}
-        problem = Conv.parse(
-            shape=shape, filter=filter, **window, groups=groups, dtype=kind, layout=layout or "nhwc-hwcf"
-        )
-    else:
-        problem = Attention.parse(shape=shape, dtype=kind, causal=causal)
-    request = Request(
-        target=target,
-        device=device,
-        effort=effort,
-        trials=trials or TRIALS,
-        budget=budget,
-        seed=seed,
-        workspace=workspace,
-        output=output,
-        storage=storage,
-        flags=flags,
-        keep=keep,
-        dry_run=dry_run,
-        as_json=as_json,
-        quiet=quiet,
-        no_color=no_color,
-        fail_if_no_winner=fail_if_no_winner,
+) -> Wanted:
+    """Race two ways to compile the same program: same inputs, both results checked, one verdict, both commands."""
+    return Wanted(
+        first=first,
+        second=second,
+        shape=shape,
+        filter=filter,
+        window={"stride": stride, "dilation": dilation, "pad": pad},
+        groups=groups,
+        batch=batch,
+        causal=causal,
+        dtype=dtype,
+        acc=acc,
+        out=out,
+        layout=layout,
+        model=model,
+        function=function,
+        inputs=tuple(inputs or ()),
+        parameters=tuple(parameters or ()),
+        tolerance=tolerance,
+        objects=tuple(objects or ()),
+        symbol=symbol,
+        show_all=show_all,
+        inspect=inspect,
+        log=log,
+        new=new,
     )
-    kernel = Kernel(microkernel, tuple(objects or ()), symbol)
-    run_tuning(problem, request, experiment=kernel)
 
 
-def _list(workspace: Path, *, as_json: bool, no_color: bool) -> None:
-    listing = all_manifests(search_folders(workspace))
-    if as_json:
-        broken = [{"name": b.name, "file": str(b.file), "error": b.why} for b in listing.broken]
-        print(json.dumps([*(m.describe() for m in listing.manifests), *broken], indent=2))
-        return
-    table = Table("name", "op", "dtypes", "targets", "provider", "what", box=None, pad_edge=False)
-    for manifest in listing.manifests:
-        chips = ", ".join(manifest.chips)
-        words = (manifest.name, manifest.operation, ", ".join(manifest.dtypes), chips, manifest.provider.kind)
-        table.add_row(*map(Text, (*words, manifest.summary)))
-    for wrong in listing.broken:
-        table.add_row(Text(wrong.name), Text("broken", style="red"), "", "", "", Text(wrong.why))
-    make_console(no_color=no_color).print(table)
+def run_ab(wanted: Wanted, request: Request) -> None:
+    """Does what was asked and ends the process with the contract's exit code."""
+    if wanted.show_all:
+        list_all(request.workspace, as_json=request.as_json, no_color=request.no_color)
+    elif wanted.inspect is not None:
+        inspect_object(wanted.inspect, as_json=request.as_json, no_color=request.no_color)
+    elif wanted.log is not None:
+        list_log(wanted.log, as_json=request.as_json, no_color=request.no_color)
+    elif wanted.new is not None:
+        print(create(wanted.new, own_folder(request.workspace)))
+    else:
+        _experiment(wanted, request)
 
 
-def _inspect(path: Path, *, as_json: bool, no_color: bool) -> None:
-    if as_json:
-        print(json.dumps(kernels_json(path), indent=2))
-        return
-    rows = kernels_table(path)
-    table = Table(*rows[0], box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*map(Text, row.values()))
-    make_console(no_color=no_color).print(table)
-
-
-def _log(path: Path, *, as_json: bool, no_color: bool) -> None:
-    try:
-        found = read_driver_log(path.read_text(errors="replace"))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
-    if not found.rows:
+def _experiment(wanted: Wanted, request: Request) -> None:
+    if wanted.first is None or (wanted.shape is None and wanted.model is None):
         raise UsageError(
-            f"{path} has no line of MISA's driver.", remedy="Lines look like `[fwd:40] KERNEL, cost:0.183ms, tflops:…`."
+            "ab needs a microkernel and --shape (or another arm, or --model).",
+            remedy="`autotune ab --list` names the microkernels there are.",
         )
-    if as_json:
-        print(json.dumps({"kernels": [asdict(row) for row in found.rows], "skipped": found.skipped}, indent=2))
+    target = Target.parse(request.target, flags=request.flags or ())
+    options = request.options()
+    if options.microkernels:
+        raise UsageError("--microkernels is for a search.", remedy="Name the microkernel as an arm.")
+    parse = partial(parse_arm, workspace=request.workspace, objects=wanted.objects, symbol=wanted.symbol)
+    first = parse(wanted.first)
+    second = parse(wanted.second) if wanted.second else None
+    a, b = (first, second) if second else (Arm(DEFAULT, "default"), first)
+    kernels = [arm.kernel for arm in (a, b) if arm.kernel is not None]
+    if (wanted.objects or wanted.symbol) and len(kernels) != 1:
+        raise UsageError("--object and --symbol belong to one microkernel.", remedy="Name it as one of the arms.")
+    problem = _problem(wanted, kernels[0].name if kernels else None, request)
+    if second is None and first.kernel is not None and wanted.model is None and problem is not None:
+        _search(first.kernel, problem, target, options, wanted, request)
         return
-    table = Table("#", "kernel", "ks", "ms", "TFLOP/s", "valid", box=None, pad_edge=False)
-    for row in found.rows:
-        valid = "" if row.valid is None else ("yes" if row.valid else "no")
-        table.add_row(str(row.index), Text(row.kernel), str(row.ks), f"{row.ms:g}", f"{row.tflops or 0:g}", valid)
-    make_console(no_color=no_color).print(table)
-    for line in found.skipped:
-        make_console(stderr=True, no_color=no_color).print(f"skipped: {line}", markup=False, highlight=False)
+    if wanted.model is not None and problem is not None and not kernels:
+        raise UsageError("--shape beside --model says what a microkernel replaces.", remedy="Leave --shape out.")
+    if options.output is not None and b.kernel is None:
+        raise UsageError(f"-o: {b.name} is no microkernel, nothing is written for it.", remedy="Leave -o out.")
+    experiment = Experiment(a, b, problem, _model(wanted), wanted.inputs)
+    if request.dry_run:
+        rehearsal = rehearse_experiment(experiment, target, options=options)
+        print(json.dumps(rehearsal.to_json(), indent=2) if request.as_json else rehearsal.text())
+        return
+    stderr, stop = make_console(stderr=True, no_color=request.no_color), Stop()
+    with make_reporter(stderr, quiet=request.quiet) as reporter, ctrl_c(stop, stderr):
+        if options.resume:
+            reporter.note("an experiment of two arms is short: it is done anew")
+        result = run_experiment(experiment, target, options=options, reporter=reporter, stop=stop)
+    if not request.as_json:
+        print_experiment(result, make_console(no_color=request.no_color))
+    _end(result, request)
+
+
+def _search(
+    kernel: Kernel, problem: Problem, target: Target, options: Options, wanted: Wanted, request: Request
+) -> None:
+    """A microkernel against the default: all its variants take part."""
+    if request.dry_run:
+        rehearsal = rehearse(problem, target, options=experiment_options(options, kernel))
+        print(json.dumps(rehearsal.to_json(), indent=2) if request.as_json else rehearsal.text())
+        return
+    arrays = problem_inputs(wanted.inputs, target.prepare(problem), seed=options.seed)
+    stderr, stop = make_console(stderr=True, no_color=request.no_color), Stop()
+    with make_reporter(stderr, quiet=request.quiet) as reporter, ctrl_c(stop, stderr):
+        result = search_variants(
+            kernel, problem, target, options=replace(options, inputs=arrays), reporter=reporter, stop=stop
+        )
+    if not request.as_json:
+        console = make_console(no_color=request.no_color)
+        print_result(result, console)
+        _print_arms(result, console)
+    _end(result, request, kernel=kernel)
+
+
+def _end(result: AbResult, request: Request, *, kernel: Kernel | None = None) -> None:
+    if request.as_json:
+        print(json.dumps(result.to_json(), indent=2))
+    if result.interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if kernel is not None:
+        judge(kernel, result)
+    if request.fail_if_no_winner and result.verdict != "win":
+        raise typer.Exit(EXIT_NO_WINNER)
+
+
+def _model(wanted: Wanted) -> Model | None:
+    if wanted.model is None:
+        for name in ("function", "parameters", "tolerance"):
+            if getattr(wanted, name):
+                raise UsageError(f"--{name} is for a model.", remedy="Give --model, or leave it out.")
+        return None
+    return Model(
+        wanted.model,
+        function=wanted.function,
+        inputs=wanted.inputs,
+        parameters=wanted.parameters,
+        tolerance=wanted.tolerance,
+    )
+
+
+def _problem(wanted: Wanted, kernel: str | None, request: Request) -> Problem | None:
+    """The problem that the words give: of the microkernel's operation, else by their form; None without --shape."""
+    shape, op, dtype = wanted.shape, "gemm", wanted.dtype
+    if shape is None:
+        return None
+    if kernel is not None:
+        manifest = find(kernel, search_folders(request.workspace))
+        op, dtype = manifest.operation, dtype or manifest.dtypes[0]
+        if op == "conv" and wanted.filter is None:
+            raise UsageError(f"{kernel} is a convolution.", remedy="Give --filter KHxKWxF too.")
+    elif wanted.filter is not None:
+        op = "conv"
+    elif shape.count("x") + 1 == _ATTENTION_SIZES:
+        op = "attention"
+    kind = dtype or "f16"
+    if op == "attention":
+        return Attention.parse(shape=shape, dtype=kind, causal=wanted.causal)
+    if op == "conv":
+        layout = wanted.layout or "nhwc-hwcf"
+        return Conv.parse(
+            shape=shape, filter=wanted.filter or "", **wanted.window, groups=wanted.groups, dtype=kind, layout=layout
+        )
+    return Gemm.parse(
+        shape=shape, dtype=kind, batch=wanted.batch, acc=wanted.acc, layout=wanted.layout or "nn", out=wanted.out
+    )
+
+
+def print_experiment(result: AbResult, console: Console) -> None:
+    """The verdict, both times, and how to see it oneself."""
+    colour = {"win": "bold green", "no-winner": "bold yellow"}.get(result.verdict, "bold")
+    line = partial(_line, console)
+    line("verdict", f"{result.verdict}: {result.reason}", style=colour)
+    line("model" if result.problem["op"] == "model" else "problem", _where(result))
+    for letter, arm in zip("AB", result.arms, strict=True):
+        line(letter, f"{microseconds(arm.us)}  {arm.name} ({arm.kind})")
+        for kernel in arm.kernels:
+            line("", f"{kernel['variant']} for {kernel['problem']}, called {kernel['calls']} times")
+        if arm.share is not None:
+            names = ", ".join(arm.dispatches[:3]) + (" …" if len(arm.dispatches) > 3 else "")
+            line("", f"{arm.share:.1%} of its time in what the other arm does not have: {names or 'nothing'}")
+    if (ratio := result.speedup) is not None and not result.same_code:
+        line("speedup", f"{ratio.median:.3f}x, B over A, 95 % interval {ratio.low:.3f} to {ratio.high:.3f}")
+    _print_arms(result, console)
+    if result.spec is not None and result.arms[1].kind == "microkernel":
+        line("spec", str(result.spec))
+        line("flags", str(result.flagfile))
+        line("use", f"iree-compile MODEL.mlir @{result.flagfile} -o MODEL.vmfb")
+
+
+def _print_arms(result: AbResult, console: Console) -> None:
+    """How right both are, and the commands that repeat them."""
+    line = partial(_line, console)
+    if result.difference is not None:
+        errors = [f"{x:.1e}" if (x := arm.error) is not None else "–" for arm in result.arms]
+        against = "" if result.problem["op"] == "model" else f"; A {errors[0]}, B {errors[1]} from the reference"
+        line("outputs", f"relative error {result.difference:.1e} between both{against}")
+    for letter, arm in zip("AB", result.arms, strict=False):
+        for number, command in enumerate(arm.commands):
+            line("" if number else f"repeat {letter}", command)
+        if arm.repeat > 1 and arm.benchmark:
+            line("", arm.divisor)
+
+
+def _where(result: AbResult) -> str:
+    return f"{result.problem['name']} on {result.target} ({result.device})"
+
+
+def _line(console: Console, name: str, text: str, *, style: str = "") -> None:
+    console.print(f"{name:<11}{text}", style=style, highlight=False, markup=False, soft_wrap=True)

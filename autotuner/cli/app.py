@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from autotuner._version import __version__
-from autotuner.cli.ab import ab
+from autotuner.cli.ab import ab, run_ab
 from autotuner.cli.buckets import run_gemm
 from autotuner.cli.console import make_console
 from autotuner.cli.doctor import doctor
@@ -33,7 +33,7 @@ for operation in (conv, attention):
     app.command()(tuning_command(operation))
 app.command()(tuning_command(model, run_model))
 app.command()(suite)
-app.command()(ab)
+app.command()(tuning_command(ab, run_ab))
 app.add_typer(spec)
 app.command()(history)
 app.command()(export)

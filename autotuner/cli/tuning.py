@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,7 +21,7 @@ from autotuner.cli import options as o
 from autotuner.cli.console import make_console, make_reporter, microseconds
 from autotuner.dry_run import rehearse
 from autotuner.effort import parse_duration, parse_effort
-from autotuner.errors import NoCandidateError, UsageError, WrongResultError
+from autotuner.errors import UsageError
 from autotuner.microkernels.variants import Kernel
 from autotuner.options import Options
 from autotuner.problems import Problem
@@ -102,15 +102,10 @@ def tuning_command(parse: Callable[..., Any], run: Callable[..., None] | None = 
     return command
 
 
-def run_tuning(problem: Problem, request: Request, *, experiment: Kernel | None = None) -> None:
-    """Tunes one problem and ends the process with the contract's exit code.
-
-    With an `experiment` nothing but that microkernel races the default, and a wrong result is an error.
-    """
+def run_tuning(problem: Problem, request: Request) -> None:
+    """Tunes one problem and ends the process with the contract's exit code."""
     target = Target.parse(request.target, flags=request.flags or ())
     options = request.options()
-    if experiment is not None:
-        options = replace(options, microkernels=(experiment,), microkernels_alone=True)
     stderr = make_console(stderr=True, no_color=request.no_color)
     stdout = make_console(no_color=request.no_color)
     if request.dry_run:
@@ -129,22 +124,8 @@ def run_tuning(problem: Problem, request: Request, *, experiment: Kernel | None 
         print_result(result, stdout)
     if result.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
-    if experiment is not None:
-        _judge_experiment(experiment, result)
     if request.fail_if_no_winner and result.verdict != "win":
         raise typer.Exit(EXIT_NO_WINNER)
-
-
-def _judge_experiment(kernel: Kernel, result: Result) -> None:
-    """A microkernel that never worked is no slow one: the user must know."""
-    counts = result.counts
-    failed = {name: n for name, n in counts["failed"].items() if n}
-    if not failed or counts["asked"] - counts["duplicate"] - 1 > sum(failed.values()):
-        return
-    where = f"candidates/{result.run} has each one's stderr"
-    if failed.get("wrong-result"):
-        raise WrongResultError(f"{kernel.name} computes wrong results.", remedy=f"{where.capitalize()}.")
-    raise NoCandidateError(f"no variant of {kernel.name} works ({_reasons(failed).strip(' ()')}).", remedy=f"{where}.")
 
 
 def print_result(result: Result, console: Console) -> None:

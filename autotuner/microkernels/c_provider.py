@@ -78,15 +78,26 @@ class ObjectRefusalError(AutotuneError):
 
 
 def provide(
-    manifest: Manifest, problem: Problem, chip: str, *, parameters: Mapping[str, int] | None = None, timeout: float = 60
+    manifest: Manifest,
+    problem: Problem,
+    chip: str,
+    *,
+    parameters: Mapping[str, int] | None = None,
+    symbol: str | None = None,
+    timeout: float = 60,
 ) -> tuple[Path, ...]:
-    """The objects that this kernel is bound with for these parameters; built once for each content."""
+    """The objects that this kernel is bound with for these parameters; built once for each content.
+
+    `symbol` is another name for the kernel's function: a program that has two of its variants needs two names.
+    """
     source = manifest.provider.source
     if manifest.provider.kind != "c" or source is None:
         raise ValueError(f"{manifest.name} is not made from C")
     manifest.fit(problem, chip, parameters=parameters)
     chosen = {name: values[0] for name, values in manifest.parameters.items()} | dict(parameters or {})
-    return (compile_object(source, {**chosen, **problem_macros(problem)}, chip=chip, timeout=timeout),)
+    macros = {**chosen, **problem_macros(problem)}
+    renamed = (manifest.symbol, symbol) if symbol else None
+    return (compile_object(source, macros, chip=chip, timeout=timeout, renamed=renamed),)
 
 
 def problem_macros(problem: Problem) -> dict[str, int]:
@@ -96,8 +107,10 @@ def problem_macros(problem: Problem) -> dict[str, int]:
     return {}
 
 
-def compile_object(source: Path, macros: Mapping[str, int], *, chip: str, timeout: float) -> Path:
-    """The object of one C file with these numbers as macros, in capitals."""
+def compile_object(
+    source: Path, macros: Mapping[str, int], *, chip: str, timeout: float, renamed: tuple[str, str] | None = None
+) -> Path:
+    """The object of one C file with these numbers as macros, in capitals; `renamed` gives a function another name."""
     compiler = find_compiler()
     if compiler.machine != chip:
         raise UsageError(
@@ -105,6 +118,7 @@ def compile_object(source: Path, macros: Mapping[str, int], *, chip: str, timeou
             remedy="C kernels are built for the machine that autotune runs on: use --target cpu there.",
         )
     defines = [f"-D{name.upper()}={int(value)}" for name, value in sorted(macros.items())]
+    defines += [f"-D{renamed[0]}={renamed[1]}"] if renamed else []
     flags = [*compiler.flags, *host_isa().flags, *defines]
     key = Cache.key([compiler.version, *flags, *_contents(source)])
     final = cache_dir() / "microkernels" / key[:2] / f"{source.stem}-{key[:24]}.o"

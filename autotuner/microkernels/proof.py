@@ -80,7 +80,7 @@ def prove(text: str, calls: Sequence[Call]) -> Proof:
                     if name in names:
                         found[names[name]] += 1
             elif is_main(op):
-                instead.append(_described(op))
+                instead.append(described(op))
     return Proof(tuple(found), tuple(instead))
 
 
@@ -96,7 +96,8 @@ def roots(op: Any) -> list[str]:
     return [ir.SymbolRefAttr(entry).value[0] for entry in ir.ArrayAttr(op.attributes["entry_points"])]
 
 
-def _described(op: Any) -> str:
+def described(op: Any) -> str:
+    """An operation in words: its types, and what its result starts from."""
     types = ", ".join(str(value.type) for value in op.operands)
     init = op.operands[len(op.operands) - 1].owner
     start = "an argument" if isinstance(init, ir.Block) else init.name

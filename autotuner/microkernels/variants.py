@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -76,16 +76,19 @@ class Variants:
         wanted = next(self.manifest.settings())
         return self.space[self.space.nearest(dict(wanted))]
 
-    def call(self, config: Config) -> Call:
-        """The kernel with these parameters: built where it comes from source, bound, and checked against its object."""
+    def call(self, config: Config, *, suffix: str = "") -> Call:
+        """The kernel with these parameters: built where it comes from source, bound, and checked against its object.
+
+        A `suffix` makes the symbol of a kernel in C its own: others of the same name may be linked beside it.
+        """
         parameters = {
             name: int(value) for name, value in config.items if name in self.manifest.parameters and value != ABSENT
         }
-        instance = self._instance(parameters)
+        instance = self._instance(parameters, suffix)
         check.refuse(instance)
         return Call(instance, self.problem)
 
-    def _instance(self, parameters: dict[str, int]) -> Instance:
+    def _instance(self, parameters: dict[str, int], suffix: str) -> Instance:
         manifest, kind = self.manifest, self.manifest.provider.kind
         if kind == "triton" and not self.objects:
             return triton_provider.bind(
@@ -93,7 +96,12 @@ class Variants:
             )
         objects = self.objects
         if kind == "c" and not objects:
-            objects = c_provider.provide(manifest, self.problem, self.chip, parameters=parameters)
+            own = f"{manifest.symbol}{suffix}" if suffix else None
+            objects = c_provider.provide(manifest, self.problem, self.chip, parameters=parameters, symbol=own)
+            instance = manifest.bind(
+                self.problem, self.chip, objects=objects, parameters=parameters, symbol=self.symbol
+            )
+            return replace(instance, symbol=own or instance.symbol)
         return manifest.bind(self.problem, self.chip, objects=objects, parameters=parameters, symbol=self.symbol)
 
 

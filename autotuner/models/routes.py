@@ -13,6 +13,7 @@ from autotuner.measure.check import Check
 from autotuner.measure.timer import Timer
 from autotuner.models.context import Context
 from autotuner.models.program import Call, Outputs, ProgramBuild, finite, run, same_outputs
+from autotuner.process import last_line
 from autotuner.targets import PLAIN, Route, Target
 
 ROUTES_SHARE = 0.3
@@ -118,7 +119,7 @@ class RouteRace:
         self.reference = self.outputs(build)
         if self.reference.failure is not None:
             raise DeviceError(
-                f"device {context.session.device!r} does not run {name}: {_last_line(self.reference.detail)}",
+                f"device {context.session.device!r} does not run {name}: {last_line(self.reference.detail)}",
                 remedy="Check --input, --parameters and --device; `autotune doctor` lists the devices that answer.",
             )
         if not finite(self.reference):
@@ -169,7 +170,7 @@ class RouteRace:
             timing = self.timer.time(tried.build, repetitions=3)
         if not timing.ok:
             if tried.route == PLAIN:
-                raise DeviceError(f"the model cannot be timed: {_last_line(timing.detail)}", remedy="Check --device.")
+                raise DeviceError(f"the model cannot be timed: {last_line(timing.detail)}", remedy="Check --device.")
             return self._failed(tried, timing.failure or "", timing.detail)
         self.context.session.store.record_timing(tried.row, phase="screen", block=0, repetitions_us=timing.us)
         self.context.note(f"route {tried.route.name}: {timing.median / 1000:.3f} ms")
@@ -179,8 +180,3 @@ class RouteRace:
         self.context.session.store.record_failure(tried.row, failure, stderr=detail)
         self.context.note(f"route {tried.route.name}: {failure}, {first_error(detail)[:120]}")
         return replace(tried, failure=failure, detail=detail)
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "no message"

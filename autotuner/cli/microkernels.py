@@ -1,0 +1,64 @@
+"""What `autotune ab` tells of microkernels without an experiment: those there are, what an object or a log holds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from autotuner.cli.console import make_console
+from autotuner.errors import UsageError
+from autotuner.microkernels.abi import kernels_json, kernels_table
+from autotuner.microkernels.library import all_manifests, search_folders
+from autotuner.microkernels.misa import read_driver_log
+
+
+def list_all(workspace: Path, *, as_json: bool, no_color: bool) -> None:
+    listing = all_manifests(search_folders(workspace))
+    if as_json:
+        broken = [{"name": b.name, "file": str(b.file), "error": b.why} for b in listing.broken]
+        print(json.dumps([*(m.describe() for m in listing.manifests), *broken], indent=2))
+        return
+    table = Table("name", "op", "dtypes", "targets", "provider", "what", box=None, pad_edge=False)
+    for manifest in listing.manifests:
+        chips = ", ".join(manifest.chips)
+        words = (manifest.name, manifest.operation, ", ".join(manifest.dtypes), chips, manifest.provider.kind)
+        table.add_row(*map(Text, (*words, manifest.summary)))
+    for wrong in listing.broken:
+        table.add_row(Text(wrong.name), Text("broken", style="red"), "", "", "", Text(wrong.why))
+    make_console(no_color=no_color).print(table)
+
+
+def inspect_object(path: Path, *, as_json: bool, no_color: bool) -> None:
+    if as_json:
+        print(json.dumps(kernels_json(path), indent=2))
+        return
+    rows = kernels_table(path)
+    table = Table(*rows[0], box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*map(Text, row.values()))
+    make_console(no_color=no_color).print(table)
+
+
+def list_log(path: Path, *, as_json: bool, no_color: bool) -> None:
+    try:
+        found = read_driver_log(path.read_text(errors="replace"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
+    if not found.rows:
+        raise UsageError(
+            f"{path} has no line of MISA's driver.", remedy="Lines look like `[fwd:40] KERNEL, cost:0.183ms, tflops:…`."
+        )
+    if as_json:
+        print(json.dumps({"kernels": [asdict(row) for row in found.rows], "skipped": found.skipped}, indent=2))
+        return
+    table = Table("#", "kernel", "ks", "ms", "TFLOP/s", "valid", box=None, pad_edge=False)
+    for row in found.rows:
+        valid = "" if row.valid is None else ("yes" if row.valid else "no")
+        table.add_row(str(row.index), Text(row.kernel), str(row.ks), f"{row.ms:g}", f"{row.tflops or 0:g}", valid)
+    make_console(no_color=no_color).print(table)
+    for line in found.skipped:
+        make_console(stderr=True, no_color=no_color).print(f"skipped: {line}", markup=False, highlight=False)

@@ -1,0 +1,108 @@
+"""The sides of an experiment, as users name them: a microkernel, a spec, a flagfile, a compiler, IREE's default."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from autotuner.errors import UsageError
+from autotuner.microkernels.library import find, search_folders
+from autotuner.microkernels.loader import FILE
+from autotuner.microkernels.spec import OBJECTS_FLAG
+from autotuner.microkernels.variants import Kernel
+from autotuner.specfiles.flagfile import SPEC_FLAGS, SUBSTITUTION, name_of
+from autotuner.targets import Target
+
+ArmKind = Literal["default", "microkernel", "spec", "flagfile", "compiler"]
+DEFAULT = "default"
+_CHIP = (
+    "--iree-hal-target-device",
+    "--iree-hal-local-target-device-backends",
+    "--iree-rocm-target",
+    "--iree-cuda-target",
+)
+"""Flags that say what is compiled for: both arms run on the same device."""
+_WRITES = ("-to", "-file", "-linker-path", "-output-path", "-reproducer", "-tree-dir", "-diagnostics-dir")
+_LOADS = ("dump", "plugin")
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One side."""
+
+    name: str
+    """As the user wrote it."""
+    kind: ArmKind
+    path: Path | None = None
+    """The file of a spec, a flagfile or a compiler."""
+    kernel: Kernel | None = None
+
+    @property
+    def complexity(self) -> int:
+        return 0 if self.kind == "default" else 1
+
+
+def parse_arm(text: str, *, workspace: Path, objects: Sequence[Path] = (), symbol: str | None = None) -> Arm:
+    """`default`, `@FILE` or FILE.flags, FILE.mlir, the path of an iree-compile, or a microkernel's name."""
+    if text == DEFAULT:
+        return Arm(text, "default")
+    if text.startswith("@") or text.endswith(".flags"):
+        return Arm(text, "flagfile", _file(text.removeprefix("@"), "a flagfile"))
+    if text.endswith(".mlir"):
+        return Arm(text, "spec", _file(text, "a spec"))
+    folders = search_folders(workspace)
+    named = os.sep not in text and any((folder / text / FILE).is_file() for folder in folders)
+    if not named and (os.sep in text or Path(text).is_file()):
+        path = _file(text, "a compiler")
+        if not os.access(path, os.X_OK):
+            raise UsageError(
+                f"{text} is not executable.", remedy="An arm is a microkernel, a .mlir, a .flags or an iree-compile."
+            )
+        return Arm(text, "compiler", path)
+    find(text, folders)
+    return Arm(text, "microkernel", kernel=Kernel(text, tuple(objects), symbol))
+
+
+def _file(text: str, what: str) -> Path:
+    path = Path(text)
+    if not path.is_file():
+        raise UsageError(f"there is no file {text or '(an empty name)'}, meant as {what}.", remedy="Is the path right?")
+    return path.absolute()
+
+
+def file_flags(target: Target, given: Sequence[str], *, path: Path) -> tuple[str, ...]:
+    """The target's flags and the user's, with those of a file in the place of what has the same name."""
+    for flag in given:
+        _refuse_harm(flag, path=path)
+    own = {name_of(flag): flag for flag in target.compile_flags}
+    for flag in given:
+        name = name_of(flag)
+        if name in _CHIP and own.get(name, flag) != flag:
+            raise UsageError(f"{path} is for another target: {flag}, not {own[name]}.", remedy="Give its --target.")
+    named = {name_of(flag) for flag in given}
+    return (*(flag for name, flag in own.items() if name not in named), *map(absolute, given))
+
+
+def absolute(flag: str) -> str:
+    """The flag with the file that it names as iree-compile would find it from here."""
+    name, _, value = flag.partition("=")
+    if name == SUBSTITUTION:
+        symbol, _, file = value.partition("=")
+        return f"{name}={symbol}={Path(file).absolute()}"
+    return f"{name}={Path(value).absolute()}" if name in (*SPEC_FLAGS, OBJECTS_FLAG) else flag
+
+
+def _refuse_harm(flag: str, *, path: Path) -> None:
+    """A flagfile may come from anybody: it says how to compile, not what to run or where to write."""
+    name = name_of(flag)
+    if not flag.startswith("--") or not name.strip("-"):
+        raise UsageError(f"{path} has {flag!r}, which is no flag.", remedy="It has one --flag=value a line.")
+    word = name.strip("-")
+    if word == "o" or word.endswith(_WRITES) or any(part in word for part in _LOADS):
+        raise UsageError(
+            f"{path} has {name}: a flagfile may not name programs to run or files to write.",
+            remedy="Take it out, or give it yourself by --flag.",
+        )

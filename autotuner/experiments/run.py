@@ -1,0 +1,416 @@
+"""The experiment: both arms compiled, proven, compared and raced; every step is a row when it happens."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from autotuner.build import FAILURE_CLASSES, Cache, FailureClass, first_error
+from autotuner.contest import ALPHA
+from autotuner.errors import (
+    AutotuneError,
+    DeviceError,
+    EnvironmentFailure,
+    NoCandidateError,
+    UsageError,
+    WrongResultError,
+)
+from autotuner.experiments.build import Built, build
+from autotuner.experiments.kernels import Place
+from autotuner.experiments.opening import Experiment, open_subject
+from autotuner.experiments.recipe import Kitchen
+from autotuner.experiments.result import AbResult, write_commands
+from autotuner.experiments.shares import own_exports, read_shares
+from autotuner.experiments.ship import ship
+from autotuner.experiments.side import A, B, Side
+from autotuner.experiments.subject import Inside, Subject, difference
+from autotuner.measure.environment import capture
+from autotuner.measure.race import LOOKS, BlockTimes, Interval
+from autotuner.measure.timer import Timer, choose_repeat
+from autotuner.microkernels.variants import kernel_chip
+from autotuner.models.context import Context, Model
+from autotuner.models.finals import Field, Final, hold
+from autotuner.models.program import Call, Program, ProgramBuilder
+from autotuner.models.tuner import MIN_TIME
+from autotuner.options import Options
+from autotuner.process import last_line
+from autotuner.progress import Reporter, Stop
+from autotuner.result import FinalVerdict
+from autotuner.rows import Phase
+from autotuner.session import Session
+from autotuner.settings import cache_dir
+from autotuner.targets import Route, Target
+from autotuner.tools import Tools
+
+
+def run_experiment(
+    wanted: Experiment,
+    target: Target,
+    *,
+    options: Options | None = None,
+    reporter: Reporter | None = None,
+    stop: Stop | None = None,
+    tools: Tools | None = None,
+) -> AbResult:
+    """Is B faster than A, and does it compute the same?"""
+    options = options or Options()
+    if wanted.model is None and options.budget is None:
+        options = replace(options, budget=options.effort.budget)
+    problem = target.prepare(wanted.problem) if wanted.problem is not None else None
+    with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
+        model = wanted.model or Model(Path("problem.mlir"))
+        program = Program(model.path, problem.name if problem else "")
+        if wanted.model is not None:
+            program = Program.open(
+                model.path,
+                folder=session.workspace.candidates / "models",
+                function=model.function,
+                parameters=model.parameters,
+            )
+        builder = ProgramBuilder(session.tools, Cache(cache_dir()), program)
+        context = Context(model, program, target, options, session, builder)
+        return _Run(context, replace(wanted, problem=problem)).go()
+
+
+@dataclass
+class _Run:
+    """One experiment's steps in order."""
+
+    context: Context
+    wanted: Experiment
+    sides: tuple[Side, Side] = field(init=False)
+    timer: Timer | None = None
+    difference: float | None = None
+    same_code: bool = False
+    share_from: str = ""
+    speedup: Interval | None = None
+    shipped: tuple[Path | None, Path | None] = (None, None)
+
+    def __post_init__(self) -> None:
+        self.sides = (Side(A, self.wanted.a), Side(B, self.wanted.b))
+
+    def go(self) -> AbResult:
+        context, store = self.context, self.context.session.store
+        subject = open_subject(self.wanted, context)
+        self.problem = subject.describe()
+        self.environment = capture(context.session.device).as_dict()
+        store.record_environment(context.run, self.environment)
+        try:
+            result = self._steps(subject)
+        except AutotuneError as error:
+            store.finish_run(context.run, "failed", result={"verdict": "failed", "reason": str(error)})
+            raise
+        except BaseException:
+            store.finish_run(context.run, "interrupted")
+            raise
+        document = result.to_json()
+        store.record_verdict(context.run, result.verdict, document)
+        store.finish_run(context.run, "interrupted" if result.interrupted else "finished", result=document)
+        if "none" in context.options.keep:
+            shutil.rmtree(context.folder, ignore_errors=True)
+        return result
+
+    # --- the steps ----------------------------------------------------------------------------------------------
+
+    def _steps(self, subject: Subject) -> AbResult:
+        context = self.context
+        for side in self.sides:
+            self._prepare(side, subject)
+        self._build(subject)
+        a, b = self.sides
+        self.same_code = a.module.digest == b.module.digest and a.how.substituted == b.how.substituted
+        if not context.timed:
+            return self._result("compile-only", "no device: both arms are built and proven, not timed")
+        self._check(subject)
+        feed = subject.feed()
+        self.timer = Timer(
+            context.session.tools,
+            feed,
+            context.session.device,
+            context.run_timeout,
+            min_time=context.options.effort.repetition_seconds if subject.repeated else MIN_TIME,
+            quick_start=context.target.compiles_on_device,
+        )
+        if self._interrupted():
+            return self._result("inconclusive", "interrupted before the race")
+        self._screen(a)
+        if self.same_code:
+            b.us = a.us
+            self.speedup = Interval(1.0, 1.0, 1.0)
+            return self._result("no-winner", "the two arms compile to the same code")
+        self._screen(b)
+        if subject.repeated:
+            self._repeat(subject)
+        if isinstance(subject, Inside):
+            self._shares(subject.call)
+        if self._interrupted():
+            return self._result("inconclusive", "interrupted before the race")
+        final = self._race(self.timer)
+        if final.verdict == "win":
+            self._ship(subject, final)
+        return self._result(final.verdict, self._reason(final))
+
+    def _interrupted(self) -> bool:
+        return self.context.session.stop.requested
+
+    def _prepare(self, side: Side, subject: Subject) -> None:
+        """The flags of an arm, and the proof that what it brings arrives."""
+        context = self.context
+        context.stage(f"preparing {side.arm.name}")
+        side.folder = context.folder / side.key
+        side.folder.mkdir(parents=True, exist_ok=True)
+        kind = "baseline" if side.key == A else "microkernel" if side.arm.kind == "microkernel" else "codegen"
+        side.row = context.row(kind, Route(side.arm.name))  # type: ignore[arg-type]
+        place = Place(
+            source=side.folder / subject.source(side.folder),
+            flags=(*subject.flags, *context.target.compile_flags),
+            target=context.target,
+            chip=kernel_chip(context.target, context.session.device),
+            tools=context.session.tools,
+            workspace=context.session.workspace.root,
+            folder=side.folder,
+            timeout=context.compile_timeout,
+        )
+        try:
+            with context.clocked("space"):
+                side.recipe = Kitchen(place, subject.problem).make(side.arm)
+        except NoCandidateError as error:
+            self._fail(side, "not-applied", str(error))
+            raise
+        for note in side.how.notes:
+            context.note(note)
+
+    def _build(self, subject: Subject) -> None:
+        context = self.context
+        context.stage("compiling both arms")
+        with context.clocked("build"):
+            jobs = [context.session.executor.submit(self._compile, side, subject, 1) for side in self.sides]
+            for side, job in zip(self.sides, jobs, strict=True):
+                side.built = job.result()
+        for side in self.sides:
+            self._record(side, side.module)
+        for side in self.sides:
+            if side.module.failure is not None:
+                self._fail(side, side.module.failure, side.module.stderr)
+                raise NoCandidateError(
+                    f"{side.arm.name} does not compile {subject.name}: {first_error(side.module.stderr)}",
+                    remedy=f"{side.folder / 'stderr.txt'} has all of it.",
+                )
+
+    def _compile(self, side: Side, subject: Subject, repeat: int) -> Built:
+        how, timeout = side.how, self.context.compile_timeout
+        return build(
+            how.compiler, subject.source(side.folder), how.flags, folder=side.folder, timeout=timeout, repeat=repeat
+        )
+
+    def _check(self, subject: Subject) -> None:
+        """Both outputs against what is right, and against each other."""
+        context = self.context
+        context.stage("comparing what both arms compute")
+        subject.feed()  # its inputs must be there
+        a, b = self.sides
+        for side in self.sides:
+            with context.clocked("time"):
+                side.answer = subject.answer(side.module.vmfb, None if side is a else a.answer)
+            check = side.answer.check
+            if check.ok:
+                context.session.store.record_check(side.row, error=check.error)
+                continue
+            self._fail(side, check.failure or "", check.detail)
+            if check.failure != "wrong-result":
+                raise DeviceError(
+                    f"{side.arm.name} does not run on {context.session.device!r}: {last_line(check.detail)}",
+                    remedy="Check --input and --device; `autotune doctor` lists the devices that answer.",
+                )
+            if isinstance(subject, Inside) and side is a:
+                raise UsageError(
+                    f"{subject.name} computes no finite numbers on these inputs: nothing can be compared with them.",
+                    remedy="Give --input with values that the model is made for.",
+                )
+            against = f"{a.arm.name} in {subject.name}" if isinstance(subject, Inside) else "the reference"
+            raise WrongResultError(
+                f"{side.arm.name} computes wrong results, against {against}: {check.detail}.",
+                remedy=f"{side.folder} has what was compiled.",
+            )
+        if a.answer is not None and b.answer is not None:
+            self.difference = difference(a.answer, b.answer)
+
+    def _screen(self, side: Side) -> None:
+        context = self.context
+        context.stage(f"timing {side.arm.name}")
+        if self.timer is None:
+            raise ValueError("nothing to time with")
+        with context.clocked("time"):
+            timing = self.timer.time(side.module, repetitions=3)
+        if not timing.ok:
+            self._fail(side, timing.failure or "", timing.detail)
+            raise DeviceError(
+                f"{side.arm.name} cannot be timed on {context.session.device!r}: {last_line(timing.detail)}",
+                remedy="`autotune doctor` lists the devices that answer.",
+            )
+        context.session.store.record_timing(side.row, phase="screen", block=0, repetitions_us=timing.us)
+        side.us = timing.median
+
+    def _repeat(self, subject: Subject) -> None:
+        """Modules that repeat their dispatches, so that an invocation lasts long enough; the code stays the same."""
+        context = self.context
+        for side in self.sides:
+            repeat = choose_repeat(side.us or math.inf)
+            if repeat == 1 or not side.how.repeatable:
+                continue
+            context.stage(f"compiling {side.arm.name} to be timed")
+            with context.clocked("build"):
+                side.timed = self._compile(side, subject, repeat)
+            if not side.timed.ok or (side.built is not None and side.timed.binary != side.built.binary):
+                raise EnvironmentFailure(
+                    f"{side.arm.name} does not give the same code when its dispatches are repeated.",
+                    remedy="Please report it with the candidate's folder.",
+                )
+
+    def _shares(self, call: Call) -> None:
+        """Which dispatches the arms do not have in common, and what they take of the whole."""
+        context, (a, b) = self.context, self.sides
+        with context.clocked("time"):
+            found = read_shares(
+                context.session.tools,
+                a.module,
+                b.module,
+                call,
+                device=context.session.device,
+                timeout=context.run_timeout,
+            )
+        if not found:
+            context.note(f"{context.session.device} keeps no statistics of dispatches: their shares are not known")
+            return
+        self.share_from = found[0].how
+        substituted = {*a.how.substituted, *b.how.substituted}
+        for side, other, shares in ((a, b, found[0]), (b, a, found[1])):
+            names = own_exports(shares, side.module.executables, other.module.executables, substituted=substituted)
+            side.exports, side.share = tuple(names), shares.of(names)
+
+    def _race(self, timer: Timer) -> Final:
+        context, (a, b) = self.context, self.sides
+        context.stage(f"racing {b.arm.name} against {a.arm.name}")
+        blocks: dict[str, list[float | None]] = {A: [], B: []}
+        rows = {side.key: side.row for side in self.sides}
+
+        def record(phase: Phase, name: str, block: int, us: tuple[float, ...]) -> None:
+            context.session.store.record_timing(rows[name], phase=phase, block=block, repetitions_us=us)
+            if phase == "race":
+                row = blocks[name]
+                row += [None] * (block - 1 - len(row)) + [float(sorted(us)[len(us) // 2])]
+
+        with context.clocked("time"):
+            final = hold(
+                Field({A: a.module, B: b.module}, {A: 0, B: b.arm.complexity}, A, A),
+                timer,
+                effort=context.options.effort,
+                clock=context.clock,
+                stop=context.session.stop,
+                seed=context.options.seed,
+                record=record,
+            )
+        for side in self.sides:
+            side.us = final.us.get(side.key, side.us)
+            if side.us is not None:
+                context.session.store.set_us(side.row, side.us)
+        length = min(map(len, blocks.values()))
+        times = BlockTimes({name: tuple(row[:length]) for name, row in blocks.items()})
+        # Of a race that was not won: what it says at the level of one look.
+        self.speedup = final.speedup or times.ratio(B, A, alpha=ALPHA / len(LOOKS))
+        return final
+
+    def _reason(self, final: Final) -> str:
+        a, b = self.sides
+        if final.verdict != "no-winner" or self.speedup is None:
+            return final.reason
+        if self.speedup.high < 1:
+            return f"{b.arm.name} is slower than {a.arm.name}"
+        return f"{b.arm.name} is not more than {self.context.options.effort.smallest_gain:.0%} faster than {a.arm.name}"
+
+    def _ship(self, subject: Subject, final: Final) -> None:
+        """The files of a microkernel that has won; what B is a file of is there already."""
+        b, context = self.sides[1], self.context
+        if b.how.placed is None:
+            self.shipped = (b.how.spec, b.how.flagfile)
+            return
+        context.stage("shipping, and compiling once more with what is shipped")
+        self.shipped = ship(b, subject, final, context)
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def _record(self, side: Side, built: Built) -> None:
+        self.context.session.store.record_build(
+            side.row,
+            seconds=built.seconds,
+            cached=False,
+            binary=built.binary,
+            applied=side.how.applied,
+            command=built.command,
+            vmfb=str(built.vmfb),
+        )
+
+    def _fail(self, side: Side, failure: str, detail: str) -> None:
+        side.failure = failure
+        self.context.session.store.record_failure(side.row, failure, stderr=detail)
+        if side.built is not None:
+            write_commands(side.report(self.context.target, self.timer), stderr=detail)
+        elif side.folder.is_dir():
+            (side.folder / "stderr.txt").write_text(detail)
+
+    def _result(self, verdict: FinalVerdict, reason: str) -> AbResult:
+        context = self.context
+        a, b = (side.report(self.context.target, self.timer) for side in self.sides)
+        for side, report in zip(self.sides, (a, b), strict=True):
+            write_commands(report, stderr=side.module.stderr)
+        context.seconds["total"] = context.clock.elapsed
+        baseline: dict[str, Any] = {"us": a.us, "flags": list(a.flags), "route": a.name}
+        best: dict[str, Any] = {"us": b.us, "config": {}, "flags": list(b.flags), "route": b.name}
+        spec, flagfile = self.shipped
+        return AbResult(
+            run=context.run,
+            problem=dict(self.problem),
+            target=context.target.name,
+            device=context.session.device,
+            verdict=verdict,
+            reason=reason,
+            baseline=baseline,
+            stock=baseline,
+            best={**best, "kind": "microkernel" if b.kind == "microkernel" else "codegen"},
+            speedup=self.speedup,
+            speedup_over_stock=self.speedup,
+            confidence=1 - ALPHA,
+            spec=spec,
+            flagfile=flagfile,
+            carrier=self.sides[1].how.carrier if verdict == "win" else None,
+            counts=self._counts(),
+            seconds=context.seconds,
+            environment=self.environment,
+            notes=tuple(context.notes),
+            interrupted=context.session.stop.requested,
+            workspace=context.session.workspace.root,
+            storage=context.options.storage,
+            arms=(a, b),
+            difference=self.difference,
+            same_code=self.same_code,
+            share_from=self.share_from,
+        )
+
+    def _counts(self) -> dict[str, object]:
+        failed: dict[FailureClass, int] = {
+            name: sum(side.failure == name for side in self.sides) for name in FAILURE_CLASSES
+        }
+        return {
+            "space": len(self.sides),
+            "asked": len(self.sides),
+            "built": sum(side.built is not None and side.built.ok for side in self.sides),
+            "cached": 0,
+            "duplicate": int(self.same_code),
+            "checked": sum(side.answer is not None for side in self.sides),
+            "timed": sum(side.us is not None for side in self.sides)
+            - int(self.same_code and self.difference is not None),
+            "failed": failed,
+        }

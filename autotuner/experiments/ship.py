@@ -1,0 +1,92 @@
+"""A microkernel that has won, as files: a spec with its provenance, the objects, and a flagfile, proven once more."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from autotuner._version import IREE_VERSION, __version__
+from autotuner.build import first_error, shell_line
+from autotuner.errors import EnvironmentFailure
+from autotuner.experiments.build import build
+from autotuner.experiments.side import A, B, Side
+from autotuner.experiments.subject import Subject
+from autotuner.microkernels.spec import OBJECTS_FLAG, SPEC_FLAG, spec_mlir
+from autotuner.models.context import Context
+from autotuner.models.finals import Final
+from autotuner.specfiles.flagfile import flagfile_text
+from autotuner.specfiles.provenance import Provenance, today
+from autotuner.workspace import write_whole
+
+
+def ship(side: Side, subject: Subject, final: Final, context: Context) -> tuple[Path, Path]:
+    """(spec, flagfile); what does not give the code that won is not left behind."""
+    placed = side.how.placed
+    if placed is None:
+        raise ValueError(f"{side.arm.name} is no microkernel")
+    name = f"{subject.name}-{context.target.name}-{side.arm.name}.mlir"
+    path = (context.options.output or context.session.workspace.specs / name).absolute()
+    flagfile, objects = path.with_suffix(".flags"), path.with_suffix(".objects")
+    command = shell_line(("autotune", *context.options.command[1:]))
+    speedup = final.speedup
+    provenance = Provenance(
+        problem=subject.name,
+        target=context.target.name,
+        device=context.session.device,
+        iree=IREE_VERSION,
+        verdict=final.verdict,
+        us=final.us.get(B),
+        baseline_us=final.us.get(A),
+        low=speedup.low if speedup else None,
+        median=speedup.median if speedup else None,
+        high=speedup.high if speedup else None,
+        date=today(),
+        command=command,
+    )
+    interval = f"{speedup.median:.3f}x, 95 % interval {speedup.low:.3f} to {speedup.high:.3f}" if speedup else ""
+    header = [
+        f"Microkernel spec by autotune {__version__}",
+        f"problem:    {subject.name}",
+        f"target:     {context.target.name}; IREE {IREE_VERSION}",
+        f"verdict:    {final.verdict}, {interval}",
+        f"date:       {today()}",
+        f"made by:    {command}",
+        f"use:        iree-compile MODEL.mlir {shell_line([f'@{flagfile}'])} -o MODEL.vmfb",
+    ]
+    lines = [" ".join(line.splitlines()) for line in header]
+    write_whole(path, spec_mlir(placed.calls, target=placed.executable_target, header=lines, provenance=provenance))
+    objects.mkdir(parents=True, exist_ok=True)
+    for source in {source for call in placed.calls for source in call.instance.objects}:
+        shutil.copy(source, objects / source.name)
+    own = [flag for flag in side.how.flags if flag not in placed.flags]
+    write_whole(flagfile, flagfile_text([*own, f"{SPEC_FLAG}={path}", f"{OBJECTS_FLAG}={objects}"]))
+    try:
+        _verify(side, subject, flagfile, context)
+    except EnvironmentFailure:
+        for file in (path, flagfile):
+            file.unlink(missing_ok=True)
+        shutil.rmtree(objects, ignore_errors=True)
+        raise
+    return path, flagfile
+
+
+def _verify(side: Side, subject: Subject, flagfile: Path, context: Context) -> None:
+    """A fresh compile by `@flagfile`, as a user would do it, must give the code that won."""
+    with context.builder.cache.scratch() as folder:
+        fresh = build(
+            side.how.compiler,
+            subject.source(folder),
+            [f"@{flagfile}"],
+            folder=folder,
+            timeout=context.compile_timeout,
+        )
+        if not fresh.ok:
+            raise EnvironmentFailure(
+                f"the winner does not compile again from {flagfile}: {first_error(fresh.stderr)}",
+                remedy="Run again; if it stays so, please report it with the candidate's folder.",
+            )
+        if side.built is not None and fresh.binary != side.built.binary:
+            raise EnvironmentFailure(
+                "the shipped files give another binary than the one that won.",
+                remedy="Was IREE exchanged during the run? Run again.",
+            )
