@@ -20,7 +20,6 @@ from autotuner.measure.check import Checker, Data
 from autotuner.measure.race import Interval, TimingFailed, confirm
 from autotuner.measure.timer import Timer, choose_repeat
 from autotuner.mlir import Dispatch
-from autotuner.problems import Problem
 from autotuner.render import dynamic_gemm_mlir, problem_mlir, spec_mlir
 from autotuner.session import NO_DEVICE, Session
 from autotuner.space.gpu_config import CompilationInfo
@@ -40,6 +39,8 @@ class Member:
     us: float | None = None
     baseline_us: float | None = None
     speedup: Interval | None = None
+    checked: bool = False
+    """It was run, and its result is right."""
 
     def to_json(self) -> dict[str, Any]:
         speedup = self.speedup and {
@@ -48,7 +49,8 @@ class Member:
             "high": self.speedup.high,
         }
         known = {"us": self.us, "baseline_us": self.baseline_us, "speedup": speedup}
-        return {"m": self.m if self.m is not None else "dynamic", "failure": self.failure or None, **known}
+        said = {"failure": self.failure or None, "checked": self.checked}
+        return {"m": self.m if self.m is not None else "dynamic", **said, **known}
 
     def harms(self, *, smallest_gain: float) -> bool:
         """Slower than the default by more than the smallest gain that counts."""
@@ -117,22 +119,19 @@ class Examiner:
         """A program whose M is known only when it runs; run at the middle one."""
         m = self.bucket.members[len(self.bucket.members) // 2]
         problem = self.target.prepare(self.family.member(m))
-        build = self._build(self.dynamic_source(problem), folder, tuned=True)
+        build = self._build(dynamic_gemm_mlir(problem, rows=self.bucket.rows), folder, tuned=True)
         if not build.ok:
             return Member(None, _why(build))
         if self.timed:
             check = self._checker(Data.write(problem, folder / "inputs", seed=self.seed)).check(build.vmfb)
             if not check.ok:
                 return Member(None, f"{check.failure}: {check.detail}")
-        return Member(None)
-
-    def dynamic_source(self, problem: Problem) -> str:
-        return dynamic_gemm_mlir(problem, rows=self.bucket.rows)
+        return Member(None, checked=self.timed)
 
     def _race(self, m: int, source: str, build: Build, data: Data, folder: Path) -> Member:
         baseline = self._build(source, folder, tuned=False)
         if not baseline.ok:
-            raise DeviceError(f"IREE's default does not compile at M = {m}.", remedy="Leave that bucket out.")
+            return Member(m, "IREE's own default does not compile here", checked=True)
         timer = Timer(
             self.session.tools,
             data,
@@ -176,7 +175,7 @@ class Examiner:
             float(np.median([t for t in result.times[name] if t is not None] or [np.nan])) for name in (TUNED, DEFAULT)
         )
         failure_text = "" if result.speedup is not None else f"not raced to the end: {result.reason}"
-        return Member(m, failure_text, us, default_us, result.speedup)
+        return Member(m, failure_text, us, default_us, result.speedup, checked=True)
 
     def _build(self, source: str, folder: Path, *, tuned: bool, repeat: int = 1) -> Build:
         return self.builder.build(

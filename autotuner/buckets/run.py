@@ -86,6 +86,11 @@ class FamilyResult:
         return {**self.result.to_json(), "buckets": [bucket.to_json() for bucket in self.buckets]}
 
 
+def plain_only(target: Target) -> Target:
+    """Without the stock routes of a processor: those are flags for the whole program."""
+    return replace(target, routes=(PLAIN,)) if target.backend == "cpu" else target
+
+
 def tune_family(
     family: Family,
     target: Target,
@@ -99,8 +104,7 @@ def tune_family(
     options = options or Options()
     if options.microkernels:
         raise UsageError("--bucket-m takes no microkernels: each is for one shape.", remedy="Leave --microkernels out.")
-    if target.backend == "cpu":
-        target = replace(target, routes=(PLAIN,))  # Other routes are flags for the whole program.
+    target = plain_only(target)
     for bucket in family.buckets:
         target.prepare(family.member(bucket.at))
     with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
@@ -318,7 +322,9 @@ class _FamilyRun:
         home = next((one for one in done if one.bucket == self.family.home and one.result), None)
         shown = home or next((one for one in reversed(done) if one.result), None)
         if shown is None or shown.result is None:
-            reasons = "; ".join(f"{one.bucket.text}: {one.reason}" for one in done) or "interrupted at once"
+            if self.session.stop.requested:
+                raise KeyboardInterrupt
+            reasons = "; ".join(f"{one.bucket.text}: {one.reason}" for one in done)
             raise NoCandidateError(f"no bucket could be tuned: {reasons}", remedy="Try other bounds.")
         results = [one.result for one in done if one.result is not None]
         tuned = sum(one.kept == "tuned" for one in done)
@@ -353,7 +359,7 @@ class _FamilyRun:
 
 def _of_run(m: int, result: Result) -> Member:
     best = result.best or {}
-    return Member(m, us=best.get("us"), baseline_us=result.baseline["us"], speedup=result.speedup)
+    return Member(m, us=best.get("us"), baseline_us=result.baseline["us"], speedup=result.speedup, checked=True)
 
 
 def _sums(tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

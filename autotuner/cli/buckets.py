@@ -7,7 +7,7 @@ import json
 import typer
 from rich.console import Console
 
-from autotuner.buckets import Family, FamilyResult, tune_family
+from autotuner.buckets import Family, FamilyResult, plain_only, tune_family
 from autotuner.cli.console import make_console, make_reporter, microseconds
 from autotuner.cli.tuning import EXIT_INTERRUPTED, EXIT_NO_WINNER, Request, ctrl_c, print_result, run_tuning
 from autotuner.dry_run import rehearse
@@ -42,7 +42,7 @@ def run_gemm(wanted: Gemm | Family, request: Request) -> None:
 
 def _rehearse(family: Family, target: Target, request: Request) -> None:
     """The buckets, and what the run of the one would be in which --shape's M falls."""
-    rehearsal = rehearse(family.member(family.home.at), target, options=request.options())
+    rehearsal = rehearse(family.member(family.home.at), plain_only(target), options=request.options())
     if request.as_json:
         buckets = [{"bucket": b.name, "low": b.low, "high": b.high, "tuned_at": b.at} for b in family.buckets]
         print(json.dumps({**rehearsal.to_json(), "buckets": buckets}, indent=2))
@@ -62,7 +62,7 @@ def print_family(result: FamilyResult, console: Console) -> None:
         console.print(f"{'bucket':<11}{line}", highlight=False, markup=False, soft_wrap=True)
         for member in one.members:
             where = "dynamic M" if member.m is None else f"M = {member.m}"
-            told = member.failure or "built and proven"
+            told = member.failure or ("built, proven and right" if member.checked else "built and proven")
             if member.speedup is not None:
                 span = f"{member.speedup.median:.3f}x ({member.speedup.low:.3f} to {member.speedup.high:.3f})"
                 told = f"{microseconds(member.us)}, default {microseconds(member.baseline_us)}, {span}"

@@ -93,6 +93,8 @@ def show(
     for entry in file.entries:
         source = entry.provenance or Provenance()
         figures = source.figures() if entry.provenance else "no provenance"
+        if file.kind == "tuning" and not entry.compilation_info:
+            figures = "sets no configuration"
         words = (entry.name, entry.matches.text, source.target, source.verdict, figures, source.date)
         table.add_row(*(Text(printable(word)) for word in words))
     console.print(table)

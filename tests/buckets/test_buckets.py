@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from autotuner.errors import UsageError
 from autotuner.measure.check import Checker, Data
 from autotuner.plan import Plan
 from autotuner.problems import Problem
+from autotuner.progress import Silent, Stop
 from autotuner.render import dynamic_gemm_mlir
 from autotuner.specfiles.applied import applied
 from autotuner.specfiles.check import check
@@ -133,7 +135,7 @@ def test_a_bucket_that_its_winner_would_harm_keeps_the_default(fake: FakeTools, 
     assert "the default is kept for M 17 to 32" in document["reason"]
     first = document["buckets"][0]
     assert [member["m"] for member in first["members"]] == [2, 9, 16, "dynamic"]
-    assert all(member["failure"] is None for member in first["members"])
+    assert all(member["failure"] is None and member["checked"] for member in first["members"])
     assert [member["speedup"]["median"] for member in first["members"][:3]] == pytest.approx([2.0] * 3)
     assert document["counts"]["asked"] == sum(b["counts"]["asked"] for b in document["buckets"])
     assert document["carrier"] == "spec"
@@ -145,6 +147,13 @@ def test_a_bucket_that_its_winner_would_harm_keeps_the_default(fake: FakeTools, 
     assert all(entry.provenance and "--bucket-m 16,32,any" in entry.provenance.command for entry in entries)
     assert check(spec, tools=Tools.find()).sound
     _each_m_gets_its_own(spec, tmp_path)
+    again = tune_family(
+        Family.parse(GEMM, "16,32,any"), Target.parse("cpu"), options=replace(options, resume=True), tools=fake.tools
+    )
+    assert [b.result and b.result.run for b in again.buckets] == [b.result and b.result.run for b in result.buckets]
+    assert [e.compilation_info for e in read(spec).entries if e.lowering_config] == [
+        e.compilation_info for e in entries
+    ]
 
 
 def _each_m_gets_its_own(spec: Path, folder: Path) -> None:
@@ -164,6 +173,23 @@ def _each_m_gets_its_own(spec: Path, folder: Path) -> None:
         uses = applied(spec.read_text(), program, flags, tools)
         names = [use.entry.name for use in uses if use.dispatches and use.entry.lowering_config]
         assert [wanted in name for name in names] == ([True] if wanted else []), (rows, names)
+
+
+def test_an_interrupted_family_ships_nothing(fake: FakeTools, tmp_path: Path) -> None:
+    options = Options(effort=EFFORT, workspace=tmp_path, command=("autotune", "test"))
+
+    class Watcher(Silent):
+        def stage(self, text: str) -> None:
+            if text.startswith("bucket 32: searching"):
+                stop.request()
+
+    stop = Stop()
+    family = Family.parse(GEMM, "16,32,any")
+    result = tune_family(family, Target.parse("cpu"), options=options, reporter=Watcher(), stop=stop, tools=fake.tools)
+    assert result.interrupted
+    assert (result.verdict, result.result.spec, result.result.flagfile) == ("inconclusive", None, None)
+    assert [bucket.bucket.name for bucket in result.buckets] == ["16", "32"]
+    assert not list((tmp_path / "specs").iterdir())
 
 
 def test_a_dynamic_product_computes_what_the_static_ones_do(tools: Tools, tmp_path: Path) -> None:

@@ -183,6 +183,16 @@ def test_a_models_executables_are_looked_for_beside_its_spec(shipped: Path, tool
     assert check(copied, tools=tools).sound
 
 
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [("merge", ["--output", "--force", "--json"]), ("check", ["--target", "--flag", "--json"]), ("show", ["--json"])],
+)
+def test_every_command_explains_itself(command: str, options: list[str], autotune: Callable[..., Answer]) -> None:
+    answer = autotune("spec", command, "--help")
+    assert answer.code == 0
+    assert all(option in answer.out for option in options)
+
+
 # --- microkernels ---------------------------------------------------------------------------------------------------
 
 
