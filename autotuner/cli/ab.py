@@ -281,6 +281,8 @@ def print_experiment(result: AbResult, console: Console) -> None:
     line("model" if result.problem["op"] == "model" else "problem", _where(result))
     for letter, arm in zip("AB", result.arms, strict=True):
         line(letter, f"{microseconds(arm.us)}  {arm.name} ({arm.kind})")
+        if arm.version:
+            line("", arm.version)
         for kernel in arm.kernels:
             line("", f"{kernel['variant']} for {kernel['problem']}, called {kernel['calls']} times")
         if arm.share is not None:

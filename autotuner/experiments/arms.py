@@ -40,10 +40,6 @@ class Arm:
     """The file of a spec, a flagfile or a compiler."""
     kernel: Kernel | None = None
 
-    @property
-    def complexity(self) -> int:
-        return 0 if self.kind == "default" else 1
-
 
 def parse_arm(text: str, *, workspace: Path, objects: Sequence[Path] = (), symbol: str | None = None) -> Arm:
     """`default`, `@FILE` or FILE.flags, FILE.mlir, the path of an iree-compile, or a microkernel's name."""

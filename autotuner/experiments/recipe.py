@@ -40,6 +40,8 @@ class Recipe:
     """Of a microkernel."""
     substituted: tuple[str, ...] = ()
     """Executables that others take the place of."""
+    version: str = ""
+    """What a compiler of the user's says of itself."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -73,7 +75,7 @@ class Kitchen:
         if arm.path is None:
             raise ValueError(f"{arm.name} has no file")
         if arm.kind == "compiler":
-            return replace(plain, compiler=arm.path, notes=(f"{arm.name}: {_version(self.place, arm.path)}",))
+            return replace(plain, compiler=arm.path, version=_version(self.place, arm.path))
         return self._flagfile(arm.path, plain) if arm.kind == "flagfile" else self._spec(arm.path, plain)
 
     def _flagfile(self, path: Path, plain: Recipe) -> Recipe:

@@ -31,6 +31,9 @@ class ArmReport:
     error: float | None = None
     """Against the reference; of a model, against arm A."""
     applied: int = 0
+    """Operations that its spec is proven to reach."""
+    version: str = ""
+    """Of a compiler."""
     kernels: tuple[Mapping[str, Any], ...] = ()
     """Which problems its microkernel computes, by which variant, and how often that is called."""
     share: float | None = None
@@ -58,6 +61,7 @@ class ArmReport:
             "applied": self.applied,
             "command": list(self.commands),
             "repeat": self.repeat,
+            **({"version": self.version} if self.version else {}),
             **({"kernels": [dict(kernel) for kernel in self.kernels]} if self.kernels else {}),
             **({"share": self.share, "dispatches": list(self.dispatches)} if self.share is not None else {}),
         }

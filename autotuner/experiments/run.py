@@ -21,6 +21,7 @@ from autotuner.errors import (
 from autotuner.experiments.build import Built, build
 from autotuner.experiments.kernels import Place
 from autotuner.experiments.opening import Experiment, open_subject
+from autotuner.experiments.racing import race_sides
 from autotuner.experiments.recipe import Kitchen
 from autotuner.experiments.result import AbResult, write_commands
 from autotuner.experiments.shares import own_exports, read_shares
@@ -28,22 +29,24 @@ from autotuner.experiments.ship import ship
 from autotuner.experiments.side import A, B, Side
 from autotuner.experiments.subject import Inside, Subject, difference
 from autotuner.measure.environment import capture
-from autotuner.measure.race import LOOKS, BlockTimes, Interval
+from autotuner.measure.race import Interval
 from autotuner.measure.timer import Timer, choose_repeat
 from autotuner.microkernels.variants import kernel_chip
 from autotuner.models.context import Context, Model
-from autotuner.models.finals import Field, Final, hold
+from autotuner.models.finals import Final
 from autotuner.models.program import Call, Program, ProgramBuilder
 from autotuner.models.tuner import MIN_TIME
 from autotuner.options import Options
 from autotuner.process import last_line
 from autotuner.progress import Reporter, Stop
 from autotuner.result import FinalVerdict
-from autotuner.rows import Phase
 from autotuner.session import Session
 from autotuner.settings import cache_dir
 from autotuner.targets import Route, Target
 from autotuner.tools import Tools
+
+_LENGTHENED = 3
+"""How often, at the most, an arm is compiled anew to last long enough."""
 
 
 def run_experiment(
@@ -137,21 +140,24 @@ class _Run:
         if self._interrupted():
             return self._result("inconclusive", "interrupted before the race")
         self._screen(a)
+        self._lengthen(a, subject)
         if self.same_code:
             b.us = a.us
+            context.session.store.record_duplicate(b.row, of=a.row)
             self.speedup = Interval(1.0, 1.0, 1.0)
             return self._result("no-winner", "the two arms compile to the same code")
         self._screen(b)
-        if subject.repeated:
-            self._repeat(subject)
+        self._lengthen(b, subject)
         if isinstance(subject, Inside):
             self._shares(subject.call)
         if self._interrupted():
             return self._result("inconclusive", "interrupted before the race")
-        final = self._race(self.timer)
+        context.stage(f"racing {b.arm.name} against {a.arm.name}")
+        with context.clocked("time"):
+            final, self.speedup = race_sides(self.sides, self.timer, context)
         if final.verdict == "win":
             self._ship(subject, final)
-        return self._result(final.verdict, self._reason(final))
+        return self._result(final.verdict, final.reason)
 
     def _interrupted(self) -> bool:
         return self.context.session.stop.requested
@@ -252,15 +258,17 @@ class _Run:
                 remedy="`autotune doctor` lists the devices that answer.",
             )
         context.session.store.record_timing(side.row, phase="screen", block=0, repetitions_us=timing.us)
+        context.session.store.set_us(side.row, timing.median)
         side.us = timing.median
 
-    def _repeat(self, subject: Subject) -> None:
-        """Modules that repeat their dispatches, so that an invocation lasts long enough; the code stays the same."""
+    def _lengthen(self, side: Side, subject: Subject) -> None:
+        """A module that repeats its dispatches until an invocation lasts long enough; the code stays the same."""
         context = self.context
-        for side in self.sides:
+        # What a single call takes is mostly overhead: how often to repeat shows only when it is repeated.
+        for _ in range(_LENGTHENED):
             repeat = choose_repeat(side.us or math.inf)
-            if repeat == 1 or not side.how.repeatable:
-                continue
+            if not subject.repeated or not side.how.repeatable or repeat <= side.module.repeat:
+                return
             context.stage(f"compiling {side.arm.name} to be timed")
             with context.clocked("build"):
                 side.timed = self._compile(side, subject, repeat)
@@ -269,6 +277,7 @@ class _Run:
                     f"{side.arm.name} does not give the same code when its dispatches are repeated.",
                     remedy="Please report it with the candidate's folder.",
                 )
+            self._screen(side)
 
     def _shares(self, call: Call) -> None:
         """Which dispatches the arms do not have in common, and what they take of the whole."""
@@ -290,46 +299,6 @@ class _Run:
         for side, other, shares in ((a, b, found[0]), (b, a, found[1])):
             names = own_exports(shares, side.module.executables, other.module.executables, substituted=substituted)
             side.exports, side.share = tuple(names), shares.of(names)
-
-    def _race(self, timer: Timer) -> Final:
-        context, (a, b) = self.context, self.sides
-        context.stage(f"racing {b.arm.name} against {a.arm.name}")
-        blocks: dict[str, list[float | None]] = {A: [], B: []}
-        rows = {side.key: side.row for side in self.sides}
-
-        def record(phase: Phase, name: str, block: int, us: tuple[float, ...]) -> None:
-            context.session.store.record_timing(rows[name], phase=phase, block=block, repetitions_us=us)
-            if phase == "race":
-                row = blocks[name]
-                row += [None] * (block - 1 - len(row)) + [float(sorted(us)[len(us) // 2])]
-
-        with context.clocked("time"):
-            final = hold(
-                Field({A: a.module, B: b.module}, {A: 0, B: b.arm.complexity}, A, A),
-                timer,
-                effort=context.options.effort,
-                clock=context.clock,
-                stop=context.session.stop,
-                seed=context.options.seed,
-                record=record,
-            )
-        for side in self.sides:
-            side.us = final.us.get(side.key, side.us)
-            if side.us is not None:
-                context.session.store.set_us(side.row, side.us)
-        length = min(map(len, blocks.values()))
-        times = BlockTimes({name: tuple(row[:length]) for name, row in blocks.items()})
-        # Of a race that was not won: what it says at the level of one look.
-        self.speedup = final.speedup or times.ratio(B, A, alpha=ALPHA / len(LOOKS))
-        return final
-
-    def _reason(self, final: Final) -> str:
-        a, b = self.sides
-        if final.verdict != "no-winner" or self.speedup is None:
-            return final.reason
-        if self.speedup.high < 1:
-            return f"{b.arm.name} is slower than {a.arm.name}"
-        return f"{b.arm.name} is not more than {self.context.options.effort.smallest_gain:.0%} faster than {a.arm.name}"
 
     def _ship(self, subject: Subject, final: Final) -> None:
         """The files of a microkernel that has won; what B is a file of is there already."""

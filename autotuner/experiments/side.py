@@ -69,6 +69,7 @@ class Side:
             us=self.us,
             error=error if error is not None and math.isfinite(error) else None,
             applied=how.applied,
+            version=how.version,
             kernels=tuple(kernels),
             share=self.share,
             dispatches=self.exports,
