@@ -199,7 +199,7 @@ def _kernels(found: list[Pair]) -> Iterator[Entry]:
     seen = set()
     for matcher, action, named in found:
         imported = [op for op in walk(action) if op.name == "transform.util.import_symbol"]
-        names = [ir.FlatSymbolRefAttr(op.attributes["symbol"]).value for op in imported]
+        names = [ir.SymbolRefAttr(op.attributes["symbol"]).value[-1] for op in imported]
         functions = [named[name] for name in names if name in named and named[name].name == "util.func"]
         for function in functions:
             if symbol(function) in seen:

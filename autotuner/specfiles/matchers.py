@@ -117,8 +117,9 @@ class _Keys:
         if op not in self.known:
             attributes = [f"{name}={op.attributes[name]}" for name in sorted(op.attributes) if name not in _NAMING]
             if op.name == "transform.include":
-                target = ir.FlatSymbolRefAttr(op.attributes["target"]).value
-                attributes = [self.sequence(self.named[target])] if target in self.named else attributes
+                target = ir.SymbolRefAttr(op.attributes["target"]).value
+                if len(target) == 1 and target[0] in self.named:
+                    attributes = [self.sequence(self.named[target[0]])]
             parts = (
                 map(self.value, op.operands),
                 attributes,
@@ -149,9 +150,11 @@ def _bound(op: Any, structure: Any) -> str:
         ir.IntegerAttr(op.attributes[name]).value if name in op.attributes else None
         for name in ("lower_bound", "upper_bound")
     )
-    if low is None or high is None:
-        return f"{where}<={high}" if high is not None else f"{where}>={low}"
-    return f"{low}<={where}<={high}"
+    if low is not None and high is not None:
+        return f"{low}<={where}<={high}"
+    if high is not None:
+        return f"{where}<={high}"
+    return f"{where}>={low or 0}"
 
 
 def _where(op: Any, structure: Any) -> str:

@@ -107,6 +107,26 @@ def test_entries_are_counted_in_a_program_and_the_unused_are_named(
     assert autotune("spec", "check", path, tmp_path / "none.mlir").code == 2
 
 
+def test_calls_of_one_dispatch_are_counted(make_plan: MakePlan, tools: Tools, tmp_path: Path) -> None:
+    """Twice the same product: the compiler makes one dispatch of it and calls it twice."""
+    plan = make_plan(Gemm.parse(shape="48x48x48", dtype="f32"), "cpu")
+    model = tmp_path / "model.mlir"
+    tensor = "tensor<48x48xf32>"
+    model.write_text(
+        f"""func.func @main(%a: {tensor}, %b: {tensor}) -> {tensor} {{
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : {tensor}
+  %fill = linalg.fill ins(%zero : f32) outs(%empty : {tensor}) -> {tensor}
+  %once = linalg.matmul ins(%a, %b : {tensor}, {tensor}) outs(%fill : {tensor}) -> {tensor}
+  %twice = linalg.matmul ins(%once, %b : {tensor}, {tensor}) outs(%fill : {tensor}) -> {tensor}
+  return %twice : {tensor}
+}}
+"""
+    )
+    (use,) = applied(make_spec(plan), model, plan.target.compile_flags, tools)
+    assert (use.dispatches, use.calls, use.lost, use.ops) == (1, 2, 0, ("linalg.matmul",))
+
+
 def test_specs_of_others_are_instrumented_as_well(tools: Tools, tmp_path: Path, make_plan: MakePlan) -> None:
     """One action for several matchers, no marker, no provenance, no flagfile."""
     plans = [make_plan(problem, "gfx942") for problem in (Gemm.parse(shape=s) for s in ("256x128x64", "128x256x64"))]
