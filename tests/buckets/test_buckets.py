@@ -19,6 +19,7 @@ from autotuner.plan import Plan
 from autotuner.problems import Problem
 from autotuner.progress import Silent, Stop
 from autotuner.render import dynamic_gemm_mlir
+from autotuner.space.gpu_config import CompilationInfo
 from autotuner.specfiles.applied import applied
 from autotuner.specfiles.check import check
 from autotuner.specfiles.entries import read
@@ -173,6 +174,30 @@ def _each_m_gets_its_own(spec: Path, folder: Path) -> None:
         uses = applied(spec.read_text(), program, flags, tools)
         names = [use.entry.name for use in uses if use.dispatches and use.entry.lowering_config]
         assert [wanted in name for name in names] == ([True] if wanted else []), (rows, names)
+
+
+def test_what_is_changed_to_fit_all_sizes_must_win_again(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On GPUs a winner is padded. Here, where none runs, another change stands for that: the one of a range is slow."""
+
+    def without_peeling(info: CompilationInfo) -> CompilationInfo:
+        plain, peeled = "DoubleTilingExpert>>", "DoubleTilingExpert>, {enable_loop_peeling}>"
+        text = info.translation_info
+        return replace(info, translation_info=text.replace(*((peeled, plain) if peeled in text else (plain, peeled))))
+
+    monkeypatch.setattr("autotuner.buckets.run.for_all_rows", without_peeling)
+    folder = tmp_path_factory.mktemp("changed")
+    (folder / "fake").mkdir()
+    fake = FakeTools(folder / "fake", folder / "labels", rules=[("*dim_bounds*", 100.0), (SPEC, 50.0)])
+    options = Options(effort=EFFORT, workspace=tmp_path, command=("autotune", "test"))
+    result = tune_family(Family.parse(GEMM, "30"), Target.parse("cpu"), options=options, tools=fake.tools)
+    (bucket,) = result.buckets
+    assert bucket.result is not None
+    assert (bucket.result.verdict, bucket.kept, result.verdict) == ("win", "default", "no-winner")
+    assert bucket.reason == "in the form that fits all sizes its winner gains nothing certain at M = 30"
+    assert [member.m for member in bucket.members] == [2, 16, 30]
+    assert result.result.spec is None
 
 
 def test_an_interrupted_family_ships_nothing(fake: FakeTools, tmp_path: Path) -> None:
