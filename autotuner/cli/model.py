@@ -15,6 +15,7 @@ from autotuner.cli.console import make_console, make_reporter, microseconds
 from autotuner.cli.tuning import EXIT_INTERRUPTED, EXIT_NO_WINNER, Request, ctrl_c
 from autotuner.errors import UsageError
 from autotuner.models.context import Model
+from autotuner.models.rehearse import rehearse_model
 from autotuner.models.result import ModelResult
 from autotuner.models.tuner import tune_model
 from autotuner.progress import Stop
@@ -64,6 +65,10 @@ def run_model(wanted: Model, request: Request) -> None:
         raise UsageError(
             "a model is tuned without microkernels.", remedy="`autotune ab MICROKERNEL --model MODEL` tries one in it."
         )
+    if request.dry_run:
+        rehearsal = rehearse_model(wanted, target, options=options)
+        print(json.dumps(rehearsal.to_json(), indent=2) if request.as_json else rehearsal.text())
+        return
     stderr = make_console(stderr=True, no_color=request.no_color)
     stop = Stop()
     with make_reporter(stderr, quiet=request.quiet) as reporter, ctrl_c(stop, stderr):

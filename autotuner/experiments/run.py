@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ from autotuner.options import Options
 from autotuner.process import last_line
 from autotuner.progress import Reporter, Stop
 from autotuner.result import FinalVerdict
+from autotuner.rows import Kind
 from autotuner.session import Session
 from autotuner.settings import cache_dir
 from autotuner.targets import Route, Target
@@ -124,7 +126,7 @@ class _Run:
             self._prepare(side, subject)
         self._build(subject)
         a, b = self.sides
-        self.same_code = a.module.digest == b.module.digest and a.how.substituted == b.how.substituted
+        self.same_code = a.module.digest == b.module.digest
         if not context.timed:
             return self._result("compile-only", "no device: both arms are built and proven, not timed")
         self._check(subject)
@@ -168,8 +170,8 @@ class _Run:
         context.stage(f"preparing {side.arm.name}")
         side.folder = context.folder / side.key
         side.folder.mkdir(parents=True, exist_ok=True)
-        kind = "baseline" if side.key == A else "microkernel" if side.arm.kind == "microkernel" else "codegen"
-        side.row = context.row(kind, Route(side.arm.name))  # type: ignore[arg-type]
+        own: Kind = "microkernel" if side.arm.kind == "microkernel" else "codegen"
+        side.row = context.row("baseline" if side.key == A else own, Route(side.arm.name))
         place = Place(
             source=side.folder / subject.source(side.folder),
             flags=(*subject.flags, *context.target.compile_flags),
@@ -249,8 +251,10 @@ class _Run:
         context.stage(f"timing {side.arm.name}")
         if self.timer is None:
             raise ValueError("nothing to time with")
+        started = time.monotonic()
         with context.clocked("time"):
             timing = self.timer.time(side.module, repetitions=3)
+        context.timing_seconds = max(context.timing_seconds, time.monotonic() - started)
         if not timing.ok:
             self._fail(side, timing.failure or "", timing.detail)
             raise DeviceError(

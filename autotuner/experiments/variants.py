@@ -75,6 +75,8 @@ def judge(kernel: Kernel, result: Result) -> None:
 
 def _with_arms(result: Result, plan: Plan, kernel: Kernel, options: Options, session: Session) -> AbResult:
     """The default and the best variant, each with a folder to repeat it from, run once more side by side."""
+    if result.interrupted:
+        return AbResult.of(result, (), difference=None)
     bench = _Bench(result, plan, options, session)
     arms = [bench.arm("a", DEFAULT, plan.baseline, result.baseline["us"])]
     if (best := _best(result, session)) is not None:
@@ -115,13 +117,14 @@ class _Bench:
         job = plan.job(candidate, folder=self.folder / key, timeout=effort.compile_timeout, repeat=repeat)
         build = self.builder.build(job)
         write_inputs(job)
-        shutil.copy(build.vmfb, job.folder / MODULE)
+        if build.ok:
+            shutil.copy(build.vmfb, job.folder / MODULE)
         benchmark: tuple[str, ...] = ()
         error = None
         if self.timed:
             timer = Timer(session.tools, self.data, session.device, effort.run_timeout, effort.repetition_seconds)
             benchmark = tuple(timer.command(Path(MODULE), repetitions=3))
-            error = self._run(build.vmfb)
+            error = self._run(build.vmfb) if build.ok else None
         report = ArmReport(
             name=name,
             kind="default" if candidate.kind == "baseline" else "microkernel",

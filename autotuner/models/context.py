@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +23,8 @@ from autotuner.targets import Route, Target
 
 BUDGET_FACTOR = 3.0
 """A model's budget, unless one is given, over that of a single problem."""
+KINDS: Mapping[str, str] = {"contraction": "gemm", "convolution": "conv", "attention": "attention"}
+"""What the kinds of root operations are called on the command line."""
 _ROOT = "--iree-codegen-add-tuner-attributes"
 
 
@@ -75,6 +77,8 @@ class Context:
     session: Session
     builder: ProgramBuilder
     run: str = ""
+    timing_seconds: float = 0.2
+    """What one timing of a whole model costs in wall time, the process included."""
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("space", "build", "time", "search"), 0.0))
     _ordinal: int = 0
@@ -139,16 +143,24 @@ class Context:
 
     def anatomy(self, route: Route) -> Anatomy:
         """Asks the compiler what it makes of the model on this route."""
-        try:
-            with self.clocked("space"):
-                text = self.builder.flow(self.flags(route), timeout=self.compile_timeout)
-                configured = self.builder.configured([*self.flags(route), _ROOT], timeout=self.compile_timeout)
-        except CompilerRefusal as refusal:
-            raise NoCandidateError(
-                f"iree-compile cannot compile {self.program.name} for {self.target.name}: "
-                f"{first_error(refusal.stderr)}",
-                remedy="Check the model, --flag and --target.",
-            ) from refusal
-        flow = read_flow(text, function=self.model.function, shapes=input_shapes(self.model.inputs))
-        groups, others = group(flow.pieces, read_roots(configured))
-        return Anatomy(flow, groups, others, by_name(configured))
+        with self.clocked("space"):
+            return read_anatomy(
+                self.builder, self.model, self.flags(route), target=self.target.name, timeout=self.compile_timeout
+            )
+
+
+def read_anatomy(
+    builder: ProgramBuilder, model: Model, flags: Sequence[str], *, target: str, timeout: float
+) -> Anatomy:
+    """The model's dispatches, from the compiler."""
+    try:
+        text = builder.flow(flags, timeout=timeout)
+        configured = builder.configured([*flags, _ROOT], timeout=timeout)
+    except CompilerRefusal as refusal:
+        raise NoCandidateError(
+            f"iree-compile cannot compile {builder.program.name} for {target}: {first_error(refusal.stderr)}",
+            remedy="Check the model, --flag and --target.",
+        ) from refusal
+    flow = read_flow(text, function=model.function, shapes=input_shapes(model.inputs))
+    groups, others = group(flow.pieces, read_roots(configured))
+    return Anatomy(flow, groups, others, by_name(configured))

@@ -20,7 +20,7 @@ from autotuner.targets import PLAIN, Route, Target
 from autotuner.tune import search
 from autotuner.workloads.defaults import DefaultTimer
 
-LEAST_SECONDS = 20.0
+LEAST_SECONDS = 15.0
 """What a dispatch needs to be calibrated, searched and raced at all."""
 SEEDS = 4
 """Earlier winners that a search begins with."""
@@ -126,7 +126,7 @@ class Dispatches:
         if chosen is None or chosen.info is None:
             self.rows[label] = replace(row, state="no-gain", reason=result.reason, result=result)
             return None
-        state = "tuned" if found.winner else "ahead"
+        state = "ahead" if found.winner is None else "tuned" if context.timed else "estimated"
         self.rows[label] = replace(row, state=state, reason=result.reason, result=result)
         return Entry(label, row.group, piece, row.share, result, found.plan, chosen)
 

@@ -44,7 +44,17 @@ class Field:
     """The best of what flags alone give: the baseline itself where no route is better."""
 
 
-def hold(field: Field, timer: Timer, *, effort: Effort, clock: Clock, stop: Stop, seed: int, record: Record) -> Final:
+def hold(
+    field: Field,
+    timer: Timer,
+    *,
+    effort: Effort,
+    clock: Clock,
+    timing_seconds: float,
+    stop: Stop,
+    seed: int,
+    record: Record,
+) -> Final:
     """Race, decide, confirm: as for single problems, with the whole model for a stopwatch."""
     raw: dict[str, tuple[float, ...]] = {}
 
@@ -85,13 +95,15 @@ def hold(field: Field, timer: Timer, *, effort: Effort, clock: Clock, stop: Stop
         us = {name: median(t) for name, row in result.times.items() if (t := [x for x in row if x is not None])}
         if decision.winner is None:
             return Final(decision.verdict, decision.reason, None, us)
+        # Fixed beforehand, by the time that is left: then the interval holds its level whatever comes.
+        room = int(clock.left / (timing_seconds * len({field.baseline, field.stock, decision.winner})))
         confirmation = confirm(
             decision.winner,
             baseline=field.baseline,
             beside=[field.stock],
             time_one=time_one,
             rng=rng,
-            blocks=LOOKS[0] if clock.left < 0 else effort.confirm_blocks,
+            blocks=min(effort.confirm_blocks, max(LOOKS[0], room)),
             alpha=ALPHA,
             smallest_gain=effort.smallest_gain,
             should_stop=lambda: stop.requested,

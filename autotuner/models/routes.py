@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -166,8 +167,11 @@ class RouteRace:
     def _time(self, tried: Tried) -> Tried:
         if tried.build is None:
             raise ValueError(f"{tried.route.name} was not built")
+        started = time.monotonic()
         with self.context.clocked("time"):
             timing = self.timer.time(tried.build, repetitions=3)
+        if tried.route == PLAIN:
+            self.context.timing_seconds = time.monotonic() - started
         if not timing.ok:
             if tried.route == PLAIN:
                 raise DeviceError(f"the model cannot be timed: {last_line(timing.detail)}", remedy="Check --device.")

@@ -11,8 +11,9 @@ from autotuner.build import Cache
 from autotuner.contest import ALPHA
 from autotuner.errors import AutotuneError
 from autotuner.measure.environment import capture
+from autotuner.measure.race import LOOKS
 from autotuner.measure.timer import Timer
-from autotuner.models.context import Anatomy, Context, Model
+from autotuner.models.context import KINDS, Anatomy, Context, Model
 from autotuner.models.dispatches import Dispatches, measure_shares
 from autotuner.models.entries import Assembly
 from autotuner.models.finals import Field, Final, hold
@@ -41,7 +42,6 @@ _SECOND_WITHIN = 1.2
 _SECOND_BUDGET = 600.0
 """A second route is tuned when it promises nearly as much and at least so many seconds are left."""
 _FIRST_SHARE = 0.6
-_KINDS = {"contraction": "gemm", "convolution": "conv", "attention": "attention"}
 
 
 def tune_model(
@@ -115,7 +115,7 @@ class _Run:
 
     def _timed(self, plain: Anatomy) -> ModelResult:
         context = self.context
-        ops = {_KINDS[group.root.kind] for group in plain.groups}
+        ops = {KINDS[group.root.kind] for group in plain.groups}
         routes = choose(context.target, context.model.routes, ops)
         call = Call.make(context.program, plain.flow.signature, context.folder / "inputs", seed=context.options.seed)
         for note in call.notes:
@@ -145,7 +145,7 @@ class _Run:
     def _compiled(self, plain: Anatomy) -> ModelResult:
         """Without a device: the most promising candidate of each dispatch, proven in the model."""
         context = self.context
-        ops = {_KINDS[group.root.kind] for group in plain.groups}
+        ops = {KINDS[group.root.kind] for group in plain.groups}
         # One route at a time can be taken without timing: the user's, or the plain one.
         route = choose(context.target, context.model.routes, ops)[-1] if context.model.routes else PLAIN
         anatomy = plain if route == PLAIN else context.anatomy(route)
@@ -182,11 +182,12 @@ class _Run:
 
     def _reserve(self) -> float:
         """Seconds that compiling the tuned model and racing it will take."""
-        slowest = max((t.us or 0.0) for t in self.tried) / 1e6
         compile_seconds = max((t.build.seconds for t in self.tried if t.build and t.build.ok), default=0.0)
-        # Three whole models, some forty blocks of four calls each; two compiles for the race, one for what ships.
-        race = 3 * 40 * 4 * max(MIN_TIME, min(t.us or math.inf for t in self.tried if t.ok) / 1e6)
-        return min(3 * compile_seconds + race + 20 * slowest, 0.5 * self.context.clock.budget)
+        # Three whole models in the race and in the confirmation; a compile for the race, one when something is
+        # dropped, one of what ships.
+        blocks = LOOKS[0] + self.context.options.effort.confirm_blocks
+        needed = 3 * compile_seconds + 3 * blocks * self.context.timing_seconds
+        return min(needed, 0.5 * self.context.clock.budget)
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -222,6 +223,7 @@ class _Run:
                 timer,
                 effort=context.options.effort,
                 clock=context.clock,
+                timing_seconds=context.timing_seconds,
                 stop=context.session.stop,
                 seed=context.options.seed,
                 record=record,

@@ -1,0 +1,36 @@
+"""Small models, and runs over them with chosen times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from autotuner import Options, Target
+from autotuner.effort import Effort
+from autotuner.models.context import Model
+from autotuner.models.result import ModelResult
+from autotuner.models.tuner import tune_model
+from tests.tune.conftest import ONE_ROUTE, FakeTools
+
+EXAMPLES = Path(__file__).parent / "examples"
+EFFORT = Effort(trials=2, budget=60.0, compile_only_trials=2, confirm_blocks=8, race_entrants=2)
+
+
+def fake_tools(folder: Path, **settings: Any) -> FakeTools:
+    return FakeTools(folder / "fake", folder / "labels", **settings)
+
+
+def run(
+    name: str,
+    folder: Path,
+    fake: FakeTools | None,
+    *,
+    target: Target = ONE_ROUTE,
+    model: dict[str, Any] | None = None,
+    **more: Any,
+) -> ModelResult:
+    """Tunes an example; `model` says more of what is asked, `more` are options."""
+    watch = {key: more.pop(key) for key in ("reporter", "stop") if key in more}
+    settings = {"effort": EFFORT, "workspace": folder / "workspace", "command": ("autotune", "model", name), **more}
+    wanted = Model(EXAMPLES / f"{name}.mlir", **(model or {}))
+    return tune_model(wanted, target, options=Options(**settings), tools=fake.tools if fake else None, **watch)

@@ -1,0 +1,112 @@
+"""A model as IREE's tools take it: files, inputs, outputs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from autotuner.errors import EnvironmentFailure, UsageError
+from autotuner.models import program as program_module
+from autotuner.models.extract import Argument, Signature
+from autotuner.models.program import Call, Outputs, Program, input_shapes, same_outputs
+from autotuner.models.routes import choose
+from autotuner.targets import Target
+
+IMAGE = Signature("main", (Argument((1, 4), "f32"), Argument((None, 2), "i64")), 1)
+
+
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"is not \.mlir, \.mlirbc, \.onnx"):
+        Program.open(tmp_path / "model.pt", folder=tmp_path)
+    with pytest.raises(UsageError, match="there is no model"):
+        Program.open(tmp_path / "model.mlir", folder=tmp_path)
+
+
+def test_inputs_that_have_only_a_shape_are_filled_and_others_passed_on(tmp_path: Path) -> None:
+    given = Program(tmp_path / "m.mlir", "m", inputs=("1x4xf32", "3x2xi64=1 0 1 0 1 0"), parameters=("scope=w.irpa",))
+    call = Call.make(given, IMAGE, tmp_path, seed=0)
+    assert call.arguments[0] == f"--input=1x4xf32=@{tmp_path / 'input0.bin'}"
+    assert call.arguments[1:] == ["--input=3x2xi64=1 0 1 0 1 0", "--parameters=scope=w.irpa"]
+    values = np.fromfile(tmp_path / "input0.bin", np.float32)
+    assert len(set(values)) == 4
+    assert (np.abs(values) <= 1).all()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ((), "3 is not known|sizes are not known"),
+        (("1x4xf32",), "takes 2 inputs"),
+        (("1x5xf32", "3x2xi64"), "does not fit 1x4xf32"),
+        (("banana", "3x2xi64"), "is not SHAPExTYPE"),
+        (("1x4xf17", "3x2xi64"), "is not SHAPExTYPE"),
+        (("1x4xf32", "3x3xi64"), r"does not fit \?x2xi64"),
+    ],
+)
+def test_inputs_that_cannot_be_meant_are_refused(tmp_path: Path, inputs: tuple[str, ...], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        Call.make(Program(tmp_path / "m.mlir", "m", inputs=inputs), IMAGE, tmp_path, seed=0)
+
+
+def test_shapes_are_read_from_what_the_user_gives(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((3, 5), np.float32))
+    given = ["2x3xf32", "4xi32=1 2 3 4", f"@{tmp_path / 'a.npy'}", f"7x8xf32=@{tmp_path / 'b.bin'}", "@missing.npy"]
+    assert input_shapes(given) == [(2, 3), (4,), (3, 5), (7, 8), None]
+
+
+def test_outputs_are_compared_by_their_type() -> None:
+    one = np.linspace(1, 2, 64, dtype=np.float32)
+    good, bad = Outputs((one * (1 + 1e-6),)), Outputs((one * (1 + 1e-2),))
+    assert same_outputs(good, Outputs((one,)), tolerance=None).ok
+    assert same_outputs(bad, Outputs((one,)), tolerance=None).failure == "wrong-result"
+    assert same_outputs(bad, Outputs((one,)), tolerance=0.1).ok
+    halves = one.astype(ml_dtypes.bfloat16)
+    assert same_outputs(Outputs((halves * ml_dtypes.bfloat16(1.004),)), Outputs((halves,)), tolerance=None).ok
+    numbers = np.arange(5)
+    assert not same_outputs(Outputs((numbers + 1,)), Outputs((numbers,)), tolerance=None).ok
+    assert not same_outputs(Outputs((one[:3],)), Outputs((one,)), tolerance=None).ok
+
+
+def test_an_onnx_model_is_imported_once(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
+    weight = onnx.numpy_helper.from_array(np.ones((8, 4), np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "tiny",
+        [helper.make_tensor_value_info("x", floats, [2, 8])],
+        [helper.make_tensor_value_info("y", floats, [2, 4])],
+        [weight],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "tiny.onnx")
+    program = Program.open(tmp_path / "tiny.onnx", folder=tmp_path / "imported")
+    assert "onnx.MatMul" in program.path.read_text()
+    again = Program.open(tmp_path / "tiny.onnx", folder=tmp_path / "imported")
+    assert again.path == program.path
+    (tmp_path / "broken.onnx").write_bytes(b"no model")
+    with pytest.raises(UsageError, match="cannot be imported"):
+        Program.open(tmp_path / "broken.onnx", folder=tmp_path / "imported")
+
+
+def test_without_the_onnx_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model.onnx").write_bytes(b"")
+    monkeypatch.setattr(program_module, "find_spec", lambda name: None if name == "onnx" else sys.modules[name])
+    with pytest.raises(EnvironmentFailure, match=r"\[onnx\]"):
+        Program.open(tmp_path / "model.onnx", folder=tmp_path)
+
+
+def test_routes_can_be_pinned_and_added() -> None:
+    cpu = Target.parse("cpu")
+    assert [r.name for r in choose(cpu, ["im2col"], {"conv"})] == ["plain", "im2col"]
+    own = choose(cpu, ["mine=--iree-opt-level=O3 --iree-flag='a b'"], {"gemm"})
+    assert own[-1].flags == ("--iree-opt-level=O3", "--iree-flag=a b")
+    assert "data-tiling" in {r.name for r in own}
+    assert not {r.name for r in choose(cpu, [], {"gemm"})} & {"im2col", "decomposed"}
+    for wrong in ("nowhere", "mine=O3", "mine=", "=--flag", "mine=--a 'b"):
+        with pytest.raises(UsageError):
+            choose(cpu, [wrong], {"gemm"})
