@@ -68,14 +68,12 @@ def ab(
     first: Annotated[
         str | None,
         typer.Argument(
-            metavar="[MICROKERNEL | A]",
+            metavar="MICROKERNEL|A",
             help="A microkernel, as --list names it; a spec (.mlir); a flagfile (@FILE or .flags); the path of an "
             "iree-compile; or `default`. Alone it races IREE's default.",
         ),
     ] = None,
-    second: Annotated[
-        str | None, typer.Argument(metavar="[B]", help="Another of these: then A is the baseline.")
-    ] = None,
+    second: Annotated[str | None, typer.Argument(metavar="B", help="Another of these: then A is the baseline.")] = None,
     shape: Annotated[str | None, typer.Option("--shape", help="As for gemm, conv or attention.")] = None,
     filter: Annotated[str | None, typer.Option("--filter", help="KHxKWxF of a convolution.")] = None,
     stride: Annotated[str, typer.Option("--stride", help="SHxSW of a convolution.")] = "1x1",

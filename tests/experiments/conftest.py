@@ -87,9 +87,11 @@ def experiment(workspace: Path) -> Callable[..., AbResult]:
     def run(a: object, b: object, tools: Tools | None, *, model: Path | None = None, **words: Any) -> AbResult:
         arms = [parse_arm(str(arm), workspace=workspace) for arm in (a, b)]
         problem = words.pop("problem", None if model else PROBLEM)
-        inputs = tuple(words.pop("inputs", ()))
+        inputs, stop = tuple(words.pop("inputs", ())), words.pop("stop", None)
         program = Model(model, inputs=inputs) if model else None
         options = Options(**{"effort": EFFORT, "workspace": workspace, "command": ("autotune", "test"), **words})
-        return run_experiment(Experiment(arms[0], arms[1], problem, program, inputs), CPU, options=options, tools=tools)
+        return run_experiment(
+            Experiment(arms[0], arms[1], problem, program, inputs), CPU, options=options, stop=stop, tools=tools
+        )
 
     return run

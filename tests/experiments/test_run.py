@@ -15,6 +15,7 @@ from autotuner.errors import DeviceError, NoCandidateError, UsageError
 from autotuner.experiments.result import AbResult
 from autotuner.plan import Plan
 from autotuner.problems import Problem
+from autotuner.progress import Stop
 from autotuner.store import Store
 from autotuner.tools import Tools
 from tests.experiments.conftest import PLAIN, PROBLEM, TILED
@@ -196,3 +197,15 @@ def test_without_a_device_both_arms_are_built_and_proven(fake: Fake, experiment:
 def test_nothing_is_kept_where_nothing_is_wanted(fake: Fake, experiment: Run, workspace: Path) -> None:
     result = experiment("default", "default", fake().tools, keep=("none",))
     assert not (workspace / "candidates" / result.run).exists()
+
+
+def test_an_interrupted_experiment_keeps_its_rows(
+    fake: Fake, experiment: Run, flagfile: Write, workspace: Path
+) -> None:
+    stop = Stop()
+    stop.request()
+    result = experiment("default", flagfile("tiled", TILED), fake().tools, stop=stop)
+    assert (result.verdict, result.interrupted) == ("inconclusive", True)
+    with Store.open(None, workspace=workspace, create=False) as store:
+        assert store.run(result.run).status == "interrupted"
+        assert [row.state for row in store.candidates(result.run)] == ["checked", "checked"]
