@@ -18,14 +18,18 @@ IR_VERSION = 8
 """What IREE 3.13's importer and the runtimes to compare with all read."""
 
 
-def make(name: str, path: Path, *, seed: int = 0) -> Path:
+_ELEMENTS = {"f32": (np.float32, onnx.TensorProto.FLOAT), "f16": (np.float16, onnx.TensorProto.FLOAT16)}
+
+
+def make(name: str, path: Path, *, seed: int = 0, dtype: str = "f32") -> Path:
     """Writes `light_NAME.onnx` of the onnx wheel with real weights; the network's input is its only input left."""
     source = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / f"light_{name}.onnx"
     model = version_converter.convert_version(onnx.load(source), OPSET)
     model.ir_version = IR_VERSION
     graph = model.graph
     rng = np.random.default_rng(seed)
-    weights = _weights(graph, rng)
+    element, code = _ELEMENTS[dtype]
+    weights = {name: array.astype(element) for name, array in _weights(graph, rng).items()}
     kept = [t for t in graph.initializer if t.name not in weights and not t.name.endswith("__SHAPE")]
     nodes = [n for n in graph.node if n.op_type != "ConstantOfShape"]
     used = {name for node in nodes for name in node.input}
@@ -36,6 +40,9 @@ def make(name: str, path: Path, *, seed: int = 0) -> Path:
         graph.ClearField(field)
         getattr(graph, field).extend(values)
     graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
+    for value in (*graph.input, *graph.output):
+        value.type.tensor_type.elem_type = code
+    del graph.value_info[:]
     graph.name = name
     onnx.checker.check_model(model)
     onnx.save(model, path)
@@ -63,4 +70,4 @@ def _weights(graph: Any, rng: np.random.Generator) -> dict[str, np.ndarray[Any, 
             weights[bias] = rng.normal(0.0, 0.1, shapes[bias])
             weights[mean] = rng.normal(0.0, 0.1, shapes[mean])
             weights[variance] = rng.uniform(0.8, 1.2, shapes[variance])
-    return {name: array.astype(np.float32) for name, array in weights.items()}
+    return weights
