@@ -9,6 +9,8 @@ print(result.verdict, result.spec)
 from autotuner._version import __version__
 from autotuner.api import load_results
 from autotuner.errors import AutotuneError
+from autotuner.models.context import Model
+from autotuner.models.tuner import tune_model
 from autotuner.options import Options
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.result import Result
@@ -20,6 +22,7 @@ __all__ = [
     "AutotuneError",
     "Conv",
     "Gemm",
+    "Model",
     "Options",
     "Problem",
     "Result",
@@ -27,4 +30,5 @@ __all__ = [
     "__version__",
     "load_results",
     "tune",
+    "tune_model",
 ]

@@ -24,6 +24,7 @@ LEAST_SECONDS = 15.0
 """What a dispatch needs to be calibrated, searched and raced at all."""
 SEEDS = 4
 """Earlier winners that a search begins with."""
+_SHOWN = 20
 _KIND = {"contraction": "matmul", "convolution": "conv", "attention": "attention"}
 
 
@@ -60,6 +61,7 @@ class Dispatches:
         """The entries that won, the largest share first."""
         context = self.context
         chosen = self._choose(budget)
+        context.session.reporter.note(self.ranking())
         entries = []
         ends = context.clock.elapsed + budget
         for number, label in enumerate(chosen, 1):
@@ -74,6 +76,16 @@ class Dispatches:
             if entry is not None:
                 entries.append(entry)
         return entries
+
+    def ranking(self) -> str:
+        """The dispatches by their shares, for people."""
+        lines = [f"dispatches on route {self.route.name}, by {self.shares.how}:"]
+        for row in list(self.rows.values())[:_SHOWN]:
+            why = f", {row.state}: {row.reason}" if row.reason else ""
+            lines.append(f"  {row.share:6.1%}  {row.label}, {row.group.calls} calls{why}")
+        more = len(self.rows) - _SHOWN
+        lines += [f"  and {more} more"] if more > 0 else []
+        return "\n".join([*lines, f"  {self.others:6.1%}  all others, which have nothing to tune"])
 
     def _choose(self, budget: float) -> list[str]:
         """Which dispatches are tuned; every other one says why it is not."""

@@ -7,10 +7,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from iree.runtime import ParameterIndex
 
 from autotuner import Target
-from autotuner.errors import UsageError
+from autotuner.errors import DeviceError, UsageError
 from autotuner.models import whole
 from autotuner.models.program import Program
 from autotuner.models.shares import Shares
@@ -113,6 +115,18 @@ def test_a_dynamic_dispatch_is_tuned_at_the_sizes_of_the_inputs(tmp_path: Path) 
     assert result.verdict == "win"
     assert [row.label for row in result.rows] == ["matmul_Dx128x96_f32"]
     assert result.applied == 1
+
+
+def test_parameters_stay_in_their_file(tmp_path: Path) -> None:
+    index = ParameterIndex()
+    index.add_buffer("weight", np.random.default_rng(0).normal(size=(96, 128)).astype(np.float32))
+    index.create_archive_file(str(tmp_path / "weights.irpa"))
+    fake = fake_tools(tmp_path, rules=[(SPEC, 50.0)])
+    result = run("weights", tmp_path, fake, model={"parameters": (f"model={tmp_path / 'weights.irpa'}",)})
+    assert result.verdict == "win"
+    assert result.applied == 1
+    with pytest.raises(DeviceError, match="does not run weights.*--parameters"):
+        run("weights", tmp_path, fake)
 
 
 def test_a_dynamic_model_without_inputs_is_refused(tmp_path: Path) -> None:
