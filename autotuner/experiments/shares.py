@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from typing import Any
+
+from iree.compiler import ir
 
 from autotuner.experiments.build import Built
+from autotuner.mlir import parse, walk
 from autotuner.models.program import Call
 from autotuner.models.shares import Shares, from_statistics, repeated
 from autotuner.tools import Tools
 
 _READINGS = 3
+_TRANSLATION = "translation_info"
+_PLACES = (
+    "hal.",
+    "arith.constant",
+    "arith.index_cast",
+    "builtin.module",
+    "util.",
+    "iree_codegen.load",
+    "memref.assume",
+)
+"""Operations that say where a dispatch reads and writes, not what it computes."""
 
 
 def read_shares(tools: Tools, a: Built, b: Built, call: Call, *, device: str, timeout: float) -> list[Shares]:
@@ -30,20 +45,32 @@ def own_exports(
 ) -> list[str]:
     """The exports of this arm whose executable the other arm does not have.
 
-    Executables are told by their configured text, whatever their number: taking one dispatch out renumbers the rest.
+    Executables are told by what they compute and how, whatever their number: taking one dispatch out renumbers the
+    rest, and moves what they read and write in memory.
     """
-    left = Counter(_nameless(name, text) for name, text in other.items() if name not in substituted)
+    left = Counter(_form(text) for name, text in other.items() if name not in substituted)
     same = []
     for name, text in mine.items():
-        form = _nameless(name, text)
+        form = _form(text)
         if name not in substituted and left[form]:
             left[form] -= 1
             same.append(name)
     return [export for export in shares.us if _executable(export, mine) not in same]
 
 
-def _nameless(name: str, text: str) -> str:
-    return text.replace(name, "executable")
+def _form(text: str) -> tuple[object, ...]:
+    """The operations of a configured executable with their types and attributes; not where its bindings lie."""
+    with ir.Context() as context:
+        module = parse(text, context)  # operations live as long as their module
+        return tuple(_described(op) for op in walk(module.operation) if not op.name.startswith(_PLACES))
+
+
+def _described(op: Any) -> tuple[object, ...]:
+    if op.name == "func.func":
+        return op.name, str(op.attributes[_TRANSLATION]) if _TRANSLATION in op.attributes else ""
+    types = [str(value.type) for value in (*op.operands, *op.results)]
+    named = [op.attributes[i] for i in range(len(op.attributes))]
+    return op.name, *types, *(f"{attribute.name} = {attribute.attr}" for attribute in named)
 
 
 def _executable(export: str, names: Collection[str]) -> str:

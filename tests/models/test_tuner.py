@@ -125,7 +125,7 @@ def test_parameters_stay_in_their_file(tmp_path: Path) -> None:
     result = run("weights", tmp_path, fake, model={"parameters": (f"model={tmp_path / 'weights.irpa'}",)})
     assert result.verdict == "win"
     assert result.applied == 1
-    with pytest.raises(DeviceError, match="does not run weights.*--parameters"):
+    with pytest.raises(DeviceError, match=r"does not run weights.*--parameters"):
         run("weights", tmp_path, fake)
 
 
