@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor, Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +16,7 @@ from autotuner.evaluate import Evaluator, Outcome, candidate_id
 from autotuner.plan import BASELINE, SEARCHED, Candidate
 from autotuner.progress import Clock, Progress, Reporter, Stop
 from autotuner.search import Search, make_search
+from autotuner.session import clocked
 
 _DRIFT_EVERY = 10
 _DRIFT_WORTH_SAYING = 0.05
@@ -107,14 +107,8 @@ class Loop:
             self._drain(pending, search=None, limit=1)
         self._drain(pending, search=None)
 
-    @contextmanager
-    def clocked(self, what: str) -> Iterator[None]:
-        """Adds the wall time of a block to the run's account."""
-        started = time.monotonic()
-        try:
-            yield
-        finally:
-            self.seconds[what] += time.monotonic() - started
+    def clocked(self, what: str) -> AbstractContextManager[None]:
+        return clocked(self.seconds, what)
 
     @property
     def _shares_cores(self) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from autotuner.errors import AutotuneError
 from autotuner.execution import local_executor
 from autotuner.locks import device_lock, workspace_lock
 from autotuner.options import Options
@@ -18,6 +20,29 @@ from autotuner.tools import Tools
 from autotuner.workspace import Workspace
 
 NO_DEVICE = "none"
+
+
+@contextmanager
+def ends(store: Store, run: str) -> Iterator[None]:
+    """A run that an error or a signal ends is not left as running."""
+    try:
+        yield
+    except AutotuneError as error:
+        store.finish_run(run, "failed", result={"verdict": "failed", "reason": str(error)})
+        raise
+    except BaseException:
+        store.finish_run(run, "interrupted")
+        raise
+
+
+@contextmanager
+def clocked(seconds: dict[str, float], what: str) -> Iterator[None]:
+    """Adds the wall time of a block to a run's account."""
+    started = time.monotonic()
+    try:
+        yield
+    finally:
+        seconds[what] += time.monotonic() - started
 
 
 @dataclass(frozen=True)

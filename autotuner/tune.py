@@ -24,7 +24,7 @@ from autotuner.plan import BASELINE, SEARCHED, Candidate, Plan
 from autotuner.problems import Array, Problem
 from autotuner.progress import Clock, Reporter, Stop
 from autotuner.result import FinalVerdict, Result
-from autotuner.session import NO_DEVICE, Session
+from autotuner.session import NO_DEVICE, Session, ends
 from autotuner.settings import cache_dir, usable_cores
 from autotuner.space import ABSENT, Config
 from autotuner.specs import Shipped, default_path, ship
@@ -141,15 +141,12 @@ class _Run:
         self._open_run()
         environment = capture(self.device).as_dict()
         self.store.record_environment(self.run, environment)
-        try:
-            result = self._steps(environment)
-        except AutotuneError as error:
-            self._clean()
-            self.store.finish_run(self.run, "failed", result={"verdict": "failed", "reason": str(error)})
-            raise
-        except BaseException:
-            self.store.finish_run(self.run, "interrupted")
-            raise
+        with ends(self.store, self.run):
+            try:
+                result = self._steps(environment)
+            except AutotuneError:
+                self._clean()
+                raise
         self.store.record_verdict(self.run, result.verdict, result.to_json())
         self.store.finish_run(self.run, "interrupted" if result.interrupted else "finished", result=result.to_json())
         self._clean()

@@ -12,7 +12,6 @@ from typing import Any
 from autotuner.build import FAILURE_CLASSES, Cache, FailureClass, first_error
 from autotuner.contest import ALPHA
 from autotuner.errors import (
-    AutotuneError,
     DeviceError,
     EnvironmentFailure,
     NoCandidateError,
@@ -42,7 +41,7 @@ from autotuner.process import last_line
 from autotuner.progress import Reporter, Stop
 from autotuner.result import FinalVerdict
 from autotuner.rows import Kind
-from autotuner.session import Session
+from autotuner.session import Session, ends
 from autotuner.settings import cache_dir
 from autotuner.targets import Route, Target
 from autotuner.tools import Tools
@@ -103,14 +102,8 @@ class _Run:
         self.problem = subject.describe()
         self.environment = capture(context.session.device).as_dict()
         store.record_environment(context.run, self.environment)
-        try:
+        with ends(store, context.run):
             result = self._steps(subject)
-        except AutotuneError as error:
-            store.finish_run(context.run, "failed", result={"verdict": "failed", "reason": str(error)})
-            raise
-        except BaseException:
-            store.finish_run(context.run, "interrupted")
-            raise
         document = result.to_json()
         store.record_verdict(context.run, result.verdict, document)
         store.finish_run(context.run, "interrupted" if result.interrupted else "finished", result=document)

@@ -16,6 +16,7 @@ from autotuner.tools import Tools
 
 _READINGS = 3
 _TRANSLATION = "translation_info"
+_NAMES = ("function_ref", "sym_name")
 _PLACES = (
     "hal.",
     "arith.constant",
@@ -69,7 +70,7 @@ def _described(op: Any) -> tuple[object, ...]:
     if op.name == "func.func":
         return op.name, str(op.attributes[_TRANSLATION]) if _TRANSLATION in op.attributes else ""
     types = [str(value.type) for value in (*op.operands, *op.results)]
-    named = [op.attributes[i] for i in range(len(op.attributes))]
+    named = [a for a in (op.attributes[i] for i in range(len(op.attributes))) if a.name not in _NAMES]
     return op.name, *types, *(f"{attribute.name} = {attribute.attr}" for attribute in named)
 
 

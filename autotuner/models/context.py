@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +16,7 @@ from autotuner.models.program import Program, ProgramBuild, ProgramBuilder, inpu
 from autotuner.options import Options
 from autotuner.progress import Clock
 from autotuner.rows import Kind
-from autotuner.session import NO_DEVICE, Session
+from autotuner.session import NO_DEVICE, Session, clocked
 from autotuner.space.table import Config
 from autotuner.targets import Route, Target
 
@@ -114,13 +113,8 @@ class Context:
         self.notes.append(text)
         self.session.reporter.note(text)
 
-    @contextmanager
-    def clocked(self, what: str) -> Iterator[None]:
-        started = time.monotonic()
-        try:
-            yield
-        finally:
-            self.seconds[what] += time.monotonic() - started
+    def clocked(self, what: str) -> AbstractContextManager[None]:
+        return clocked(self.seconds, what)
 
     def row(self, kind: Kind, route: Route) -> int:
         """A row for a whole model that is about to be tried."""

@@ -9,7 +9,6 @@ from typing import Any
 
 from autotuner.build import Cache
 from autotuner.contest import ALPHA
-from autotuner.errors import AutotuneError
 from autotuner.measure.environment import capture
 from autotuner.measure.race import LOOKS
 from autotuner.measure.timer import Timer
@@ -27,7 +26,7 @@ from autotuner.plan import BASELINE, Carrier
 from autotuner.progress import Reporter, Stop
 from autotuner.result import FinalVerdict
 from autotuner.rows import Phase
-from autotuner.session import Session
+from autotuner.session import Session, ends
 from autotuner.settings import cache_dir
 from autotuner.store import run_key
 from autotuner.targets import PLAIN, Target
@@ -100,14 +99,8 @@ class _Run:
         )
         self.environment = capture(context.session.device).as_dict()
         store.record_environment(context.run, self.environment)
-        try:
+        with ends(store, context.run):
             result = self._timed(plain) if context.timed else self._compiled(plain)
-        except AutotuneError as error:
-            store.finish_run(context.run, "failed", result={"verdict": "failed", "reason": str(error)})
-            raise
-        except BaseException:
-            store.finish_run(context.run, "interrupted")
-            raise
         document = result.to_json()
         store.record_verdict(context.run, result.verdict, document)
         store.finish_run(context.run, "interrupted" if result.interrupted else "finished", result=document)

@@ -12,6 +12,7 @@ from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure, NoC
 from autotuner.measure.check import Data
 from autotuner.measure.timer import INVOCATION_US, Timer, choose_repeat
 from autotuner.problems import Problem
+from autotuner.process import last_line
 from autotuner.render import problem_mlir
 from autotuner.session import Session
 from autotuner.targets import Target
@@ -99,8 +100,7 @@ class DefaultTimer:
         )
         timing = timer.time(build, repetitions=REPETITIONS)
         if not timing.ok:
-            lines = [line.strip() for line in timing.detail.splitlines() if line.strip()]
-            return Default(None, DeviceError(f"IREE's default cannot be timed: {lines[-1][:300] if lines else ''}"))
+            return Default(None, DeviceError(f"IREE's default cannot be timed: {last_line(timing.detail)}"))
         return Default(timing.median)
 
 
