@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -101,10 +102,22 @@ class _Run:
         store.record_environment(context.run, self.environment)
         with ends(store, context.run):
             result = self._timed(plain) if context.timed else self._compiled(plain)
+        self._clean()
         document = result.to_json()
         store.record_verdict(context.run, result.verdict, document)
         store.finish_run(context.run, "interrupted" if result.interrupted else "finished", result=document)
         return result
+
+    def _clean(self) -> None:
+        """What is left of a run: the tuned models and their inputs, unless --keep wants none."""
+        folder = self.context.folder
+        if "none" in self.context.options.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+            return
+        kept = {"inputs", *(path.parent.name for path in folder.glob("*/command.txt"))}
+        for path in folder.glob("*"):
+            if path.name not in kept:
+                shutil.rmtree(path, ignore_errors=True)
 
     def _timed(self, plain: Anatomy) -> ModelResult:
         context = self.context

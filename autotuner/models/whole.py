@@ -12,6 +12,7 @@ from autotuner.models.entries import Assembly, Entry, applied, assemble
 from autotuner.models.program import ProgramBuild
 from autotuner.models.routes import RouteRace, Tried
 from autotuner.models.shares import Shares, from_statistics, repeated
+from autotuner.workspace import write_whole
 
 _READINGS = 3
 _SPEC, _EXECUTABLES = "spec.mlir", "executables"
@@ -74,6 +75,11 @@ class Whole:
         flags += assembly.write(folder / _SPEC, folder / _EXECUTABLES, spec_flag=context.target.spec_flag)
         with context.clocked("build"):
             build = context.builder.build_fresh(flags, folder=folder, timeout=context.compile_timeout)
+        lines = [shell_line(context.builder.command(flags, vmfb=build.vmfb))]
+        if self.race is not None:
+            lines.append(shell_line(self.race.timer.command(build.vmfb, repetitions=3)))
+        write_whole(folder / "command.txt", "\n".join(lines) + "\n")
+        write_whole(folder / "stderr.txt", build.stderr)
         return assembly, build
 
     def _unproven(self, entries: Sequence[Entry], build: ProgramBuild) -> set[str]:

@@ -55,6 +55,10 @@ def test_a_model_is_tuned_by_entries_that_are_proven_and_shipped(tmp_path: Path)
     assert [row["state"] for row in document["dispatches"]] == ["tuned"] * 3
     assert sum(row["share"] for row in document["dispatches"]) + document["other_share"] == pytest.approx(1.0)
     assert "matmul_64x128x96_f32" in result.report.read_text()
+    folder = tmp_path / "workspace" / "candidates" / result.run
+    assert {path.name for path in folder.iterdir()} == {"inputs", "tuned-plain"}
+    commands = (folder / "tuned-plain" / "command.txt").read_text().splitlines()
+    assert [Path(line.split()[0]).name for line in commands] == ["iree-compile", "iree-benchmark-module"]
     with Store.open(None, workspace=tmp_path / "workspace") as store:
         rows = store.candidates(result.run)
         assert [row.kind for row in rows] == ["baseline", "codegen"]
