@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -111,6 +113,47 @@ def hold(
             remedy="Check the device and run again with --resume.",
         ) from failure
     return _conclude(evaluator, decision.winner, stock, confirmation, effort)
+
+
+LEAD_ROUNDS, LED = 5, 4
+LEAD_TIMINGS = 3 * (LED + 1) * LEAD_ROUNDS
+"""What `lead` takes, with what building the finalists costs."""
+
+
+@dataclass(frozen=True)
+class Lead:
+    """Who is ahead when there is no time for a race, and by how much."""
+
+    outcome: Outcome | None
+    ratio: float
+    us: Mapping[str, float]
+
+
+def lead(evaluator: Evaluator, *, executor: Executor, effort: Effort, stop: Stop, seed: int) -> Lead:
+    """The best of the search and the baseline, timed in turns a few times: no verdict, only a choice."""
+    picked = pick_for_race(evaluator.screened, baseline=BASELINE, count=LED)
+    names = [BASELINE, *(name for name in picked if evaluator.outcomes[name].contends)]
+    watch = _Stopwatch(evaluator, _race_builds(evaluator, names, executor))
+    logs: dict[str, list[float]] = {name: [] for name in names if name in watch.builds}
+    rng = np.random.default_rng(seed)
+    record = watch.recorder("race")
+    for block in range(1, LEAD_ROUNDS + 1):
+        if stop.requested:
+            break
+        for index in rng.permutation(len(logs)):
+            name = list(logs)[int(index)]
+            with suppress(TimingFailed):
+                logs[name].append(math.log(watch(name)))
+                record(block, name, math.exp(logs[name][-1]))
+    whole = {name: row for name, row in logs.items() if len(row) == len(logs[BASELINE]) > 0}
+    us = {name: math.exp(float(np.median(row))) for name, row in whole.items()}
+    gains = {
+        name: float(np.median(np.subtract(logs[BASELINE], row))) for name, row in whole.items() if name != BASELINE
+    }
+    best = max(gains, key=lambda name: gains[name], default=None)
+    if best is None or gains[best] <= math.log(1 + effort.smallest_gain):
+        return Lead(None, 1.0, us)
+    return Lead(evaluator.outcomes[best], math.exp(gains[best]), us)
 
 
 @dataclass

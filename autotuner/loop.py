@@ -24,7 +24,7 @@ _OVERLAPPED = 8
 """Candidates under way at once where compiling and timing overlap."""
 _RACE_SHARE = 0.4
 """At most this part of the budget is kept for race and confirmation."""
-_RACE_TIMINGS = 300
+RACE_TIMINGS = 300
 """How many single timings race and confirmation usually take."""
 
 
@@ -41,6 +41,8 @@ class Loop:
     trials: int
     jobs: int
     seconds: dict[str, float]
+    race_timings: int = RACE_TIMINGS
+    """How many single timings are kept for what follows the search."""
     timing_seconds: float = 0.1
     """What one timing costs in wall time, the process included."""
     unfinished: Sequence[Outcome] = ()
@@ -68,7 +70,7 @@ class Loop:
             for outcome in self._candidates():
                 if outcome not in self.unfinished:
                     self._tell(search, outcome)
-        reserve = min(self.clock.budget * _RACE_SHARE, _RACE_TIMINGS * self.timing_seconds)
+        reserve = min(self.clock.budget * _RACE_SHARE, self.race_timings * self.timing_seconds)
         self._deadline = self.clock.budget - reserve
         # Twice the compile slots keep them busy. Where timing overlaps it is the slower of the two, and a long queue
         # would only make the search ask before it has been told.

@@ -40,6 +40,8 @@ class Options:
     """Configurations that won elsewhere: the search begins with what is nearest to them."""
     recall: bool = False
     """With `resume`: a finished run of the same problem is not run again."""
+    race: bool = True
+    """Without: the fastest of a short look side by side leads, and somebody else is the judge of it."""
     ship: bool = True
     """Write the winner's files; without, the run only finds it."""
     inputs: Sequence[Array] = field(default=(), repr=False, compare=False)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from autotuner.build import FAILURE_CLASSES, Builder, Cache
 from autotuner.build.isa import NO_FIGURES
 from autotuner.calibrate import calibrate
-from autotuner.contest import ALPHA, Contest, best_stock, hold
+from autotuner.contest import ALPHA, LEAD_TIMINGS, Contest, best_stock, hold, lead
 from autotuner.errors import AutotuneError
 from autotuner.estimate import rank
 from autotuner.evaluate import Evaluator, Outcome
-from autotuner.loop import Loop
+from autotuner.loop import RACE_TIMINGS, Loop
 from autotuner.measure.environment import capture
 from autotuner.microkernels.variants import find_variants
 from autotuner.options import Options
@@ -125,11 +125,15 @@ class _Run:
             return None
         result = Result.from_json(earlier.result, workspace=self.workspace.root, storage=self.options.storage)
         config = Config(tuple((result.best or {}).get("config", {}).items()))
-        if result.verdict == "win" or result.ranking:
-            whole = next((c for c in [self._complete(config)] if c in self.plan.space), None)
-            if whole is None:
+        if result.verdict == "win" or result.ranking or (result.verdict == "inconclusive" and config.items):
+            whole = self._complete(config)
+            if whole not in self.plan.space:
                 return None  # this version of the space does not have it any more
-            self.winner = self.plan.candidate(whole, id="recalled")
+            candidate = self.plan.candidate(whole, id="recalled")
+            if result.verdict == "inconclusive":
+                self.leader = candidate
+            else:
+                self.winner = candidate
         return result
 
     def _complete(self, config: Config) -> Config:
@@ -175,6 +179,8 @@ class _Run:
         self.loop.search()
         if self.stop.requested:
             return self._result("inconclusive", "interrupted before the race", None, None, environment)
+        if not self.options.race:
+            return self._led(environment)
         contest = hold(
             self.evaluator,
             executor=self.executor,
@@ -190,6 +196,24 @@ class _Run:
             self.leader = self._leader()
         shipped = self._ship(contest) if self.options.ship else None
         return self._result(contest.verdict, contest.reason, contest, shipped, environment)
+
+    def _led(self, environment: dict[str, object]) -> Result:
+        """No race: who is ahead is put to the test by whoever asked."""
+        ahead = lead(
+            self.evaluator,
+            executor=self.executor,
+            effort=self.options.effort,
+            stop=self.stop,
+            seed=self.options.seed,
+        )
+        if ahead.outcome is None:
+            reason = "none is ahead of the default, side by side"
+            return self._result("no-winner", reason, None, None, environment)
+        self.leader = ahead.outcome.candidate
+        reason = f"{ahead.ratio:.2f}x side by side with the default, not raced"
+        result = self._result("inconclusive", reason, None, None, environment)
+        best = self._best(ahead.outcome, dict(ahead.us))
+        return replace(result, best=best, baseline={**result.baseline, "us": ahead.us[BASELINE]})
 
     def _leader(self) -> Candidate | None:
         """The fastest of the search, if it is faster than the default at all."""
@@ -259,6 +283,7 @@ class _Run:
             trials=self.trials,
             jobs=self.jobs,
             seconds=self.seconds,
+            race_timings=RACE_TIMINGS if self.options.race else LEAD_TIMINGS,
         )
         if earlier is not None:
             rows = self.store.candidates(earlier.id)

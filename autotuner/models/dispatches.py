@@ -22,6 +22,8 @@ from autotuner.workloads.defaults import DefaultTimer
 
 LEAST_SECONDS = 15.0
 """What a dispatch needs to be calibrated, searched and raced at all."""
+RACED_FROM = 120.0
+"""Seconds from which a dispatch is raced alone: fewer serve the search alone, and the model is the judge."""
 SEEDS = 4
 """Earlier winners that a search begins with."""
 _SHOWN = 20
@@ -113,6 +115,7 @@ class Dispatches:
         options = replace(
             context.options,
             budget=seconds,
+            race=seconds >= RACED_FROM,
             ship=False,
             recall=True,
             microkernels=(),
@@ -131,8 +134,7 @@ class Dispatches:
         self.results.append(result)
         for name in context.seconds:
             context.seconds[name] += result.seconds.get(name, 0.0)
-        gain = f" {result.speedup.median:.2f}x" if result.speedup and result.verdict == "win" else ""
-        context.session.reporter.note(f"{prefix}{result.verdict}{gain}")
+        context.session.reporter.note(f"{prefix}{result.verdict}, {result.reason}")
         # What is only ahead so far may join as well: the whole model is the judge of it.
         chosen = found.winner or found.leader
         if chosen is None or chosen.info is None:

@@ -44,7 +44,7 @@ class Entry:
             target=result.target,
             device=result.device,
             iree=IREE_VERSION,
-            verdict=result.verdict,
+            verdict="win" if result.verdict == "win" else "judged in the model",
             us=_number(result.best, "us"),
             baseline_us=_number(result.baseline, "us"),
             low=speedup.low if speedup else None,
