@@ -202,7 +202,7 @@ class Plan:
     def job(self, candidate: Candidate, *, folder: Path, timeout: float, repeat: int = 1) -> BuildJob:
         """The compile that makes this candidate and proves that its configuration arrived."""
         calls = (self.call(candidate),) if candidate.kind == "microkernel" else ()
-        if any(binding.zeroed for call in calls for binding in call.instance.bindings):
+        if not self.problem.repeatable or any(b.zeroed for call in calls for b in call.instance.bindings):
             repeat = 1  # It adds to its result: repeated, it would add it up.
         return BuildJob(
             problem=self.source,

@@ -41,6 +41,10 @@ class DispatchProblem(Problem):
         return self.label
 
     @property
+    def repeatable(self) -> bool:  # type: ignore[override]
+        return all(operand is None for operand in self.piece.tied)
+
+    @property
     def flops(self) -> int:
         return flops(self.root)
 

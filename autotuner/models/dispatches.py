@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from autotuner.build import Builder
-from autotuner.errors import AutotuneError, EnvironmentFailure
+from autotuner.errors import AutotuneError, StorageError, ToolMissingError
 from autotuner.models.context import Anatomy, Context
 from autotuner.models.dispatch import DispatchProblem, runs_alone
 from autotuner.models.entries import Entry
@@ -124,7 +124,7 @@ class Dispatches:
         session = replace(context.session, reporter=Prefixed(context.session.reporter, prefix))
         try:
             found = search(problem, on_route(context.target, self.route), options=options, session=session)
-        except EnvironmentFailure:
+        except (StorageError, ToolMissingError):
             raise
         except AutotuneError as error:
             self._set(label, "skipped", error.message)

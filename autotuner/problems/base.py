@@ -47,6 +47,8 @@ class Problem(ABC):
     """A computation with fixed shapes: what to compile, what to feed it, and what must come out."""
 
     op: str
+    repeatable = True
+    """Its dispatches compute the same when they are repeated; not so where a result is written over an input."""
     declared = True
     """Its types were chosen by a user, who may have chosen what the target cannot compute."""
     flags: tuple[str, ...] = ()

@@ -59,7 +59,8 @@ class DefaultTimer:
                 return
             default = self._time(problem, build, folder)
             # Twice the shortest invocation, as a tuning run has it: its builds are then in the cache.
-            repeat = 1 if default.us is None else choose_repeat(default.us, invocation_us=2 * INVOCATION_US)
+            fixed = default.us is None or not problem.repeatable
+            repeat = 1 if fixed else choose_repeat(default.us or 1.0, invocation_us=2 * INVOCATION_US)
             if repeat == 1:
                 yield problem, default
             else:

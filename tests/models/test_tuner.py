@@ -122,6 +122,15 @@ def test_a_dynamic_dispatch_is_tuned_at_the_sizes_of_the_inputs(tmp_path: Path) 
     assert result.applied == 1
 
 
+def test_a_dispatch_that_adds_to_an_operand_is_not_repeated(tmp_path: Path) -> None:
+    fake = fake_tools(tmp_path, rules=[(SPEC, 5.0), ("*", 10.0)])
+    result = run("accumulate", tmp_path, fake)
+    assert result.verdict == "win"
+    assert result.applied == 1
+    # At these times a dispatch would be repeated, and its check would fail for what it adds up.
+    assert "repeat-count" not in (fake.folder / "compiled.log").read_text()
+
+
 def test_parameters_stay_in_their_file(tmp_path: Path) -> None:
     index = ParameterIndex()
     index.add_buffer("weight", np.random.default_rng(0).normal(size=(96, 128)).astype(np.float32))
