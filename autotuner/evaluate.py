@@ -16,7 +16,7 @@ from autotuner.measure.check import Checker
 from autotuner.measure.shortlist import Screened
 from autotuner.measure.timer import Timer
 from autotuner.microkernels.c_provider import ObjectRefusalError
-from autotuner.plan import BASELINE, Candidate, Plan
+from autotuner.plan import BASELINE, SEARCHED, Candidate, Plan
 from autotuner.rows import CandidateRow
 from autotuner.store import Store
 
@@ -209,6 +209,30 @@ class Evaluator:
 
     def contenders(self) -> list[Outcome]:
         return [o for o in self.outcomes.values() if o.contends]
+
+    def leader(self) -> Candidate | None:
+        """The fastest of the search, if it is faster than the default at all."""
+        found = [o for o in self.contenders() if o.candidate.kind in SEARCHED]
+        best = min(found, key=lambda o: o.us or math.inf, default=None)
+        baseline = self.outcomes[BASELINE].us
+        ahead = best is not None and best.us is not None and baseline is not None and best.us < baseline
+        return best.candidate if ahead and best is not None else None
+
+    def counts(self) -> dict[str, object]:
+        """How many candidates came how far."""
+        outcomes = list(self.outcomes.values())
+        built = [o for o in outcomes if o.built or o.checked or o.us is not None or o.duplicate_of]
+        failed = {name: sum(o.failure == name and not o.duplicate_of for o in outcomes) for name in FAILURE_CLASSES}
+        return {
+            "space": len(self.plan.space),
+            "asked": len(outcomes),
+            "built": len(built),
+            "cached": sum(o.build is not None and o.build.cached for o in outcomes),
+            "duplicate": sum(o.duplicate_of is not None for o in outcomes),
+            "checked": sum(o.checked for o in outcomes),
+            "timed": sum(o.us is not None and o.duplicate_of is None for o in outcomes),
+            "failed": failed,
+        }
 
     # --- folders ------------------------------------------------------------------------------------------------
 

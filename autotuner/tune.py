@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from autotuner.build import FAILURE_CLASSES, Builder, Cache
+from autotuner.build import Builder, Cache
 from autotuner.build.isa import NO_FIGURES
 from autotuner.calibrate import calibrate
 from autotuner.contest import ALPHA, LEAD_TIMINGS, Contest, best_stock, hold, lead
@@ -20,7 +20,7 @@ from autotuner.loop import RACE_TIMINGS, Loop
 from autotuner.measure.environment import capture
 from autotuner.microkernels.variants import find_variants
 from autotuner.options import Options
-from autotuner.plan import BASELINE, SEARCHED, Candidate, Plan
+from autotuner.plan import BASELINE, Candidate, Plan
 from autotuner.problems import Array, Problem
 from autotuner.progress import Clock, Reporter, Stop
 from autotuner.result import FinalVerdict, Result
@@ -193,7 +193,7 @@ class _Run:
         )
         self.winner = contest.winner.candidate if contest.verdict == "win" and contest.winner else None
         if contest.verdict == "inconclusive":
-            self.leader = self._leader()
+            self.leader = self.evaluator.leader()
         shipped = self._ship(contest) if self.options.ship else None
         return self._result(contest.verdict, contest.reason, contest, shipped, environment)
 
@@ -214,14 +214,6 @@ class _Run:
         result = self._result("inconclusive", reason, None, None, environment)
         best = self._best(ahead.outcome, dict(ahead.us))
         return replace(result, best=best, baseline={**result.baseline, "us": ahead.us[BASELINE]})
-
-    def _leader(self) -> Candidate | None:
-        """The fastest of the search, if it is faster than the default at all."""
-        found = [o for o in self.evaluator.contenders() if o.candidate.kind in SEARCHED]
-        best = min(found, key=lambda o: o.us or math.inf, default=None)
-        baseline = self.evaluator.outcomes[BASELINE].us
-        ahead = best is not None and best.us is not None and baseline is not None and best.us < baseline
-        return best.candidate if ahead and best is not None else None
 
     def _estimated(self, environment: dict[str, object]) -> Result:
         """Nothing was timed: the ranking is by what the machine code promises, and says so."""
@@ -357,7 +349,7 @@ class _Run:
             spec=shipped.spec if shipped else None,
             flagfile=shipped.flagfile if shipped else None,
             carrier=shipped.carrier if shipped else None,
-            counts=self._counts(),
+            counts=self.evaluator.counts(),
             seconds=self.seconds,
             environment=environment,
             notes=tuple(self.notes),
@@ -384,21 +376,6 @@ class _Run:
         entry = self._entry(outcome, us)
         kind = "microkernel" if outcome.candidate.kind == "microkernel" else "codegen"
         return {**entry, "config": outcome.candidate.knobs, "kind": kind, "candidate": outcome.candidate.id}
-
-    def _counts(self) -> dict[str, object]:
-        outcomes = list(self.evaluator.outcomes.values())
-        built = [o for o in outcomes if o.built or o.checked or o.us is not None or o.duplicate_of]
-        failed = {name: sum(o.failure == name and not o.duplicate_of for o in outcomes) for name in FAILURE_CLASSES}
-        return {
-            "space": len(self.plan.space),
-            "asked": len(outcomes),
-            "built": len(built),
-            "cached": sum(o.build is not None and o.build.cached for o in outcomes),
-            "duplicate": sum(o.duplicate_of is not None for o in outcomes),
-            "checked": sum(o.checked for o in outcomes),
-            "timed": sum(o.us is not None and o.duplicate_of is None for o in outcomes),
-            "failed": failed,
-        }
 
     def _clean(self) -> None:
         """What is not kept goes: builds that the deadline overtook, and the inputs when no candidate needs them."""
