@@ -308,6 +308,13 @@ class _Run:
     def _arguments(self) -> list[str]:
         """The command that makes this spec again."""
         words = [*self.problem.arguments(), "--target", self.target.name, "--device", self.device]
+        kernels = self.options.microkernels
+        if self.options.microkernels_alone:
+            own = [word for path in kernels[0].objects for word in ("--object", str(path))]
+            own += ["--symbol", kernels[0].symbol] if kernels[0].symbol else []
+            words = ["ab", kernels[0].name, *words[1:], *own]
+        elif kernels:
+            words += ["--microkernels", ",".join(kernel.name for kernel in kernels)]
         words += [f"--flag={flag}" for flag in self.target.user_flags]
         return [
             *words,

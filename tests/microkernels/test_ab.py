@@ -92,6 +92,7 @@ def test_a_kernel_that_wins_ships_with_its_objects_and_works_from_its_flagfile(w
     assert result.spec is not None
     assert result.flagfile is not None
     assert result.spec.read_text().startswith("// Microkernel spec by autotune")
+    assert "made by:    autotune ab sgemm_c --shape 96x64x128 " in result.spec.read_text()
     assert result.spec.name == "gemm_96x64x128_f32_f32_nn-cpu-sgemm_c.mlir"
     objects = result.spec.with_suffix(".objects")
     assert [path.suffix for path in objects.iterdir()] == [".o"]
