@@ -37,8 +37,11 @@ _MOST_TILES = 64
 
 
 def conv_part(dispatch: Dispatch) -> Part | None:
-    """None where the compiler itself sees no way to decompose the operation."""
-    return _PART if DECOMPOSE in dispatch.translation_info else None
+    """None where the compiler itself sees no way to decompose the operation, or it is no convolution (a pooling)."""
+    channels = dispatch.dims("channel") or dispatch.dims("depth")
+    counts = [len(dims) for dims in (dispatch.dims("batch"), dispatch.dims("image"), channels, dispatch.dims("filter"))]
+    known = counts == [1, 2, 1, 2] and len(dispatch.dims("input")) <= 1
+    return _PART if known and DECOMPOSE in dispatch.translation_info else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,13 @@ def test_a_dispatch_that_adds_to_an_operand_is_not_repeated(tmp_path: Path) -> N
     assert "repeat-count" not in (fake.folder / "compiled.log").read_text()
 
 
+def test_a_pooling_is_no_convolution_and_has_no_knobs(tmp_path: Path) -> None:
+    result = run("pool", tmp_path, fake_tools(tmp_path))
+    assert result.verdict == "no-winner"
+    assert [(row.group.root.kind, row.state) for row in result.rows] == [("convolution", "no-gain")]
+    assert "no knobs" in result.rows[0].reason or "none is ahead" in result.rows[0].reason
+
+
 def test_parameters_stay_in_their_file(tmp_path: Path) -> None:
     index = ParameterIndex()
     index.add_buffer("weight", np.random.default_rng(0).normal(size=(96, 128)).astype(np.float32))
