@@ -97,7 +97,9 @@ def print_model(result: ModelResult, console: Console) -> None:
     if result.stock["us"] is not None and result.stock["flags"]:
         line("route", f"{microseconds(result.stock['us'])}  {result.stock['route']}: {' '.join(result.stock['flags'])}")
     if result.best is not None and result.best["us"] is not None:
-        line("best", f"{microseconds(result.best['us'])}  route {result.best['route']}, {len(result.entries)} entries")
+        tried = sum(row.state in ("tuned", "ahead") and row.applied > 0 for row in result.rows)
+        what = f"{len(result.entries)} entries" if result.flagfile else f"{tried} entries, nothing shipped"
+        line("best", f"{microseconds(result.best['us'])}  route {result.best['route']}, {what}")
     speedup, over = result.speedup, result.speedup_over_stock
     if speedup is not None:
         line("speedup", f"{speedup.median:.3f}x over default, 95 % interval {speedup.low:.3f} to {speedup.high:.3f}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from iree.runtime import ParameterIndex
+from rich.console import Console
 
 from autotuner import Target
+from autotuner.cli.model import print_model
 from autotuner.errors import DeviceError, UsageError
 from autotuner.models import whole
 from autotuner.models.program import Program
@@ -252,3 +255,15 @@ def test_the_model_is_read_where_it_lies(tmp_path: Path) -> None:
     """Weights are not copied: the program is the user's own file."""
     assert Program.open(EXAMPLES / "three.mlir", folder=tmp_path).path == EXAMPLES / "three.mlir"
     assert not list(tmp_path.iterdir())
+
+
+def test_the_result_is_printed_with_what_to_do_next(tmp_path: Path) -> None:
+    fake = fake_tools(tmp_path, rules=[(SPEC, 50.0)])
+    result = run("three", tmp_path, fake, model={"top": 1})
+    text = io.StringIO()
+    print_model(result, Console(file=text, width=200))
+    words = text.getvalue()
+    assert "verdict    win" in words
+    assert "route plain, 1 entries" in words
+    assert "(1 of 1 entries applied)" in words
+    assert f"iree-compile MODEL.mlir @{result.flagfile} -o MODEL.vmfb" in words
