@@ -123,7 +123,7 @@ def print_model(result: ModelResult, console: Console) -> None:
         if result.others:
             table.add_row("all others", "", f"{result.others:.1%}", "nothing to tune", "", "")
         console.print(table)
-        line("ranked", f"by {result.ranked_by}")
+        line("ranked", f"by {result.ranked_by}, on route {result.ranked_route}")
     if result.spec is not None:
         line("spec", f"{result.spec} ({result.applied} of {len(result.entries)} entries applied)")
     if result.executables is not None:

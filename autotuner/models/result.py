@@ -60,6 +60,8 @@ class ModelResult(Result):
     others: float = 0.0
     """The share of the dispatches that have nothing to tune."""
     ranked_by: str = ""
+    ranked_route: str = ""
+    """The route whose dispatches these are."""
     entries: tuple[Entry, ...] = ()
     applied: int = 0
     error: float | None = None
@@ -74,6 +76,7 @@ class ModelResult(Result):
             "routes": [tried.to_json() for tried in self.routes],
             "dispatches": [row.to_json() for row in self.rows],
             "ranked_by": self.ranked_by,
+            "ranked_route": self.ranked_route,
             "other_share": self.others,
             "entries": {"shipped": len(self.entries), "applied": self.applied, "carriers": carriers(self.entries)},
             "error": self.error,

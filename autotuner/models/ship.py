@@ -94,7 +94,7 @@ def report_text(result: ModelResult) -> str:
         error = f"{tried.error:.1e}" if tried.error is not None else "–"
         what = tried.failure or shell_line(tried.route.flags)
         lines.append(f"| {tried.route.name} | {time} | {error} | {_cell(what)} |")
-    lines += ["", f"Dispatches, ranked by {result.ranked_by}:", ""]
+    lines += ["", f"Dispatches on route {result.ranked_route}, ranked by {result.ranked_by}:", ""]
     lines += ["| dispatch | calls | share | what became of it | speedup alone |", "|---|---|---|---|---|"]
     for row in result.rows:
         speedup = row.result.speedup if row.result else None

@@ -282,7 +282,9 @@ class _Run:
                 context.session.store.set_us(made_row.row, us[made_row.name])
         context.seconds["total"] = context.clock.elapsed
         shown = made or (self.tuned[0] if self.tuned else None)
-        part = next((p for p in self.parts if shown is None or p.route == shown.tried.route), None)
+        # Where a route wins that was not tuned itself, the ranking is of the one that was.
+        first = self.parts[0] if self.parts else None
+        part = next((p for p in self.parts if shown is not None and p.route == shown.tried.route), first)
         best: Mapping[str, Any] | None = None
         if shown is not None:
             flags = list(shown.tried.route.flags)
@@ -315,6 +317,7 @@ class _Run:
             rows=tuple(part.rows.values()) if part else (),
             others=part.others if part else 0.0,
             ranked_by=part.shares.how if part else "",
+            ranked_route=part.route.name if part else "",
             entries=made.entries if made else (),
             error=made.error if made else None,
             commands=("autotune", *context.options.command[1:]),

@@ -89,6 +89,8 @@ def test_a_route_that_wins_alone_ships_its_flags(tmp_path: Path) -> None:
     assert result.stock["flags"] == ["--iree-opt-data-tiling"]
     assert result.flagfile is not None
     assert "--iree-opt-data-tiling" in result.flagfile.read_text().splitlines()
+    assert result.rows
+    assert result.ranked_route in ("plain", "data-tiling")
 
 
 def test_a_route_that_computes_something_else_is_a_row_and_never_wins(tmp_path: Path) -> None:
