@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 
-import typer
 from rich.console import Console
 
 from autotuner.buckets import Family, FamilyResult, plain_only, tune_family
 from autotuner.cli.console import make_console, make_reporter, microseconds
-from autotuner.cli.tuning import EXIT_INTERRUPTED, EXIT_NO_WINNER, Request, ctrl_c, print_result, run_tuning
+from autotuner.cli.tuning import Request, conclude, ctrl_c, print_result, run_tuning
 from autotuner.dry_run import rehearse
 from autotuner.problems import Gemm
 from autotuner.progress import Stop
@@ -23,21 +22,14 @@ def run_gemm(wanted: Gemm | Family, request: Request) -> None:
         return
     target = Target.parse(request.target, flags=request.flags or ())
     options = request.options()
-    stdout, stderr = (make_console(stderr=err, no_color=request.no_color) for err in (False, True))
+    stderr = make_console(stderr=True, no_color=request.no_color)
     if request.dry_run:
         _rehearse(wanted, target, request)
         return
     stop = Stop()
     with make_reporter(stderr, quiet=request.quiet) as reporter, ctrl_c(stop, stderr):
         result = tune_family(wanted, target, options=options, reporter=reporter, stop=stop)
-    if request.as_json:
-        print(json.dumps(result.to_json(), indent=2))
-    else:
-        print_family(result, stdout)
-    if result.interrupted:
-        raise typer.Exit(EXIT_INTERRUPTED)
-    if request.fail_if_no_winner and result.verdict != "win":
-        raise typer.Exit(EXIT_NO_WINNER)
+    conclude(result, request, print_family)
 
 
 def _rehearse(family: Family, target: Target, request: Request) -> None:

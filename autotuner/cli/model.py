@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autotuner.cli.console import make_console, make_reporter, microseconds
-from autotuner.cli.tuning import EXIT_INTERRUPTED, EXIT_NO_WINNER, Request, ctrl_c
+from autotuner.cli.tuning import Request, conclude, ctrl_c
 from autotuner.errors import UsageError
 from autotuner.models.context import Model
 from autotuner.models.rehearse import rehearse_model
@@ -73,14 +73,7 @@ def run_model(wanted: Model, request: Request) -> None:
     stop = Stop()
     with make_reporter(stderr, quiet=request.quiet) as reporter, ctrl_c(stop, stderr):
         result = tune_model(wanted, target, options=options, reporter=reporter, stop=stop)
-    if request.as_json:
-        print(json.dumps(result.to_json(), indent=2))
-    else:
-        print_model(result, make_console(no_color=request.no_color))
-    if result.interrupted:
-        raise typer.Exit(EXIT_INTERRUPTED)
-    if request.fail_if_no_winner and result.verdict != "win":
-        raise typer.Exit(EXIT_NO_WINNER)
+    conclude(result, request, print_model)
 
 
 def print_model(result: ModelResult, console: Console) -> None:

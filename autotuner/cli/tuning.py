@@ -107,7 +107,6 @@ def run_tuning(problem: Problem, request: Request) -> None:
     target = Target.parse(request.target, flags=request.flags or ())
     options = request.options()
     stderr = make_console(stderr=True, no_color=request.no_color)
-    stdout = make_console(no_color=request.no_color)
     if request.dry_run:
         rehearsal = rehearse(problem, target, options=options)
         if request.as_json:
@@ -118,10 +117,15 @@ def run_tuning(problem: Problem, request: Request) -> None:
     stop = Stop()
     with make_reporter(stderr, quiet=request.quiet) as reporter, ctrl_c(stop, stderr):
         result = tune(problem, target, options=options, reporter=reporter, stop=stop)
+    conclude(result, request, print_result)
+
+
+def conclude(result: Any, request: Request, show: Callable[[Any, Console], None]) -> None:
+    """What every tuning command ends with: the result for a program or for people, and the contract's exit code."""
     if request.as_json:
         print(json.dumps(result.to_json(), indent=2))
     else:
-        print_result(result, stdout)
+        show(result, make_console(no_color=request.no_color))
     if result.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
     if request.fail_if_no_winner and result.verdict != "win":
