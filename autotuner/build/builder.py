@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from autotuner import process
 from autotuner.build.cache import Cache
 from autotuner.build.isa import NO_FIGURES, REMARKS, Isa, read_isa, split_remarks
+from autotuner.digests import file_digest, known_digest, read_by_flags
 from autotuner.errors import EnvironmentFailure, StorageError
 from autotuner.mlir import read_applied, same_attributes
 from autotuner.render import MARKER
@@ -37,6 +38,14 @@ FAILURE_CLASSES: tuple[FailureClass, ...] = (
 PROBLEM, SPEC, MODULE = "problem.mlir", "spec.mlir", "module.vmfb"
 CONFIGURATIONS, BINARIES = "configurations", "binaries"
 _FULL = os.strerror(errno.ENOSPC)
+_MACHINE = (errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.EIO, errno.EINTR)
+_NOT_THE_PROGRAM = (
+    *(os.strerror(number).lower() for number in _MACHINE),
+    *("bad_alloc", "out of memory", "killed", "signal"),
+    # The linker is a program of its own: its end, too, may be the machine's doing.
+    "returned exit code",
+)
+"""Words of an error that is about the machine."""
 
 
 @dataclass(frozen=True)
@@ -100,13 +109,7 @@ class Builder:
     cache: Cache
 
     def build(self, job: BuildJob) -> Build:
-        command = self.command(job)
-        expected = astuple(job.expected) if job.expected else ()
-        # A build from before ptxas was installed has fewer figures.
-        ptxas = ("ptxas",) if job.backend == "cuda" and self.tools.ptxas else ()
-        inputs = (job.problem, job.spec or "", *(part or "" for part in expected))
-        # `command` without the compiler's path: the same compiler elsewhere gives the same build.
-        key = Cache.key([self.tools.identity, *ptxas, *inputs, *_object_hashes(job.calls), *command[1:]])
+        command, key = self.command(job), self.key(job)
         record = self.cache.read(key)
         cached = record is not None
         if record is None:
@@ -124,6 +127,18 @@ class Builder:
             command=command,
             isa=Isa.from_json(record["isa"]),
         )
+
+    def key(self, job: BuildJob) -> str:
+        """The same for jobs whose compile reads the same: the programs, the texts, the files and the flags."""
+        expected = astuple(job.expected) if job.expected else ()
+        # A build from before ptxas was installed, or by another one, has other figures.
+        ptxas = [known_digest(self.tools.ptxas)] if job.backend == "cuda" and self.tools.ptxas else []
+        inputs = (job.problem, job.spec or "", *(part or "" for part in expected))
+        folders = frozenset(path.absolute().parent for call in job.calls for path in call.instance.objects)
+        files = read_by_flags(job.flags, folder=job.folder, known=folders)
+        # `command` without the compiler's path: the same compiler elsewhere gives the same build.
+        words = self.command(job)[1:]
+        return Cache.key([self.tools.identity, *ptxas, *inputs, *_object_hashes(job.calls), *files, *words])
 
     def command(self, job: BuildJob) -> tuple[str, ...]:
         """The exact words, run in the job's folder."""
@@ -157,8 +172,7 @@ class Builder:
             "applied": applied,
             "isa": isa.to_json(),
         }
-        # A time-out says as much about the machine's load as about the candidate: it is not remembered.
-        if failure == "compile-timeout":
+        if failure is not None and not lasting(done):
             return record
         self.cache.store(key, record, vmfb=vmfb if failure is None else None)
         return record
@@ -244,8 +258,25 @@ def compile_failure(done: process.Finished) -> FailureClass | None:
     if done.timed_out:
         return "compile-timeout"
     # Some mistakes (a misspelt pass pipeline) print an error and still give a module and exit code 0.
-    said = any(": error:" in line or line.startswith("error:") for line in done.stderr.splitlines())
-    return "compile-error" if said or not done.ok else None
+    return "compile-error" if _says_error(done.stderr) or not done.ok else None
+
+
+def lasting(done: process.Finished) -> bool:
+    """Would this compile end the same way again? Only then is a failure remembered.
+
+    That is so where the compiler ended by itself: without an error, or with one that it printed about the program. A
+    time-out and a signal say as much about the machine as about the candidate (SIGKILL ends whoever is nearest when
+    memory runs out; a crash may be for want of it too); a shell gives a signal as an exit code above 128. To compile
+    once more what fails again costs a second; to take a machine's bad moment for an error costs the candidate for good.
+    """
+    by_itself = not done.timed_out and 0 <= done.code < 128
+    about_the_program = done.ok or _says_error(done.stderr)
+    words = done.stderr.lower()
+    return by_itself and about_the_program and not any(reason in words for reason in _NOT_THE_PROGRAM)
+
+
+def _says_error(stderr: str) -> bool:
+    return any(": error:" in line or line.startswith("error:") for line in stderr.splitlines())
 
 
 def dump_flags(*, substitutes: bool) -> tuple[str, str]:
@@ -260,7 +291,7 @@ def dump_flags(*, substitutes: bool) -> tuple[str, str]:
 
 def _object_hashes(calls: Iterable[Call]) -> list[str]:
     """Of the kernels' objects: a file may be exchanged and keep its name."""
-    return [hashlib.sha256(path.read_bytes()).hexdigest() for call in calls for path in call.instance.objects]
+    return [file_digest(path) for call in calls for path in call.instance.objects]
 
 
 def write_inputs(job: BuildJob) -> None:

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from autotuner.digests import file_digest
 from autotuner.errors import StorageError
 
-_FORMAT = "v2"
+_FORMAT = "v3"
+_MODULE = "module.vmfb"
 _RECORD = {"failure", "stderr", "seconds", "binary", "applied", "isa"}
 
 
@@ -50,7 +52,7 @@ class Cache:
             return None
         if not isinstance(record, dict) or not record.keys() >= _RECORD:
             return None
-        if record["failure"] is None and not _has_content(folder / "module.vmfb"):
+        if record["failure"] is None and not _intact(folder / _MODULE, record.get("sha256")):
             return None
         return record
 
@@ -75,9 +77,11 @@ class Cache:
         final = self.entry(key)
         with self.scratch() as folder:
             try:
+                kept = dict(record)
                 if vmfb is not None:
-                    shutil.move(vmfb, folder / "module.vmfb")  # the cache may lie on another file system
-                (folder / "build.json").write_text(json.dumps(record))
+                    shutil.move(vmfb, folder / _MODULE)  # the cache may lie on another file system
+                    kept["sha256"] = file_digest(folder / _MODULE)
+                (folder / "build.json").write_text(json.dumps(kept))
                 final.parent.mkdir(parents=True, exist_ok=True)
                 if self.read(key) is None:
                     shutil.rmtree(final, ignore_errors=True)
@@ -108,8 +112,9 @@ class Cache:
         shutil.rmtree(self.builds.parent, ignore_errors=True)
 
 
-def _has_content(path: Path) -> bool:
+def _intact(path: Path, digest: object) -> bool:
+    """Is it what was stored? A disk that lost a block leaves a module that is wrong and not empty."""
     try:
-        return path.stat().st_size > 0
+        return path.stat().st_size > 0 and file_digest(path) == digest
     except OSError:
         return False

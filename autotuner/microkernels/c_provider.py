@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import platform
 import shutil
@@ -16,6 +15,7 @@ from pathlib import Path
 from autotuner import process
 from autotuner.build import Cache, first_error
 from autotuner.errors import AutotuneError, EnvironmentFailure, StorageError, ToolMissingError, UsageError
+from autotuner.microkernels.c_reads import reads
 from autotuner.microkernels.manifest import Manifest
 from autotuner.problems import Gemm, Problem
 from autotuner.settings import cache_dir
@@ -120,20 +120,14 @@ def compile_object(
     defines = [f"-D{name.upper()}={int(value)}" for name, value in sorted(macros.items())]
     defines += [f"-D{renamed[0]}={renamed[1]}"] if renamed else []
     flags = [*compiler.flags, *host_isa().flags, *defines]
-    key = Cache.key([compiler.version, *flags, *_contents(source)])
+    contents, refusal = reads(compiler.path, flags, source, timeout=timeout)
+    if refusal is not None:
+        raise ObjectRefusalError(source, refusal.why())
+    key = Cache.key([compiler.version, *flags, *contents])
     final = cache_dir() / "microkernels" / key[:2] / f"{source.stem}-{key[:24]}.o"
     if not _has_content(final):
         _compile(compiler, source, flags, final, timeout=timeout)
     return final
-
-
-def _contents(source: Path) -> list[str]:
-    """Hashes of all that the compiler may read: the file, and the headers that lie beside it."""
-    try:
-        files = [source, *sorted(path for path in source.parent.glob("*.h") if path.is_file())]
-        return [f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files]
-    except OSError as error:
-        raise UsageError(f"{error.filename} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
 
 
 def _compile(compiler: Compiler, source: Path, flags: list[str], final: Path, *, timeout: float) -> None:

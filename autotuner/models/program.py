@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import shutil
 import sys
@@ -17,7 +16,8 @@ import numpy as np
 
 from autotuner import process
 from autotuner.build import Cache, CompilerRefusal, FailureClass
-from autotuner.build.builder import BINARIES, CONFIGURATIONS, MODULE, compile_failure, hash_binaries
+from autotuner.build.builder import BINARIES, CONFIGURATIONS, MODULE, compile_failure, hash_binaries, lasting
+from autotuner.digests import known_digest, read_by_flags
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.measure.check import Check, compare
 from autotuner.models.dispatch import random_tensors
@@ -73,12 +73,7 @@ class Program:
 
     @cached_property
     def digest(self) -> str:
-        return file_digest(self.path)
-
-
-def file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return known_digest(self.path)
 
 
 def _import_onnx(path: Path, folder: Path, *, name: str) -> Path:
@@ -86,7 +81,7 @@ def _import_onnx(path: Path, folder: Path, *, name: str) -> Path:
     if find_spec("onnx") is None:
         raise EnvironmentFailure(f"{path.name} needs the onnx package.", remedy="pip install 'autotune-iree[onnx]'")
     folder.mkdir(parents=True, exist_ok=True)
-    imported = folder / f"{name}-{file_digest(path)[:12]}.mlir"
+    imported = folder / f"{name}-{known_digest(path)[:12]}.mlir"
     if imported.is_file():
         return imported
     part = imported.with_suffix(".part.mlir")
@@ -194,6 +189,8 @@ class ProgramBuild:
     executables: Mapping[str, str] = field(repr=False, default_factory=dict)
     """After a fresh build: the configured executables by name, substituted ones as they were substituted."""
     repeat: int = 1
+    lasting: bool = True
+    """It would end the same way again."""
 
     @property
     def ok(self) -> bool:
@@ -220,12 +217,13 @@ class ProgramBuilder:
             return read_folder(folder / CONFIGURATIONS)
 
     def build(self, flags: Sequence[str], *, folder: Path, timeout: float) -> ProgramBuild:
-        """A module, remembered: no flag may name a file whose contents change."""
-        entry = Cache.key([self.tools.identity, "model", self.program.digest, *flags])
+        """A module, remembered by the model, the flags and the files that these name."""
+        files = read_by_flags(flags, folder=folder)
+        entry = Cache.key([self.tools.identity, "model", self.program.digest, *files, *flags])
         record = self.cache.read(entry)
         if record is None:
             built = self.build_fresh(flags, folder=folder, timeout=timeout)
-            if built.failure == "compile-timeout":
+            if not built.ok and not built.lasting:
                 return built
             record = {name: getattr(built, name) for name in ("failure", "stderr", "seconds", "binary")}
             self.cache.store(entry, {**record, "applied": 0, "isa": {}}, vmfb=built.vmfb if built.ok else None)
@@ -249,7 +247,7 @@ class ProgramBuilder:
             texts = by_name([*read_folder(folder / CONFIGURATIONS), *read_folder(folder / BENCHMARKS)])
         for name in (CONFIGURATIONS, BENCHMARKS, BINARIES):
             shutil.rmtree(folder / name, ignore_errors=True)
-        return ProgramBuild(vmfb, failure, done.why(), done.seconds, binary, texts)
+        return ProgramBuild(vmfb, failure, done.why(), done.seconds, binary, texts, lasting=lasting(done))
 
     def command(self, flags: Sequence[str], *, vmfb: Path) -> list[str]:
         return [str(self.tools.iree_compile), str(self.program.path), *flags, "-o", str(vmfb)]

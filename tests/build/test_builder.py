@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Build, Builder, BuildJob, Cache, CompilerRefusal
-from autotuner.errors import EnvironmentFailure
+from autotuner.errors import EnvironmentFailure, StorageError
 from autotuner.plan import Candidate, Plan
 from autotuner.problems import Gemm
 from autotuner.render import problem_mlir, spec_mlir
@@ -42,7 +42,9 @@ def instead_of_compiler(tools: Tools, folder: Path, script: str) -> Tools:
     """The programs with another iree-compile: it tells its version truly and else does what the script says."""
     wrapper = folder / "iree-compile"
     real = tools.iree_compile
-    wrapper.write_text(f'#!/bin/sh\n[ "$1" = --version ] && exec "{real}" --version\n{script}\n')
+    wrapper.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && exec "{real}" --version\n{script.replace("REAL", str(real))}\n'
+    )
     wrapper.chmod(0o755)
     return replace(tools, iree_compile=wrapper)
 
@@ -135,6 +137,55 @@ def test_a_time_out_is_not_remembered(fresh: Builder, job: BuildJob) -> None:
     assert again.cached
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        "kill -KILL $$",
+        "kill -TERM $$",
+        "kill -BUS $$",
+        "echo 'PLEASE submit a bug report' >&2; kill -SEGV $$",
+        "echo 'x.mlir:1:1: error: assertion' >&2; kill -ABRT $$",
+        "exit 137",
+        "echo 'x.mlir:1:1: error: no' >&2; exit 143",
+        "exit 7",
+        "echo 'error: std::bad_alloc' >&2; exit 1",
+        "echo 'LLVM ERROR: out of memory' >&2; exit 1",
+        "echo 'error: cannot open: Cannot allocate memory' >&2; exit 1",
+        "echo 'error: cannot open: Too many open files' >&2; exit 1",
+        "echo 'Linking failed; escaped command line returned exit code 137' >&2; echo 'error: linking' >&2; exit 1",
+    ],
+)
+def test_an_end_that_may_be_the_machines_doing_is_not_remembered(
+    tools: Tools, fresh: Builder, job: BuildJob, tmp_path: Path, end: str
+) -> None:
+    ill = Builder(instead_of_compiler(tools, tmp_path, f'[ -e {tmp_path}/well ] && exec REAL "$@"\n{end}'), fresh.cache)
+    failed = ill.build(job)
+    assert failed.failure == "compile-error"
+    assert fresh.cache.size() == (0, 0)
+    (tmp_path / "well").touch()
+    again = ill.build(job)
+    assert again.key == failed.key
+    assert again.ok
+    assert not again.cached
+
+
+def test_a_compiler_that_ends_by_itself_with_an_error_is_believed(
+    tools: Tools, fresh: Builder, job: BuildJob, tmp_path: Path
+) -> None:
+    refusing = Builder(instead_of_compiler(tools, tmp_path, "echo 'x.mlir:1:1: error: no' >&2; exit 1"), fresh.cache)
+    assert not refusing.build(job).cached
+    assert refusing.build(job).cached
+
+
+def test_a_full_disk_is_neither_a_result_nor_remembered(
+    tools: Tools, fresh: Builder, job: BuildJob, tmp_path: Path
+) -> None:
+    full = instead_of_compiler(tools, tmp_path, "echo 'error: No space left on device' >&2; exit 1")
+    with pytest.raises(StorageError, match="No space left"):
+        Builder(full, fresh.cache).build(job)
+    assert fresh.cache.size() == (0, 0)
+
+
 def test_the_same_job_is_served_from_the_cache(fresh: Builder, job: BuildJob, tmp_path: Path) -> None:
     first = fresh.build(job)
     second = fresh.build(replace(job, folder=tmp_path / "elsewhere"))
@@ -152,25 +203,16 @@ def test_a_compile_error_is_served_from_the_cache_with_its_words(fresh: Builder,
     assert second.stderr == first.stderr != ""
 
 
-def test_what_changes_the_build_changes_its_key(fresh: Builder, job: BuildJob) -> None:
-    keys = {
-        fresh.build(each).key
-        for each in (
-            replace(job, problem="a"),
-            replace(job, problem="b"),
-            replace(job, problem="a", flags=(*job.flags, "--iree-opt-level=O2")),
-            replace(job, problem="a", repeat=2),
-        )
-    }
-    assert len(keys) == 4
-
-
-@pytest.mark.parametrize("damage", ["no module", "half a record"])
+@pytest.mark.parametrize("damage", ["no module", "a flipped byte", "half a record"])
 def test_a_damaged_entry_is_built_anew(fresh: Builder, job: BuildJob, damage: str) -> None:
     first = fresh.build(job)
     entry = first.vmfb.parent
     if damage == "no module":
         first.vmfb.unlink()
+    elif damage == "a flipped byte":
+        data = bytearray(first.vmfb.read_bytes())
+        data[len(data) // 2] ^= 1
+        first.vmfb.write_bytes(data)
     else:
         (entry / "build.json").write_text((entry / "build.json").read_text()[:20])
     again = fresh.build(job)
