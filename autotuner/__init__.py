@@ -6,16 +6,21 @@ result = tune(Gemm.parse(shape="512x512x1024", dtype="f32"), Target.parse("cpu")
 print(result.verdict, result.spec)
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from autotuner._version import __version__
-from autotuner.api import load_results
 from autotuner.errors import AutotuneError
-from autotuner.models.context import Model
-from autotuner.models.tuner import tune_model
-from autotuner.options import Options
-from autotuner.problems import Attention, Conv, Gemm, Problem
-from autotuner.result import Result
-from autotuner.targets import Target
-from autotuner.tune import tune
+
+if TYPE_CHECKING:
+    from autotuner.api import load_results
+    from autotuner.models.context import Model
+    from autotuner.models.tuner import tune_model
+    from autotuner.options import Options
+    from autotuner.problems import Attention, Conv, Gemm, Problem
+    from autotuner.result import Result
+    from autotuner.single import tune
+    from autotuner.targets import Target
 
 __all__ = [
     "Attention",
@@ -32,3 +37,30 @@ __all__ = [
     "tune",
     "tune_model",
 ]
+
+_HOMES = {
+    "Attention": "problems",
+    "Conv": "problems",
+    "Gemm": "problems",
+    "Model": "models.context",
+    "Options": "options",
+    "Problem": "problems",
+    "Result": "result",
+    "Target": "targets",
+    "load_results": "api",
+    "tune": "single",
+    "tune_model": "models.tuner",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Loads what is asked for: pandas, Optuna and IREE's bindings take a second, which `autotune --help` need not."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

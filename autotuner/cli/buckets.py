@@ -8,7 +8,8 @@ from rich.console import Console
 
 from autotuner.buckets import Family, FamilyResult, plain_only, tune_family
 from autotuner.cli.console import make_console, make_reporter, microseconds
-from autotuner.cli.tuning import Request, conclude, ctrl_c, print_result, run_tuning
+from autotuner.cli.request import Request
+from autotuner.cli.tuning import conclude, ctrl_c, print_result, run_tuning
 from autotuner.dry_run import rehearse
 from autotuner.problems import Gemm
 from autotuner.progress import Stop

@@ -7,12 +7,11 @@ import json
 import typer
 from rich.table import Table
 
-from autotuner.cli import options as o
 from autotuner.cli.console import make_console
 from autotuner.doctor import Finding, examine
 
 
-def doctor(as_json: o.JsonOption = False, no_color: o.NoColorOption = False) -> None:
+def doctor(*, as_json: bool, no_color: bool) -> None:
     """Say what is installed, which targets compile, which devices answer, and what to do about the rest."""
     console = make_console(stderr=True, no_color=no_color)
     with console.status("asking the compiler and the devices") if console.is_terminal else console:

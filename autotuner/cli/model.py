@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from autotuner.cli.console import make_console, make_reporter, microseconds
-from autotuner.cli.tuning import Request, conclude, ctrl_c
+from autotuner.cli.request import Request
+from autotuner.cli.tuning import conclude, ctrl_c
 from autotuner.errors import UsageError
 from autotuner.models.context import Model
 from autotuner.models.rehearse import rehearse_model
@@ -20,41 +18,6 @@ from autotuner.models.result import ModelResult
 from autotuner.models.tuner import tune_model
 from autotuner.progress import Stop
 from autotuner.targets import Target
-
-
-def model(
-    path: Annotated[Path, typer.Argument(metavar="MODEL", help="An .mlir, .mlirbc or .onnx file.")],
-    function: Annotated[str | None, typer.Option("--function", help="Which function. [default: the only one]")] = None,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option("--input", help="SHAPExTYPE, SHAPExTYPE=VALUES or @FILE.npy, once for each input, in order."),
-    ] = None,
-    parameters: Annotated[
-        list[str] | None, typer.Option("--parameters", help="SCOPE=FILE of weights, as IREE's tools take it.")
-    ] = None,
-    top: Annotated[int | None, typer.Option("--top", help="Tune the first N of the ranking.")] = None,
-    min_share: Annotated[
-        float, typer.Option("--min-share", help="Tune what takes at least so many per cent of the time.")
-    ] = 1.0,
-    routes: Annotated[
-        list[str] | None,
-        typer.Option("--route", help="NAME keeps to these routes, 'NAME=--flag …' adds one; repeatable."),
-    ] = None,
-    tolerance: Annotated[
-        float | None, typer.Option("--tolerance", help="Relative error of the outputs that is allowed. [by type]")
-    ] = None,
-) -> Model:
-    """Tune a whole model: flags and a spec for the dispatches that take its time."""
-    return Model(
-        path,
-        function=function,
-        inputs=tuple(inputs or ()),
-        parameters=tuple(parameters or ()),
-        routes=tuple(routes or ()),
-        top=top,
-        min_share=min_share,
-        tolerance=tolerance,
-    )
 
 
 def run_model(wanted: Model, request: Request) -> None:

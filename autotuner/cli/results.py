@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from autotuner.build import Cache
-from autotuner.cli import options as o
 from autotuner.cli.console import make_console
 from autotuner.errors import UsageError
 from autotuner.report.tables import export_csv, export_records, history_records, history_table, run_table
 from autotuner.settings import cache_dir
 from autotuner.store import Store
 
-RunArgument = Annotated[str | None, typer.Argument(help="A run, as `history` names it. [default: all]")]
-
 
 def history(
-    run: RunArgument = None,
-    limit: Annotated[int, typer.Option("--limit", help="How many runs, newest first.")] = 20,
-    workspace: o.WorkspaceOption = Path(),
-    storage: o.StorageOption = None,
-    as_json: o.JsonOption = False,
-    no_color: o.NoColorOption = False,
+    run: str | None, *, limit: int, workspace: Path, storage: str | None, as_json: bool, no_color: bool
 ) -> None:
     """List the runs of this workspace, or one run's candidates."""
     if limit < 1:
@@ -39,13 +28,7 @@ def history(
             make_console(no_color=no_color).print(table)
 
 
-def export(
-    run: RunArgument = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As a JSON list.")] = False,
-    workspace: o.WorkspaceOption = Path(),
-    storage: o.StorageOption = None,
-) -> None:
+def export(run: str | None, *, as_csv: bool, as_json: bool, workspace: Path, storage: str | None) -> None:
     """Print every timed candidate: --json (a list of objects) or --csv."""
     if as_csv == as_json:
         raise UsageError("export needs one of --csv and --json.", remedy="Choose one.")
@@ -55,10 +38,7 @@ def export(
         print()
 
 
-def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Remove all cached builds.")] = False,
-    as_json: o.JsonOption = False,
-) -> None:
+def cache(*, clear: bool, as_json: bool) -> None:
     """Show the build cache, or empty it."""
     store = Cache(cache_dir())
     if clear:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from autotuner.cli import options as o
 from autotuner.cli.console import make_console
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.specfiles.check import Report
@@ -22,20 +21,8 @@ from autotuner.specfiles.provenance import Provenance, printable
 from autotuner.targets import Target
 from autotuner.tools import Tools
 
-app = typer.Typer(name="spec", help="Merge, check and show spec files.", no_args_is_help=True, rich_markup_mode=None)
-OutputArgument = Annotated[Path, typer.Option("-o", "--output", help="Where the merged spec goes, an .mlir file.")]
 
-
-@app.command()
-def merge(
-    specs: Annotated[list[Path], typer.Argument(help="Tuning specs, ours or others'.")],
-    output: OutputArgument,
-    force: Annotated[
-        bool, typer.Option("--force", help="Where no figures tell which entry is faster, the later file's wins.")
-    ] = False,
-    as_json: o.JsonOption = False,
-    no_color: o.NoColorOption = False,
-) -> None:
+def merge(specs: Sequence[Path], *, output: Path, force: bool, as_json: bool, no_color: bool) -> None:
     """Put tuning specs into one: of entries that match the same, the faster is kept."""
     done = merge_files(specs, output=output, tools=Tools.find(), force=force)
     if as_json:
@@ -44,24 +31,13 @@ def merge(
         _print_merged(done, make_console(no_color=no_color))
 
 
-@app.command()
 def check(
-    spec: Annotated[Path, typer.Argument(help="A tuning spec, microkernel spec or configured executable.")],
-    model: Annotated[
-        Path | None, typer.Argument(help="A program (.mlir, .mlirbc): which entries apply to it, how often?")
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option("--target", help="Chip or product. [default: the flagfile's, or what the spec records]"),
-    ] = None,
-    flags: o.FlagOption = None,
-    as_json: o.JsonOption = False,
-    no_color: o.NoColorOption = False,
+    spec: Path, model: Path | None, *, target: str | None, flags: Sequence[str], as_json: bool, no_color: bool
 ) -> None:
     """Verify a spec with its flagfile and objects; with MODEL, show which entries apply there."""
     if flags and target is None:
         raise UsageError("--flag needs --target.", remedy="Without them the flagfile's flags are used.")
-    chosen = Target.parse(target, flags=flags or ()) if target is not None else None
+    chosen = Target.parse(target, flags=flags) if target is not None else None
     report = check_spec(spec, tools=Tools.find(), model=model, target=chosen)
     if as_json:
         print(json.dumps(report.to_json(), indent=2))
@@ -73,12 +49,7 @@ def check(
         raise typer.Exit(NoCandidateError.exit_code)
 
 
-@app.command()
-def show(
-    spec: Annotated[Path, typer.Argument(help="A tuning spec, microkernel spec or configured executable.")],
-    as_json: o.JsonOption = False,
-    no_color: o.NoColorOption = False,
-) -> None:
+def show(spec: Path, *, as_json: bool, no_color: bool) -> None:
     """List the entries of a spec: what each matches, what it was measured to gain, and where it comes from."""
     file = read(spec)
     if as_json:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import shlex
-from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from autotuner.cli import options as o
+from autotuner.cli.commands.suite import SuiteWords
 from autotuner.cli.console import make_console, make_reporter, microseconds
-from autotuner.cli.tuning import EXIT_INTERRUPTED, EXIT_NO_WINNER, Request, ctrl_c
+from autotuner.cli.request import Request
+from autotuner.cli.tuning import EXIT_INTERRUPTED, EXIT_NO_WINNER, ctrl_c
 from autotuner.dry_run import rehearse
 from autotuner.errors import UsageError
 from autotuner.options import Options
@@ -24,7 +23,7 @@ from autotuner.targets import Target
 from autotuner.workloads.load import load
 from autotuner.workloads.result import SuiteResult
 from autotuner.workloads.rows import Row
-from autotuner.workloads.run import FINAL, RAW, THRESHOLD, tune_suite
+from autotuner.workloads.run import FINAL, RAW, tune_suite
 from autotuner.workloads.suites import SUITES
 from autotuner.workloads.workload import Workload
 
@@ -33,87 +32,40 @@ SHOWN = 20
 _UNTRIED = ("below-threshold", "left-out", "skipped", "waiting")
 
 
-def suite(
-    workload: Annotated[
-        str | None, typer.Argument(metavar="NAME|FILE", help="A suite, or a file: .csv of shapes, .yaml/.yml/.log.")
-    ] = None,
-    show: Annotated[bool, typer.Option("--list", help="List the suites, or the problems of NAME|FILE.")] = False,
-    sample: Annotated[int | None, typer.Option("--sample", help="Only so many problems, chosen by --seed.")] = None,
-    threshold: Annotated[
-        float, typer.Option("--threshold", help="Leave out what contributes less than this per cent of the time.")
-    ] = THRESHOLD,
-    target: o.TargetOption = "cpu",
-    device: o.DeviceOption = None,
-    effort: o.EffortOption = "normal",
-    trials: Annotated[int | None, typer.Option("--trials", help="At most this many candidates a problem.")] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option("--budget", help="At most this long for all of it, divided by share. [default: effort's, each]"),
-    ] = None,
-    jobs: o.JobsOption = None,
-    seed: o.SeedOption = 0,
-    workspace: o.WorkspaceOption = Path(),
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Where the merged spec goes. [default: specs/<suite>-<target>.mlir]"),
-    ] = None,
-    storage: o.StorageOption = None,
-    flags: o.FlagOption = None,
-    resume: Annotated[
-        bool, typer.Option("--resume/--fresh", help="Do not run again what this suite has finished / start anew.")
-    ] = False,
-    keep: o.KeepOption = "best,failed",
-    microkernels: o.MicrokernelsOption = "none",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the problems, and a rehearsal of the largest; build nothing.")
-    ] = False,
-    as_json: o.JsonOption = False,
-    quiet: o.QuietOption = False,
-    no_color: o.NoColorOption = False,
-    fail_if_no_winner: o.FailOption = False,
-) -> None:
-    """Tune a workload: many problems, each weighed by what it contributes, and one merged spec."""
-    stdout, stderr = make_console(no_color=no_color), make_console(stderr=True, no_color=no_color)
-    if workload is None:
-        if not show:
+def run_suite(wanted: SuiteWords, request: Request) -> None:
+    """Tunes a workload and ends the process with the contract's exit code."""
+    stdout, stderr = (make_console(stderr=where, no_color=request.no_color) for where in (False, True))
+    if wanted.workload is None:
+        if not wanted.show:
             raise UsageError("suite needs a name or a file.", remedy="`autotune suite --list` names the suites.")
-        _list_suites(stdout, as_json=as_json)
+        _list_suites(stdout, as_json=request.as_json)
         return
-    chip = Target.parse(target, flags=flags or ())
-    options = Request(
-        target=target,
-        device=device,
-        effort=effort,
-        trials=trials,
-        budget=budget,
-        jobs=jobs,
-        seed=seed,
-        workspace=workspace,
-        output=output,
-        storage=storage,
-        flags=flags,
-        resume=resume,
-        keep=keep,
-        microkernels=microkernels,
-    ).options()
-    found = load(workload)
-    if not quiet:
+    chip = Target.parse(request.target, flags=request.flags or ())
+    options = request.options()
+    found = load(wanted.workload)
+    if not request.quiet:
         _report_skipped(found, stderr)
-    if show or dry_run:
-        if sample is not None and sample < 1:
-            raise UsageError(f"--sample {sample} is not positive.", remedy="Give --sample 1 or more.")
-        chosen = found.for_target(chip).sample(sample, seed=seed)
-        if dry_run:
-            _rehearse(chosen, chip, options, stdout, as_json=as_json)
+    if wanted.show or request.dry_run:
+        if wanted.sample is not None and wanted.sample < 1:
+            raise UsageError(f"--sample {wanted.sample} is not positive.", remedy="Give --sample 1 or more.")
+        chosen = found.for_target(chip).sample(wanted.sample, seed=request.seed)
+        if request.dry_run:
+            _rehearse(chosen, chip, options, stdout, as_json=request.as_json)
         else:
-            _list_problems(chosen, stdout, as_json=as_json)
+            _list_problems(chosen, stdout, as_json=request.as_json)
         return
     stop = Stop()
-    with make_reporter(stderr, quiet=quiet) as reporter, ctrl_c(stop, stderr):
+    with make_reporter(stderr, quiet=request.quiet) as reporter, ctrl_c(stop, stderr):
         result = tune_suite(
-            found, chip, options=options, threshold=threshold, sample=sample, reporter=reporter, stop=stop
+            found,
+            chip,
+            options=options,
+            threshold=wanted.threshold,
+            sample=wanted.sample,
+            reporter=reporter,
+            stop=stop,
         )
-    if as_json:
+    if request.as_json:
         print(json.dumps(result.to_json(), indent=2))
     else:
         print_suite(result, stdout)
@@ -121,7 +73,7 @@ def suite(
         raise typer.Exit(EXIT_INTERRUPTED)
     if result.exit_code:
         raise typer.Exit(result.exit_code)
-    if fail_if_no_winner and result.verdict != "win":
+    if request.fail_if_no_winner and result.verdict != "win":
         raise typer.Exit(EXIT_NO_WINNER)
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -17,89 +13,19 @@ import typer
 from rich.console import Console
 
 from autotuner import process
-from autotuner.cli import options as o
 from autotuner.cli.console import make_console, make_reporter, microseconds
+from autotuner.cli.request import Request
 from autotuner.dry_run import rehearse
-from autotuner.effort import parse_duration, parse_effort
-from autotuner.errors import UsageError
-from autotuner.microkernels.variants import Kernel
-from autotuner.options import Options
 from autotuner.problems import Problem
 from autotuner.progress import Stop
 from autotuner.result import Result
+from autotuner.single import tune
 from autotuner.targets import Target
-from autotuner.tune import tune
 
 EXIT_NO_WINNER = 6
 SHOWN = 3
 """How many of a ranking are printed."""
 EXIT_INTERRUPTED = 130
-
-
-@dataclass(frozen=True)
-class Request:
-    """The options that every tuning command takes, as typed: these fields are their declaration."""
-
-    target: o.TargetOption = "cpu"
-    device: o.DeviceOption = None
-    effort: o.EffortOption = "normal"
-    trials: o.TrialsOption = None
-    budget: o.BudgetOption = None
-    jobs: o.JobsOption = None
-    seed: o.SeedOption = 0
-    workspace: o.WorkspaceOption = Path()
-    output: o.OutputOption = None
-    storage: o.StorageOption = None
-    flags: o.FlagOption = None
-    resume: o.ResumeOption = False
-    keep: o.KeepOption = "best,failed"
-    microkernels: o.MicrokernelsOption = "none"
-    dry_run: o.DryRunOption = False
-    as_json: o.JsonOption = False
-    quiet: o.QuietOption = False
-    no_color: o.NoColorOption = False
-    fail_if_no_winner: o.FailOption = False
-
-    def options(self) -> Options:
-        if self.device is not None and not self.device.strip():
-            raise UsageError("--device is empty.", remedy="Name a device, or leave the option out.")
-        if self.device is not None and "," in self.device:
-            raise UsageError(f"--device {self.device} names several devices.", remedy="Name one: a run times on one.")
-        if self.output is not None and self.output.suffix != ".mlir":
-            raise UsageError(f"-o {self.output} is not an .mlir file.", remedy="Name the spec, such as -o spec.mlir.")
-        return Options(
-            device=self.device,
-            effort=parse_effort(self.effort),
-            trials=self.trials,
-            budget=parse_duration(self.budget) if self.budget is not None else None,
-            jobs=self.jobs,
-            seed=self.seed,
-            workspace=self.workspace,
-            output=self.output,
-            storage=self.storage,
-            resume=self.resume,
-            keep=tuple(word.strip() for word in self.keep.split(",")),
-            microkernels=tuple(
-                Kernel(word.strip()) for word in self.microkernels.split(",") if word.strip() not in ("", "none")
-            ),
-            command=tuple(sys.argv),
-        )
-
-
-def tuning_command(parse: Callable[..., Any], run: Callable[..., None] | None = None) -> Callable[..., None]:
-    """A command that has the options of `parse`, which says what to tune, and those of every tuning command."""
-    own = inspect.signature(parse, eval_str=True).parameters
-    common = inspect.signature(Request, eval_str=True).parameters
-
-    def command(**values: Any) -> None:
-        wanted = parse(**{name: values.pop(name) for name in own})
-        (run or run_tuning)(wanted, Request(**values))
-
-    command.__name__, command.__doc__ = parse.__name__, parse.__doc__
-    parameters = [*own.values(), *common.values()]
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {p.name: p.annotation for p in parameters}
-    return command
 
 
 def run_tuning(problem: Problem, request: Request) -> None:

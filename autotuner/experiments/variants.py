@@ -25,10 +25,10 @@ from autotuner.result import Result
 from autotuner.rows import Status
 from autotuner.session import NO_DEVICE, Session
 from autotuner.settings import cache_dir
+from autotuner.single import search
 from autotuner.space import Value
 from autotuner.targets import Target
 from autotuner.tools import Tools
-from autotuner.tune import search
 
 TRIALS = 24
 """Variants of a microkernel that are tried unless --trials says otherwise."""

@@ -16,8 +16,8 @@ from autotuner.models.result import Row
 from autotuner.models.shares import Shares, by_work, from_statistics
 from autotuner.progress import Prefixed
 from autotuner.result import Result
+from autotuner.single import search
 from autotuner.targets import PLAIN, Route, Target
-from autotuner.tune import search
 from autotuner.workloads.defaults import DefaultTimer
 
 LEAST_SECONDS = 15.0

@@ -1,1 +1,4 @@
 """Many problems at once: named suites, lists of shapes and library logs, weighed by what each contributes."""
+
+THRESHOLD = 0.1
+"""Per cent of the workload's time below which a problem is not worth tuning."""

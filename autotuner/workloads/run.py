@@ -16,9 +16,10 @@ from autotuner.options import Options
 from autotuner.progress import Clock, Prefixed, Reporter, Stop
 from autotuner.session import NO_DEVICE, Session
 from autotuner.settings import cache_dir, usable_cores
+from autotuner.single import search
 from autotuner.targets import Target
 from autotuner.tools import Tools
-from autotuner.tune import search
+from autotuner.workloads import THRESHOLD
 from autotuner.workloads.budget import LEAST_SECONDS, divide
 from autotuner.workloads.defaults import DefaultTimer, too_large
 from autotuner.workloads.result import SuiteResult
@@ -29,8 +30,6 @@ from autotuner.workloads.uplift import Gain, measure, shares
 from autotuner.workloads.workload import Entry, Workload
 from autotuner.workspace import write_whole
 
-THRESHOLD = 0.1
-"""Per cent of the workload's time below which a problem is not worth tuning."""
 _DEFAULTS_SHARE = 0.5
 """Of the budget, at most, for timing the defaults."""
 RAW, FINAL, ENVIRONMENT = "raw_results.csv", "final_results.csv", "environment.json"

@@ -1,4 +1,4 @@
-"""The loop: the only place that sees all the rooms."""
+"""One problem tuned: the loop, the only place that sees all the rooms."""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
 """`autotune gemm`, `conv` and `attention`: the words that make a problem; the rest is common to all."""
 
-from __future__ import annotations
-
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from autotuner.buckets import Family
-from autotuner.problems import Attention, Conv, Gemm
+from autotuner.cli.lazy import Lazy
+
+if TYPE_CHECKING:
+    from autotuner import buckets, problems
+else:
+    buckets, problems = Lazy("autotuner.buckets"), Lazy("autotuner.problems")
 
 
 def gemm(
@@ -23,10 +25,10 @@ def gemm(
         str | None,
         typer.Option("--bucket-m", help="Bounds of M, such as 16,32,64,any: one spec with an entry for each range."),
     ] = None,
-) -> Gemm | Family:
+) -> "problems.Gemm | buckets.Family":
     """Tune a matrix multiplication: from a shape to a proven spec file."""
-    problem = Gemm.parse(shape=shape, dtype=dtype, batch=batch, acc=acc, layout=layout, out=out)
-    return problem if bucket_m is None else Family.parse(problem, bucket_m)
+    problem = problems.Gemm.parse(shape=shape, dtype=dtype, batch=batch, acc=acc, layout=layout, out=out)
+    return problem if bucket_m is None else buckets.Family.parse(problem, bucket_m)
 
 
 def conv(
@@ -38,9 +40,9 @@ def conv(
     groups: Annotated[int, typer.Option("--groups", help="Groups of channels; as many as channels: depthwise.")] = 1,
     dtype: Annotated[str, typer.Option("--dtype", help="f32, f16, bf16, i8 or f8.")] = "f16",
     layout: Annotated[str, typer.Option("--layout", help="nhwc-hwcf or nchw-fchw.")] = "nhwc-hwcf",
-) -> Conv:
+) -> "problems.Conv":
     """Tune a convolution: direct, as an implicit matrix multiplication, or by another route."""
-    return Conv.parse(
+    return problems.Conv.parse(
         shape=shape,
         filter=filter,
         stride=stride,
@@ -56,6 +58,6 @@ def attention(
     shape: Annotated[str, typer.Option("--shape", help="BxHxSQxSKVxD, such as 1x8x1024x1024x64.")],
     dtype: Annotated[str, typer.Option("--dtype", help="f32, f16, bf16 or f8.")] = "f16",
     causal: Annotated[bool, typer.Option("--causal", help="Query i sees keys 0 to i only.")] = False,
-) -> Attention:
+) -> "problems.Attention":
     """Tune scaled dot-product attention: softmax(Q·Kᵀ/√D)·V."""
-    return Attention.parse(shape=shape, dtype=dtype, causal=causal)
+    return problems.Attention.parse(shape=shape, dtype=dtype, causal=causal)

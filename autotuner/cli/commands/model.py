@@ -1,0 +1,48 @@
+"""`autotune model`: the words that say which model, and what of it to tune."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autotuner.cli.lazy import Lazy
+
+if TYPE_CHECKING:
+    from autotuner.models import context
+else:
+    context = Lazy("autotuner.models.context")
+
+
+def model(
+    path: Annotated[Path, typer.Argument(metavar="MODEL", help="An .mlir, .mlirbc or .onnx file.")],
+    function: Annotated[str | None, typer.Option("--function", help="Which function. [default: the only one]")] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", help="SHAPExTYPE, SHAPExTYPE=VALUES or @FILE.npy, once for each input, in order."),
+    ] = None,
+    parameters: Annotated[
+        list[str] | None, typer.Option("--parameters", help="SCOPE=FILE of weights, as IREE's tools take it.")
+    ] = None,
+    top: Annotated[int | None, typer.Option("--top", help="Tune the first N of the ranking.")] = None,
+    min_share: Annotated[
+        float, typer.Option("--min-share", help="Tune what takes at least so many per cent of the time.")
+    ] = 1.0,
+    routes: Annotated[
+        list[str] | None,
+        typer.Option("--route", help="NAME keeps to these routes, 'NAME=--flag …' adds one; repeatable."),
+    ] = None,
+    tolerance: Annotated[
+        float | None, typer.Option("--tolerance", help="Relative error of the outputs that is allowed. [by type]")
+    ] = None,
+) -> "context.Model":
+    """Tune a whole model: flags and a spec for the dispatches that take its time."""
+    return context.Model(
+        path,
+        function=function,
+        inputs=tuple(inputs or ()),
+        parameters=tuple(parameters or ()),
+        routes=tuple(routes or ()),
+        top=top,
+        min_share=min_share,
+        tolerance=tolerance,
+    )

@@ -1,0 +1,90 @@
+"""The options that every tuning command takes, and how they make a run's options."""
+
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autotuner.cli import options as o
+from autotuner.cli.lazy import Lazy
+from autotuner.effort import parse_duration, parse_effort
+from autotuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from autotuner import options as run_options
+    from autotuner.microkernels import variants
+else:
+    run_options = Lazy("autotuner.options")
+    variants = Lazy("autotuner.microkernels.variants")
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options that every tuning command takes, as typed: these fields are their declaration."""
+
+    target: o.TargetOption = "cpu"
+    device: o.DeviceOption = None
+    effort: o.EffortOption = "normal"
+    trials: o.TrialsOption = None
+    budget: o.BudgetOption = None
+    jobs: o.JobsOption = None
+    seed: o.SeedOption = 0
+    workspace: o.WorkspaceOption = Path()
+    output: o.OutputOption = None
+    storage: o.StorageOption = None
+    flags: o.FlagOption = None
+    resume: o.ResumeOption = False
+    keep: o.KeepOption = "best,failed"
+    microkernels: o.MicrokernelsOption = "none"
+    dry_run: o.DryRunOption = False
+    as_json: o.JsonOption = False
+    quiet: o.QuietOption = False
+    no_color: o.NoColorOption = False
+    fail_if_no_winner: o.FailOption = False
+
+    def options(self) -> "run_options.Options":
+        if self.device is not None and not self.device.strip():
+            raise UsageError("--device is empty.", remedy="Name a device, or leave the option out.")
+        if self.device is not None and "," in self.device:
+            raise UsageError(f"--device {self.device} names several devices.", remedy="Name one: a run times on one.")
+        if self.output is not None and self.output.suffix != ".mlir":
+            raise UsageError(f"-o {self.output} is not an .mlir file.", remedy="Name the spec, such as -o spec.mlir.")
+        return run_options.Options(
+            device=self.device,
+            effort=parse_effort(self.effort),
+            trials=self.trials,
+            budget=parse_duration(self.budget) if self.budget is not None else None,
+            jobs=self.jobs,
+            seed=self.seed,
+            workspace=self.workspace,
+            output=self.output,
+            storage=self.storage,
+            resume=self.resume,
+            keep=tuple(word.strip() for word in self.keep.split(",")),
+            microkernels=tuple(
+                variants.Kernel(word.strip())
+                for word in self.microkernels.split(",")
+                if word.strip() not in ("", "none")
+            ),
+            command=tuple(sys.argv),
+        )
+
+
+def tuning_command(
+    parse: Callable[..., Any], run: Callable[[Any, Request], None], *, request: type[Request] = Request
+) -> Callable[..., None]:
+    """A command that has the options of `parse`, which says what to tune, and those of every tuning command."""
+    own = inspect.signature(parse).parameters
+    common = inspect.signature(request).parameters
+
+    def command(**values: Any) -> None:
+        wanted = parse(**{name: values.pop(name) for name in own})
+        run(wanted, request(**values))
+
+    command.__name__, command.__doc__ = parse.__name__, parse.__doc__
+    parameters = [*own.values(), *common.values()]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    return command

@@ -1,0 +1,80 @@
+"""`autotune --help` answers at once: what takes time to import is imported by the command that needs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autotuner.cli import app
+
+HEAVY = (
+    "numpy",
+    "pandas",
+    "optuna",
+    "sqlalchemy",
+    "scipy",
+    "ml_dtypes",
+    "jinja2",
+    "yaml",
+    "iree",
+    "rich",
+    "platformdirs",
+)
+"""Of these even the lightest takes a tenth of what `--version` may take."""
+
+
+def imported_by(*words: str, cwd: Path) -> set[str]:
+    """The modules that are loaded when the command line with these words has ended."""
+    program = (
+        "import sys; from autotuner.__main__ import main\n"
+        f"sys.argv = ['autotune', *{list(words)!r}]\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "print('modules:', *sorted(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=cwd, capture_output=True, text=True, timeout=120, check=True
+    )
+    return set(done.stdout.splitlines()[-1].removeprefix("modules:").split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--version"], ["--help"], ["gemm", "--help"], ["ab", "--help"], ["spec", "check", "--help"], ["suite", "--help"]],
+    ids=" ".join,
+)
+def test_version_and_help_import_nothing_heavy(words: list[str], tmp_path: Path) -> None:
+    assert not imported_by(*words, cwd=tmp_path) & set(HEAVY)
+
+
+def test_the_command_line_and_the_package_import_nothing_heavy(tmp_path: Path) -> None:
+    program = "import sys, autotuner, autotuner.cli.app; print(*sorted(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
+    )
+    assert not set(done.stdout.split()) & set(HEAVY)
+
+
+def test_every_command_finds_what_it_runs() -> None:
+    """Names of modules that are loaded late are checked by no import."""
+    for module in (app.ab_action, app.gemm_action, app.model_action, app.suite_action, app.tuning, app.consoles):
+        assert module.__doc__
+    assert callable(app.ab_action.run_ab)
+    assert callable(app.gemm_action.run_gemm)
+    assert callable(app.model_action.run_model)
+    assert callable(app.suite_action.run_suite)
+    assert callable(app.tuning.run_tuning)
+
+
+def test_the_public_names_are_all_there_whatever_was_imported_before() -> None:
+    import autotuner.single
+
+    for name in autotuner.__all__:
+        assert getattr(autotuner, name) is not None
+    assert autotuner.tune is autotuner.single.tune
+    assert set(autotuner.__all__) <= set(dir(autotuner))
+    with pytest.raises(AttributeError, match="no attribute 'tuning'"):
+        _ = autotuner.tuning  # type: ignore[attr-defined]
