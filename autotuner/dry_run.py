@@ -18,7 +18,7 @@ from autotuner.options import Options
 from autotuner.plan import Candidate, Plan
 from autotuner.problems import Problem
 from autotuner.settings import cache_dir, usable_cores
-from autotuner.targets import Target
+from autotuner.targets import NO_DEVICE, Target
 from autotuner.tools import Tools
 
 
@@ -71,9 +71,14 @@ def rehearse(problem: Problem, target: Target, *, options: Options) -> Rehearsal
     builder = Builder(tools, Cache(cache_dir()))
     with local_executor(options.jobs or usable_cores()) as executor:
         plan = Plan.make(prepared, target, builder, executor, timeout=options.effort.compile_timeout)
-    device = options.device or target.device
+    device = target.choose_device(options.device)
     variants, left_out = find_variants(
-        options.microkernels, prepared, target, device=device, workspace=options.workspace
+        options.microkernels,
+        prepared,
+        target,
+        device=device,
+        workspace=options.workspace,
+        executable_target=plan.executable_target,
     )
     plan = plan.with_kernels(variants, alone=options.microkernels_alone)
     candidate = None
@@ -85,7 +90,7 @@ def rehearse(problem: Problem, target: Target, *, options: Options) -> Rehearsal
     chosen = candidate or plan.baseline
     job = plan.job(chosen, folder=Path(), timeout=0.0)
     commands = [shell_line(builder.command(job))]
-    if device != "none":
+    if device != NO_DEVICE:
         timer = Timer(tools, Data(prepared, Path(), options.seed), device, 0.0)
         words = [w for w in timer.command(Path("module.vmfb"), repetitions=3) if not w.startswith("--input=")]
         commands.append(shell_line([*words, *(f"--input={operand.text}" for operand in prepared.operands)]))

@@ -156,17 +156,33 @@ def read_cpu_facts(text: str) -> CpuFacts:
     with ir.Context() as context:
         for op in walk(parse(text, context).operation):
             if op.name == "hal.executable.variant":
-                target = str(op.attributes["target"])
-                table = ir.DictAttr(ir.Attribute.parse(target[target.index("{") : target.rindex("}") + 1]))
+                table = _target_table(str(op.attributes["target"]))
                 width = ir.IntegerAttr(table["native_vector_size"]).value
                 triple = ir.StringAttr(table["target_triple"]).value
-                features = ir.StringAttr(table["cpu_features"]).value.split(",")
                 x86 = triple.startswith(("x86_64", "i386", "i686"))
-                few = x86 and "+avx512f" not in features
+                few = x86 and "avx512f" not in _features(table)
                 return CpuFacts(vector_bytes=int(width), vector_registers=16 if few else 32)
     raise EnvironmentFailure(
         "iree-compile made no executable for this problem.", remedy="Run `autotune doctor` and check --flag."
     )
+
+
+def read_features(executable_target: str) -> frozenset[str]:
+    """The instructions that the processor of an executable target has, by LLVM's names; none of an empty text."""
+    if not executable_target:
+        return frozenset()
+    with ir.Context():
+        return _features(_target_table(executable_target))
+
+
+def _target_table(executable_target: str) -> Any:
+    body = executable_target[executable_target.index("{") : executable_target.rindex("}") + 1]
+    return ir.DictAttr(ir.Attribute.parse(body))
+
+
+def _features(table: Any) -> frozenset[str]:
+    words = ir.StringAttr(table["cpu_features"]).value.split(",")
+    return frozenset(word.removeprefix("+") for word in words if word.startswith("+"))
 
 
 def read_applied(texts: Iterable[str], *, marker: str) -> list[Applied]:

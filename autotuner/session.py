@@ -15,11 +15,9 @@ from autotuner.options import Options
 from autotuner.progress import Reporter, Silent, Stop
 from autotuner.settings import cache_dir, usable_cores
 from autotuner.store import Store
-from autotuner.targets import Target
+from autotuner.targets import NO_DEVICE, Target
 from autotuner.tools import Tools
 from autotuner.workspace import Workspace
-
-NO_DEVICE = "none"
 
 
 @contextmanager
@@ -71,7 +69,7 @@ class Session:
         found = tools or Tools.find()
         workspace = Workspace.open(options.workspace)
         watcher = reporter or Silent()
-        device = options.device or target.device
+        device = target.choose_device(options.device)
         with ExitStack() as stack:
             stack.enter_context(workspace_lock(workspace.root))
             store = stack.enter_context(Store.open(options.storage, workspace=workspace.root))

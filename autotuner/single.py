@@ -24,12 +24,12 @@ from autotuner.plan import BASELINE, Candidate, Plan
 from autotuner.problems import Array, Problem
 from autotuner.progress import Clock, Reporter, Stop
 from autotuner.result import FinalVerdict, Result
-from autotuner.session import NO_DEVICE, Session, ends
+from autotuner.session import Session, ends
 from autotuner.settings import cache_dir, usable_cores
 from autotuner.space import ABSENT, Config
 from autotuner.specs import Shipped, default_path, ship
 from autotuner.store import run_key
-from autotuner.targets import Target
+from autotuner.targets import NO_DEVICE, Target
 from autotuner.tools import Tools
 
 RANKED = 10
@@ -105,7 +105,12 @@ class _Run:
             self.problem, self.target, self.builder, self.executor, timeout=self.options.effort.compile_timeout
         )
         variants, left_out = find_variants(
-            self.options.microkernels, self.problem, self.target, device=self.device, workspace=self.workspace.root
+            self.options.microkernels,
+            self.problem,
+            self.target,
+            device=self.device,
+            workspace=self.workspace.root,
+            executable_target=self.plan.executable_target,
         )
         self.plan = self.plan.with_kernels(variants, alone=self.options.microkernels_alone)
         self.plan = self.plan.with_seeds(self.options.seeds)

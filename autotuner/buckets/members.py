@@ -21,9 +21,9 @@ from autotuner.measure.race import Interval, TimingFailed, confirm
 from autotuner.measure.timer import Timer, choose_repeat
 from autotuner.mlir import Dispatch
 from autotuner.render import dynamic_gemm_mlir, problem_mlir, spec_mlir
-from autotuner.session import NO_DEVICE, Session
+from autotuner.session import Session
 from autotuner.space.gpu_config import CompilationInfo
-from autotuner.targets import Target
+from autotuner.targets import NO_DEVICE, Target
 
 DEFAULT, TUNED = "default", "tuned"
 _TILE_AND_FUSE = "TileAndFuse"

@@ -19,14 +19,14 @@ from autotuner.options import Options
 from autotuner.progress import Prefixed, Reporter, Stop
 from autotuner.render import dynamic_gemm_mlir, problem_mlir, spec_mlir
 from autotuner.result import FinalVerdict, Result
-from autotuner.session import NO_DEVICE, Session
+from autotuner.session import Session
 from autotuner.settings import cache_dir
 from autotuner.single import Found, search
 from autotuner.specfiles.applied import applied
 from autotuner.specfiles.flagfile import flagfile_text
 from autotuner.specfiles.merge import merge
 from autotuner.specfiles.provenance import Provenance, today
-from autotuner.targets import PLAIN, Target
+from autotuner.targets import NO_DEVICE, PLAIN, Target
 from autotuner.tools import Tools
 from autotuner.workspace import write_whole
 

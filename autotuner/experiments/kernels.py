@@ -62,8 +62,8 @@ class Place:
         """Replaces the operation of `problem`, or all that the kernel fits, and proves it."""
         operations = read_operations(self._preprocess(()))
         wanted = [problem] if problem is not None else self._fitting(kernel, operations)
-        calls = self._calls(kernel, wanted)
         made_for = self._executable_target() if self.target.backend == "cpu" else ""
+        calls = self._calls(kernel, wanted, made_for)
         proof = self._prove(calls, made_for)
         kept = [call for call, count in zip(calls, proof.found, strict=True) if count]
         if not kept:
@@ -112,7 +112,7 @@ class Place:
             )
         return list(found)
 
-    def _variants(self, kernel: Kernel, problem: Problem) -> Variants:
+    def _variants(self, kernel: Kernel, problem: Problem, made_for: str = "") -> Variants:
         manifest = find(kernel.name, search_folders(self.workspace))
         return Variants.of(
             manifest,
@@ -121,11 +121,12 @@ class Place:
             workspace=self.workspace,
             objects=kernel.objects,
             symbol=kernel.symbol,
+            executable_target=made_for,
         )
 
-    def _calls(self, kernel: Kernel, problems: Sequence[Problem]) -> list[Call]:
+    def _calls(self, kernel: Kernel, problems: Sequence[Problem], made_for: str) -> list[Call]:
         """The default choice of the kernel's parameters for each."""
-        offers = [self._variants(kernel, problem) for problem in problems]
+        offers = [self._variants(kernel, problem, made_for) for problem in problems]
         calls = [variants.call(variants.default()) for variants in offers]
         if len({call.instance.objects for call in calls}) == 1:
             return calls

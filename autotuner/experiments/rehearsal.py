@@ -69,7 +69,7 @@ def rehearse_experiment(wanted: Experiment, target: Target, *, options: Options)
                 source=source,
                 flags=(*(problem.flags if wanted.model is None and problem else ()), *target.compile_flags),
                 target=target,
-                chip=kernel_chip(target, options.device or target.device),
+                chip=kernel_chip(target, target.choose_device(options.device)),
                 tools=tools,
                 workspace=options.workspace.absolute(),
                 folder=folder,

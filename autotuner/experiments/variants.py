@@ -23,11 +23,11 @@ from autotuner.problems import Problem
 from autotuner.progress import Reporter, Stop
 from autotuner.result import Result
 from autotuner.rows import Status
-from autotuner.session import NO_DEVICE, Session
+from autotuner.session import Session
 from autotuner.settings import cache_dir
 from autotuner.single import search
 from autotuner.space import Value
-from autotuner.targets import Target
+from autotuner.targets import NO_DEVICE, Target
 from autotuner.tools import Tools
 
 TRIALS = 24

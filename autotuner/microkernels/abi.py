@@ -87,6 +87,8 @@ class KernelFile:
     """Of PTX: what the driver must know."""
     defined: frozenset[str] = frozenset()
     undefined: tuple[str, ...] = ()
+    served: tuple[str, ...] = ()
+    """Symbols that need a C library's loader."""
 
 
 def inspect(path: Path) -> list[Kernel]:
@@ -139,6 +141,7 @@ def _from_elf(path: Path, data: bytes) -> KernelFile:
         linked=elf["e_type"] != "ET_REL",
         defined=symbols.defined,
         undefined=symbols.undefined,
+        served=symbols.served,
     )
 
 

@@ -1,30 +1,28 @@
-"""Kernels in C for processors: one file, compiled freestanding by the host's compiler, kept by content."""
+"""Kernels in C for processors: one file, compiled freestanding by a compiler for that processor, kept by content."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import platform
 import shutil
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from autotuner import process
 from autotuner.build import Cache, first_error
-from autotuner.errors import AutotuneError, EnvironmentFailure, StorageError, ToolMissingError, UsageError
+from autotuner.errors import AutotuneError, EnvironmentFailure, ToolMissingError
 from autotuner.microkernels.c_reads import reads
+from autotuner.microkernels.kept import keep, kept_folder
 from autotuner.microkernels.manifest import Manifest
+from autotuner.microkernels.visibility import hide
 from autotuner.problems import Gemm, Problem
-from autotuner.settings import cache_dir
 
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = (
     *("-std=gnu11", "-O3", "-fPIC", "-nostdlib"),
     # The object is linked into an executable that has no C library, no thread-local storage and no stack guard.
     *("-ffreestanding", "-fno-builtin", "-fno-stack-protector", "-fno-asynchronous-unwind-tables"),
+    "-fvisibility=hidden",
 )
 _NO_MEMSET = "-fno-tree-loop-distribute-patterns"
 """GCC alone needs and knows it: it makes calls of memset from loops even where there is none."""
@@ -33,7 +31,7 @@ _IDENTITY_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Isa:
-    """The vector instructions that a kernel may use on this machine."""
+    """The vector instructions that a kernel may use."""
 
     name: str
     flags: tuple[str, ...]
@@ -45,8 +43,10 @@ _AVX512 = Isa(
 )
 _AVX2 = Isa("AVX2", ("-mavx2", "-mfma"))
 _SSE2 = Isa("SSE2", ())
-_NEON = Isa("NEON", ())
-"""Both are part of what every compiler for the architecture assumes."""
+"""Part of what every compiler for x86_64 assumes, as NEON is for aarch64."""
+_NEON = Isa("NEON", ("-ffixed-x18",))
+"""IREE's executables for aarch64 leave x18 alone: on some systems it belongs to the platform."""
+_OTHER = Isa("the architecture's own", ())
 _X86 = (
     (frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma"}), _AVX512),
     (frozenset({"avx2", "fma"}), _AVX2),
@@ -55,16 +55,17 @@ _X86 = (
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """The host's C compiler."""
+    """A C compiler that makes code for one architecture."""
 
     path: Path
-    machine: str
-    """x86_64, aarch64: what it makes code for."""
     version: str
+    target: tuple[str, ...] = ()
+    """What must be said to one that makes code for several."""
 
     @property
     def flags(self) -> tuple[str, ...]:
-        return FLAGS if "clang" in self.version.lower() else (*FLAGS, _NO_MEMSET)
+        own = () if "clang" in self.version.lower() else (_NO_MEMSET,)
+        return (*self.target, *FLAGS, *own)
 
 
 class ObjectRefusalError(AutotuneError):
@@ -84,11 +85,13 @@ def provide(
     *,
     parameters: Mapping[str, int] | None = None,
     symbol: str | None = None,
+    features: Collection[str] = (),
     timeout: float = 60,
 ) -> tuple[Path, ...]:
     """The objects that this kernel is bound with for these parameters; built once for each content.
 
     `symbol` is another name for the kernel's function: a program that has two of its variants needs two names.
+    `features` are the processor's, by LLVM's names: without them only what all of its architecture have is used.
     """
     source = manifest.provider.source
     if manifest.provider.kind != "c" or source is None:
@@ -97,7 +100,7 @@ def provide(
     chosen = {name: values[0] for name, values in manifest.parameters.items()} | dict(parameters or {})
     macros = {**chosen, **problem_macros(problem)}
     renamed = (manifest.symbol, symbol) if symbol else None
-    return (compile_object(source, macros, chip=chip, timeout=timeout, renamed=renamed),)
+    return (compile_object(source, macros, chip=chip, features=features, timeout=timeout, renamed=renamed),)
 
 
 def problem_macros(problem: Problem) -> dict[str, int]:
@@ -108,85 +111,72 @@ def problem_macros(problem: Problem) -> dict[str, int]:
 
 
 def compile_object(
-    source: Path, macros: Mapping[str, int], *, chip: str, timeout: float, renamed: tuple[str, str] | None = None
+    source: Path,
+    macros: Mapping[str, int],
+    *,
+    chip: str,
+    features: Collection[str] = (),
+    timeout: float,
+    renamed: tuple[str, str] | None = None,
 ) -> Path:
     """The object of one C file with these numbers as macros, in capitals; `renamed` gives a function another name."""
-    compiler = find_compiler()
-    if compiler.machine != chip:
-        raise UsageError(
-            f"{compiler.path} makes code for {compiler.machine}, not for {chip}.",
-            remedy="C kernels are built for the machine that autotune runs on: use --target cpu there.",
-        )
+    compiler = find_compiler(chip)
     defines = [f"-D{name.upper()}={int(value)}" for name, value in sorted(macros.items())]
     defines += [f"-D{renamed[0]}={renamed[1]}"] if renamed else []
-    flags = [*compiler.flags, *host_isa().flags, *defines]
+    flags = [*compiler.flags, *choose_isa(chip, features).flags, *defines]
     contents, refusal = reads(compiler.path, flags, source, timeout=timeout)
     if refusal is not None:
         raise ObjectRefusalError(source, refusal.why())
-    key = Cache.key([compiler.version, *flags, *contents])
-    final = cache_dir() / "microkernels" / key[:2] / f"{source.stem}-{key[:24]}.o"
+    key = Cache.key([compiler.version, chip, *flags, *contents])
+    final = kept_folder(key) / f"{source.stem}-{key[:24]}.o"
     if not _has_content(final):
         _compile(compiler, source, flags, final, timeout=timeout)
     return final
 
 
 def _compile(compiler: Compiler, source: Path, flags: list[str], final: Path, *, timeout: float) -> None:
-    try:
-        final.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=".making-", suffix=".o", dir=final.parent)
-        os.close(handle)
-    except OSError as error:
-        raise _unwritable(error) from error
-    making = Path(name)
-    try:
+    with keep(final) as making:
         done = process.run([compiler.path, *flags, "-c", source.absolute(), "-o", making], timeout=timeout)
         if not done.ok:
             raise ObjectRefusalError(source, done.why())
-        os.replace(making, final)  # whole or not at all, whoever else is at it
-    except OSError as error:
-        raise _unwritable(error) from error
-    finally:
-        with contextlib.suppress(OSError):
-            making.unlink(missing_ok=True)
+        making.write_bytes(hide(making.read_bytes()))  # whatever the source's own attributes say
 
 
-def _unwritable(error: OSError) -> StorageError:
-    return StorageError(
-        f"the cache {cache_dir()} cannot be written: {error.strerror}.",
-        remedy="Free some space or set AUTOTUNE_CACHE_DIR.",
+@cache
+def find_compiler(machine: str) -> Compiler:
+    """The first on PATH that makes code for this architecture: a native one, a cross compiler, clang told to."""
+    cross = f"{machine}-linux-gnu"
+    found = [path for path in map(shutil.which, (*COMPILERS, f"{cross}-gcc")) if path]
+    makes = {path: _ask(path, "-dumpmachine").partition("-")[0] for path in found}
+    for path, made in makes.items():
+        if made == machine:
+            return Compiler(Path(path), _ask(path, "--version"))
+    clang = shutil.which("clang")
+    if clang is not None and machine.replace("_", "-") in _ask(clang, "--print-targets").split():
+        return Compiler(Path(clang), _ask(clang, "--version"), (f"--target={cross}",))
+    if not found:
+        raise ToolMissingError("there is no C compiler (cc, gcc or clang) on PATH.", remedy="Install gcc.")
+    made = ", ".join(f"{Path(path).name} for {name}" for path, name in makes.items())
+    raise ToolMissingError(
+        f"no C compiler on PATH makes code for {machine}; there is {made}.",
+        remedy=f"Install {cross}-gcc (in Debian the package gcc-{machine.replace('_', '-')}-linux-gnu) or clang.",
     )
 
 
-@cache
-def find_compiler() -> Compiler:
-    """The first of cc, gcc and clang that is on PATH, asked what it is."""
-    path = next((found for found in map(shutil.which, COMPILERS) if found), None)
-    if path is None:
-        raise ToolMissingError("there is no C compiler (cc, gcc or clang) on PATH.", remedy="Install gcc.")
-    machine = process.run([path, "-dumpmachine"], timeout=_IDENTITY_SECONDS)
-    version = process.run([path, "--version"], timeout=_IDENTITY_SECONDS)
-    if not machine.ok or not version.ok:
-        raise EnvironmentFailure(f"{path} does not run: {machine.why()[-200:]}", remedy="Install gcc.")
-    return Compiler(Path(path), machine.stdout.split("-")[0].strip(), version.stdout.strip())
+def _ask(compiler: str, question: str) -> str:
+    done = process.run([compiler, question], timeout=_IDENTITY_SECONDS)
+    if not done.ok:
+        raise EnvironmentFailure(f"{compiler} does not run: {done.why()[-200:]}", remedy="Install gcc.")
+    return done.stdout.strip()
 
 
-@cache
-def host_isa() -> Isa:
-    """What this processor has: on x86 the kernel's list of features says, on aarch64 NEON is always there."""
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        text = ""
-    return choose_isa(platform.machine(), text)
-
-
-def choose_isa(machine: str, cpuinfo: str) -> Isa:
-    """The widest instructions that /proc/cpuinfo lists, all of those that the flags allow the compiler to use."""
+def choose_isa(machine: str, features: Collection[str]) -> Isa:
+    """The widest instructions that a processor with these features has all of."""
     if machine == "aarch64":
         return _NEON
-    line = next((line for line in cpuinfo.splitlines() if line.startswith("flags")), "")
-    have = set(line.partition(":")[2].split())
-    return next((isa for needed, isa in _X86 if needed <= have), _SSE2)
+    if machine != "x86_64":
+        return _OTHER
+    return next((isa for needed, isa in _X86 if needed <= set(features)), _SSE2)
 
 
 def _has_content(path: Path) -> bool:

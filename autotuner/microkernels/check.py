@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import platform
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -91,7 +90,7 @@ def check(instance: Instance) -> list[Mismatch]:
     if kernel is None:
         return [*wrong, _missing(instance.symbol, [kernel.symbol for kernel in kernels])]
     if kind == "elf":
-        return [*wrong, *_check_undefined(files)]
+        return [*wrong, *_check_symbols(files)]
     return [*wrong, *_check_arguments(kernel, instance), *_check_launch(kernel, instance)]
 
 
@@ -112,8 +111,6 @@ def _check_file(file: KernelFile, instance: Instance, kind: Kind) -> Iterator[Mi
         return
     if not runs_on(file.chip, chip):
         yield Mismatch("chip", chip, file.chip, f"Build {file.path.name} for {chip}.")
-    elif kind == "elf" and file.chip != platform.machine():
-        yield Mismatch("machine", f"{platform.machine()}, the host's", file.chip, f"Build {file.path.name} here.")
     if kind == "hsaco" and not file.linked:
         yield Mismatch("linking", "a linked code object", "a relocatable one", "Link it: ld.lld -shared.")
     if kind == "elf" and file.linked:
@@ -144,12 +141,16 @@ def _listed(names: Sequence[str]) -> str:
     return (", ".join(names[:_SHOWN]) or "none") + more
 
 
-def _check_undefined(files: Sequence[KernelFile]) -> Iterator[Mismatch]:
+def _check_symbols(files: Sequence[KernelFile]) -> Iterator[Mismatch]:
     defined = frozenset[str]().union(*(file.defined for file in files))
     wanted = sorted({name for file in files for name in file.undefined} - defined)
     if wanted:
         remedy = "An embedded executable has no libc: define them, or compile with -ffreestanding -fno-builtin -O2."
         yield Mismatch("undefined symbols", "none", _listed(wanted), remedy)
+    served = sorted({name for file in files for name in file.served})
+    if served:
+        remedy = "An embedded executable has no loader for them: compile without __thread, target_clones and ifunc."
+        yield Mismatch("symbols", "functions and data", _listed(served), remedy)
 
 
 # --- The call -------------------------------------------------------------------------------------------------------

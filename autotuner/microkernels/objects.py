@@ -37,6 +37,10 @@ _MACH = {
 }
 """EF_AMDGPU_MACH, the low byte of e_flags. Objects that were assembled by hand say their chip nowhere else."""
 _LINKERS_OWN = {"_GLOBAL_OFFSET_TABLE_"}
+_IFUNC = "STT_LOOS"
+"""GNU's, by the name that pyelftools has for its number: `target_clones` makes one."""
+_FUNCTIONS = {"STT_FUNC", _IFUNC}
+_SERVED = {"STT_TLS": "thread-local", _IFUNC: "chosen at load"}
 _LEAST_SYMBOL = 16
 _LEAST_HEADER = 32
 
@@ -50,6 +54,8 @@ class Symbols:
     """Functions and data."""
     undefined: tuple[str, ...]
     """What somebody else must bring. Weak ones are not among them: a linker leaves those at zero."""
+    served: tuple[str, ...]
+    """What only a C library's loader can set up, also where the name is local: each with its kind in words."""
 
 
 def open_elf(data: bytes) -> ELFFile:
@@ -96,11 +102,13 @@ def elf_symbols(elf: ELFFile) -> Symbols:
     order = ("SHT_DYNSYM", "SHT_SYMTAB") if elf["e_type"] == "ET_DYN" else ("SHT_SYMTAB",)
     table = next((tables[kind] for kind in order if kind in tables), None)
     functions: dict[str, None] = {}
-    defined, undefined = set(), set()
+    defined, undefined, served = set(), set(), set()
     if table is not None and table["sh_entsize"] < _LEAST_SYMBOL:
         raise ValueError("its symbols are too short")
     for symbol in table.iter_symbols() if table is not None else ():
         binding, kind = symbol["st_info"]["bind"], symbol["st_info"]["type"]
+        if kind in _SERVED:
+            served.add(f"{symbol.name} ({_SERVED[kind]})")
         if not symbol.name or binding not in ("STB_GLOBAL", "STB_WEAK"):
             continue
         if symbol["st_shndx"] == "SHN_UNDEF":
@@ -109,9 +117,9 @@ def elf_symbols(elf: ELFFile) -> Symbols:
             continue
         defined.add(symbol.name)
         # Assembly without a .type directive gives functions no type.
-        if kind == "STT_FUNC" or (kind == "STT_NOTYPE" and _is_code(elf, symbol["st_shndx"])):
+        if kind in _FUNCTIONS or (kind == "STT_NOTYPE" and _is_code(elf, symbol["st_shndx"])):
             functions[symbol.name] = None
-    return Symbols(tuple(functions), frozenset(defined), tuple(sorted(undefined - _LINKERS_OWN)))
+    return Symbols(tuple(functions), frozenset(defined), tuple(sorted(undefined - _LINKERS_OWN)), tuple(sorted(served)))
 
 
 def _is_code(elf: ELFFile, section: int | str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,11 +12,13 @@ from autotuner.measure.environment import compute_capability
 from autotuner.microkernels import c_provider, check, triton_provider
 from autotuner.microkernels.instance import Instance
 from autotuner.microkernels.library import all_manifests, find, search_folders
-from autotuner.microkernels.manifest import DoesNotFitError, Manifest
+from autotuner.microkernels.manifest import DoesNotFitError, Manifest, is_gpu
 from autotuner.microkernels.spec import Call
+from autotuner.microkernels.visibility import hidden_copies
+from autotuner.mlir import read_features
 from autotuner.problems import Problem
 from autotuner.space import ABSENT, Config, Knob, Space
-from autotuner.targets import Target
+from autotuner.targets import NO_DEVICE, Target
 
 AUTO = "auto"
 
@@ -43,6 +44,8 @@ class Variants:
     objects: tuple[Path, ...] = ()
     """The user's own, instead of the manifest's."""
     symbol: str | None = None
+    executable_target: str = ""
+    """What the compiler makes code for on a processor: it says which instructions a kernel in C may use."""
 
     @classmethod
     def of(
@@ -54,6 +57,7 @@ class Variants:
         workspace: Path,
         objects: tuple[Path, ...] = (),
         symbol: str | None = None,
+        executable_target: str = "",
     ) -> Variants:
         """Refuses when no choice of its parameters fits the problem."""
         rows, refusal = [], None
@@ -69,7 +73,7 @@ class Variants:
             raise refusal or DoesNotFitError(f"{manifest.name} has no variant.", remedy="Check its parameters.")
         knobs = [Knob(name, choices) for name, choices in values.items()]
         space = Space(knobs, np.array(rows, np.int64).reshape(len(rows), len(knobs)))
-        return cls(manifest, problem, chip, space, workspace, objects, symbol)
+        return cls(manifest, problem, chip, space, workspace, objects, symbol, executable_target)
 
     def default(self) -> Config:
         """The manifest's first choice, or the nearest that fits."""
@@ -86,6 +90,8 @@ class Variants:
         }
         instance = self._instance(parameters, suffix)
         check.refuse(instance)
+        if not is_gpu(self.chip):
+            instance = replace(instance, objects=hidden_copies(instance.objects))
         return Call(instance, self.problem)
 
     def _instance(self, parameters: dict[str, int], suffix: str) -> Instance:
@@ -97,7 +103,14 @@ class Variants:
         objects = self.objects
         if kind == "c" and not objects:
             own = f"{manifest.symbol}{suffix}" if suffix else None
-            objects = c_provider.provide(manifest, self.problem, self.chip, parameters=parameters, symbol=own)
+            objects = c_provider.provide(
+                manifest,
+                self.problem,
+                self.chip,
+                parameters=parameters,
+                symbol=own,
+                features=read_features(self.executable_target),
+            )
             instance = manifest.bind(
                 self.problem, self.chip, objects=objects, parameters=parameters, symbol=self.symbol
             )
@@ -106,7 +119,13 @@ class Variants:
 
 
 def find_variants(
-    wanted: Sequence[Kernel], problem: Problem, target: Target, *, device: str, workspace: Path
+    wanted: Sequence[Kernel],
+    problem: Problem,
+    target: Target,
+    *,
+    device: str,
+    workspace: Path,
+    executable_target: str = "",
 ) -> tuple[list[Variants], list[str]]:
     """Those that were asked for, which must fit, or with `auto` all that do; and why others were left out."""
     folders = search_folders(workspace)
@@ -117,7 +136,13 @@ def find_variants(
         if kernel.name != AUTO:
             manifest = find(kernel.name, folders)
             variants = Variants.of(
-                manifest, problem, chip, workspace=workspace, objects=kernel.objects, symbol=kernel.symbol
+                manifest,
+                problem,
+                chip,
+                workspace=workspace,
+                objects=kernel.objects,
+                symbol=kernel.symbol,
+                executable_target=executable_target,
             )
             found[manifest.name] = variants
             continue
@@ -125,7 +150,9 @@ def find_variants(
         notes += [f"microkernel {broken.name} is left out: {broken.why}" for broken in listing.broken]
         for manifest in listing.manifests:
             try:
-                variants = Variants.of(manifest, problem, chip, workspace=workspace)
+                variants = Variants.of(
+                    manifest, problem, chip, workspace=workspace, executable_target=executable_target
+                )
             except DoesNotFitError as error:
                 notes.append(f"microkernel left out: {error.message}")
             else:
@@ -136,7 +163,7 @@ def find_variants(
 def kernel_chip(target: Target, device: str) -> str:
     """What a kernel's object must be for: the chip that it runs on, not the one that IREE compiles for."""
     if target.backend == "cpu":
-        return platform.machine()
-    if target.backend == "cuda" and device != "none":
+        return target.machine
+    if target.backend == "cuda" and device != NO_DEVICE:
         return compute_capability() or target.name
     return target.name

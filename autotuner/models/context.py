@@ -16,9 +16,9 @@ from autotuner.models.program import Program, ProgramBuild, ProgramBuilder, inpu
 from autotuner.options import Options
 from autotuner.progress import Clock
 from autotuner.rows import Kind
-from autotuner.session import NO_DEVICE, Session, clocked
+from autotuner.session import Session, clocked
 from autotuner.space.table import Config
-from autotuner.targets import Route, Target
+from autotuner.targets import NO_DEVICE, Route, Target
 
 BUDGET_FACTOR = 3.0
 """A model's budget, unless one is given, over that of a single problem."""

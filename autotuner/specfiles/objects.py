@@ -63,7 +63,8 @@ def _object(path: Path, called: str, recorded: str | None, target: Target | None
     except UsageError as error:
         return Finding("error", str(error))
     # Without a target nothing says which GPU is meant; the processor is always this one.
-    wanted = platform.machine() if target is None or target.backend == "cpu" else target.name
+    processor = target.machine if target is not None else platform.machine()
+    wanted = processor if target is None or target.backend == "cpu" else target.name
     on_gpu = chip.startswith(("gfx", "sm_"))
     if not (target is None and on_gpu) and not runs_on(chip, wanted):
         return Finding("error", f"{called} is for {chip}, not for {wanted}: build it for {wanted}")

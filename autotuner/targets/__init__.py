@@ -1,6 +1,6 @@
 """Where a kernel is to run."""
 
-from autotuner.targets.base import PLAIN, Route, Target
+from autotuner.targets.base import NO_DEVICE, PLAIN, Route, Target
 from autotuner.targets.catalog import PRODUCTS, all_targets
 
-__all__ = ["PLAIN", "PRODUCTS", "Route", "Target", "all_targets"]
+__all__ = ["NO_DEVICE", "PLAIN", "PRODUCTS", "Route", "Target", "all_targets"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -10,6 +11,12 @@ from autotuner.errors import UsageError
 from autotuner.problems import Problem
 
 Backend = Literal["cpu", "rocm", "cuda"]
+NO_DEVICE = "none"
+"""Nothing runs: candidates are compiled and proven only."""
+_TRIPLE, _CPU = "--iree-llvmcpu-target-triple", "--iree-llvmcpu-target-cpu"
+_OF_THE_HOST = (f"{_CPU}=host", f"{_CPU}-features=host")
+_OTHER_NAMES = {"arm64": "aarch64", "amd64": "x86_64"}
+"""Of architectures, where a triple may have another name than Linux."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,44 @@ class Target:
         own = tuple(f for f in self.flags if flag_name(f) not in named)
         # A route that sets what the user sets would overrule the user.
         routes = tuple(r for r in self.routes if named.isdisjoint(flag_name(f) for f in r.flags))
-        return replace(self, flags=own, user_flags=tuple(flags), routes=routes)
+        return replace(self, flags=own, user_flags=tuple(flags), routes=routes)._off_the_host()
+
+    def _off_the_host(self) -> Target:
+        """Code for another architecture is for any processor of it unless one is named.
+
+        The compiler would give it the features of this machine's processor and say nothing.
+        """
+        if not self.foreign:
+            return self
+        if named := set(self.user_flags) & set(_OF_THE_HOST):
+            raise UsageError(
+                f"{min(named)} means this machine's processor, and the triple is {self.machine}'s.",
+                remedy=f"Name the processor: --flag={_CPU}=neoverse-n1, say, or generic.",
+            )
+        own = tuple(f"{_CPU}=generic" if flag in _OF_THE_HOST else flag for flag in self.flags)
+        return replace(self, flags=own)
+
+    @property
+    def machine(self) -> str:
+        """The architecture that code for a processor is made for: the user's triple says, or it is this machine's."""
+        triples = [flag.partition("=")[2] for flag in self.user_flags if flag_name(flag) == _TRIPLE]
+        name = triples[-1].partition("-")[0] if triples else platform.machine()
+        return _OTHER_NAMES.get(name, name)
+
+    @property
+    def foreign(self) -> bool:
+        """Its code is for a processor that this machine does not have."""
+        return self.backend == "cpu" and self.machine != platform.machine()
+
+    def choose_device(self, wanted: str | None) -> str:
+        """The device that the user names, or the target's own; a refusal where it cannot run the code."""
+        device = wanted or self.device
+        if self.foreign and device != NO_DEVICE:
+            raise UsageError(
+                f"code for {self.machine} does not run here: this machine is {platform.machine()}.",
+                remedy="Add --device none to build and prove only.",
+            )
+        return device
 
     @property
     def compile_flags(self) -> tuple[str, ...]:

@@ -14,10 +14,10 @@ from autotuner.errors import AutotuneError, StorageError, UsageError
 from autotuner.measure.environment import capture
 from autotuner.options import Options
 from autotuner.progress import Clock, Prefixed, Reporter, Stop
-from autotuner.session import NO_DEVICE, Session
+from autotuner.session import Session
 from autotuner.settings import cache_dir, usable_cores
 from autotuner.single import search
-from autotuner.targets import Target
+from autotuner.targets import NO_DEVICE, Target
 from autotuner.tools import Tools
 from autotuner.workloads import THRESHOLD
 from autotuner.workloads.budget import LEAST_SECONDS, divide

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from concurrent.futures import Executor
 
@@ -168,3 +169,37 @@ def test_every_route_of_the_cpu_compiles(make_plan: MakePlan, builder: Builder, 
     assert all("lowering_config" in text for text in texts)
     assert len(plan.stock) == len(routes) - 1
     assert set(plan.cpu) == {r.name for r in routes if r.reachable}
+
+
+OTHER = "aarch64" if platform.machine() == "x86_64" else "x86_64"
+TRIPLE, PROCESSOR = "--iree-llvmcpu-target-triple", "--iree-llvmcpu-target-cpu"
+
+
+def test_code_for_another_architecture_never_gets_this_machines_features() -> None:
+    target = Target.parse("cpu", flags=[f"{TRIPLE}={OTHER}-unknown-linux-gnu"])
+    assert (target.machine, target.foreign) == (OTHER, True)
+    assert f"{PROCESSOR}=generic" in target.compile_flags
+    assert f"{PROCESSOR}=host" not in target.compile_flags
+    named = Target.parse("cpu", flags=[f"{TRIPLE}={OTHER}-linux-gnu", f"{PROCESSOR}=generic"])
+    assert named.compile_flags.count(f"{PROCESSOR}=generic") == 1
+    for flag in (f"{PROCESSOR}=host", f"{PROCESSOR}-features=host"):
+        with pytest.raises(UsageError, match="means this machine's processor.*Name the processor"):
+            Target.parse("cpu", flags=[f"{TRIPLE}={OTHER}-linux-gnu", flag])
+
+
+def test_the_hosts_own_triple_changes_nothing() -> None:
+    for flags in ([], [f"{TRIPLE}={platform.machine()}-linux-gnu"], [f"{PROCESSOR}=generic"]):
+        target = Target.parse("cpu", flags=flags)
+        assert (target.machine, target.foreign) == (platform.machine(), False)
+        assert target.choose_device(None) == "local-task"
+    assert f"{PROCESSOR}=host" in Target.parse("cpu", flags=[f"{TRIPLE}={platform.machine()}"]).compile_flags
+    assert Target.parse("cpu", flags=[f"{TRIPLE}=arm64-linux-gnu"]).machine == "aarch64"
+    assert not Target.parse("gfx942", flags=[f"{TRIPLE}={OTHER}-linux-gnu"]).foreign
+
+
+def test_code_for_another_architecture_is_built_and_never_run() -> None:
+    target = Target.parse("cpu", flags=[f"{TRIPLE}={OTHER}-linux-gnu"])
+    assert target.choose_device("none") == "none"
+    for device in (None, "local-task", "local-sync"):
+        with pytest.raises(UsageError, match=f"code for {OTHER} does not run here.*--device none"):
+            target.choose_device(device)
