@@ -183,7 +183,7 @@ def test_code_for_another_architecture_never_gets_this_machines_features() -> No
     named = Target.parse("cpu", flags=[f"{TRIPLE}={OTHER}-linux-gnu", f"{PROCESSOR}=generic"])
     assert named.compile_flags.count(f"{PROCESSOR}=generic") == 1
     for flag in (f"{PROCESSOR}=host", f"{PROCESSOR}-features=host"):
-        with pytest.raises(UsageError, match="means this machine's processor.*Name the processor"):
+        with pytest.raises(UsageError, match=r"means this machine's processor.*Name the processor"):
             Target.parse("cpu", flags=[f"{TRIPLE}={OTHER}-linux-gnu", flag])
 
 
@@ -201,5 +201,5 @@ def test_code_for_another_architecture_is_built_and_never_run() -> None:
     target = Target.parse("cpu", flags=[f"{TRIPLE}={OTHER}-linux-gnu"])
     assert target.choose_device("none") == "none"
     for device in (None, "local-task", "local-sync"):
-        with pytest.raises(UsageError, match=f"code for {OTHER} does not run here.*--device none"):
+        with pytest.raises(UsageError, match=rf"code for {OTHER} does not run here.*--device none"):
             target.choose_device(device)
