@@ -43,10 +43,15 @@ HIDDEN = {
 }
 
 
-def visibilities(data: bytes) -> dict[str, str]:
+def symbol_table(data: bytes) -> SymbolTableSection:
     table = ELFFile(io.BytesIO(data)).get_section_by_name(".symtab")
     assert isinstance(table, SymbolTableSection)
-    found = {s.name: s["st_other"]["visibility"] for s in table.iter_symbols() if s["st_info"]["bind"] != "STB_LOCAL"}
+    return table
+
+
+def visibilities(data: bytes) -> dict[str, str]:
+    named = [s for s in symbol_table(data).iter_symbols() if s["st_info"]["bind"] != "STB_LOCAL"]
+    found = {s.name: s["st_other"]["visibility"] for s in named}
     found.pop("_GLOBAL_OFFSET_TABLE_", None)  # the linker's own, on x86
     return found
 
@@ -60,8 +65,10 @@ def make(tmp_path: Path) -> Callable[..., Path]:
 
     def made(*flags: str, name: str = "k.o") -> Path:
         (tmp_path / "k.c").write_text(SOURCE)
-        line = [compiler, "-O1", "-fPIC", *(flags or ("-c",)), tmp_path / "k.c", "-o", tmp_path / name]
-        subprocess.run(line, check=True, timeout=60)
+        options = flags or ("-c",)
+        subprocess.run(
+            [compiler, "-O1", "-fPIC", *options, tmp_path / "k.c", "-o", tmp_path / name], check=True, timeout=60
+        )
         return tmp_path / name
 
     return made
@@ -99,7 +106,7 @@ def test_what_is_no_relocatable_object_is_refused(make: Callable[..., Path], tmp
     with pytest.raises(UsageError, match="no relocatable object"):
         hidden_copies((library,))
     whole = make().read_bytes()
-    start = ELFFile(io.BytesIO(whole)).get_section_by_name(".symtab")["sh_offset"]
+    start = symbol_table(whole)["sh_offset"]
     for data in (b"", b"text", whole[:40], whole[: start + 30]):
         (tmp_path / "cut.o").write_bytes(data)
         with pytest.raises(UsageError, match="damaged object"):
