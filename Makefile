@@ -3,11 +3,13 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint format clean
+.PHONY: help demo test otherarch test-otherarch lint format clean
 
 help:
 	@echo "make demo    install into $(VENV), tune one small GEMM on this machine's processor (about a minute)"
 	@echo "make test    install into $(VENV) with the tools of development, run the tests"
+	@echo "make test-otherarch  run what is compiled for the other architecture (aarch64 or x86_64) under QEMU; needs Debian's"
+	@echo "             $$($(PYTHON) -m tests.otherarch.machine apt)"
 	@echo "make lint    ruff and mypy --strict"
 	@echo "make format  ruff format"
 	@echo "make clean   remove $(VENV) and caches"
@@ -30,6 +32,12 @@ demo: $(VENV)/.installed
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
+otherarch: $(VENV)/.dev
+	$(BIN)/python -m tests.otherarch.machine
+
+test-otherarch: otherarch
+	AUTOTUNE_TEST_OTHERARCH=1 $(BIN)/python -m pytest tests/otherarch
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -40,4 +48,4 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .otherarch .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,64 @@
+"""Modules for the other architecture, compiled here, run under emulation, compared by the checker that tuning uses."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shlex
+import shutil
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from autotuner.build import Builder, BuildJob, Cache
+from autotuner.measure.check import Check, Checker, Data
+from autotuner.problems import Problem
+from autotuner.targets import Target
+from autotuner.tools import Tools
+from tests.otherarch.machine import OTHER, Machine
+
+REQUIRED = "AUTOTUNE_TEST_OTHERARCH"
+"""Set where these tests must run: what is missing is then a failure."""
+
+Run = Callable[[BuildJob, Problem], Check]
+
+
+@pytest.fixture(scope="session")
+def other() -> Machine:
+    if missing := OTHER.missing():
+        if REQUIRED in os.environ:
+            pytest.fail(f"{missing}, and {REQUIRED} is set: see `make test-otherarch`")
+        pytest.skip(f"{missing}: `make test-otherarch` says what to install")
+    return OTHER
+
+
+@pytest.fixture(scope="session")
+def target(other: Machine) -> Target:
+    return Target.parse("cpu", flags=other.flags)
+
+
+@pytest.fixture(scope="session")
+def emulated(other: Machine, tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Tools:
+    """The same compiler, and the other architecture's runtime."""
+    script = tmp_path_factory.mktemp("emulated") / "iree-run-module"
+    qemu = [str(shutil.which(other.qemu)), "-cpu", other.emulated, "-L", str(other.root), str(other.iree_run_module)]
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(qemu)} "$@"\n')
+    script.chmod(0o755)
+    return dataclasses.replace(tools, iree_run_module=script)
+
+
+@pytest.fixture
+def run(emulated: Tools, own_cache: Path, tmp_path: Path) -> Run:
+    """run(job, problem): builds, runs under emulation, compares with the reference."""
+    builder, numbers = Builder(emulated, Cache(own_cache)), count()
+
+    def check(job: BuildJob, problem: Problem) -> Check:
+        build = builder.build(job)
+        if not build.ok:
+            return Check(build.failure, float("inf"), build.stderr)
+        data = Data.write(problem, tmp_path / f"data{next(numbers)}", seed=3)
+        return Checker(emulated, data, "local-task", timeout=120).check(build.vmfb)
+
+    return check

@@ -1,0 +1,172 @@
+"""Kernels in C and prebuilt objects on the other architecture."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from autotuner.build import Builder, BuildJob
+from autotuner.cli.app import main
+from autotuner.microkernels.abi import read_object
+from autotuner.microkernels.library import all_manifests, shipped_folder
+from autotuner.microkernels.manifest import Manifest
+from autotuner.microkernels.spec import OBJECTS_FLAG, SPEC_FLAG, Call, executable_target, object_flags, spec_mlir
+from autotuner.microkernels.variants import Variants
+from autotuner.problems import Gemm
+from autotuner.render import problem_mlir
+from autotuner.targets import Target
+from tests.otherarch.conftest import Run
+from tests.otherarch.machine import Machine
+
+SHIPPED = [m for m in all_manifests([shipped_folder()]).manifests if m.provider.kind == "c"]
+SHAPE = "50x61x140"
+"""Ragged in every direction, and deeper than one panel."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What the tests do with a kernel here."""
+
+    target: Target
+    made_for: str
+    run: Run
+    folder: Path
+
+    def variants(self, manifest: Manifest, gemm: Gemm, objects: tuple[Path, ...] = ()) -> Variants:
+        return Variants.of(
+            manifest,
+            gemm,
+            self.target.machine,
+            workspace=self.folder,
+            objects=objects,
+            executable_target=self.made_for,
+        )
+
+    def call(self, manifest: Manifest, gemm: Gemm, changes: Mapping[str, int] | None = None) -> Call:
+        variants = self.variants(manifest, gemm)
+        wanted = {**variants.default().as_dict(), **(changes or {})}
+        return variants.call(variants.space[variants.space.nearest(wanted)])
+
+    def check(self, call: Call) -> str:
+        """Why the kernel's result is wrong; empty: it is right."""
+        flags = (*self.target.compile_flags, *object_flags([call.instance]))
+        job = BuildJob(
+            problem_mlir(call.problem),
+            flags,
+            self.folder / "job" / call.problem.name / call.instance.name,
+            timeout=120,
+            spec=spec_mlir([call], target=self.made_for),
+            spec_flag=SPEC_FLAG,
+            calls=(call,),
+        )
+        checked = self.run(job, call.problem)
+        return "" if checked.ok else f"{checked.failure}: {checked.detail}"
+
+
+@pytest.fixture
+def bench(target: Target, builder: Builder, run: Run, tmp_path: Path) -> Bench:
+    text = builder.inspect(problem_mlir(Gemm.parse(shape=SHAPE, dtype="f32")), target.compile_flags, timeout=120)
+    return Bench(target, executable_target(text), run, tmp_path)
+
+
+@pytest.mark.parametrize("manifest", SHIPPED, ids=lambda manifest: manifest.name)
+def test_every_shipped_kernel_in_c_is_right_there(manifest: Manifest, bench: Bench) -> None:
+    calls = [bench.call(manifest, Gemm.parse(shape=SHAPE, dtype="f32", layout=layout)) for layout in manifest.layouts]
+    calls.append(bench.call(manifest, Gemm.parse(shape="33x70x5", batch=3, dtype="f32")))
+    other_settings = {name: values[-1] for name, values in manifest.parameters.items()}
+    calls.append(bench.call(manifest, Gemm.parse(shape=SHAPE, dtype="f32"), other_settings))
+    assert len({call.instance.name for call in calls}) > 1
+    wrong = {call.problem.name: why for call in calls if (why := bench.check(call))}
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("manifest", SHIPPED, ids=lambda manifest: manifest.name)
+def test_every_shipped_kernel_in_c_has_the_vectors_of_that_architecture(
+    manifest: Manifest, bench: Bench, other: Machine
+) -> None:
+    (path,) = bench.call(manifest, Gemm.parse(shape=SHAPE, dtype="f32")).instance.objects
+    assert read_object(path).chip == other.name
+    code = subprocess.run([other.objdump, "-d", path], check=True, capture_output=True, text=True, timeout=60).stdout
+    assert any(word in code for word in other.vectors)
+
+
+SHOWN = """
+#define SHOWN __attribute__((visibility("default")))
+SHOWN int rows = 1;
+SHOWN float product(float x, float y) { return x * y; }
+extern void absent(void) __attribute__((weak));
+SHOWN void gemm(const float* a, const float* b, float* c, int m, int n, int k, unsigned long x, unsigned long y) {
+  if (absent) absent();
+  for (int j = 0; j < n; j += rows) {
+    float sum = 0;
+    for (int p = 0; p < k; ++p) sum += product(a[y * k + p], b[p * n + j]);
+    c[y * n + j] = sum;
+  }
+}
+"""
+MANIFEST = """
+operation = "gemm"
+dtypes = ["f32"]
+layouts = ["nn"]
+symbol = "gemm"
+constants = ["m", "n", "k"]
+workgroup_size = [1]
+grid = [1, "m"]
+[[bindings]]
+operand = "lhs"
+access = "read"
+[[bindings]]
+operand = "rhs"
+access = "read"
+[[bindings]]
+operand = "out"
+access = "write"
+element = "f32"
+[provider]
+"""
+
+
+def own_manifest(folder: Path, provider: str) -> Manifest:
+    (folder / "mine").mkdir()
+    (folder / "mine" / "microkernel.toml").write_text(MANIFEST + provider)
+    (folder / "mine" / "mine.c").write_text(SHOWN)
+    (manifest,) = all_manifests([folder]).manifests
+    return manifest
+
+
+def test_a_source_whose_names_are_visible_is_called_there(bench: Bench, other: Machine, tmp_path: Path) -> None:
+    manifest = own_manifest(tmp_path, f'kind = "c"\nsource = "mine.c"\nchips = ["{other.name}"]\n')
+    assert bench.check(bench.call(manifest, Gemm.parse(shape="9x7x5", dtype="f32"))) == ""
+
+
+def test_a_prebuilt_object_whose_names_are_visible_is_called_there(
+    bench: Bench, other: Machine, tmp_path: Path
+) -> None:
+    manifest = own_manifest(tmp_path, f'kind = "prebuilt"\nchips = ["{other.name}"]\n')
+    built = tmp_path / "mine.o"
+    options = ["-O2", "-fPIC", "-ffreestanding", "-fno-stack-protector", "-c"]
+    subprocess.run([other.gcc, *options, tmp_path / "mine" / "mine.c", "-o", built], check=True, timeout=60)
+    variants = bench.variants(manifest, Gemm.parse(shape="9x7x5", dtype="f32"), objects=(built,))
+    assert bench.check(variants.call(variants.default())) == ""
+
+
+def test_an_experiment_for_that_architecture_builds_its_kernel_for_it(
+    other: Machine, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["autotune", "ab", "sgemm_c", "--shape", "32x32x32", "--device", "none", "--dry-run", "--json"]
+    monkeypatch.setattr("sys.argv", [*words, "--workspace", str(tmp_path), *(f"--flag={f}" for f in other.flags)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    out, err = capsys.readouterr()
+    assert (end.value.code or 0) == 0, err
+    document = json.loads(out)
+    assert f'target_triple = "{other.name}' in document["spec_mlir"]
+    (command,) = document["commands"]
+    (folder,) = [word.partition("=")[2] for word in shlex.split(command) if word.startswith(OBJECTS_FLAG)]
+    assert {read_object(path).chip for path in Path(folder).glob("*.o")} == {other.name}

@@ -1,0 +1,47 @@
+"""IREE's routes, tuned configurations and a substituted executable on the other architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from pathlib import Path
+
+import pytest
+
+from autotuner.build import Builder
+from autotuner.plan import Candidate, Plan
+from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.targets import Target
+from tests.otherarch.conftest import Run
+
+PROBLEMS: dict[str, Problem] = {
+    "gemm f32": Gemm.parse(shape="33x48x40", dtype="f32"),
+    "gemm i8": Gemm.parse(shape="32x32x64", dtype="i8", acc="i32", layout="nt"),
+    "conv": Conv.parse(shape="1x10x10x8", filter="3x3x16", pad="1x1", dtype="f32"),
+    "attention": Attention.parse(shape="1x2x32x32x16", dtype="f32"),
+}
+TIMEOUT = 120.0
+
+
+def candidates(plan: Plan) -> Iterator[Candidate]:
+    """The default, every stock route, and of each route that has knobs the configuration that a search begins with."""
+    yield plan.baseline
+    yield from plan.stock
+    for number, config in enumerate(plan.first):
+        yield plan.candidate(config, id=f"first-{number}")
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_every_route_and_a_configuration_of_each_is_right_there(
+    name: str, target: Target, builder: Builder, executor: Executor, run: Run, tmp_path: Path
+) -> None:
+    plan = Plan.make(target.prepare(PROBLEMS[name]), target, builder, executor, timeout=TIMEOUT)
+    tried, wrong = set[str](), {}
+    for candidate in candidates(plan):
+        check = run(plan.job(candidate, folder=tmp_path / candidate.id, timeout=TIMEOUT), plan.problem)
+        tried.add(candidate.carrier)
+        if not check.ok:
+            wrong[f"{candidate.route.name} by {candidate.carrier}"] = f"{check.failure}: {check.detail[:300]}"
+    assert wrong == {}
+    carriers = {"conv": {"flags", "spec", "substitution"}, "attention": {"flags", "spec"}}
+    assert tried == carriers.get(name, {"flags", "spec"})
