@@ -1,9 +1,12 @@
 # Two commands on a fresh machine with Python 3.11+ and make: `make demo` and `make test`.
 PYTHON ?= python3
 VENV ?= .venv
+# Of the files in pyproject.toml's tool.mutmut; of the builder only its key.
+MUTANTS ?= autotuner.measure.* autotuner.build.cache.* autotuner.build.builder.*key* autotuner.build.builder.*object_hashes* \
+           autotuner.digests.* autotuner.experiments.* autotuner.microkernels.*
 BIN := $(VENV)/bin
 
-.PHONY: help demo test otherarch test-otherarch lint format clean
+.PHONY: help demo test otherarch test-otherarch lint format mutants clean
 
 help:
 	@echo "make demo    install into $(VENV), tune one small GEMM on this machine's processor (about a minute)"
@@ -12,6 +15,7 @@ help:
 	@echo "             $$($(PYTHON) -m tests.otherarch.machine apt)"
 	@echo "make lint    ruff and mypy --strict"
 	@echo "make format  ruff format"
+	@echo "make mutants change the code that decides what is right, bit by bit, and list the changes that no test sees (minutes)"
 	@echo "make clean   remove $(VENV) and caches"
 
 $(BIN)/python:
@@ -47,5 +51,10 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+mutants: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[mutants]'
+	$(BIN)/mutmut run --max-children 2 $(foreach name,$(MUTANTS),'$(name)')
+	$(BIN)/mutmut results
+
 clean:
-	rm -rf $(VENV) .otherarch .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf mutants $(VENV) .otherarch .mypy_cache .ruff_cache .pytest_cache .hypothesis
