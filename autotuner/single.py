@@ -260,7 +260,7 @@ class _Run:
         else:
             self.run = earlier.id
             self.store.resume_run(earlier.id)
-        self.folder = self.workspace.candidates / self.run
+        self.folder = self.workspace.run_folder(self.run)
         self.evaluator = Evaluator(
             plan=self.plan,
             builder=self.builder,

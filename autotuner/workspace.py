@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autotuner.errors import StorageError
+from autotuner.names import is_name
+from autotuner.text import short
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,15 @@ class Workspace:
     @property
     def candidates(self) -> Path:
         return self.root / "candidates"
+
+    def run_folder(self, run: str) -> Path:
+        """Where a run keeps its candidates; what a database calls a run may be anything."""
+        if not is_name(run):
+            raise StorageError(
+                f"the database has a run {short(run)}, which cannot name a folder.",
+                remedy="Is the database yours? Choose another --storage or --workspace.",
+            )
+        return self.candidates / run
 
     @property
     def results(self) -> Path:

@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 
 from autotuner.cli.commands.ab import Wanted
-from autotuner.cli.console import make_console, make_reporter, microseconds
-from autotuner.cli.microkernels import inspect_object, list_all, list_log
+from autotuner.cli.console import emit, make_console, make_reporter, microseconds
+from autotuner.cli.microkernels import inspect_object, list_all, list_log, say_whose_code
 from autotuner.cli.request import Request
 from autotuner.cli.tuning import EXIT_INTERRUPTED, EXIT_NO_WINNER, ctrl_c, print_result
 from autotuner.dry_run import rehearse
@@ -44,7 +44,7 @@ def run_ab(wanted: Wanted, request: Request) -> None:
     elif wanted.log is not None:
         list_log(wanted.log, as_json=request.as_json, no_color=request.no_color)
     elif wanted.new is not None:
-        print(create(wanted.new, own_folder(request.workspace)))
+        emit(str(create(wanted.new, own_folder(request.workspace))))
     else:
         _experiment(wanted, request)
 
@@ -59,13 +59,16 @@ def _experiment(wanted: Wanted, request: Request) -> None:
     options = request.options()
     if options.microkernels:
         raise UsageError("--microkernels is for a search.", remedy="Name the microkernel as an arm.")
-    parse = partial(parse_arm, workspace=request.workspace, objects=wanted.objects, symbol=wanted.symbol)
+    parse = partial(
+        parse_arm, workspace=request.workspace, objects=wanted.objects, symbol=wanted.symbol, trust=wanted.trust
+    )
     first = parse(wanted.first)
     second = parse(wanted.second) if wanted.second else None
     a, b = (first, second) if second else (Arm(DEFAULT, "default"), first)
     kernels = [arm.kernel for arm in (a, b) if arm.kernel is not None]
     if (wanted.objects or wanted.symbol) and len(kernels) != 1:
         raise UsageError("--object and --symbol belong to one microkernel.", remedy="Name it as one of the arms.")
+    say_whose_code(kernels, request.workspace, no_color=request.no_color)
     problem = _problem(wanted, kernels[0].name if kernels else None, request)
     if second is None and first.kernel is not None and wanted.model is None and problem is not None:
         _search(first.kernel, problem, target, options, wanted, request)
@@ -77,7 +80,7 @@ def _experiment(wanted: Wanted, request: Request) -> None:
     experiment = Experiment(a, b, problem, _model(wanted), wanted.inputs)
     if request.dry_run:
         rehearsal = rehearse_experiment(experiment, target, options=options)
-        print(json.dumps(rehearsal.to_json(), indent=2) if request.as_json else rehearsal.text())
+        emit(json.dumps(rehearsal.to_json(), indent=2) if request.as_json else rehearsal.text())
         return
     stderr, stop = make_console(stderr=True, no_color=request.no_color), Stop()
     with make_reporter(stderr, quiet=request.quiet) as reporter, ctrl_c(stop, stderr):
@@ -95,7 +98,7 @@ def _search(
     """A microkernel against the default: all its variants take part."""
     if request.dry_run:
         rehearsal = rehearse(problem, target, options=experiment_options(options, kernel))
-        print(json.dumps(rehearsal.to_json(), indent=2) if request.as_json else rehearsal.text())
+        emit(json.dumps(rehearsal.to_json(), indent=2) if request.as_json else rehearsal.text())
         return
     arrays = problem_inputs(wanted.inputs, target.prepare(problem), seed=options.seed)
     stderr, stop = make_console(stderr=True, no_color=request.no_color), Stop()
@@ -133,6 +136,7 @@ def _model(wanted: Wanted) -> Model | None:
         inputs=wanted.inputs,
         parameters=wanted.parameters,
         tolerance=wanted.tolerance,
+        trust=wanted.trust,
     )
 
 

@@ -7,7 +7,7 @@ import json
 from rich.console import Console
 
 from autotuner.buckets import Family, FamilyResult, plain_only, tune_family
-from autotuner.cli.console import make_console, make_reporter, microseconds
+from autotuner.cli.console import emit, make_console, make_reporter, microseconds
 from autotuner.cli.request import Request
 from autotuner.cli.tuning import conclude, ctrl_c, print_result, run_tuning
 from autotuner.dry_run import rehearse
@@ -44,7 +44,7 @@ def _rehearse(family: Family, target: Target, request: Request) -> None:
         members = ", ".join(str(m) for m in bucket.members if m != bucket.at) or "no other size"
         print(f"bucket {bucket.name}: {bucket.text}, tuned at M = {bucket.at}, raced at {members} as well")
     print(f"\nthe run at M = {family.home.at}:")
-    print(rehearsal.text())
+    emit(rehearsal.text())
 
 
 def print_family(result: FamilyResult, console: Console) -> None:

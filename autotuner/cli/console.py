@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from types import TracebackType
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
+from rich.segment import Segment
 
 from autotuner.progress import Progress, Reporter, Silent
+from autotuner.text import clean
 
 PLAIN_EVERY = 5.0
 """Seconds between two progress lines where there is no terminal."""
@@ -65,9 +68,9 @@ class LiveReporter:
 
     def __init__(self, console: Console) -> None:
         self._bar = Bar(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
-            TextColumn("{task.fields[standing]}"),
+            TextColumn("{task.fields[standing]}", markup=False),
             TimeElapsedColumn(),
             console=console,
             transient=True,
@@ -103,9 +106,30 @@ class QuietReporter(Silent):
         return None
 
 
+class _Clean(Console):
+    """A console that shows text as text: what files, tools and databases bring can neither steer the terminal nor
+    be taken for markup."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(clean(segment.text), segment.style)
+
+
 def make_console(*, stderr: bool = False, no_color: bool = False) -> Console:
     """A console without escape codes where the user wants none."""
-    return Console(stderr=stderr, color_system=None if no_color else "auto", no_color=no_color or None)
+    return _Clean(
+        stderr=stderr,
+        color_system=None if no_color else "auto",
+        no_color=no_color or None,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+
+
+def emit(text: str, *, end: str = "\n") -> None:
+    """Text on stdout as it is, but for control characters. (JSON has none: it spells them out.)"""
+    print(clean(text), end=end)
 
 
 def make_reporter(console: Console, *, quiet: bool) -> PlainReporter | LiveReporter | QuietReporter:

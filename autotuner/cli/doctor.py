@@ -6,6 +6,7 @@ import json
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from autotuner.cli.console import make_console
 from autotuner.doctor import Finding, examine
@@ -26,7 +27,7 @@ def doctor(*, as_json: bool, no_color: bool) -> None:
 
 def _table(findings: list[Finding]) -> Table:
     table = Table("", "what", "found", "what to do", box=None, pad_edge=False)
-    marks = {"ok": "[green]ok[/]", "absent": "[yellow]–[/]", "broken": "[red]broken[/]"}
+    marks = {"ok": Text("ok", "green"), "absent": Text("–", "yellow"), "broken": Text("broken", "red")}
     for finding in findings:
         table.add_row(marks[finding.state], finding.what, finding.found, finding.remedy)
     return table

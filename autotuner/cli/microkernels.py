@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,8 +13,31 @@ from rich.text import Text
 from autotuner.cli.console import make_console
 from autotuner.errors import UsageError
 from autotuner.microkernels.abi import kernels_json, kernels_table
-from autotuner.microkernels.library import all_manifests, search_folders
+from autotuner.microkernels.library import all_manifests, is_shipped, own_folder, search_folders
+from autotuner.microkernels.loader import FILE
 from autotuner.microkernels.misa import read_driver_log
+from autotuner.microkernels.variants import AUTO, Kernel
+from autotuner.text import printable
+
+_LISTED = 5
+
+
+def say_whose_code(kernels: Sequence[Kernel], workspace: Path, *, no_color: bool) -> None:
+    """Once, on stderr: a kernel that does not come with autotune is a program of somebody's, and it will run."""
+    named = [kernel for kernel in kernels if kernel.name != AUTO]
+    names = [kernel.name for kernel in named if kernel.objects or not is_shipped(kernel.name)]
+    if len(named) < len(kernels):
+        there = sorted(file.parent.name for file in own_folder(workspace).glob(f"*/{FILE}"))
+        names += [name for name in there if not is_shipped(name) and name not in names]
+    if names:
+        listed = ", ".join(map(printable, names[:_LISTED])) + (" …" if len(names) > _LISTED else "")
+        verb = "does" if len(names) == 1 else "do"
+        make_console(stderr=True, no_color=no_color).print(
+            f"note: {listed} {verb} not come with autotune: the code runs with your rights, see SECURITY.md",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def list_all(workspace: Path, *, as_json: bool, no_color: bool) -> None:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from autotuner.cli.console import make_console, make_reporter, microseconds
+from autotuner.cli.console import emit, make_console, make_reporter, microseconds
 from autotuner.cli.request import Request
 from autotuner.cli.tuning import conclude, ctrl_c
 from autotuner.errors import UsageError
@@ -30,7 +30,7 @@ def run_model(wanted: Model, request: Request) -> None:
         )
     if request.dry_run:
         rehearsal = rehearse_model(wanted, target, options=options)
-        print(json.dumps(rehearsal.to_json(), indent=2) if request.as_json else rehearsal.text())
+        emit(json.dumps(rehearsal.to_json(), indent=2) if request.as_json else rehearsal.text())
         return
     stderr = make_console(stderr=True, no_color=request.no_color)
     stop = Stop()

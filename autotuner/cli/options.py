@@ -48,6 +48,10 @@ MicrokernelsOption = Annotated[
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Print the space's size, a sample candidate and the commands; build nothing.")
 ]
+TrustOption = Annotated[
+    bool,
+    typer.Option("--trust", help="Take specs, flagfiles and models as they are, also with what could do harm."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, all else on stderr.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
 NoColorOption = Annotated[bool, typer.Option("--no-color", help="No colour, as with NO_COLOR set.")]

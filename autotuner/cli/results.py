@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from autotuner.build import Cache
-from autotuner.cli.console import make_console
+from autotuner.cli.console import emit, make_console
 from autotuner.errors import UsageError
 from autotuner.report.tables import export_csv, export_records, history_records, history_table, run_table
 from autotuner.settings import cache_dir
@@ -33,9 +33,10 @@ def export(run: str | None, *, as_csv: bool, as_json: bool, workspace: Path, sto
     if as_csv == as_json:
         raise UsageError("export needs one of --csv and --json.", remedy="Choose one.")
     with Store.open(storage, workspace=workspace, create=False) as store:
-        print(export_csv(store, run) if as_csv else json.dumps(export_records(store, run), indent=2), end="")
-    if as_json:
-        print()
+        if as_csv:
+            emit(export_csv(store, run), end="")
+        else:
+            print(json.dumps(export_records(store, run), indent=2))
 
 
 def cache(*, clear: bool, as_json: bool) -> None:
@@ -47,4 +48,4 @@ def cache(*, clear: bool, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"path": str(store.root), "builds": entries, "bytes": size}))
     else:
-        print(f"{store.root}: {entries} builds, {size / 2**20:.1f} MiB")
+        emit(f"{store.root}: {entries} builds, {size / 2**20:.1f} MiB")

@@ -17,14 +17,15 @@ from autotuner.specfiles.check import Report
 from autotuner.specfiles.check import check as check_spec
 from autotuner.specfiles.entries import read
 from autotuner.specfiles.files import MergedFiles, merge_files
-from autotuner.specfiles.provenance import Provenance, printable
+from autotuner.specfiles.provenance import Provenance
 from autotuner.targets import Target
+from autotuner.text import printable
 from autotuner.tools import Tools
 
 
-def merge(specs: Sequence[Path], *, output: Path, force: bool, as_json: bool, no_color: bool) -> None:
+def merge(specs: Sequence[Path], *, output: Path, force: bool, trust: bool, as_json: bool, no_color: bool) -> None:
     """Put tuning specs into one: of entries that match the same, the faster is kept."""
-    done = merge_files(specs, output=output, tools=Tools.find(), force=force)
+    done = merge_files(specs, output=output, tools=Tools.find(), force=force, trust=trust)
     if as_json:
         print(json.dumps(done.to_json(), indent=2))
     else:
@@ -32,13 +33,20 @@ def merge(specs: Sequence[Path], *, output: Path, force: bool, as_json: bool, no
 
 
 def check(
-    spec: Path, model: Path | None, *, target: str | None, flags: Sequence[str], as_json: bool, no_color: bool
+    spec: Path,
+    model: Path | None,
+    *,
+    target: str | None,
+    flags: Sequence[str],
+    trust: bool,
+    as_json: bool,
+    no_color: bool,
 ) -> None:
     """Verify a spec with its flagfile and objects; with MODEL, show which entries apply there."""
     if flags and target is None:
         raise UsageError("--flag needs --target.", remedy="Without them the flagfile's flags are used.")
     chosen = Target.parse(target, flags=flags) if target is not None else None
-    report = check_spec(spec, tools=Tools.find(), model=model, target=chosen)
+    report = check_spec(spec, tools=Tools.find(), model=model, target=chosen, trust=trust)
     if as_json:
         print(json.dumps(report.to_json(), indent=2))
     else:

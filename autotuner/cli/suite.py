@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from autotuner.cli.commands.suite import SuiteWords
-from autotuner.cli.console import make_console, make_reporter, microseconds
+from autotuner.cli.console import emit, make_console, make_reporter, microseconds
+from autotuner.cli.microkernels import say_whose_code
 from autotuner.cli.request import Request
 from autotuner.cli.tuning import EXIT_INTERRUPTED, EXIT_NO_WINNER, ctrl_c
 from autotuner.dry_run import rehearse
@@ -42,6 +43,7 @@ def run_suite(wanted: SuiteWords, request: Request) -> None:
         return
     chip = Target.parse(request.target, flags=request.flags or ())
     options = request.options()
+    say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
     found = load(wanted.workload)
     if not request.quiet:
         _report_skipped(found, stderr)
@@ -114,7 +116,7 @@ def _rehearse(workload: Workload, target: Target, options: Options, console: Con
         return
     _list_problems(workload, console, as_json=False)
     console.print(f"\nthe largest, {largest.problem.name}:", highlight=False, markup=False)
-    print(rehearsal.text())
+    emit(rehearsal.text())
 
 
 def _report_skipped(workload: Workload, console: Console) -> None:

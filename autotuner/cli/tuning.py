@@ -13,7 +13,8 @@ import typer
 from rich.console import Console
 
 from autotuner import process
-from autotuner.cli.console import make_console, make_reporter, microseconds
+from autotuner.cli.console import emit, make_console, make_reporter, microseconds
+from autotuner.cli.microkernels import say_whose_code
 from autotuner.cli.request import Request
 from autotuner.dry_run import rehearse
 from autotuner.problems import Problem
@@ -33,12 +34,13 @@ def run_tuning(problem: Problem, request: Request) -> None:
     target = Target.parse(request.target, flags=request.flags or ())
     options = request.options()
     stderr = make_console(stderr=True, no_color=request.no_color)
+    say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
     if request.dry_run:
         rehearsal = rehearse(problem, target, options=options)
         if request.as_json:
             print(json.dumps(rehearsal.to_json(), indent=2))
         else:
-            print(rehearsal.text())
+            emit(rehearsal.text())
         return
     stop = Stop()
     with make_reporter(stderr, quiet=request.quiet) as reporter, ctrl_c(stop, stderr):

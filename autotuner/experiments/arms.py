@@ -13,7 +13,8 @@ from autotuner.microkernels.library import find, search_folders
 from autotuner.microkernels.loader import FILE
 from autotuner.microkernels.spec import OBJECTS_FLAG
 from autotuner.microkernels.variants import Kernel
-from autotuner.specfiles.flagfile import SPEC_FLAGS, SUBSTITUTION, name_of
+from autotuner.specfiles.flagfile import SPEC_FLAGS, name_of
+from autotuner.specfiles.flags import SUBSTITUTION, SUBSTITUTIONS
 from autotuner.targets import Target
 
 ArmKind = Literal["default", "microkernel", "spec", "flagfile", "compiler"]
@@ -25,8 +26,6 @@ _CHIP = (
     "--iree-cuda-target",
 )
 """Flags that say what is compiled for: both arms run on the same device."""
-_WRITES = ("-to", "-file", "-linker-path", "-output-path", "-reproducer", "-tree-dir", "-diagnostics-dir")
-_LOADS = ("dump", "plugin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +38,20 @@ class Arm:
     path: Path | None = None
     """The file of a spec, a flagfile or a compiler."""
     kernel: Kernel | None = None
+    trust: bool = False
+    """Compile a file with whatever is in it."""
 
 
-def parse_arm(text: str, *, workspace: Path, objects: Sequence[Path] = (), symbol: str | None = None) -> Arm:
+def parse_arm(
+    text: str, *, workspace: Path, objects: Sequence[Path] = (), symbol: str | None = None, trust: bool = False
+) -> Arm:
     """`default`, `@FILE` or FILE.flags, FILE.mlir, the path of an iree-compile, or a microkernel's name."""
     if text == DEFAULT:
         return Arm(text, "default")
     if text.startswith("@") or text.endswith(".flags"):
-        return Arm(text, "flagfile", _file(text.removeprefix("@"), "a flagfile"))
+        return Arm(text, "flagfile", _file(text.removeprefix("@"), "a flagfile"), trust=trust)
     if text.endswith(".mlir"):
-        return Arm(text, "spec", _file(text, "a spec"))
+        return Arm(text, "spec", _file(text, "a spec"), trust=trust)
     folders = search_folders(workspace)
     named = os.sep not in text and any((folder / text / FILE).is_file() for folder in folders)
     if not named and (os.sep in text or Path(text).is_file()):
@@ -71,8 +74,6 @@ def _file(text: str, what: str) -> Path:
 
 def file_flags(target: Target, given: Sequence[str], *, path: Path) -> tuple[str, ...]:
     """The target's flags and the user's, with those of a file in the place of what has the same name."""
-    for flag in given:
-        _refuse_harm(flag, path=path)
     own = {name_of(flag): flag for flag in target.compile_flags}
     for flag in given:
         name = name_of(flag)
@@ -88,17 +89,4 @@ def absolute(flag: str) -> str:
     if name == SUBSTITUTION:
         symbol, _, file = value.partition("=")
         return f"{name}={symbol}={Path(file).absolute()}"
-    return f"{name}={Path(value).absolute()}" if name in (*SPEC_FLAGS, OBJECTS_FLAG) else flag
-
-
-def _refuse_harm(flag: str, *, path: Path) -> None:
-    """A flagfile may come from anybody: it says how to compile, not what to run or where to write."""
-    name = name_of(flag)
-    if not flag.startswith("--") or not name.strip("-"):
-        raise UsageError(f"{path} has {flag!r}, which is no flag.", remedy="It has one --flag=value a line.")
-    word = name.strip("-")
-    if word == "o" or word.endswith(_WRITES) or any(part in word for part in _LOADS):
-        raise UsageError(
-            f"{path} has {name}: a flagfile may not name programs to run or files to write.",
-            remedy="Take it out, or give it yourself by --flag.",
-        )
+    return f"{name}={Path(value).absolute()}" if name in (*SPEC_FLAGS, SUBSTITUTIONS, OBJECTS_FLAG) else flag

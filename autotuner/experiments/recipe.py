@@ -15,9 +15,10 @@ from autotuner.microkernels.spec import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.plan import Carrier
 from autotuner.problems import Problem
 from autotuner.specfiles.applied import Use, applied
-from autotuner.specfiles.check import objects_folder
+from autotuner.specfiles.check import objects_folder, refuse_executables
 from autotuner.specfiles.entries import SpecFile, read_spec, read_text
-from autotuner.specfiles.flagfile import LIBRARY, SUBSTITUTION, TUNING_SPEC, Flagfile, name_of
+from autotuner.specfiles.flagfile import Flagfile, name_of
+from autotuner.specfiles.flags import LIBRARY, SUBSTITUTION, TUNING_SPEC
 from autotuner.specfiles.objects import check_objects
 
 _LISTED = 12
@@ -76,27 +77,31 @@ class Kitchen:
             raise ValueError(f"{arm.name} has no file")
         if arm.kind == "compiler":
             return replace(plain, compiler=arm.path, version=_version(self.place, arm.path))
-        return self._flagfile(arm.path, plain) if arm.kind == "flagfile" else self._spec(arm.path, plain)
+        if arm.kind == "flagfile":
+            return self._flagfile(arm.path, plain, trust=arm.trust)
+        return self._spec(arm.path, plain, trust=arm.trust)
 
-    def _flagfile(self, path: Path, plain: Recipe) -> Recipe:
-        flagfile = Flagfile.read(path)
+    def _flagfile(self, path: Path, plain: Recipe, *, trust: bool) -> Recipe:
+        flagfile = Flagfile.read(path, trust=trust, known=self.place.target.user_flags)
         if not flagfile.flags:
             raise UsageError(f"{path} has no flags.", remedy="It has one --flag=value a line.")
+        if not trust:
+            refuse_executables(flagfile)
         flags = (*self._own(), *file_flags(self.place.target, flagfile.flags, path=path))
         recipe = replace(plain, flags=flags, flagfile=path, carrier="flags")
         others = (*self._own(), *file_flags(self.place.target, flagfile.others, path=path))
         for name, value in flagfile.carriers:
             spec = Path(value).absolute()
             folder = next((Path(folder).absolute() for folder in flagfile.folders), None)
-            recipe = self._proven(recipe, spec, others, flag=name, objects=folder)
+            recipe = self._proven(recipe, spec, others, flag=name, objects=folder, trust=trust)
         return recipe
 
-    def _spec(self, path: Path, plain: Recipe) -> Recipe:
-        beside = Flagfile.beside(path)
+    def _spec(self, path: Path, plain: Recipe, *, trust: bool) -> Recipe:
+        beside = Flagfile.beside(path, trust=trust, known=self.place.target.user_flags)
         others = plain.flags
         if beside is not None:
             others = (*self._own(), *file_flags(self.place.target, beside.others, path=beside.path))
-        file = _read(path)
+        file = _read(path, trust=trust)
         folder = objects_folder(path, beside).absolute() if file.kind == "microkernel" else None
         if file.kind == "tuning":
             carriers = [f"{self.place.target.spec_flag}={path}"]
@@ -105,15 +110,17 @@ class Kitchen:
         else:
             carriers = [f"{SPEC_FLAG}={path}", f"{OBJECTS_FLAG}={folder}"]
         recipe = replace(plain, flags=(*others, *carriers), flagfile=beside.path if beside else None)
-        return self._proven(recipe, path, others, flag=name_of(carriers[0]), objects=folder)
+        return self._proven(recipe, path, others, flag=name_of(carriers[0]), objects=folder, trust=trust)
 
     def _own(self) -> tuple[str, ...]:
         """What the program needs beside the target's flags."""
         return tuple(flag for flag in self.place.flags if flag not in self.place.target.compile_flags)
 
-    def _proven(self, recipe: Recipe, spec: Path, flags: Sequence[str], *, flag: str, objects: Path | None) -> Recipe:
+    def _proven(
+        self, recipe: Recipe, spec: Path, flags: Sequence[str], *, flag: str, objects: Path | None, trust: bool
+    ) -> Recipe:
         """With the proof that this spec applies when it is carried by this flag."""
-        file = _read(spec)
+        file = _read(spec, trust=trust)
         target = self.place.target
         if flag == TUNING_SPEC and target.spec_flag == LIBRARY:
             raise NoCandidateError(
@@ -134,12 +141,14 @@ class Kitchen:
         if not count:
             raise self._unapplied(spec, uses, flags)
         names = tuple(entry.name for entry in file.entries) if file.kind == "executable" else ()
+        notes = (f"{spec.name} brings native code, which runs with your rights: see SECURITY.md",)
         return replace(
             recipe,
             carrier=_CARRIERS[file.kind],
             spec=spec,
             applied=recipe.applied + count,
             substituted=(*recipe.substituted, *names),
+            notes=(*recipe.notes, *(notes if file.kind == "microkernel" else ())),
         )
 
     def _unapplied(self, spec: Path, uses: Sequence[Use], flags: Sequence[str]) -> NoCandidateError:
@@ -162,8 +171,8 @@ class Kitchen:
         )
 
 
-def _read(path: Path) -> SpecFile:
-    return read_spec(read_text(path), name=str(path))
+def _read(path: Path, *, trust: bool) -> SpecFile:
+    return read_spec(read_text(path), name=str(path), trust=trust)
 
 
 def _version(place: Place, path: Path) -> str:

@@ -56,7 +56,7 @@ def rehearse_experiment(wanted: Experiment, target: Target, *, options: Options)
         folder = Path(scratch)
         source: Path = folder / PROBLEM
         if wanted.model is not None:
-            program = Program.open(wanted.model.path, folder=folder)
+            program = Program.open(wanted.model.path, folder=folder, tools=tools, trust=wanted.model.trust)
             source, name, text = program.path, program.name, None
         elif problem is not None:
             text, name = problem_mlir(problem), problem.name

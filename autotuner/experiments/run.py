@@ -71,6 +71,8 @@ def run_experiment(
             program = Program.open(
                 model.path,
                 folder=session.workspace.candidates / "models",
+                tools=session.tools,
+                trust=model.trust,
                 function=model.function,
                 parameters=model.parameters,
             )

@@ -103,7 +103,7 @@ class _Bench:
 
     def __init__(self, result: Result, plan: Plan, options: Options, session: Session) -> None:
         self.result, self.plan, self.options, self.session = result, plan, options, session
-        self.folder = session.workspace.candidates / result.run
+        self.folder = session.workspace.run_folder(result.run)
         self.builder = Builder(session.tools, Cache(cache_dir()))
         self.answers: list[Answer] = []
         self.timed = session.device != NO_DEVICE

@@ -47,17 +47,18 @@ def shipped_folder() -> Path:
 
 
 def search_folders(workspace: Path) -> tuple[Path, ...]:
-    """The workspace's first: its manifest of the same name is the one that counts."""
-    return own_folder(workspace), shipped_folder()
+    """The workspace's and what comes with autotune; in a checkout they are the same."""
+    own, shipped = own_folder(workspace), shipped_folder()
+    return (shipped,) if own.resolve() == shipped.resolve() else (own, shipped)
 
 
 def find(name: str, folders: Sequence[Path]) -> Manifest:
     """The microkernel of this name, or an error that lists what there is."""
     checked_name(name)
-    for folder in folders:
-        file = folder / name / FILE
-        if file.is_file():
-            return load(file)
+    there = [file for folder in folders if (file := folder / name / FILE).is_file()]
+    if there:
+        _refuse_double(name, there)
+        return load(there[0])
     names = list(dict.fromkeys(file.parent.name for file in _files(folders)))
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"Did you mean {close[0]}? " if close else ""
@@ -67,17 +68,31 @@ def find(name: str, folders: Sequence[Path]) -> Manifest:
 
 def all_manifests(folders: Sequence[Path]) -> Listing:
     """By name; what is broken is listed with its reason and hinders no other."""
-    manifests, broken, seen = [], [], set()
+    manifests, broken = [], []
+    named: dict[str, list[Path]] = {}
     for file in _files(folders):
-        name = file.parent.name
-        if name in seen:
-            continue
-        seen.add(name)
+        named.setdefault(file.parent.name, []).append(file)
+    for name, files in named.items():
+        file = files[0]
         try:
+            _refuse_double(name, files)
             manifests.append(load(file))
         except UsageError as error:
             broken.append(Broken(name, file, str(error)))
     return Listing(tuple(sorted(manifests, key=lambda m: m.name)), tuple(sorted(broken, key=lambda b: b.name)))
+
+
+def _refuse_double(name: str, files: Sequence[Path]) -> None:
+    """A manifest that came with a workspace must not take the place of a shipped one without a word."""
+    if len(files) > 1:
+        raise UsageError(
+            f"there are two microkernels {name}: {files[0]} and {files[1]}.", remedy="Rename the folder of yours."
+        )
+
+
+def is_shipped(name: str) -> bool:
+    """It comes with autotune: others bring code of their own."""
+    return (shipped_folder() / name / FILE).is_file()
 
 
 def _files(folders: Sequence[Path]) -> list[Path]:

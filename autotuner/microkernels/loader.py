@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import math
 import re
 from collections.abc import Collection
 from pathlib import Path, PurePosixPath
@@ -26,12 +27,15 @@ from autotuner.microkernels.manifest import (
 from autotuner.microkernels.misa import KernelName
 from autotuner.microkernels.tables import Table, read
 from autotuner.problems.dtypes import INPUT_NAMES
+from autotuner.text import short
 
 FILE = "microkernel.toml"
 _NAMINGS = {"misa": misa.VALUES}
 _ELEMENTS = ("f32", "f16", "bf16", "i8", "i32", "f8E4M3FN", "f8E4M3FNUZ", PROBLEM, NAMED)
 _MAX_CONSTANTS = 64
 _MAX_CONDITIONS = 64
+_MAX_COMBINATIONS = 1 << 60
+"""Each has a number of 64 bits."""
 _NAME = re.compile(r"[a-z0-9_-]{1,80}")
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.$]{0,499}")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
@@ -43,7 +47,7 @@ def checked_name(name: str) -> str:
     """A microkernel's name is a folder's name, and nothing that leads elsewhere."""
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name[:100]!r} cannot name a microkernel.", remedy="Use small letters, digits, _ and -, up to 80 of them."
+            f"{short(name)} cannot name a microkernel.", remedy="Use small letters, digits, _ and -, up to 80 of them."
         )
     return name
 
@@ -97,7 +101,7 @@ def _symbol(table: Table) -> tuple[str, str]:
     symbol = table.text("symbol")
     if not _SYMBOL.fullmatch(symbol):
         remedy = "Use letters, digits, _ . and $; `autotune ab --inspect OBJECT` lists an object's symbols."
-        raise table.error("symbol", f"{symbol[:100]!r} cannot be a symbol.", remedy)
+        raise table.error("symbol", f"{short(symbol)} cannot be a symbol.", remedy)
     naming = table.choice("naming", tuple(_NAMINGS)) if table.has("naming") else ""
     if naming:
         table.within("symbol", lambda: KernelName.parse(symbol))
@@ -138,21 +142,24 @@ def inside(table: Table, key: str, folder: Path) -> Path:
     path = PurePosixPath(text)
     remedy = "Give a path inside the manifest's folder, such as kernel.hsaco."
     if not text or "\0" in text or path.is_absolute() or ".." in path.parts or not path.parts:
-        raise table.error(key, f"{text[:200]!r} is not a path inside the folder.", remedy)
+        raise table.error(key, f"{short(text)} is not a path inside the folder.", remedy)
     full = folder / path
     try:
         within = full.resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError):
         within = False
     if not within:
-        raise table.error(key, f"{text[:200]!r} leads out of the folder.", remedy)
+        raise table.error(key, f"{short(text)} leads out of the folder.", remedy)
     return full
 
 
 def _parameters(table: Table, known: Collection[str], reports: Collection[str]) -> dict[str, tuple[int, ...]]:
     for name in table.values:
         _check_new(table, name, known, reports)
-    return {name: table.numbers(name) for name in table.values}
+    parameters = {name: table.numbers(name) for name in table.values}
+    if math.prod(map(len, parameters.values())) > _MAX_COMBINATIONS:
+        raise table.error(next(reversed(parameters)), "too many combinations.", "Leave out parameters or values.")
+    return parameters
 
 
 def _values(table: Table, known: Collection[str], reports: Collection[str]) -> dict[str, Expression]:
@@ -194,7 +201,7 @@ def _buffer(entry: Table, operation: str, naming: str, known: Collection[str]) -
     letters = operations.letters(operation, operand)
     spelled = operations.spelled(operation, operand, layout)
     if len(set(spelled)) < len(spelled) or not set(spelled) <= set(letters):
-        raise entry.error("layout", f"{layout!r} is not a layout of {operand}.", f"Use each of {letters!r} once.")
+        raise entry.error("layout", f"{short(layout)} is not a layout of {operand}.", f"Use each of {letters!r} once.")
     # A result of another type than the kernel writes would be read or written beyond its end: no default there.
     element = entry.choice("element", _ELEMENTS, default=None if is_out else PROBLEM)
     if element == NAMED and not (naming and is_out):
@@ -212,4 +219,4 @@ def _buffer(entry: Table, operation: str, naming: str, known: Collection[str]) -
 
 def _check_chip(table: Table, key: str, chip: str) -> None:
     if not _CHIP.fullmatch(chip):
-        raise table.error(key, f"{chip!r} is not a chip.", "Use gfx942, sm_80, x86_64, aarch64 and the like.")
+        raise table.error(key, f"{short(chip)} is not a chip.", "Use gfx942, sm_80, x86_64, aarch64 and the like.")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -26,6 +27,8 @@ SUBGROUP = "subgroup"
 PROBLEM, NAMED = "problem", "named"
 """Elements of a buffer that are not one type: the problem's own, and what the kernel's name says."""
 _PTX = re.compile(r"sm_(\d+)")
+MOST_SETTINGS = 4096
+"""Choices of parameters that are looked at: a manifest may have more than could ever be listed."""
 _MAX_THREADS = 1024
 _MAX_GRID = (1 << 31) - 1
 
@@ -124,9 +127,21 @@ class Manifest:
             "file": str(self.file),
         }
 
+    @property
+    def combinations(self) -> int:
+        """How many choices of parameters there are."""
+        return math.prod(map(len, self.parameters.values()))
+
     def settings(self) -> Iterator[dict[str, int]]:
-        """All choices of parameters, the defaults first."""
-        for values in itertools.product(*self.parameters.values()):
+        """The choices of parameters, the defaults first; of too many, seeded ones that differ."""
+        if self.combinations <= MOST_SETTINGS:
+            chosen: Iterable[tuple[int, ...]] = itertools.product(*self.parameters.values())
+        else:
+            draw = random.Random(0)
+            defaults = tuple(values[0] for values in self.parameters.values())
+            drawn = (tuple(map(draw.choice, self.parameters.values())) for _ in range(MOST_SETTINGS - 1))
+            chosen = dict.fromkeys((defaults, *drawn))
+        for values in chosen:
             yield dict(zip(self.parameters, values, strict=True))
 
     def fit(

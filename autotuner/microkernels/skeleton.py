@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from autotuner.errors import StorageError, UsageError
+from autotuner.microkernels.library import is_shipped
 from autotuner.microkernels.loader import FILE, checked_name
 
 TEXT = """\
@@ -64,6 +65,8 @@ sha256 = ""                       # of that file, by sha256sum
 def create(name: str, folder: Path) -> Path:
     """Writes FOLDER/NAME/microkernel.toml and says where it is; what is there already stays."""
     file = folder / checked_name(name) / FILE
+    if is_shipped(name):
+        raise UsageError(f"{name} is a microkernel that comes with autotune.", remedy="Choose another name.")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8") as handle:

@@ -10,8 +10,12 @@ from typing import TypeVar
 
 from autotuner.errors import UsageError
 from autotuner.microkernels.expressions import Expression
+from autotuner.text import printable, short
 
 _MAX_BYTES = 1 << 18
+_MAX_VALUES = 1000
+_LONGEST_KEY = 120
+_MAX_NUMBER = 2**31 - 1
 _T = TypeVar("_T")
 
 
@@ -25,7 +29,7 @@ class Table:
     asked: set[str] = field(default_factory=set)
 
     def error(self, key: str, what: str, remedy: str) -> UsageError:
-        return UsageError(f"{self.file}: {self.prefix}{key}: {what}", remedy=remedy)
+        return UsageError(f"{self.file}: {printable(f'{self.prefix}{key}')[:_LONGEST_KEY]}: {what}", remedy=remedy)
 
     def has(self, key: str) -> bool:
         self.asked.add(key)
@@ -39,7 +43,7 @@ class Table:
     def choice(self, key: str, allowed: Collection[str], *, default: str | None = None) -> str:
         value = self.text(key, default=default)
         if value not in allowed:
-            raise self.error(key, f"{value!r} is not known.", f"Choose one of: {', '.join(allowed)}.")
+            raise self.error(key, f"{short(value)} is not known.", f"Choose one of: {', '.join(allowed)}.")
         return value
 
     def choices(self, key: str, allowed: Collection[str]) -> tuple[str, ...]:
@@ -47,7 +51,7 @@ class Table:
         values = self.texts(key)
         for value in values:
             if value not in allowed:
-                raise self.error(key, f"{value!r} is not known.", f"Choose from: {', '.join(allowed)}.")
+                raise self.error(key, f"{short(value)} is not known.", f"Choose from: {', '.join(allowed)}.")
         return values
 
     def texts(self, key: str) -> tuple[str, ...]:
@@ -57,7 +61,7 @@ class Table:
             raise self.error(key, "it is not a list of texts.", remedy)
         doubles = {value for value in values if values.count(value) > 1}
         if doubles:
-            raise self.error(key, f"{min(doubles)!r} stands there twice.", "Leave one.")
+            raise self.error(key, f"{short(min(doubles))} stands there twice.", "Leave one.")
         return tuple(values)
 
     def numbers(self, key: str) -> tuple[int, ...]:
@@ -65,6 +69,8 @@ class Table:
         values = self._typed(key, list, remedy)
         if not values or not all(type(value) is int for value in values) or len(set(values)) < len(values):
             raise self.error(key, "it is not a list of different whole numbers.", remedy)
+        if len(values) > _MAX_VALUES or any(abs(value) > _MAX_NUMBER for value in values):
+            raise self.error(key, f"it has {len(values)} values.", f"Give up to {_MAX_VALUES}, of 32 bits each.")
         return tuple(values)
 
     def expression(self, key: str, names: Collection[str], *, default: str | None = None) -> Expression:
@@ -144,7 +150,7 @@ def read(file: Path) -> Table:
         raise UsageError(f"{file} is larger than {_MAX_BYTES >> 10} KiB.", remedy="A manifest is a short text.")
     try:
         return Table(file, tomllib.loads(data.decode()))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"{file} is not TOML: {error}.", remedy="Correct that line; docs/microkernels.md has the form."
+            f"{file} is not TOML: {short(str(error))}.", remedy="Correct that line; docs/microkernels.md has the form."
         ) from None

@@ -13,6 +13,7 @@ from autotuner.errors import NoCandidateError, UsageError
 from autotuner.models.dispatch import flops
 from autotuner.models.extract import Flow, Group, Piece, by_name, group, read_flow, read_roots
 from autotuner.models.program import Program, ProgramBuild, ProgramBuilder, input_shapes
+from autotuner.names import checked_name
 from autotuner.options import Options
 from autotuner.progress import Clock
 from autotuner.rows import Kind
@@ -40,6 +41,8 @@ class Model:
     min_share: float = 1.0
     """Per cent."""
     tolerance: float | None = None
+    trust: bool = False
+    """Compile it whatever is in it."""
 
     def __post_init__(self) -> None:
         if self.top is not None and self.top < 1:
@@ -48,6 +51,8 @@ class Model:
             raise UsageError(f"--min-share {self.min_share:g} is no percentage.", remedy="Give 0 to 100.")
         if self.tolerance is not None and not self.tolerance >= 0:
             raise UsageError(f"--tolerance {self.tolerance:g} is negative.", remedy="Give 0 or more.")
+        for route in self.routes:
+            checked_name(route.partition("=")[0].strip(), what="a route")
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,7 @@ class Context:
 
     @property
     def folder(self) -> Path:
-        return self.session.workspace.candidates / self.run
+        return self.session.workspace.run_folder(self.run)
 
     @property
     def compile_timeout(self) -> float:

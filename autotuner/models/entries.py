@@ -8,14 +8,17 @@ from pathlib import Path
 
 from autotuner._version import IREE_VERSION
 from autotuner.build.builder import proven
+from autotuner.errors import UsageError
 from autotuner.models.extract import Group, Piece
 from autotuner.models.program import ProgramBuild
+from autotuner.names import is_component
 from autotuner.plan import Candidate, Plan
 from autotuner.result import Result
-from autotuner.specfiles.flagfile import SUBSTITUTIONS
+from autotuner.specfiles.flags import SUBSTITUTIONS
 from autotuner.specfiles.merge import merge
 from autotuner.specfiles.provenance import Provenance, today
 from autotuner.substitution import Executable
+from autotuner.text import short
 from autotuner.tools import Tools
 from autotuner.workspace import write_whole
 
@@ -71,6 +74,8 @@ class Assembly:
             flags.append(f"{spec_flag}={spec.absolute()}")
         if self.executables:
             for name, text in self.executables.items():
+                if not is_component(name):
+                    raise UsageError(f"the dispatch {short(name)} cannot name a file.", remedy="Rename its function.")
                 write_whole(folder / f"{name}.mlir", text)
             flags.append(f"{SUBSTITUTIONS}={folder.absolute()}")
         return flags

@@ -24,6 +24,7 @@ from autotuner.models.dispatch import random_tensors
 from autotuner.models.extract import Argument, Signature, by_name
 from autotuner.problems import Array, Operand
 from autotuner.problems.dtypes import element_type, known_type
+from autotuner.specfiles.vetting import vet_program
 from autotuner.tools import Tools
 
 FORMATS = (".mlir", ".mlirbc", ".onnx")
@@ -56,11 +57,16 @@ class Program:
         path: Path,
         *,
         folder: Path,
+        tools: Tools,
+        trust: bool = False,
         function: str | None = None,
         inputs: Sequence[str] = (),
         parameters: Sequence[str] = (),
     ) -> Program:
-        """The model at `path`; one in ONNX is imported into `folder` first."""
+        """The model at `path`; one in ONNX is imported into `folder` first.
+
+        Without `trust` one that could start a program or write a file is refused.
+        """
         if path.suffix not in FORMATS:
             raise UsageError(f"{path} is not {', '.join(FORMATS)}.", remedy="Export the model to one of these.")
         if not path.is_file():
@@ -69,6 +75,8 @@ class Program:
         source = path.absolute()
         if path.suffix == ".onnx":
             source = _import_onnx(source, folder, name=name)
+        if not trust:
+            vet_program(source, tools)
         return cls(source, name, function, tuple(inputs), tuple(parameters))
 
     @cached_property

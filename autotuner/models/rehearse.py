@@ -74,15 +74,18 @@ class ModelRehearsal:
 
 def rehearse_model(model: Model, target: Target, *, options: Options) -> ModelRehearsal:
     """Compiles to the point where dispatches are configured, and no further; an ONNX model is imported."""
+    tools = Tools.find()
     with tempfile.TemporaryDirectory() as folder:
         program = Program.open(
             model.path,
             folder=Path(folder),
+            tools=tools,
+            trust=model.trust,
             function=model.function,
             inputs=model.inputs,
             parameters=model.parameters,
         )
-        builder = ProgramBuilder(Tools.find(), Cache(cache_dir()), program)
+        builder = ProgramBuilder(tools, Cache(cache_dir()), program)
         flags = list(target.compile_flags)
         anatomy = read_anatomy(builder, model, flags, target=target.name, timeout=options.effort.compile_timeout * 10)
         routes = choose(target, model.routes, {KINDS[group.root.kind] for group in anatomy.groups})

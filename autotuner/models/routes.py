@@ -16,6 +16,7 @@ from autotuner.models.context import Context
 from autotuner.models.program import Call, Outputs, ProgramBuild, finite, run, same_outputs
 from autotuner.process import last_line
 from autotuner.targets import PLAIN, Route, Target
+from autotuner.text import short
 
 ROUTES_SHARE = 0.3
 """Of the budget, for trying routes; the first two are tried in any case."""
@@ -54,16 +55,20 @@ def choose(target: Target, wanted: Sequence[str], ops: set[str]) -> tuple[Route,
     `wanted` are the user's: NAME keeps to the routes that are named, NAME=FLAGS adds one.
     """
     known = {route.name: route for route in target.routes}
-    added, pinned = [], []
+    added: list[Route] = []
+    pinned = []
     for text in wanted:
         name, defines, flags = text.partition("=")
         if defines:
-            added.append(_own(name.strip(), flags))
+            route = _own(name.strip(), flags)
+            if route.name in (*known, *(other.name for other in added)):
+                raise UsageError(f"there is a route {route.name} already.", remedy="Give yours another name.")
+            added.append(route)
         elif name in known:
             pinned.append(known[name])
         else:
             raise UsageError(
-                f"unknown route {name!r}.",
+                f"unknown route {short(name)}.",
                 remedy=f"Known on {target.name}: {', '.join(known)}; or define one: --route 'NAME=--flag …'.",
             )
     routes = pinned or list(target.model_routes(ops))
@@ -75,7 +80,7 @@ def _own(name: str, flags: str) -> Route:
         words = shlex.split(flags)
     except ValueError as error:
         raise UsageError(f"--route {name}: {error}.", remedy="Quote it as a shell would.") from error
-    if not name or not words or not all(word.startswith("--") for word in words):
+    if not words or not all(word.startswith("--") for word in words):
         raise UsageError(
             f"--route {name}={flags} names no flags.", remedy="Write it as --route 'NAME=--iree-flag --other-flag=1'."
         )
@@ -160,7 +165,7 @@ class RouteRace:
     def _build(self, row: int, route: Route, *, timeout: float) -> ProgramBuild:
         context, flags = self.context, self.context.flags(route)
         with context.clocked("build"):
-            build = context.builder.build(flags, folder=context.folder / route.name, timeout=timeout)
+            build = context.builder.build(flags, folder=context.folder / f"route-{route.name}", timeout=timeout)
         context.record_build(row, build, flags)
         return build
 

@@ -59,6 +59,8 @@ def tune_model(
         program = Program.open(
             model.path,
             folder=session.workspace.candidates / "models",
+            tools=session.tools,
+            trust=model.trust,
             function=model.function,
             inputs=model.inputs,
             parameters=model.parameters,

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from autotuner.build.isa import NO_FIGURES
 from autotuner.store import CandidateRow, RunRow, Store, TimedRow
+from autotuner.text import printable
 
 STATES = {"timed": "", "failed": "red", "duplicate": "dim"}
 VERDICTS = {"win": "bold green", "inconclusive": "yellow", "failed": "red", "interrupted": "yellow"}
@@ -70,8 +71,8 @@ def history_table(store: Store, limit: int | None = 20) -> Table:
 
 
 def _lines(first: str, *others: str, style: str = "") -> Text:
-    """A cell whose first line stands out. Text, not markup: names may hold brackets."""
-    return Text.assemble((first, style), *(f"\n{other}" for other in others))
+    """A cell whose first line stands out. Text, not markup: names may hold brackets, and line ends of their own."""
+    return Text.assemble((printable(first), style), *(f"\n{printable(other)}" for other in others))
 
 
 def export_records(store: Store, run: str | None = None) -> list[dict[str, Any]]:
@@ -123,7 +124,7 @@ def run_table(store: Store, run: str) -> Table:
     timed = {row.candidate.id: row for row in store.timed(run)}
     isa = store.isa(run)
     title = f"{owner.problem.get('name', '')} on {owner.target} ({run})"
-    table = Table(box=None, header_style="bold", pad_edge=False, title=Text(title), title_justify="left")
+    table = Table(box=None, header_style="bold", pad_edge=False, title=Text(printable(title)), title_justify="left")
     table.add_column("#", justify="right")
     for name in ("kind", "route", "configuration"):
         table.add_column(name, overflow="fold")
@@ -141,13 +142,13 @@ def run_table(store: Store, run: str) -> Table:
         config = ", ".join(f"{knob}={value}" for knob, value in candidate.config.items)
         table.add_row(
             str(candidate.ordinal),
-            Text(candidate.kind),
-            Text(candidate.route),
-            Text(config),
+            Text(printable(candidate.kind)),
+            Text(printable(candidate.route)),
+            Text(printable(config)),
             *((isa.get(candidate.id, NO_FIGURES).summary,) if isa else ()),
             _us(candidate.us),
             f"{row.speedup:.3f}x" if row and row.speedup else "",
-            Text(candidate.failure or candidate.state, style=STATES.get(candidate.state, "")),
+            Text(printable(candidate.failure or candidate.state), style=STATES.get(candidate.state, "")),
         )
     return table
 

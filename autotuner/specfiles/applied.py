@@ -25,7 +25,8 @@ from autotuner.specfiles.entries import (
     references,
     symbol,
 )
-from autotuner.specfiles.flagfile import SUBSTITUTION, tuning_flag
+from autotuner.specfiles.flagfile import tuning_flag
+from autotuner.specfiles.flags import SUBSTITUTION
 from autotuner.specfiles.matchers import symbols
 from autotuner.tools import Tools
 

@@ -11,12 +11,14 @@ from autotuner._version import IREE_VERSION
 from autotuner.errors import UsageError
 from autotuner.microkernels.spec import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.specfiles.applied import TIMEOUT, Use, applied
-from autotuner.specfiles.entries import SpecFile, read_spec, read_text
-from autotuner.specfiles.flagfile import SUBSTITUTION, SUBSTITUTIONS, Flagfile, flagfile_text, name_of, tuning_flag
+from autotuner.specfiles.entries import SpecFile, read_spec, read_text, vet_file
+from autotuner.specfiles.flagfile import Flagfile, flagfile_text, name_of, tuning_flag
+from autotuner.specfiles.flags import SUBSTITUTION, SUBSTITUTIONS
 from autotuner.specfiles.objects import Finding, check_objects, check_processor
-from autotuner.specfiles.provenance import printable
+from autotuner.specfiles.vetting import executables_in, vet_program
 from autotuner.targets import Target
 from autotuner.targets.base import Backend
+from autotuner.text import printable
 from autotuner.tools import Tools
 
 
@@ -51,15 +53,24 @@ class Report:
 
 
 def check(
-    path: Path, *, tools: Tools, model: Path | None = None, target: Target | None = None, timeout: float = TIMEOUT
+    path: Path,
+    *,
+    tools: Tools,
+    model: Path | None = None,
+    target: Target | None = None,
+    trust: bool = False,
+    timeout: float = TIMEOUT,
 ) -> Report:
     """Looks at a spec and what belongs to it; with a `model` also at what it does there.
 
-    The target is the one given, or that of the flagfile, or the one that the spec records.
+    The target is the one given, or that of the flagfile, or the one that the spec records. Without `trust`, whatever in
+    these files could start a program or write a file is refused.
     """
     text = read_text(path)
-    file = read_spec(text, name=str(path))
-    flagfile = Flagfile.beside(path)
+    file = read_spec(text, name=str(path), trust=trust)
+    flagfile = Flagfile.beside(path, trust=trust, known=target.user_flags if target else ())
+    if flagfile is not None and not trust:
+        refuse_executables(flagfile)
     backend = _backend(file, flagfile, target)
     findings = [
         Finding("ok", f"{file.what} with {len(file.entries)} {'entry' if len(file.entries) == 1 else 'entries'}"),
@@ -76,6 +87,8 @@ def check(
         return report
     if not model.is_file():
         raise UsageError(f"{model} is not a file.", remedy="Name the program that the spec is for (.mlir, .mlirbc).")
+    if not trust:
+        vet_program(model, tools)
     flags = _flags(file, flagfile, target, path)
     return replace(report, uses=applied(text, model, flags, tools, objects=folder, timeout=timeout))
 
@@ -195,7 +208,14 @@ def _flags(file: SpecFile, flagfile: Flagfile | None, target: Target | None, pat
         return chosen.compile_flags
     if flagfile is None:
         raise UsageError(f"{path} does not say for which target it is.", remedy="Give --target.")
-    return flagfile.trusted()
+    return flagfile.others
+
+
+def refuse_executables(flagfile: Flagfile) -> None:
+    """Looks into the executables that a flagfile would substitute in a model."""
+    for folder in map(Path, flagfile.executables):
+        for path in executables_in(folder) if folder.is_dir() else ():
+            vet_file(path)
 
 
 def objects_folder(path: Path, flagfile: Flagfile | None) -> Path:

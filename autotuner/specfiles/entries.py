@@ -14,7 +14,9 @@ from autotuner.errors import UsageError
 from autotuner.mlir import walk
 from autotuner.render import MARKER
 from autotuner.specfiles.matchers import Matches, describe, key, symbols
-from autotuner.specfiles.provenance import ENTRY, OBJECTS, Provenance, printable
+from autotuner.specfiles.provenance import ENTRY, OBJECTS, Provenance
+from autotuner.specfiles.vetting import vet_spec
+from autotuner.text import nesting, printable
 
 FileKind = Literal["tuning", "microkernel", "executable"]
 CONFIG = "__kernel_config"
@@ -22,6 +24,8 @@ MAIN = "__transform_main"
 FOREACH = "transform.foreach_match"
 _LONGEST = 1 << 26
 """Bytes of a spec that are read: a file of gigabytes is something else."""
+_DEEPEST = 200
+"""Brackets within brackets: thousands of them overflow the parser's stack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +97,28 @@ def read_text(path: Path) -> str:
 
 
 def read(path: Path) -> SpecFile:
-    return read_spec(read_text(path), name=str(path))
+    """What a spec holds, for showing it only: nothing in it is looked at for harm."""
+    return read_spec(read_text(path), name=str(path), trust=True)
 
 
-def read_spec(text: str, *, name: str = "the spec") -> SpecFile:
-    """What a spec holds; `name` is what errors call it."""
+def read_spec(text: str, *, name: str = "the spec", trust: bool = False) -> SpecFile:
+    """What a spec holds; `name` is what errors call it. One that could do harm is refused unless it is trusted."""
     with ir.Context() as context:
         module = parse_spec(text, context, name=name)
+        if not trust:
+            vet_spec(module, name=name)
         return read_module(module, name=name)
 
 
+def vet_file(path: Path) -> None:
+    """Refuses a file that could do harm, whatever kind of MLIR it is."""
+    with ir.Context() as context:
+        vet_spec(parse_spec(read_text(path), context, name=str(path)), name=str(path))
+
+
 def parse_spec(text: str, context: ir.Context, *, name: str) -> ir.Module:
+    if nesting(text) > _DEEPEST:
+        raise UsageError(f"{name} is nested too deep for a spec.", remedy="Is it a spec?")
     try:
         return ir.Module.parse(text, context=context)
     except ir.MLIRError as error:

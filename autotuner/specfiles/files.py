@@ -35,17 +35,20 @@ class MergedFiles:
         }
 
 
-def merge_files(paths: Sequence[Path], *, output: Path, tools: Tools, force: bool = False) -> MergedFiles:
-    """Merges the specs at these paths into `output`."""
+def merge_files(
+    paths: Sequence[Path], *, output: Path, tools: Tools, force: bool = False, trust: bool = False
+) -> MergedFiles:
+    """Merges the specs at these paths into `output`; without `trust`, none that could do harm."""
     if output.suffix != ".mlir":
         raise UsageError(f"-o {output} is not an .mlir file.", remedy="Name the spec, such as -o merged.mlir.")
     path, flagfile = output.absolute(), output.absolute().with_suffix(".flags")
-    flags, notes = _common_flags(paths, path)
+    flags, notes = _common_flags(paths, path, trust=trust)
     command = ["autotune", "spec", "merge", *map(str, paths), "-o", str(output), *(["--force"] if force else [])]
+    command += ["--trust"] if trust else []
     made_by = [f"made by:    {shell_line(command)}"]
     if flags:
         made_by.append(f"use:        iree-compile MODEL.mlir {shell_line([f'@{flagfile}'])} -o MODEL.vmfb")
-    merged = merge(paths, tools=tools, force=force, made_by=made_by)
+    merged = merge(paths, tools=tools, force=force, trust=trust, made_by=made_by)
     other = {p.iree for entry in merged.entries if (p := entry.provenance) and p.iree} - {IREE_VERSION}
     notes += [f"the entries are for IREE {version}; this is {IREE_VERSION}" for version in sorted(other)]
     write_whole(path, merged.text)
@@ -56,11 +59,11 @@ def merge_files(paths: Sequence[Path], *, output: Path, tools: Tools, force: boo
     return MergedFiles(merged, path, flagfile if flags else None, tuple(notes))
 
 
-def _common_flags(paths: Sequence[Path], output: Path) -> tuple[tuple[str, ...], list[str]]:
+def _common_flags(paths: Sequence[Path], output: Path, *, trust: bool) -> tuple[tuple[str, ...], list[str]]:
     """The flags of the merged spec; none, and why, when the inputs do not agree on them."""
     found: dict[tuple[str, ...], Path] = {}
     for path in paths:
-        flagfile = Flagfile.beside(path)
+        flagfile = Flagfile.beside(path, trust=trust)
         if flagfile is None:
             return (), [f"no flagfile is written: {path} has none beside it"]
         if flagfile.executables:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from autotuner.errors import UsageError
 from autotuner.microkernels.spec import OBJECTS_FLAG, SPEC_FLAG
-from autotuner.specfiles.provenance import printable
-from autotuner.substitution import FLAG
-from autotuner.targets import all_targets
+from autotuner.specfiles.flags import LIBRARY, SUBSTITUTION, SUBSTITUTIONS, TRUST, TUNING_SPEC, objection
 
-TUNING_SPEC = "--iree-codegen-tuning-spec-path"
-LIBRARY = "--iree-codegen-transform-dialect-library"
-SUBSTITUTION = FLAG
-SUBSTITUTIONS = "--iree-hal-substitute-executable-configurations-from"
-"""Takes a folder: a model has several executables."""
 SPEC_FLAGS = (TUNING_SPEC, LIBRARY, SPEC_FLAG, SUBSTITUTION)
 """Those that name a spec."""
+_LONGEST = 1 << 20
+"""Bytes of a flagfile: a larger file is something else."""
+_SPECIAL = "\\\"'"
+_BLANKS = " \t\r\n"
 _DEVICE = "--iree-hal-target-device"
 _IGNORES_TUNING_SPECS = ("cuda", "vulkan")
 """IREE 3.13 takes `TUNING_SPEC` for these without a word and does nothing."""
@@ -33,40 +29,35 @@ class Flagfile:
     flags: tuple[str, ...]
 
     @classmethod
-    def beside(cls, spec: Path) -> Flagfile | None:
+    def beside(cls, spec: Path, *, trust: bool = False, known: Sequence[str] = ()) -> Flagfile | None:
         """The flagfile of a spec: same folder, same stem; None when there is none."""
         path = spec.with_suffix(".flags")
-        return cls.read(path) if path.is_file() else None
+        return cls.read(path, trust=trust, known=known) if path.is_file() else None
 
     @classmethod
-    def read(cls, path: Path) -> Flagfile:
+    def read(cls, path: Path, *, trust: bool = False, known: Sequence[str] = ()) -> Flagfile:
+        """The flags of a file that may come from anybody: refused when it has one that `flags` does not know.
+
+        With `trust` the user answers for them; `known` are flags that they give themselves.
+        """
         try:
-            return cls(path, tuple(shlex.split(path.read_text(encoding="utf-8"))))
+            with path.open("rb") as file:
+                data = file.read(_LONGEST + 1)
+            flags = tuple(_split(data.decode("utf-8")))
         except (UnicodeError, ValueError) as error:
             raise UsageError(f"{path} is not a flagfile: {error}.", remedy="It has one flag a line.") from error
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
+        if len(data) > _LONGEST:
+            raise UsageError(f"{path} is too large to be a flagfile.", remedy="It has one flag a line.")
+        if not trust and (why := objection([flag for flag in flags if flag not in known])):
+            raise UsageError(f"{path}: {why}.", remedy=TRUST)
+        return cls(path, flags)
 
     @property
     def others(self) -> tuple[str, ...]:
         """All but what names specs and objects."""
         return tuple(flag for flag in self.flags if name_of(flag) not in (*SPEC_FLAGS, SUBSTITUTIONS, OBJECTS_FLAG))
-
-    def trusted(self) -> tuple[str, ...]:
-        """`others`, for a compile that checks the set.
-
-        A file may come from a stranger, and iree-compile has flags that write files and start programs: only those
-        are taken that say which target is meant, and the stock routes'.
-        """
-        names = {name_of(flag) for target in all_targets() for flag in target.flags}
-        routes = {flag for target in all_targets() for route in target.routes for flag in route.flags}
-        unknown = [flag for flag in self.others if name_of(flag) not in names and flag not in routes]
-        if unknown:
-            raise UsageError(
-                f"{self.path} has flags that a check does not pass on: {printable(shlex.join(unknown))[:300]}.",
-                remedy="Give --target, and by --flag those of them that you trust.",
-            )
-        return self.others
 
     @property
     def carriers(self) -> tuple[tuple[str, str], ...]:
@@ -105,5 +96,40 @@ def name_of(flag: str) -> str:
 
 
 def flagfile_text(flags: Sequence[str]) -> str:
-    """iree-compile splits the lines of a flagfile at spaces unless they are quoted."""
-    return "\n".join(shlex.join([flag]) for flag in flags) + "\n"
+    """One flag a line, quoted where LLVM would split it or take a character for something else."""
+    return "".join(f"{_quoted(flag)}\n" for flag in flags)
+
+
+def _quoted(flag: str) -> str:
+    if not any(c.isspace() or c in _SPECIAL for c in flag):
+        return flag
+    return '"' + flag.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _split(text: str) -> Iterator[str]:
+    """The words of a flagfile as LLVM splits it: both quotes are alike, and a backslash also counts inside of them."""
+    word, quote, started, escaped = [], "", False, False
+    for c in text:
+        if escaped:
+            word.append(c)
+            escaped = False
+        elif c == "\\":
+            started = escaped = True
+        elif quote:
+            if c == quote:
+                quote = ""
+            else:
+                word.append(c)
+        elif c in "\"'":
+            quote, started = c, True
+        elif c in _BLANKS:
+            if started:
+                yield "".join(word)
+            word, started = [], False
+        else:
+            word.append(c)
+            started = True
+    if quote or escaped:
+        raise ValueError("a quotation does not end")
+    if started:
+        yield "".join(word)

@@ -23,7 +23,9 @@ from autotuner.specfiles.entries import (
     references,
 )
 from autotuner.specfiles.matchers import body_key, symbols
-from autotuner.specfiles.provenance import Provenance, printable, today
+from autotuner.specfiles.provenance import Provenance, today
+from autotuner.specfiles.vetting import vet_spec
+from autotuner.text import printable
 from autotuner.tools import Tools
 
 _DEFAULT = "iree_codegen.tuning_spec_with_default_entrypoint"
@@ -95,22 +97,20 @@ def merge(
     *,
     tools: Tools,
     force: bool = False,
+    trust: bool = False,
     made_by: Sequence[str] = (),
     names: Sequence[str] = (),
 ) -> Merged:
     """Merges tuning specs, given as texts or as paths.
 
     Of two entries that match the same operations the faster by their recorded figures is kept; without figures of
-    both it is an error, unless `force` lets the later one win. `made_by` are more lines for the leading comment,
-    `names` what errors call the texts.
+    both it is an error, unless `force` lets the later one win. Without `trust` a spec that could do harm is refused.
+    `made_by` are more lines for the leading comment, `names` what errors call the texts.
     """
     if not specs:
         raise UsageError("there is nothing to merge.", remedy="Name at least one spec.")
     with ir.Context() as context, ir.Location.unknown():
-        sources = [
-            _source(spec, context, name=names[i] if names else str(spec) if isinstance(spec, Path) else f"spec {i + 1}")
-            for i, spec in enumerate(specs)
-        ]
+        sources = [_source(spec, context, name=_called(spec, i, names), trust=trust) for i, spec in enumerate(specs)]
         _refuse_clashes(sources)
         kept, dropped = _choose(sources, force=force)
         for number, source in enumerate(sources):
@@ -132,9 +132,17 @@ def merge(
     return Merged(text, result, tuple(dropped))
 
 
-def _source(spec: str | Path, context: ir.Context, *, name: str) -> _Source:
+def _called(spec: str | Path, number: int, names: Sequence[str]) -> str:
+    if names:
+        return names[number]
+    return str(spec) if isinstance(spec, Path) else f"spec {number + 1}"
+
+
+def _source(spec: str | Path, context: ir.Context, *, name: str, trust: bool) -> _Source:
     text = read_text(spec) if isinstance(spec, Path) else spec
     module = parse_spec(text, context, name=name)
+    if not trust:
+        vet_spec(module, name=name)
     file = read_module(module, name=name)
     if file.kind != "tuning":
         raise UsageError(f"{name} is a {file.what}: only tuning specs are merged.", remedy="Leave it out.")

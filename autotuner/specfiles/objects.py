@@ -21,8 +21,8 @@ from autotuner.mlir import walk
 from autotuner.problems import Gemm
 from autotuner.render import problem_mlir
 from autotuner.specfiles.entries import SpecFile, parse_spec
-from autotuner.specfiles.provenance import printable
 from autotuner.targets import Target
+from autotuner.text import printable
 from autotuner.tools import Tools
 
 Level = Literal["ok", "note", "error"]

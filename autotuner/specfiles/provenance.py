@@ -10,6 +10,8 @@ from typing import Any
 
 from iree.compiler import ir
 
+from autotuner.text import printable
+
 ENTRY = "__autotune_entry__"
 """Without a dot: an attribute with one must belong to a dialect that every tool knows."""
 OBJECTS = "__autotune_objects__"
@@ -90,11 +92,6 @@ class Provenance:
 def today() -> str:
     """The date as specs have it."""
     return f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def printable(text: str) -> str:
-    """One line without control characters: it may come from a stranger's file and end up on a terminal."""
-    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def text_dictionary(values: Mapping[str, str]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from autotuner.errors import UsageError
 from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.text import short
 from autotuner.workloads.workload import Entry, distinct
 
 REQUIRED = ("op", "shape")
@@ -60,7 +61,7 @@ def _header(cells: list[str], *, path: str) -> list[str]:
     if missing := [name for name in REQUIRED if name not in names]:
         raise UsageError(f"{path}: the header has no column {' and no column '.join(missing)}.", remedy=_remedy())
     if unknown := [name for name in names if name not in COLUMNS]:
-        raise UsageError(f"{path}: unknown column {', '.join(map(repr, unknown))}.", remedy=_remedy())
+        raise UsageError(f"{path}: unknown column {', '.join(map(short, unknown[:_SHOWN]))}.", remedy=_remedy())
     if len(set(names)) < len(names):
         raise UsageError(f"{path}: a column stands twice in the header.", remedy="Name each column once.")
     return names
@@ -77,7 +78,7 @@ def _entry(columns: list[str], cells: list[str]) -> Entry:
     calls = whole(row.pop(CALLS, "1"), CALLS)
     op = row.pop("op", "").lower()
     if op not in OPTIONS:
-        raise UsageError(f"op {op!r} is unknown.", remedy=f"Choose one of: {', '.join(OPTIONS)}.")
+        raise UsageError(f"op {short(op)} is unknown.", remedy=f"Choose one of: {', '.join(OPTIONS)}.")
     if "shape" not in row:
         raise UsageError("the shape is missing.")
     if strange := [name for name in row if name not in (*OPTIONS[op], "shape")]:
@@ -98,7 +99,7 @@ def _problem(op: str, row: Mapping[str, str]) -> Problem:
         return Conv.parse(**words)
     if "causal" in words:
         if words["causal"] not in _TRUTH:
-            raise UsageError(f"causal {row['causal']!r} is neither true nor false.")
+            raise UsageError(f"causal {short(row['causal'])} is neither true nor false.")
         words["causal"] = _TRUTH[words["causal"]]
     return Attention.parse(**words)
 

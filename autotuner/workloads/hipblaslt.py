@@ -16,6 +16,7 @@ import yaml
 
 from autotuner.errors import UsageError
 from autotuner.problems import Gemm
+from autotuner.text import printable, short
 from autotuner.workloads.csvfile import MAX_CALLS
 from autotuner.workloads.workload import Entry, Skipped, distinct
 
@@ -104,7 +105,7 @@ class LogReader:
             try:
                 entries.append(Entry(row_major(key), seen.calls))
             except UsageError as error:
-                refused.append(Skipped(str(key), str(error), seen.first, seen.lines))
+                refused.append(Skipped(_shorten(str(key), 200), str(error), seen.first, seen.lines))
         return distinct(entries), tuple(sorted([*self._broken, *refused], key=lambda s: s.line or 0))
 
 
@@ -127,13 +128,13 @@ def row_major(key: Key) -> Gemm:
             raise UsageError(f"{name} is 0: there is nothing to compute.")
     dtype = _type(key.a_type)
     if _type(key.b_type) != dtype:
-        raise UsageError(f"operands of two types ({key.a_type}, {key.b_type}) cannot be tuned.")
+        raise UsageError(f"operands of two types ({_shorten(key.a_type)}, {_shorten(key.b_type)}) cannot be tuned.")
     if _FAST.get(key.compute_type) == dtype:
         acc = "f32"
     elif key.compute_type in _COMPUTE:
         acc = _COMPUTE[key.compute_type]
     else:
-        raise UsageError(f"compute type {key.compute_type} cannot be tuned.")
+        raise UsageError(f"compute type {_shorten(key.compute_type)} cannot be tuned.")
     return Gemm.parse(
         shape=f"{key.n}x{key.m}x{key.k}",
         batch=key.batch,
@@ -146,7 +147,7 @@ def row_major(key: Key) -> Gemm:
 
 def _type(name: str) -> str:
     if name not in _TYPES:
-        raise UsageError(f"type {name} cannot be tuned.")
+        raise UsageError(f"type {_shorten(name)} cannot be tuned.")
     return _TYPES[name]
 
 
@@ -154,10 +155,10 @@ def _read(text: str) -> tuple[Key, int]:
     fields = _fields(text)
     function = fields.get("function", "matmul")
     if function != "matmul":
-        raise _BrokenError(f"function {_shorten(str(function))} is no matmul")
+        raise _BrokenError(f"function {short(function)} is no matmul")
     letters = [_word(fields, name).upper() for name in ("transA", "transB")]
     if unknown := [letter for letter in letters if letter not in _LETTERS]:
-        raise _BrokenError(f"{_shorten(unknown[0])!r} is no transposition")
+        raise _BrokenError(f"{short(unknown[0])} is no transposition")
     batch = _whole(fields, "batch_count") if "batch_count" in fields else 1
     m, n, k = (_whole(fields, name) for name in ("M", "N", "K"))
     a_type, b_type, d_type, compute = (_word(fields, name) for name in ("a_type", "b_type", "d_type", "compute_type"))
@@ -176,6 +177,9 @@ def _fields(text: str) -> Mapping[str, object]:
     if bare.startswith("{") and not bare.endswith("}"):
         raise _BrokenError("not a whole mapping (it is cut off)")
     try:
+        # A line of references to references can stand for gigabytes: the library writes none.
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
+            raise _BrokenError("not a whole mapping (it has references)")
         document = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         problem = getattr(error, "problem", None) or "no YAML"
@@ -193,19 +197,16 @@ def _whole(fields: Mapping[str, object], name: str) -> int:
         return value
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         return int(value)
-    raise _BrokenError(
-        f"{name} is missing" if value is None else f"{name} is {_shorten(str(value))!r}, no whole number"
-    )
+    raise _BrokenError(f"{name} is missing" if value is None else f"{name} is {short(value)}, no whole number")
 
 
 def _word(fields: Mapping[str, object], name: str) -> str:
     value = fields.get(name)
     if not isinstance(value, str):
-        raise _BrokenError(f"{name} is missing" if value is None else f"{name} is {_shorten(str(value))!r}, no word")
+        raise _BrokenError(f"{name} is missing" if value is None else f"{name} is {short(value)}, no word")
     return value
 
 
-def _shorten(text: str) -> str:
+def _shorten(text: str, most: int = 60) -> str:
     """For a message: printable, and not the whole line."""
-    clean = "".join(c if c.isprintable() else "?" for c in text)
-    return clean if len(clean) <= 60 else f"{clean[:57]}..."
+    return printable(text) if len(text) <= most else f"{printable(text[: most - 3])}..."

@@ -10,12 +10,12 @@ from typing import Any
 from autotuner import process
 from autotuner.build import Builder
 from autotuner.build.builder import BINARIES, dump_flags, hash_binaries
-from autotuner.errors import AutotuneError
+from autotuner.errors import AutotuneError, UsageError
 from autotuner.plan import Carrier
 from autotuner.problems import Problem
 from autotuner.render import problem_mlir
 from autotuner.session import Session
-from autotuner.specfiles.flagfile import flagfile_text
+from autotuner.specfiles.flagfile import Flagfile, flagfile_text
 from autotuner.specfiles.merge import merge
 from autotuner.targets import Target
 from autotuner.workloads.rows import Row
@@ -105,7 +105,10 @@ class Shipper:
         if row.flagfile is None:
             return "its own flagfile is not there"
         source = problem_mlir(self.target.prepare(self.problems[row.problem]))
-        own, merged = (self._binary(source, path) for path in (Path(row.flagfile), flagfile))
+        try:
+            own, merged = (self._binary(source, path) for path in (Path(row.flagfile), flagfile))
+        except UsageError as error:
+            return str(error)
         if own is None or merged is None:
             return f"it does not compile with {row.flagfile if own is None else flagfile}"
         return "" if own == merged else "the merged files give another binary"
@@ -113,7 +116,8 @@ class Shipper:
     def _binary(self, source: str, flagfile: Path) -> str | None:
         with self.builder.cache.scratch() as folder:
             (folder / "problem.mlir").write_text(source)
-            words = ["problem.mlir", f"@{flagfile}", *dump_flags(substitutes=False), "-o", "module.vmfb"]
+            flags = Flagfile.read(flagfile, known=self.target.user_flags).flags
+            words = ["problem.mlir", *flags, *dump_flags(substitutes=False), "-o", "module.vmfb"]
             done = process.run([self.session.tools.iree_compile, *words], timeout=self.timeout, cwd=folder)
             return hash_binaries(folder / BINARIES) if done.ok else None
 

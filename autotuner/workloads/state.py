@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autotuner.errors import StorageError, UsageError
+from autotuner.specfiles.flags import objection
 from autotuner.workloads.rows import Row
 from autotuner.workspace import write_whole
 
@@ -75,6 +76,9 @@ class State:
                     remedy="Run without --resume to start anew, or bring back what it was begun with.",
                 )
             rows = {name: Row.from_json(record) for name, record in document["rows"].items()}
+            # The file may have been written by anybody, and its flags go into a compile.
+            if any(objection([f for f in row.flags if f not in identity.flags]) for row in rows.values()):
+                raise _damaged(path)
             defaults = {str(name): float(us) for name, us in document["defaults"].items()}
             return cls(path, identity, str(document["run"]), defaults, rows, document["running"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:

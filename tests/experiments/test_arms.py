@@ -48,27 +48,6 @@ def test_a_file_that_cannot_be_run_is_no_compiler(tmp_path: Path) -> None:
         parse_arm(str(tmp_path / "notes.txt"), workspace=tmp_path)
 
 
-@pytest.mark.parametrize(
-    "flag",
-    [
-        "--iree-llvmcpu-embedded-linker-path=/tmp/evil.sh",
-        "--iree-hal-dump-executable-files-to=/tmp",
-        "--iree-load-plugin=evil.so",
-        "--mlir-pass-pipeline-crash-reproducer=/tmp/x",
-        "--iree-flow-dump-dispatch-graph-output-file=/tmp/x",
-        "--mlir-print-ir-tree-dir=/tmp/x",
-        "--compile-to=flow",
-        "--o=/tmp/x",
-        "-o",
-        "@other",
-        "# a comment",
-    ],
-)
-def test_a_flagfile_may_not_run_programs_or_write_files(flag: str) -> None:
-    with pytest.raises(UsageError):
-        file_flags(CPU, [flag], path=Path("stranger.flags"))
-
-
 def test_flags_of_a_file_take_the_place_of_the_targets() -> None:
     target = Target.parse("cpu", flags=["--iree-opt-data-tiling"])
     flags = file_flags(target, ["--iree-llvmcpu-target-cpu=generic", "--iree-opt-data-tiling=false"], path=Path("f"))

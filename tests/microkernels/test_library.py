@@ -18,7 +18,9 @@ MISA = "misa_igemm_fwd_nhwc_fp16"
 
 
 def filled_in(folder: Path, name: str) -> Path:
-    file = create(name, folder)
+    file = create("new", folder)
+    file.parent.rename(folder / name)
+    file = folder / name / file.name
     file.write_text(file.read_text().replace('sha256 = ""', f'sha256 = "{"0" * 64}"'))
     return file
 
@@ -40,10 +42,10 @@ def test_a_list_has_both_folders_and_reports_what_is_broken(tmp_path: Path) -> N
     listing = all_manifests(search_folders(tmp_path))
     by_name = {manifest.name: manifest for manifest in listing.manifests}
     assert "mine" in by_name
-    assert by_name[MISA].file.is_relative_to(own)
-    assert [b.name for b in listing.broken] == ["Bad Name", "unfinished"]
-    assert str(broken) in listing.broken[1].why
-    assert "sha256" in listing.broken[1].why
+    assert MISA not in by_name
+    assert [b.name for b in listing.broken] == ["Bad Name", MISA, "unfinished"]
+    assert str(broken) in listing.broken[2].why
+    assert "sha256" in listing.broken[2].why
     described = {str(manifest.describe()["name"]): manifest.describe() for manifest in listing.manifests}
     assert {"op": "gemm", "provider": "prebuilt", "targets": ["gfx942"]}.items() <= described["mine"].items()
     assert sorted(listing.describe()) == ["broken", "microkernels"]
@@ -55,9 +57,20 @@ def test_a_missing_folder_has_no_microkernels(tmp_path: Path) -> None:
         find("mine", [tmp_path / "none"])
 
 
-def test_a_name_finds_the_workspaces_own_first(tmp_path: Path) -> None:
-    filled_in(own_folder(tmp_path), MISA)
-    assert find(MISA, search_folders(tmp_path)).operation == "gemm"
+def test_a_manifest_in_the_workspace_does_not_take_the_place_of_a_shipped_one(tmp_path: Path) -> None:
+    file = filled_in(own_folder(tmp_path), MISA)
+    with pytest.raises(UsageError) as refused:
+        find(MISA, search_folders(tmp_path))
+    assert str(file) in str(refused.value)
+    assert str(shipped_folder() / MISA) in str(refused.value)
+    with pytest.raises(UsageError, match="comes with autotune"):
+        create(MISA, own_folder(tmp_path / "other"))
+
+
+def test_a_checkout_as_workspace_has_each_microkernel_once() -> None:
+    folders = search_folders(shipped_folder().parents[1])
+    assert folders == (shipped_folder(),)
+    assert find(MISA, folders).operation == "conv"
     assert find(MISA, [shipped_folder()]).operation == "conv"
 
 

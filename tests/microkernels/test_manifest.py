@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 
 from autotuner.errors import UsageError
 from autotuner.microkernels.loader import load
-from autotuner.microkernels.manifest import DoesNotFitError, Manifest
+from autotuner.microkernels.manifest import MOST_SETTINGS, DoesNotFitError, Manifest
 from autotuner.microkernels.operations import variable_names, variables
+from autotuner.microkernels.variants import Variants
 from autotuner.problems import Attention, Conv, Gemm, Problem
 
 OBJECT = b"object"
@@ -388,3 +390,43 @@ def test_attention_takes_no_layouts_and_transposes_heads(folder: Path) -> None:
     assert (out_binding.operand, out_binding.tensor.text) == (3, "2x128x4x64xf16")
     with pytest.raises(UsageError, match="layouts: no such key"):
         written(folder, 'layouts = ["nn"]\n' + head + reads + out + GEMM[GEMM.index("[objects") :])
+
+
+LARGE = GEMM.replace(
+    "tile = [128, 64]", "tile = [128, 64]\n" + "\n".join(f"p{n} = {list(range(59))}" for n in range(8))
+)
+
+
+def test_more_parameters_than_could_be_listed_are_sampled_at_once(folder: Path, tmp_path: Path) -> None:
+    (folder / "microkernel.toml").write_text(LARGE)
+    started = time.process_time()
+    manifest = load(folder / "microkernel.toml")
+    assert manifest.combinations == 2 * 59**8
+    settings = list(manifest.settings())
+    assert settings[0] == {"tile": 128, "stages": 2, **{f"p{n}": 0 for n in range(8)}}
+    assert MOST_SETTINGS - 10 < len(settings) <= MOST_SETTINGS
+    assert len({tuple(setting.values()) for setting in settings}) == len(settings)
+    assert settings == list(manifest.settings())
+    problem = Gemm.parse(shape="128x128x64", dtype="f16")
+    variants = Variants.of(manifest, problem, "gfx942", workspace=tmp_path)
+    assert len(variants.space) == len(settings)
+    assert variants.default().as_dict() == settings[0]
+    assert time.process_time() - started < 2  # it takes some tenths of a second
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ("stages = [2]", f"stages = {list(range(1001))}", "1001 values"),
+        ("stages = [2]", f"stages = [{2**40}]", "32 bits"),
+        ("stages = [2]", "\n".join(f"p{n} = {list(range(59))}" for n in range(12)), "too many combinations"),
+        ("stages = [2]", f"stages = [1{'0' * 5000}]", "not TOML"),
+        ('operation = "gemm"', f'operation = "\\u001b{"x" * 100_000}"', "not known"),
+    ],
+)
+def test_numbers_beyond_measure_are_refused_in_short_words(folder: Path, before: str, after: str, why: str) -> None:
+    (folder / "microkernel.toml").write_text(GEMM.replace(before, after))
+    with pytest.raises(UsageError, match=why) as refused:
+        load(folder / "microkernel.toml")
+    assert len(str(refused.value)) < 500
+    assert str(refused.value).isprintable()

@@ -204,3 +204,24 @@ def test_a_log_without_a_product_is_an_error(tmp_path: Path) -> None:
         load(str(file))
     with pytest.raises(UsageError, match="cannot be read"):
         load(str(tmp_path / "absent.yaml"))
+
+
+def test_a_line_of_references_to_references_costs_nothing_and_is_left_out() -> None:
+    """Written out it would be gigabytes, and the reason is shown to the user."""
+    levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
+    bomb = f"- {{function: matmul, a0: &a0 [x, x], {', '.join(levels)}, M: *a9}}"
+    started = time.monotonic()
+    entries, skipped = read(bomb, line())
+    assert time.monotonic() - started < 1
+    assert len(entries) == 1
+    assert len(skipped[0]) < 300
+    assert "references" in skipped[0]
+
+
+def test_reasons_are_short_and_plain_whatever_a_line_holds() -> None:
+    long = "x" * 3000
+    _, skipped = read(
+        line(compute=f'"c\\e[31m{long[:500]}"'), line(a="evil\x1b[2J"), line(m=f"[{long}]"), f"- {{function: {long}}}"
+    )
+    assert len(skipped) == 4
+    assert all(len(text) < 400 and text.isprintable() for text in skipped)

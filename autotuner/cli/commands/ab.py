@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from autotuner.cli import options as o
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -34,6 +36,7 @@ class Wanted:
     inspect: Path | None
     log: Path | None
     new: str | None
+    trust: bool
 
 
 def ab(
@@ -86,6 +89,7 @@ def ab(
     new: Annotated[
         str | None, typer.Option("--new", help="Begin a microkernel of this name: writes a commented manifest.")
     ] = None,
+    trust: o.TrustOption = False,
 ) -> Wanted:
     """Race two ways to compile the same program: same inputs, both results checked, one verdict, both commands."""
     return Wanted(
@@ -112,4 +116,5 @@ def ab(
         inspect=inspect,
         log=log,
         new=new,
+        trust=trust,
     )

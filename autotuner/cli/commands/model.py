@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from autotuner.cli import options as o
 from autotuner.cli.lazy import Lazy
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def model(
     tolerance: Annotated[
         float | None, typer.Option("--tolerance", help="Relative error of the outputs that is allowed. [by type]")
     ] = None,
+    trust: o.TrustOption = False,
 ) -> "context.Model":
     """Tune a whole model: flags and a spec for the dispatches that take its time."""
     return context.Model(
@@ -45,4 +47,5 @@ def model(
         top=top,
         min_share=min_share,
         tolerance=tolerance,
+        trust=trust,
     )

@@ -24,11 +24,12 @@ def merge(
     force: Annotated[
         bool, typer.Option("--force", help="Where no figures tell which entry is faster, the later file's wins.")
     ] = False,
+    trust: o.TrustOption = False,
     as_json: o.JsonOption = False,
     no_color: o.NoColorOption = False,
 ) -> None:
     """Put tuning specs into one: of entries that match the same, the faster is kept."""
-    actions.merge(specs, output=output, force=force, as_json=as_json, no_color=no_color)
+    actions.merge(specs, output=output, force=force, trust=trust, as_json=as_json, no_color=no_color)
 
 
 @app.command()
@@ -42,11 +43,12 @@ def check(
         typer.Option("--target", help="Chip or product. [default: the flagfile's, or what the spec records]"),
     ] = None,
     flags: o.FlagOption = None,
+    trust: o.TrustOption = False,
     as_json: o.JsonOption = False,
     no_color: o.NoColorOption = False,
 ) -> None:
     """Verify a spec with its flagfile and objects; with MODEL, show which entries apply there."""
-    actions.check(spec, model, target=target, flags=flags or (), as_json=as_json, no_color=no_color)
+    actions.check(spec, model, target=target, flags=flags or (), trust=trust, as_json=as_json, no_color=no_color)
 
 
 @app.command()

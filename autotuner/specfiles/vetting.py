@@ -1,0 +1,182 @@
+"""Which operations and attributes a file from elsewhere may have: none that starts a program or writes a file.
+
+The compiler runs what a spec says, and its dialects can do nearly anything: run a registered pass with options of its
+own, parse a pass pipeline out of an attribute, link an object. What tuning specs, microkernel specs, configured
+executables and models are made of is known; whatever else is in a file needs --trust.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from iree.compiler import ir
+
+from autotuner import process
+from autotuner.build import first_error
+from autotuner.errors import UsageError
+from autotuner.mlir import parse, walk
+from autotuner.names import is_component
+from autotuner.specfiles.accepted import (
+    ATTRIBUTE_DIALECTS,
+    ATTRIBUTES,
+    FORMATS,
+    MATHEMATICS,
+    MODEL_DIALECTS,
+    MODEL_FAMILIES,
+    MODEL_OPS,
+    SETTINGS,
+    SPEC_OPS,
+    SPEC_PASSES,
+)
+from autotuner.text import short
+from autotuner.tools import Tools
+
+_TARGET, _OBJECT = "#hal.executable.target<", "#hal.executable.object<"
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
+_NAMED = re.compile(r"#([A-Za-z_][\w.]*)")
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
+_DEEPEST = 64
+_NAMING = ("builtin.module", "func.func", "util.func", "util.initializer", "ml_program.func")
+_SECONDS = 600.0
+_AS_READ = (
+    "--mlir-print-op-generic",
+    "--mlir-elide-elementsattrs-if-larger=16",
+    "--mlir-elide-resource-strings-if-larger=16",
+)
+"""What iree-opt prints of a model that it reads: all but its weights. It runs no pass."""
+
+
+class _RefusedError(Exception):
+    """What is not allowed."""
+
+
+def vet_spec(module: ir.Module, *, name: str) -> None:
+    """Refuses a spec or a configured executable with anything in it that none of ours has."""
+    _vet(module, name, _spec_op)
+
+
+def vet_model(module: ir.Module, *, name: str) -> None:
+    """The same for a model: its dialects compute; it has no code generator's business in it and no native code."""
+    _vet(module, name, _model_op)
+
+
+def vet_program(path: Path, tools: Tools) -> None:
+    """`vet_model` of a file in text or bytecode; what does not parse is an error."""
+    done = process.run([tools.iree_opt, *_AS_READ, path, "-o", "-"], timeout=_SECONDS)
+    if not done.ok:
+        raise UsageError(
+            f"{path} is not a program that IREE reads: {first_error(done.why())}",
+            remedy="Was it made for another version of IREE? Export it anew.",
+        )
+    with ir.Context() as context:
+        vet_model(parse(done.stdout, context), name=str(path))
+
+
+def _vet(module: ir.Module, name: str, judge: Any) -> None:
+    try:
+        for op in (module.operation, *walk(module.operation)):
+            judge(op)
+            for value in _attributes(op):
+                _attribute(value, op.name, 0)
+    except _RefusedError as refused:
+        raise UsageError(
+            f"{name} has {refused}, which may start a program or write a file.",
+            remedy="docs/specs.md lists what is accepted; give --trust if you know where the file comes from.",
+        ) from None
+
+
+def _attributes(op: Any) -> Iterator[Any]:
+    for name in op.attributes:
+        yield op.attributes[name if isinstance(name, str) else name.name]
+
+
+def _spec_op(op: Any) -> None:
+    dialect = op.name.partition(".")[0]
+    if op.name not in SPEC_OPS and dialect not in MATHEMATICS:
+        raise _RefusedError(f"the operation {short(op.name)}")
+    if op.name == "transform.apply_registered_pass":
+        _registered_pass(op)
+
+
+def _registered_pass(op: Any) -> None:
+    name = ir.StringAttr(op.attributes["pass_name"]).value
+    options = op.attributes["options"] if "options" in op.attributes else None  # noqa: SIM401
+    if name not in SPEC_PASSES or (options is not None and len(ir.DictAttr(options))) or len(op.operands) > 1:
+        raise _RefusedError(f"the pass {short(name)} in {op.name}")
+
+
+def _model_op(op: Any) -> None:
+    dialect = op.name.partition(".")[0]
+    if dialect not in MODEL_DIALECTS and op.name not in MODEL_OPS and not op.name.startswith(MODEL_FAMILIES):
+        raise _RefusedError(f"the operation {short(op.name)}")
+    # Dispatches are named after their functions, and their files after them.
+    if op.name in _NAMING and "sym_name" in op.attributes:
+        name = ir.StringAttr(op.attributes["sym_name"]).value
+        if not is_component(name):
+            raise _RefusedError(f"the name {short(name)} of {op.name}")
+
+
+def _attribute(value: Any, where: str, depth: int) -> None:
+    """Looks into lists and tables; the bindings have no way into what dialects define, so their text is read."""
+    if depth > _DEEPEST:
+        raise _RefusedError(f"attributes {_DEEPEST} deep in {where}")
+    if isinstance(value, ir.DenseElementsAttr | ir.DenseResourceElementsAttr):
+        return
+    if isinstance(value, ir.ArrayAttr):
+        for one in value:
+            _attribute(one, where, depth + 1)
+        return
+    if isinstance(value, ir.DictAttr):
+        for entry in value:
+            _attribute(entry.attr, where, depth + 1)
+        return
+    text = str(value)
+    if text.startswith(_TARGET):
+        _target(_inside(text, _TARGET), where, depth)
+    elif text.startswith(_OBJECT):
+        _object(_inside(text, _OBJECT), where)
+    else:
+        for named in _NAMED.findall(_TEXT.sub('""', text)):
+            if named not in ATTRIBUTES and named.partition(".")[0] not in ATTRIBUTE_DIALECTS:
+                raise _RefusedError(f"the attribute #{short(named)[1:-1]} in {where}")
+
+
+def _inside(text: str, opening: str) -> Any:
+    """What stands between the angle brackets, as a list."""
+    return ir.ArrayAttr(ir.Attribute.parse(f"[{text[len(opening) : -1]}]"))
+
+
+def _target(parts: Any, where: str, depth: int) -> None:
+    """`#hal.executable.target<"backend", "format", {settings}>`."""
+    form = ir.StringAttr(parts[1]).value
+    if form not in FORMATS:
+        raise _RefusedError(f"an executable of the form {short(form)} in {where}")
+    for entry in parts[2] if len(parts) > 2 else ():
+        if entry.name not in SETTINGS:
+            raise _RefusedError(f"the setting {short(entry.name)} of an executable's target in {where}")
+        _attribute(entry.attr, where, depth + 1)
+
+
+def _object(parts: Any, where: str) -> None:
+    """`#hal.executable.object<{path = "name.o"}>`: a file beside the spec, no code inside of it."""
+    table = ir.DictAttr(parts[0])
+    keys = {entry.name for entry in table}
+    path = ir.StringAttr(table["path"]).value if "path" in keys else ""
+    if keys != {"path"} or _FILE_NAME.fullmatch(path) is None:
+        what = "native code inside of it" if "data" in keys else f"the object {short(path)}"
+        raise _RefusedError(f"{what}, not a file beside the spec, in {where}")
+
+
+def executables_in(folder: Path) -> tuple[Path, ...]:
+    """The files of a folder of executables that are substituted; what is no MLIR would be linked as native code."""
+    files = sorted(path for path in folder.iterdir() if not path.is_dir())
+    for path in files:
+        if path.suffix != ".mlir":
+            raise UsageError(
+                f"{path} is not an .mlir file: iree-compile would link it as native code.",
+                remedy="Take it out, or give --trust if you know where it comes from.",
+            )
+    return tuple(files)

@@ -1,0 +1,41 @@
+"""Text that comes from elsewhere, made fit to be shown: one line, no control characters, not too long."""
+
+from __future__ import annotations
+
+import re
+
+_LONGEST = 120
+_BRACKET = re.compile(r"[{}()\[\]]")
+
+
+def printable(text: str) -> str:
+    """One line without control characters: it may come from a stranger's file and end up on a terminal."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def clean(text: str) -> str:
+    """The same on several lines: line ends and tabs stay."""
+    return text if text.isprintable() else "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
+
+
+def short(value: object, *, most: int = _LONGEST) -> str:
+    """A value as an error message shows it: quoted, and cut before it fills the screen."""
+    text = value if isinstance(value, str) else _limited(value, most)
+    quoted = repr(text[: most + 1]) if isinstance(value, str) else text
+    return quoted if len(text) <= most else f"{quoted[:most]}…{quoted[0] if isinstance(value, str) else ''}"
+
+
+def _limited(value: object, most: int) -> str:
+    """Lists and tables by their kind and size: written out, a small file's references to itself fill the memory."""
+    if isinstance(value, (dict, list, tuple, set, frozenset)):
+        return f"a {type(value).__name__} of {len(value)}"
+    return repr(value)[: most + 1]
+
+
+def nesting(text: str) -> int:
+    """How deep its brackets are nested; those inside of quotations count too, which does no harm."""
+    depth = deepest = 0
+    for c in _BRACKET.findall(text):
+        depth += 1 if c in "{[(" else -1
+        deepest = max(deepest, depth)
+    return deepest

@@ -1,0 +1,81 @@
+"""Text of a user's or of a file's never leads to another folder than the one that is meant."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from autotuner.errors import StorageError, UsageError
+from autotuner.models.context import Model
+from autotuner.models.entries import Assembly
+from autotuner.models.routes import choose
+from autotuner.names import checked_name, is_component
+from autotuner.targets import Target
+from autotuner.workloads.state import Identity, State
+from autotuner.workspace import Workspace
+
+BAD = [
+    "../../..",
+    "..",
+    ".",
+    "",
+    "/tmp",
+    "a/b",
+    "a/../b",
+    "a..b",
+    ".hidden",
+    "-x",
+    "a b",
+    "a\nb",
+    "a\x1b[0m",
+    "x" * 201,
+    "ä",
+]
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_no_name_names_no_route_and_no_run(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot name"):
+        checked_name(name, what="a route")
+    with pytest.raises(UsageError, match="cannot name a route"):
+        Model(tmp_path / "model.mlir", routes=(f"{name}=--iree-opt-data-tiling",))
+    with pytest.raises(StorageError, match="cannot name a folder"):
+        Workspace(tmp_path).run_folder(name)
+
+
+def test_a_route_of_ones_own_has_a_name_of_its_own(tmp_path: Path) -> None:
+    target = Target.parse("cpu")
+    model = Model(tmp_path / "m.mlir", routes=("mine+2=--iree-opt-data-tiling", "data-tiling"))
+    assert {"plain", "data-tiling", "mine+2"} == {route.name for route in choose(target, model.routes, {"gemm"})}
+    for twice in (("plain=--x",), ("a=--x", "a=--y")):
+        with pytest.raises(UsageError, match="already"):
+            choose(target, twice, {"gemm"})
+
+
+def test_executables_are_written_into_their_folder_only(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    for name in ("../../outside", "/tmp/outside", "..", "x\n"):
+        assert not is_component(name)
+        with pytest.raises(UsageError, match="cannot name a file"):
+            Assembly(None, {name: "module {}"}).write(tmp_path / "spec.mlir", folder, spec_flag="--x")
+    Assembly(None, {"main$async_dispatch_0": "module {}"}).write(tmp_path / "spec.mlir", folder, spec_flag="--x")
+    assert [path.name for path in tmp_path.rglob("*.mlir")] == ["main$async_dispatch_0.mlir"]
+
+
+def test_flags_of_a_suites_state_are_those_of_a_flagfile(tmp_path: Path) -> None:
+    identity = Identity("sha", "local-task", ("--my-flag",), 0, None)
+    state = State.begin(tmp_path, identity)
+    state.save()
+    path = tmp_path / "state.json"
+    document = json.loads(path.read_text())
+    row = {"problem": "p", "op": "gemm", "arguments": "", "calls": 1}
+    for flags, fine in (["--iree-opt-data-tiling"], True), (["--my-flag"], True), (["--load=x.so"], False):
+        document["rows"] = {"p": {**row, "flags": flags}}
+        path.write_text(json.dumps(document))
+        if fine:
+            assert State.resume(tmp_path, identity).rows["p"].flags == tuple(flags)
+        else:
+            with pytest.raises(StorageError, match="damaged"):
+                State.resume(tmp_path, identity)
