@@ -57,7 +57,7 @@ class Program:
         path: Path,
         *,
         folder: Path,
-        tools: Tools,
+        tools: Tools | None = None,
         trust: bool = False,
         function: str | None = None,
         inputs: Sequence[str] = (),
@@ -76,7 +76,7 @@ class Program:
         if path.suffix == ".onnx":
             source = _import_onnx(source, folder, name=name)
         if not trust:
-            vet_program(source, tools)
+            vet_program(source, tools or Tools.find())
         return cls(source, name, function, tuple(inputs), tuple(parameters))
 
     @cached_property

@@ -14,6 +14,7 @@ from autotuner.measure.check import Check
 from autotuner.measure.timer import Timer
 from autotuner.models.context import Context
 from autotuner.models.program import Call, Outputs, ProgramBuild, finite, run, same_outputs
+from autotuner.names import checked_name
 from autotuner.process import last_line
 from autotuner.targets import PLAIN, Route, Target
 from autotuner.text import short
@@ -80,6 +81,7 @@ def _own(name: str, flags: str) -> Route:
         words = shlex.split(flags)
     except ValueError as error:
         raise UsageError(f"--route {name}: {error}.", remedy="Quote it as a shell would.") from error
+    checked_name(name, what="a route")
     if not words or not all(word.startswith("--") for word in words):
         raise UsageError(
             f"--route {name}={flags} names no flags.", remedy="Write it as --route 'NAME=--iree-flag --other-flag=1'."
