@@ -33,7 +33,7 @@ def autotune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         with pytest.raises(SystemExit) as end:
             main()
         out, err = capsys.readouterr()
-        return subprocess.CompletedProcess(words, int(end.value.code or 0), out, err)
+        return subprocess.CompletedProcess([*map(str, words)], int(end.value.code or 0), out, err)
 
     return run
 
