@@ -81,7 +81,8 @@ def check(
     if file.kind == "microkernel":
         findings += check_objects(file, folder, target or _recorded(file))
         if backend == "cpu":
-            findings += check_processor(text, tools, name=str(path))
+            processor = target if target is not None and target.backend == "cpu" else Target.parse("cpu")
+            findings += check_processor(text, tools, processor, name=str(path))
     report = Report(path, file, tuple(findings))
     if model is None:
         return report

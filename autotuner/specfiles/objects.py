@@ -17,6 +17,7 @@ from autotuner.build import CompilerRefusal
 from autotuner.errors import UsageError
 from autotuner.microkernels.abi import read_object
 from autotuner.microkernels.check import runs_on
+from autotuner.microkernels.visibility import shows_names
 from autotuner.mlir import walk
 from autotuner.problems import Gemm
 from autotuner.render import problem_mlir
@@ -54,7 +55,8 @@ def check_objects(file: SpecFile, folder: Path, target: Target | None) -> Iterat
 
 
 def _object(path: Path, called: str, recorded: str | None, target: Target | None) -> Finding:
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    data = path.read_bytes()
+    digest = hashlib.sha256(data).hexdigest()
     if recorded is not None and digest != recorded:
         hashes = f"SHA-256 {digest[:12]}…, recorded {printable(recorded)[:12]}…"
         return Finding("error", f"{called} is another one than was shipped ({hashes})")
@@ -68,26 +70,32 @@ def _object(path: Path, called: str, recorded: str | None, target: Target | None
     on_gpu = chip.startswith(("gfx", "sm_"))
     if not (target is None and on_gpu) and not runs_on(chip, wanted):
         return Finding("error", f"{called} is for {chip}, not for {wanted}: build it for {wanted}")
+    if chip == "aarch64" and shows_names(data):
+        return Finding(
+            "error", f"{called} shows its names, and there a call of one crashes: build it with -fvisibility=hidden"
+        )
     return Finding("ok", f"{called} is there, for {chip}, {'as shipped' if recorded else 'no hash is recorded'}")
 
 
-def check_processor(text: str, tools: Tools, *, name: str) -> Iterator[Finding]:
-    """A processor's executable names the machine that it was made on, down to its instructions."""
+def check_processor(text: str, tools: Tools, target: Target, *, name: str) -> Iterator[Finding]:
+    """A processor's executable names the machine that it was made for, down to its instructions."""
     made_for = _processor(text, name=name)
     if made_for is None:
         return
-    (machine, needed), (here, there) = made_for, _host(tools)
+    (machine, needed), (here, there) = made_for, _compiled_for(target, tools)
+    whose = "the target's" if target.foreign else "this"
     lacking = sorted(needed - there)
     if machine != here:
-        yield Finding("error", f"its executable is for {machine}, this is {here}: run `autotune ab` here")
+        yield Finding("error", f"its executable is for {machine}, {whose} processor is {here}: run `autotune ab` there")
     elif lacking:
         more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
         yield Finding(
             "error",
-            f"its executable needs {', '.join(lacking[:3])}{more}, which this processor lacks: run `autotune ab` here",
+            f"its executable needs {', '.join(lacking[:3])}{more}, "
+            f"which {whose} processor lacks: run `autotune ab` there",
         )
     else:
-        yield Finding("ok", f"its executable is for this processor ({here})")
+        yield Finding("ok", f"its executable is for {whose} processor ({here})")
 
 
 def _processor(text: str, *, name: str) -> tuple[str, frozenset[str]] | None:
@@ -109,13 +117,13 @@ def _text(attribute: Any) -> str:
     return str(attribute.value) if isinstance(attribute, ir.StringAttr) else ""
 
 
-def _host(tools: Tools) -> tuple[str, frozenset[str]]:
-    """The same of this machine: the compiler knows."""
+def _compiled_for(target: Target, tools: Tools) -> tuple[str, frozenset[str]]:
+    """The same of what the compiler makes code for."""
     with tempfile.TemporaryDirectory(prefix="autotune-") as folder:
         path = Path(folder) / "problem.mlir"
         path.write_text(problem_mlir(Gemm.parse(shape="4x4x4", dtype="f32")))
-        flags = [*Target.parse("cpu").compile_flags, "--compile-to=executable-configurations"]
+        flags = [*target.compile_flags, "--compile-to=executable-configurations"]
         done = process.run([tools.iree_compile, path, *flags, "-o", "-"], timeout=60)
     if not done.ok:
         raise CompilerRefusal(done.why())
-    return _processor(done.stdout, name="the compiler's output") or (platform.machine(), frozenset())
+    return _processor(done.stdout, name="the compiler's output") or (target.machine, frozenset())

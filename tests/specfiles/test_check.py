@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import platform
 import shutil
@@ -10,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from autotuner.errors import UsageError
 from autotuner.microkernels.instance import Instance
@@ -19,8 +22,10 @@ from autotuner.problems import Conv, Gemm, Problem
 from autotuner.render import problem_mlir
 from autotuner.specfiles.applied import applied
 from autotuner.specfiles.check import Report, check
+from autotuner.specfiles.entries import read_spec
 from autotuner.specfiles.flagfile import flagfile_text
 from autotuner.specfiles.merge import merge
+from autotuner.specfiles.objects import check_objects
 from autotuner.targets import Target
 from autotuner.tools import Tools
 from tests.specfiles.conftest import FRAME, TIMED, Answer, make_spec
@@ -256,10 +261,32 @@ def test_objects_are_verified_by_hash_and_machine(kernel: Path, tools: Tools, tm
     assert "is not in" in errors(check(kernel, tools=tools))[0]
 
 
+def test_an_object_whose_names_are_visible_is_an_error_where_its_call_crashes(kernel: Path) -> None:
+    (object_file,) = kernel.with_suffix(".objects").iterdir()
+    whole = bytearray(object_file.read_bytes())
+    table = ELFFile(io.BytesIO(whole)).get_section_by_name(".symtab")
+    assert isinstance(table, SymbolTableSection)
+    names = [symbol.name for symbol in table.iter_symbols()]
+    at = table["sh_offset"] + names.index("sgemm") * table["sh_entsize"] + 5  # st_other
+    for machine, name, visibility in ((183, "aarch64", 0), (183, "aarch64", 2), (62, "x86_64", 0)):
+        whole[18], whole[at] = machine, visibility
+        object_file.write_bytes(whole)
+        target = Target.parse("cpu", flags=[f"--iree-llvmcpu-target-triple={name}-linux-gnu"])
+        # The hash in the spec is that of the object as it was shipped.
+        file = replace(read_spec(kernel.read_text()), hashes={})
+        (finding,) = check_objects(file, object_file.parent, target)
+        crashes = (name, visibility) == ("aarch64", 0)
+        assert finding.level == ("error" if crashes else "ok")
+        assert ("-fvisibility=hidden" in finding.text) == crashes
+
+
 def test_an_executable_of_another_processor_is_found_out(kernel: Path, tools: Tools) -> None:
     text = kernel.read_text()
     kernel.write_text(text.replace('cpu_features = "', 'cpu_features = "+from-the-future,'))
     assert "needs from-the-future" in errors(check(kernel, tools=tools))[0]
     other = "aarch64" if platform.machine() == "x86_64" else "x86_64"
     kernel.write_text(text.replace(f'target_triple = "{platform.machine()}', f'target_triple = "{other}'))
-    assert f"its executable is for {other}" in errors(check(kernel, tools=tools))[0]
+    assert f"its executable is for {other}, this processor is" in errors(check(kernel, tools=tools))[0]
+    target = Target.parse("cpu", flags=[f"--iree-llvmcpu-target-triple={other}-linux-gnu"])
+    found = [finding.text for finding in check(kernel, tools=tools, target=target).findings]
+    assert any("the target's processor lacks" in text for text in found), found
