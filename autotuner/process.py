@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from autotuner.errors import INSTALL_IREE, ToolMissingError
 
@@ -92,6 +93,32 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
         seconds=time.perf_counter() - start,
         timed_out=timed_out,
     )
+
+
+def start(command: Sequence[str | Path], *, stderr: BinaryIO, cwd: Path | None = None) -> subprocess.Popen[bytes]:
+    """A program that is talked to through its pipes until `end`."""
+    _raise_if_closing()
+    child = subprocess.Popen(
+        [str(word) for word in command],
+        cwd=cwd,
+        bufsize=0,  # what a dead program did not take must not wait to be flushed
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        start_new_session=True,
+    )
+    with _lock:
+        _running.add(child.pid)
+    return child
+
+
+def end(child: subprocess.Popen[bytes]) -> None:
+    """Kills what `start` started, with its whole process group."""
+    _kill_group(child.pid)
+    with child:
+        child.wait()
+    with _lock:
+        _running.discard(child.pid)
 
 
 def _shortened(text: str) -> str:

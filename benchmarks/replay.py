@@ -16,7 +16,8 @@ import pandas as pd
 
 from autotuner.search import Search, make_search
 from autotuner.search.grid import Grid
-from autotuner.space.table import Config, Space
+from autotuner.space.table import Config, Knob, Space
+from benchmarks.recording import RESULTS, TIME
 
 MARKS = (25, 50, 100, 200)
 BATCH = 4
@@ -33,11 +34,26 @@ class Recording:
 
 
 def load(path: Path) -> Recording:
-    frame = pd.read_csv(path)
-    knobs = [column for column in frame.columns if column != "time_ms"]
-    space = Space.from_columns({knob: frame[knob].to_numpy(np.int64) for knob in knobs})
-    ordered = space.frame().merge(frame, on=knobs, how="left", validate="one_to_one")
-    return Recording(path.name.removesuffix(".csv.gz"), space, ordered["time_ms"].to_numpy(np.float64))
+    """Columns are knobs, but for `time_ms` and the others of a recording."""
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    times = pd.to_numeric(frame[TIME]).to_numpy(np.float64)
+    knobs, indices = [], []
+    for name in frame.columns.difference(RESULTS, sort=False):
+        cells = [_value(cell) for cell in frame[name]]
+        # As the tuner's own spaces have them: numbers ascending, then words.
+        values = sorted(set(cells), key=lambda value: (isinstance(value, str), value))
+        places = {value: place for place, value in enumerate(values)}
+        knobs.append(Knob(name, tuple(values)))
+        indices.append([places[cell] for cell in cells])
+    rows = np.array(indices, np.int64).T
+    space = Space(knobs, rows)
+    if len(space) != len(frame):
+        raise ValueError(f"{path} has a configuration twice")
+    return Recording(path.name.removesuffix(".csv.gz"), space, times[np.lexsort(rows.T[::-1])])
+
+
+def _value(cell: str) -> int | str:
+    return int(cell) if cell.lstrip("-").isdecimal() else cell
 
 
 class RandomLegal:
