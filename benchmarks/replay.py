@@ -38,7 +38,7 @@ def load(path: Path) -> Recording:
     frame = pd.read_csv(path, dtype=str, keep_default_na=False)
     times = pd.to_numeric(frame[TIME]).to_numpy(np.float64)
     knobs, indices = [], []
-    for name in frame.columns.difference(RESULTS, sort=False):
+    for name in [column for column in frame.columns if column not in RESULTS]:
         cells = [_value(cell) for cell in frame[name]]
         # As the tuner's own spaces have them: numbers ascending, then words.
         values = sorted(set(cells), key=lambda value: (isinstance(value, str), value))

@@ -99,7 +99,7 @@ class Device:
         self._copy(self._poison, storage)
         seconds = self.loaded.call(self._arguments)
         result = self._download(storage)
-        digest = hashlib.sha256(result).hexdigest()
+        digest = hashlib.sha256(result.data).hexdigest()
         new = digest not in self._seen
         if new:
             self._seen.add(digest)
