@@ -49,7 +49,7 @@ def calibrate(
             f"IREE's default does not compile: {build.stderr.strip()[-300:]}", remedy="Check --flag and --target."
         )
     with loop.clocked("time"):
-        if data.reference is None:
+        if not data.knows:
             evaluator.checker, check = evaluator.checker.taught(build.vmfb)
         else:
             check = evaluator.checker.check(build.vmfb)

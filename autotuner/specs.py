@@ -161,6 +161,7 @@ def _header(plan: Plan, contest: Contest, candidate: Candidate, flagfile: Path, 
         f"problem:    {plan.problem.name} ({plan.problem.flops} flops, {plan.problem.bytes} bytes)",
         f"target:     {plan.target.name}; IREE {IREE_VERSION}",
         f"verdict:    {contest.verdict}, {interval}",
+        *([f"precision:  results of {plan.problem.allow} accuracy were accepted"] if plan.problem.allow else []),
     ]
     if over is not None and contest.stock.candidate.id != BASELINE:
         route = contest.stock.candidate.route.name

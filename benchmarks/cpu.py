@@ -11,11 +11,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 
 from autotuner import Attention, Conv, Gemm, Options, Problem, Target, tune
 from autotuner.cli.console import PlainReporter
+from autotuner.measure.check import compare
 from benchmarks.machine import machine
 from benchmarks.rivals import rivals, time_us
 
@@ -36,17 +36,19 @@ def main() -> None:
     arguments = parser.parse_args()
     problem = PROBLEMS[arguments.problem]
     others: dict[str, float] = {}
-    reference = problem.reference(problem.inputs(0))
+    inputs = problem.inputs(0)
+    reference = problem.reference(inputs)
     assert reference is not None
+    bound = problem.bound(inputs, reference)
 
     def time_rivals() -> None:
         """Before and after the run: the better of the two counts, for this machine may have been busy at one."""
         for name, call, result in rivals(problem):
             us = time_us(call)
             others[name] = min(us, others.get(name, us))
-            error = np.linalg.norm(result() - reference) / np.linalg.norm(reference)
-            if error > problem.tolerance:
-                raise SystemExit(f"{name} computes something else: relative error {error:.3g}")
+            check = compare(result(), reference, bound)
+            if not check.ok:
+                raise SystemExit(f"{name} computes something else: {check.detail}")
 
     time_rivals()
     with tempfile.TemporaryDirectory() as folder:

@@ -29,6 +29,7 @@ from autotuner.microkernels.variants import Kernel
 from autotuner.models.context import Model
 from autotuner.options import Options
 from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems.accuracy import known_precision
 from autotuner.progress import Stop
 from autotuner.targets import Target
 
@@ -70,6 +71,8 @@ def _experiment(wanted: Wanted, request: Request) -> None:
         raise UsageError("--object and --symbol belong to one microkernel.", remedy="Name it as one of the arms.")
     say_whose_code(kernels, request.workspace, no_color=request.no_color)
     problem = _problem(wanted, kernels[0].name if kernels else None, request)
+    if problem is not None:
+        problem = problem.allowing(request.allow_precision)
     if second is None and first.kernel is not None and wanted.model is None and problem is not None:
         _search(first.kernel, problem, target, options, wanted, request)
         return
@@ -77,7 +80,7 @@ def _experiment(wanted: Wanted, request: Request) -> None:
         raise UsageError("--shape beside --model says what a microkernel replaces.", remedy="Leave --shape out.")
     if options.output is not None and b.kernel is None:
         raise UsageError(f"-o: {b.name} is no microkernel, nothing is written for it.", remedy="Leave -o out.")
-    experiment = Experiment(a, b, problem, _model(wanted), wanted.inputs)
+    experiment = Experiment(a, b, problem, _model(wanted, request), wanted.inputs)
     if request.dry_run:
         rehearsal = rehearse_experiment(experiment, target, options=options)
         emit(json.dumps(rehearsal.to_json(), indent=2) if request.as_json else rehearsal.text())
@@ -124,7 +127,7 @@ def _end(result: AbResult, request: Request, *, kernel: Kernel | None = None) ->
         raise typer.Exit(EXIT_NO_WINNER)
 
 
-def _model(wanted: Wanted) -> Model | None:
+def _model(wanted: Wanted, request: Request) -> Model | None:
     if wanted.model is None:
         for name in ("function", "parameters", "tolerance"):
             if getattr(wanted, name):
@@ -137,6 +140,7 @@ def _model(wanted: Wanted) -> Model | None:
         parameters=wanted.parameters,
         tolerance=wanted.tolerance,
         trust=wanted.trust,
+        allow=known_precision(request.allow_precision),
     )
 
 

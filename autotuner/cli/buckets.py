@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -21,6 +22,7 @@ def run_gemm(wanted: Gemm | Family, request: Request) -> None:
     if isinstance(wanted, Gemm):
         run_tuning(wanted, request)
         return
+    wanted = replace(wanted, gemm=wanted.gemm.allowing(request.allow_precision))
     target = Target.parse(request.target, flags=request.flags or ())
     options = request.options()
     stderr = make_console(stderr=True, no_color=request.no_color)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from rich.console import Console
 from rich.table import Table
@@ -16,12 +17,14 @@ from autotuner.models.context import Model
 from autotuner.models.rehearse import rehearse_model
 from autotuner.models.result import ModelResult
 from autotuner.models.tuner import tune_model
+from autotuner.problems.accuracy import known_precision
 from autotuner.progress import Stop
 from autotuner.targets import Target
 
 
 def run_model(wanted: Model, request: Request) -> None:
     """Tunes a model and ends the process with the contract's exit code."""
+    wanted = replace(wanted, allow=known_precision(request.allow_precision))
     target = Target.parse(request.target, flags=request.flags or ())
     options = request.options()
     if options.microkernels:
@@ -61,6 +64,8 @@ def print_model(result: ModelResult, console: Console) -> None:
         line("speedup", f"{speedup.median:.3f}x over default, 95 % interval {speedup.low:.3f} to {speedup.high:.3f}")
     if over is not None and result.entries:
         line("", f"{over.median:.3f}x over the best route, {over.low:.3f} to {over.high:.3f}")
+    if allowed := result.problem.get("allow_precision"):
+        line("precision", f"results of {allowed} accuracy were accepted (--allow-precision)")
     if result.error is not None:
         line("outputs", f"relative error {result.error:.1e} against the untuned model")
     if result.rows:

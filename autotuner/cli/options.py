@@ -45,6 +45,10 @@ MicrokernelsOption = Annotated[
     str,
     typer.Option("--microkernels", help="Which microkernels join the search: names, comma separated, auto or none."),
 ]
+PrecisionOption = Annotated[
+    str | None,
+    typer.Option("--allow-precision", help="Accept results of tf32 or f16 accuracy. [default: the types' own]"),
+]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Print the space's size, a sample candidate and the commands; build nothing.")
 ]

@@ -38,6 +38,7 @@ class Request:
     resume: o.ResumeOption = False
     keep: o.KeepOption = "best,failed"
     microkernels: o.MicrokernelsOption = "none"
+    allow_precision: o.PrecisionOption = None
     dry_run: o.DryRunOption = False
     as_json: o.JsonOption = False
     quiet: o.QuietOption = False

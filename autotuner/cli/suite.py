@@ -44,7 +44,7 @@ def run_suite(wanted: SuiteWords, request: Request) -> None:
     chip = Target.parse(request.target, flags=request.flags or ())
     options = request.options()
     say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
-    found = load(wanted.workload)
+    found = load(wanted.workload).allowing(request.allow_precision)
     if not request.quiet:
         _report_skipped(found, stderr)
     if wanted.show or request.dry_run:

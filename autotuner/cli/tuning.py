@@ -31,6 +31,7 @@ EXIT_INTERRUPTED = 130
 
 def run_tuning(problem: Problem, request: Request) -> None:
     """Tunes one problem and ends the process with the contract's exit code."""
+    problem = problem.allowing(request.allow_precision)
     target = Target.parse(request.target, flags=request.flags or ())
     options = request.options()
     stderr = make_console(stderr=True, no_color=request.no_color)
@@ -71,6 +72,8 @@ def print_result(result: Result, console: Console) -> None:
     speedup, over = result.speedup, result.speedup_over_stock
     line("verdict", f"{result.verdict}: {result.reason}", style=colour)
     line("problem", f"{result.problem['name']} on {result.target} ({result.device})")
+    if allowed := result.problem.get("allow_precision"):
+        line("precision", f"results of {allowed} accuracy were accepted (--allow-precision)")
     if result.baseline["us"] is not None:
         line("default", _time(document["baseline"]["us"], result))
     if result.stock["us"] is not None and result.stock["flags"]:

@@ -53,7 +53,7 @@ def open_subject(wanted: Experiment, context: Context) -> Subject:
         device=session.device,
         timeout=context.run_timeout,
         folder=Path(),
-        tolerance=context.model.tolerance,
+        tolerance=context.model.output_tolerance,
         problem=wanted.problem,
     )
     _start(wanted, context, subject.describe(), inputs)

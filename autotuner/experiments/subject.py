@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -14,7 +15,7 @@ from autotuner.build.builder import PROBLEM
 from autotuner.measure.check import Check, Checker, Data, compare
 from autotuner.measure.timer import Feed
 from autotuner.models.program import Call, Outputs, Program, finite, run, same_outputs
-from autotuner.problems import Array, Problem
+from autotuner.problems import Array, Bound, Problem
 from autotuner.render import problem_mlir
 from autotuner.tools import Tools
 
@@ -30,7 +31,7 @@ class Answer:
 def difference(one: Answer, other: Answer) -> float:
     """The largest relative error of an output of one arm against the other's."""
     pairs = zip(other.arrays, one.arrays, strict=True)
-    errors = [compare(b, a.astype(np.float64), tolerance=math.inf).error for b, a in pairs]
+    errors = [compare(b, a.astype(np.float64), Bound(math.inf)).error for b, a in pairs]
     return max(errors, default=0.0)
 
 
@@ -99,10 +100,12 @@ class Alone:
 
     def answer(self, vmfb: Path, against: Answer | None) -> Answer:
         del against  # what is right is known without it
-        data = Data(self.problem, self.folder / "inputs", self.seed, self.inputs)
-        checker = Checker(self.tools, data, self.device, self.timeout)
-        out = checker.output(vmfb)
-        return Answer((), out) if isinstance(out, Check) else Answer((out,), checker.compared(out))
+        out, check = Checker(self.tools, self._data, self.device, self.timeout).answer(vmfb)
+        return Answer(() if out is None else (out,), check)
+
+    @cached_property
+    def _data(self) -> Data:
+        return Data(self.problem, self.folder / "inputs", self.seed, self.inputs)
 
 
 @dataclass(frozen=True)

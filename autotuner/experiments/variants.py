@@ -14,7 +14,7 @@ from autotuner.errors import NoCandidateError, WrongResultError
 from autotuner.experiments.arms import DEFAULT
 from autotuner.experiments.result import AbResult, ArmReport, write_commands
 from autotuner.experiments.subject import Answer, difference
-from autotuner.measure.check import Check, Checker, Data
+from autotuner.measure.check import Checker, Data
 from autotuner.measure.timer import Timer, choose_repeat
 from autotuner.microkernels.variants import Kernel
 from autotuner.options import Options
@@ -147,9 +147,8 @@ class _Bench:
 
     def _run(self, vmfb: Path) -> float | None:
         checker = Checker(self.session.tools, self.data, self.session.device, self.options.effort.run_timeout)
-        out = checker.output(vmfb)
-        if isinstance(out, Check) or self.data.reference is None:
+        out, check = checker.answer(vmfb)
+        if out is None:
             return None
-        check = checker.compared(out)
         self.answers.append(Answer((out,), check))
         return check.error if math.isfinite(check.error) else None

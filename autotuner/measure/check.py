@@ -1,9 +1,10 @@
-"""Is the output right? Once per distinct binary, on seeded inputs, into storage that was poisoned first."""
+"""Is the output right? Once per distinct binary, on two sets of inputs, into storage that was poisoned first."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,12 +14,16 @@ import numpy as np
 from autotuner import process
 from autotuner.build import FailureClass
 from autotuner.errors import EnvironmentFailure
-from autotuner.problems import Array, Problem
+from autotuner.problems import Array, Bound, Problem
 from autotuner.render import FUNCTION
 from autotuner.tools import Tools
 
-_WORST = 50.0
-"""One wrong element hides in the norm of a large output: each may be off by this many tolerances of the RMS."""
+RANDOM, WHOLE = "input", "whole"
+"""The two sets of inputs, as their files are called: numbers of all digits, and whole ones whose sums are exact."""
+_CHUNK = 1 << 22
+"""Elements that are compared at once: outputs may be as large as memory allows."""
+_ROUNDED_RMS = 0.6
+"""Of the slack, in the root mean square: a last rounding takes up to all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +40,23 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Expected:
+    """The right answer to a set of inputs, and how near to it rounding leaves a right kernel."""
+
+    reference: Array
+    bound: Bound
+
+
+@dataclass(frozen=True)
 class Data:
-    """A problem's inputs as files that IREE's tools read, and the answer that must come out."""
+    """A problem's inputs as files that IREE's tools read, and the answers that must come out."""
 
     problem: Problem
     folder: Path
     seed: int
     given: tuple[Array, ...] = field(default=(), repr=False, compare=False)
     """The user's inputs, one for each of the problem's; empty: seeded ones."""
-    learnt: Array | None = None
+    learnt: Mapping[str, Array] = field(default_factory=dict, repr=False, compare=False)
     """What IREE's default computes, for problems that have no reference of their own."""
 
     function = FUNCTION
@@ -53,8 +66,9 @@ class Data:
         data = cls(problem, folder, seed, tuple(given))
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            for path, array in zip(data.paths, [*data.inputs, poison(problem)], strict=True):
-                array.tofile(path)
+            for name, arrays in data.inputs.items():
+                for path, array in zip(data.paths(name), [*arrays, poison(problem)], strict=True):
+                    array.tofile(path)
         except OSError as error:
             raise EnvironmentFailure(
                 f"cannot write the inputs to {folder}: {error.strerror}.",
@@ -63,22 +77,41 @@ class Data:
         return data
 
     @cached_property
-    def inputs(self) -> tuple[Array, ...]:
-        return self.given or self.problem.inputs(self.seed)
+    def inputs(self) -> dict[str, tuple[Array, ...]]:
+        """By set; the first is the one that is timed."""
+        sets = {RANDOM: self.given or self.problem.inputs(self.seed), WHOLE: self.problem.whole_inputs(self.seed)}
+        return {name: arrays for name, arrays in sets.items() if arrays and name in (self.learnt or sets)}
 
     @cached_property
-    def reference(self) -> Array | None:
-        return self.problem.reference(self.inputs) if self.learnt is None else self.learnt
+    def expected(self) -> dict[str, Expected | None]:
+        return {name: self._expected(name) for name in self.inputs}
+
+    def _expected(self, name: str) -> Expected | None:
+        inputs = self.inputs[name]
+        reference = self.learnt.get(name) if self.learnt else self.problem.reference(inputs)
+        if reference is None:
+            return None
+        if name == RANDOM:
+            return Expected(reference, self.problem.bound(inputs, reference))
+        rounded = reference.astype(self.problem.output.element.numpy).astype(np.float64)
+        return Expected(rounded, self.problem.whole_bound(inputs, reference))
 
     @property
-    def paths(self) -> list[Path]:
-        names = [f"input{i}.bin" for i in range(len(self.problem.operands) - 1)] + ["poison.bin"]
-        return [self.folder / name for name in names]
+    def knows(self) -> bool:
+        """The right answer is known without a run of IREE's default."""
+        return None not in self.expected.values()
+
+    def paths(self, name: str) -> list[Path]:
+        numbers = range(len(self.problem.operands) - 1)
+        return [self.folder / file for file in (*(f"{name}{i}.bin" for i in numbers), "poison.bin")]
 
     @property
     def arguments(self) -> list[str]:
+        return self.arguments_of(RANDOM)
+
+    def arguments_of(self, name: str) -> list[str]:
         """The --input flags; the last is the storage of the result."""
-        pairs = zip(self.problem.operands, self.paths, strict=True)
+        pairs = zip(self.problem.operands, self.paths(name), strict=True)
         return [f"--input={operand.text}=@{path}" for operand, path in pairs]
 
 
@@ -90,20 +123,42 @@ def poison(problem: Problem) -> Array:
     return np.full(output.shape, 0x5A5A5A5A, np.int64).astype(output.element.numpy)
 
 
-def compare(out: Array, reference: Array, *, tolerance: float) -> Check:
-    """Relative error in the norm, and the worst single element; NaN never passes."""
-    difference = out.astype(reference.dtype) - reference
-    norm = float(np.linalg.norm(reference))
-    error = float(np.linalg.norm(difference)) / (norm or 1.0)
-    bound = tolerance
-    rms = norm / math.sqrt(reference.size) or 1.0
-    index = int(np.abs(difference).argmax())  # of a NaN, when there is one
-    worst = float(np.abs(difference).flat[index]) / rms
-    if error <= bound and worst <= _WORST * bound:
+def compare(out: Array, reference: Array, bound: Bound) -> Check:
+    """Every element by itself, and all in the mean; NaN never passes."""
+    squares = own = ratios = 0.0
+    worst, at = 0.0, 0
+    with np.errstate(all="ignore"):  # what is not finite is found below
+        for start, chunk, right, deviation, slack in _chunks(out, reference, bound):
+            difference = np.abs(chunk - right)
+            squares += float(np.square(difference).sum())
+            own += float(np.square(right).sum())
+            variance = np.square(deviation) + np.square(_ROUNDED_RMS * slack)
+            ratios += float(np.where(difference == 0, 0, np.square(difference) / variance).sum())
+            beyond = np.where(difference <= slack, 0, (difference - slack) / deviation)
+            index = int(beyond.argmax())  # of a NaN, when there is one
+            if not beyond[index] <= worst:
+                worst, at = float(beyond[index]), start + index
+            if math.isnan(worst):
+                break
+    error = math.nan if math.isnan(worst) else math.sqrt(squares / (own or 1.0))
+    mean, size = math.sqrt(ratios / max(reference.size, 1)), reference.size
+    if worst <= bound.worst_of(size) and mean <= bound.mean_of(size):
         return Check(None, error)
-    at = tuple(int(i) for i in np.unravel_index(index, reference.shape))
-    detail = f"relative error {error:.3g}, allowed {bound:.3g}; element {at} is off by {worst:.3g} RMS"
-    return Check("wrong-result", error, f"{detail}, allowed {_WORST * bound:.3g}")
+    where = tuple(int(i) for i in np.unravel_index(at, reference.shape))
+    found = f"element {where} is {out[where]:.8g}, not {reference[where]:.8g}"
+    allowed = f"in the mean {mean:.3g} deviations off, allowed {bound.mean_of(size):.3g}"
+    return Check("wrong-result", error, f"relative error {error:.3g}; {allowed}; {found}")
+
+
+def _chunks(out: Array, reference: Array, bound: Bound) -> Iterator[tuple[int, Array, Array, Array, Array]]:
+    def part(side: Array | float, start: int) -> Array:
+        array = np.asarray(side)
+        piece = array.reshape(-1)[start : start + _CHUNK] if array.ndim else array
+        return piece.astype(np.float64)
+
+    for start in range(0, reference.size, _CHUNK):
+        deviation, slack = part(bound.deviation, start), part(bound.slack, start)
+        yield start, part(out, start), part(reference, start), deviation, slack
 
 
 @dataclass(frozen=True)
@@ -116,31 +171,49 @@ class Checker:
     timeout: float
 
     def check(self, vmfb: Path) -> Check:
-        out = self.output(vmfb)
-        return out if isinstance(out, Check) else self.compared(out)
+        return self.answer(vmfb)[1]
 
-    def compared(self, out: Array) -> Check:
-        """An output against the reference."""
-        reference = self.data.reference
-        if reference is None:
-            raise ValueError(f"nothing is known yet of what {self.data.problem.name} computes")
-        return compare(out, reference, tolerance=self.data.problem.tolerance)
+    def answer(self, vmfb: Path) -> tuple[Array | None, Check]:
+        """What the module computes of the inputs that are timed, and whether that and the rest is right."""
+        outputs = self._outputs(vmfb)
+        checks = [self._compared(name, out) for name, out in outputs.items()]
+        wrong = next((check for check in checks if not check.ok), None)
+        first = outputs[RANDOM]
+        return None if isinstance(first, Check) else first, wrong or checks[0]
 
     def taught(self, vmfb: Path) -> tuple[Checker, Check]:
-        """The checker that takes this module's result for the right one, if it can be one: all written, and finite."""
-        out = self.output(vmfb)
-        if isinstance(out, Check):
-            return self, out
-        wide = out.astype(np.float64)
-        if not np.isfinite(wide).all():
+        """The checker that takes this module's results for the right ones, if they can be: all written, and finite."""
+        outputs = self._outputs(vmfb)
+        first = outputs[RANDOM]
+        if isinstance(first, Check):
+            return self, first
+        learnt = {name: out.astype(np.float64) for name, out in outputs.items() if not isinstance(out, Check)}
+        finite = {name: out for name, out in learnt.items() if np.isfinite(out).all()}
+        if RANDOM not in finite:
             return self, Check("wrong-result", math.inf, "its result is not finite")
-        return replace(self, data=replace(self.data, learnt=wide)), Check(None, 0.0)
+        return replace(self, data=replace(self.data, learnt=finite)), Check(None, 0.0)
 
-    def output(self, vmfb: Path) -> Array | Check:
+    def _compared(self, name: str, out: Array | Check) -> Check:
+        """An output against the reference."""
+        if isinstance(out, Check):
+            return out
+        expected = self.data.expected[name]
+        if expected is None:
+            raise ValueError(f"nothing is known yet of what {self.data.problem.name} computes")
+        check = compare(out, expected.reference, expected.bound)
+        return replace(check, detail=f"on whole numbers: {check.detail}") if name == WHOLE and not check.ok else check
+
+    def _outputs(self, vmfb: Path) -> dict[str, Array | Check]:
+        """By set of inputs; both at once, for most of a run is its start."""
+        names = list(self.data.inputs)
+        with ThreadPoolExecutor(len(names)) as pool:
+            return dict(zip(names, pool.map(lambda name: self._output(vmfb, name), names), strict=True))
+
+    def _output(self, vmfb: Path, name: str) -> Array | Check:
         """What the module computes, or why it does not."""
-        result = self.data.folder / "output.bin"
+        result = self.data.folder / f"output-{name}.bin"
         result.unlink(missing_ok=True)
-        done = process.run(self.command(vmfb, result), timeout=self.timeout)
+        done = process.run(self.command(vmfb, result, name=name), timeout=self.timeout)
         if done.timed_out:
             return Check("run-timeout", math.inf, done.why())
         if not done.ok or not result.is_file():
@@ -151,12 +224,12 @@ class Checker:
             return Check("wrong-result", math.inf, f"{out.size} elements came out, not {math.prod(output.shape)}")
         return out.reshape(output.shape)
 
-    def command(self, vmfb: Path, result: Path) -> list[str]:
+    def command(self, vmfb: Path, result: Path, *, name: str = RANDOM) -> list[str]:
         return [
             str(self.tools.iree_run_module),
             f"--module={vmfb}",
             f"--function={FUNCTION}",
             f"--device={self.device}",
-            *self.data.arguments,
+            *self.data.arguments_of(name),
             f"--output=@{result}",
         ]

@@ -12,9 +12,10 @@ from autotuner.build import CompilerRefusal, first_error
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.models.dispatch import flops
 from autotuner.models.extract import Flow, Group, Piece, by_name, group, read_flow, read_roots
-from autotuner.models.program import Program, ProgramBuild, ProgramBuilder, input_shapes
+from autotuner.models.program import LOWER_TOLERANCE, Program, ProgramBuild, ProgramBuilder, input_shapes
 from autotuner.names import checked_name
 from autotuner.options import Options
+from autotuner.problems.accuracy import Precision
 from autotuner.progress import Clock
 from autotuner.rows import Kind
 from autotuner.session import Session, clocked
@@ -43,6 +44,12 @@ class Model:
     tolerance: float | None = None
     trust: bool = False
     """Compile it whatever is in it."""
+    allow: Precision = ""
+
+    @property
+    def output_tolerance(self) -> float | None:
+        """The relative error of outputs that the user accepts; None: as their types have it."""
+        return LOWER_TOLERANCE if self.tolerance is None and self.allow else self.tolerance
 
     def __post_init__(self) -> None:
         if self.top is not None and self.top < 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,11 +13,22 @@ import numpy as np
 from autotuner.mlir import Dispatch, map_positions
 from autotuner.models.extract import Piece, Value, tensor_type
 from autotuner.problems import Array, Gemm, Operand, Problem
-from autotuner.problems.base import rounding
+from autotuner.problems.accuracy import (
+    UNITS,
+    Bound,
+    Precision,
+    Sums,
+    known_precision,
+    lower_precision,
+    sum_bound,
+    whole_numbers,
+)
 from autotuner.problems.dtypes import ACCUMULATORS, element_type, known_type
 
-_ROUNDED = {"f16": 1e-3, "bf16": 4e-3}
-"""A result that is rounded to these may differ by a last place here and there."""
+_FUSED = 4.0
+"""What is fused to the sums may round too, and make their errors larger."""
+_STEPS = Bound(0.1, worst=10.0)
+"""For whole numbers that are rounded sums: one in a hundred may be on the other side of a half."""
 _CONTRACTED = {"contraction": ("k",), "convolution": ("filter", "input"), "attention": ("k1", "k2")}
 _GEMM_RANK = 4
 
@@ -30,6 +41,7 @@ class DispatchProblem(Problem):
     root: Dispatch = field(repr=False)
     label: str
     """A name that is its own within the model."""
+    allow: Precision = ""
 
     op = "dispatch"
     declared = False
@@ -83,13 +95,52 @@ class DispatchProblem(Problem):
     def reference(self, inputs: tuple[Array, ...]) -> None:
         del inputs
 
+    def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
+        """Both sides are kernels, and the sums that round are inside: their size is taken from the result's."""
+        del inputs
+        size, sums = _rms(reference), self._sums
+        if not self.output.element.is_float:
+            return _STEPS
+        if sums is None:
+            return Bound.relative(reference, _FUSED * UNITS[self.output.element.name])
+        summed = sum_bound(np.full((), size), size, sums, kernels=2)
+        unit = UNITS[self.output.element.name]
+        if self.root.kind == "attention":  # its weights are rounded to the operands' type on the way
+            unit = max(unit, UNITS[sums.element.name])
+        slack = _FUSED * unit * (np.abs(reference) + size)
+        return Bound(_FUSED * np.asarray(summed.deviation), slack=slack)
+
+    def whole_inputs(self, seed: int) -> tuple[Array, ...] | None:
+        sums = self._sums
+        if sums is None or not sums.whole_limit:
+            return None
+        rng = np.random.default_rng(seed)
+        return tuple(
+            whole_numbers(o.shape, o.element, limit=sums.whole_limit, rng=rng) if o.element.is_float else given
+            for o, given in zip(self.operands[:-1], self.inputs(seed), strict=True)
+        )
+
+    def whole_bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
+        """The sums are exact; what is fused to them is not."""
+        if self.root.kind == "attention" or not self.output.element.is_float:
+            return self.bound(inputs, reference)
+        unit = max(UNITS[self.output.element.name], UNITS["f32"])
+        return Bound(_FUSED * unit * (np.abs(reference) + _rms(reference)))
+
+    def allowing(self, precision: str | None) -> DispatchProblem:
+        """As far as it means anything here: a model's dispatches are of many types."""
+        dtype, acc = self.types
+        return replace(self, allow=lower_precision(known_precision(precision), dtype=dtype, acc=acc))
+
     @property
-    def tolerance(self) -> float:
-        element, output = self.root.element_types[0], self.operands[-1].element
-        if not known_type(element):
-            return output.tolerance
-        length = math.prod(size for role in _CONTRACTED[self.root.kind] for size in self.root.sizes(role))
-        return max(rounding(element_type(element), "", length=length), _ROUNDED.get(output.name, 0.0))
+    def _sums(self) -> Sums | None:
+        """Of its root; None where its types are not ours to know."""
+        element, acc = self.types
+        if not (known_type(element) and known_type(acc)):
+            return None
+        lengths = [math.prod(self.root.sizes(role)) for role in _CONTRACTED[self.root.kind]]
+        length = sum(lengths) if self.root.kind == "attention" else math.prod(lengths)
+        return Sums(length, element_type(element), acc, self.output.element.name, self.allow)
 
     def arguments(self) -> tuple[str, ...]:
         return "dispatch", self.label, hashlib.sha256(self.piece.text.encode()).hexdigest()[:16]
@@ -107,6 +158,10 @@ class DispatchProblem(Problem):
 
     def describe(self) -> dict[str, object]:
         return {**super().describe(), "dispatch": self.piece.symbol, "calls": self.piece.calls}
+
+
+def _rms(array: Array) -> float:
+    return math.sqrt(float(np.mean(np.square(array, dtype=np.float64)))) if array.size else 0.0
 
 
 def flops(root: Dispatch) -> int:

@@ -111,7 +111,7 @@ class Dispatches:
     def _tune_one(self, label: str, *, seconds: float, prefix: str) -> Entry | None:
         context, row = self.context, self.rows[label]
         piece = row.group.leading(self.shares.us)
-        problem = DispatchProblem(piece, row.group.root, label)
+        problem = DispatchProblem(piece, row.group.root, label).allowing(context.model.allow)
         options = replace(
             context.options,
             budget=seconds,

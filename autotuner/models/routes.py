@@ -150,7 +150,7 @@ class RouteRace:
 
     def check(self, build: ProgramBuild) -> Check:
         """Does it compute what the default does?"""
-        return same_outputs(self.outputs(build), self.reference, tolerance=self.context.model.tolerance)
+        return same_outputs(self.outputs(build), self.reference, tolerance=self.context.model.output_tolerance)
 
     def _try(self, route: Route, *, timeout: float) -> Tried:
         row = self.context.row("stock", route)

@@ -88,6 +88,7 @@ class _Run:
             "flops": plain.flops,
             "bytes": context.program.path.stat().st_size,
             "sha256": context.program.digest,
+            **({"allow_precision": context.model.allow} if context.model.allow else {}),
         }
         store, target = context.session.store, context.target
         context.run = store.start_run(

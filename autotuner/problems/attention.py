@@ -8,11 +8,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autotuner.problems.base import Array, Operand, Problem, parse_dims, random_inputs, refuse_if_too_large
+from autotuner.problems.accuracy import UNITS, Array, Bound, Precision, last_rounding, parse_precision, whole_numbers
+from autotuner.problems.base import Operand, Problem, parse_dims, random_inputs, refuse_if_too_large
 from autotuner.problems.dtypes import ElementType, element_type, parse_dtype
 
 _SHARPNESS = 4.0
 """Queries are this much larger than keys: weights that differ make a wrong mask or maximum visible."""
+_EXP_UNITS = 16.0
+"""The exponential of a score, with its argument rounded first, in unit roundoffs of f32."""
+_ORDERS = 1.5
+"""Above what one order of rounding gives: the scale may be rounded, the weights before or after they are summed."""
+_FAR = 200.0
+"""exp(-200) is nothing beside 1."""
+_FARTHEST = {"f8E4M3FN": 448.0, "f8E4M3FNUZ": 240.0}
+_VALUES = 8
+"""Values are whole numbers up to here: their sums over all keys are exact."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +40,7 @@ class Attention(Problem):
     dtype: str = "f16"
     causal: bool = False
     f8: str = "f8E4M3FN"
+    allow: Precision = ""
 
     op = "attention"
     template = "attention.mlir.j2"
@@ -93,6 +104,10 @@ class Attention(Problem):
         return (query.astype(np.float32) * _SHARPNESS).astype(query.dtype), key, value
 
     def reference(self, inputs: tuple[Array, ...]) -> Array:
+        return self._attended(inputs)
+
+    def _attended(self, inputs: tuple[Array, ...], *, squares: bool = False) -> Array:
+        """The values by their weights; `squares`: the sum of the squared terms instead."""
         query, key, value = (x.astype(np.float64) for x in inputs)
         out = np.empty((self.batch, self.heads, self.queries, self.width))
         hidden = ~np.tri(self.queries, self.keys, dtype=bool) if self.causal else None
@@ -101,16 +116,47 @@ class Attention(Problem):
             if hidden is not None:
                 scores[hidden] = -np.inf
             weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-            out[entry] = weights @ value[entry] / weights.sum(axis=1, keepdims=True)
+            weights /= weights.sum(axis=1, keepdims=True)
+            out[entry] = np.square(weights) @ np.square(value[entry]) if squares else weights @ value[entry]
         return out
 
-    @property
-    def tolerance(self) -> float:
-        if self.dtype == "f32":
-            return 1e-5 * math.sqrt(self.width)
-        return self.element.tolerance
+    def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
+        """Scores round as sums of products do, and the weights are stored in the operands' type on the way."""
+        query, key, _ = (x.astype(np.float32) for x in inputs)
+        size = float(np.linalg.norm(query, axis=-1).max() * np.linalg.norm(key, axis=-1).max()) / self.width
+        spread = np.sqrt(self._attended(inputs, squares=True))
+        unit, sums = max(UNITS[self.element.name], UNITS["f16"] if self.allow else 0.0), UNITS["f32"]
+        scores = math.hypot(unit * size, sums * (_EXP_UNITS + math.sqrt(self.width) * size))
+        scale = np.sqrt(np.square(spread) + np.square(reference))
+        deviation = _ORDERS * math.hypot(scores, unit) * scale + sums * math.sqrt(self.keys) * spread
+        return Bound(deviation, slack=last_rounding(reference, self.output.element.name))
+
+    def whole_inputs(self, seed: int) -> tuple[Array, ...]:
+        """Every query sees the keys that have a 0 where it looks, all alike, and nothing of the others.
+
+        The weights are 1 or 0 then, and the sums of whole numbers exact: a key that is missed, or seen in vain, shows.
+        """
+        rng = np.random.default_rng(seed)
+        queries, keys, values, _ = self.operands
+        looks = rng.integers(0, self.width, queries.shape[:-1])
+        far = min(_FAR * math.sqrt(self.width), _FARTHEST.get(self.element.name, math.inf))
+        query = np.zeros(queries.shape, np.float32)
+        np.put_along_axis(query, looks[..., None], -far, axis=-1)
+        key = (rng.random(keys.shape) < 0.5).astype(np.float32)
+        value = whole_numbers(values.shape, self.element, limit=_VALUES, rng=rng)
+        return query.astype(self.element.numpy), key.astype(self.element.numpy), value
+
+    def whole_bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
+        """Dividing by the number of keys rounds, before the sum or after it."""
+        spread = np.sqrt(self._attended(inputs, squares=True))
+        unit = max(UNITS[self.element.name], UNITS["f16"] if self.allow else 0.0)
+        slack = 4 * unit * np.abs(reference) + last_rounding(reference, self.output.element.name)
+        return Bound(UNITS["f32"] * math.sqrt(self.keys) * (spread + np.abs(reference)), slack=slack)
+
+    def allowing(self, precision: str | None) -> Attention:
+        return replace(self, allow=parse_precision(precision, dtype=self.dtype, acc="f32"))
 
     def arguments(self) -> tuple[str, ...]:
         sizes = (self.batch, self.heads, self.queries, self.keys, self.width)
         words = ("attention", "--shape", "x".join(map(str, sizes)), "--dtype", self.dtype)
-        return (*words, "--causal") if self.causal else words
+        return (*words, *(("--causal",) if self.causal else ()), *self.precision_arguments())

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from autotuner.errors import UsageError
 from autotuner.mlir import Dispatch
+from autotuner.problems.accuracy import Array, Bound, Precision, Sums, whole_numbers
 from autotuner.problems.dtypes import ElementType
 
 MAX_DIM = 1 << 20
 MAX_BYTES = 1 << 36
 _EXACT_REFERENCE_FLOPS = 2e10
 """Up to here the reference is computed in float64 for every type; beyond, 16-bit inputs are multiplied in float32."""
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +46,8 @@ class Problem(ABC):
     op: str
     repeatable = True
     """Its dispatches compute the same when they are repeated; not so where a result is written over an input."""
+    allow: Precision
+    """A precision below the problem's own types that its user accepts."""
     declared = True
     """Its types were chosen by a user, who may have chosen what the target cannot compute."""
     flags: tuple[str, ...] = ()
@@ -90,10 +89,22 @@ class Problem(ABC):
     def reference(self, inputs: tuple[Array, ...]) -> Array | None:
         """The right answer, in higher precision than the problem's own types; None: what IREE's default computes."""
 
-    @property
     @abstractmethod
-    def tolerance(self) -> float:
-        """The largest relative error ‖out − ref‖/‖ref‖ that rounding explains; 0 means exact."""
+    def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
+        """What rounding explains between a result and the reference."""
+
+    @abstractmethod
+    def whole_inputs(self, seed: int) -> tuple[Array, ...] | None:
+        """Whole numbers on which the sums are exact in any order; None when there are none, or when all inputs are."""
+
+    def whole_bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
+        """What may lie between a result on whole numbers and the reference, rounded to the result's type."""
+        del inputs, reference
+        return Bound(0.0)
+
+    @abstractmethod
+    def allowing(self, precision: str | None) -> Problem:
+        """The same problem with results of that accuracy accepted."""
 
     @abstractmethod
     def arguments(self) -> tuple[str, ...]:
@@ -117,7 +128,12 @@ class Problem(ABC):
 
     def describe(self) -> dict[str, object]:
         """The `problem` object of the JSON document."""
-        return {"op": self.op, "name": self.name, "flops": self.flops, "bytes": self.bytes}
+        allowed = {"allow_precision": self.allow} if self.allow else {}
+        return {"op": self.op, "name": self.name, "flops": self.flops, "bytes": self.bytes, **allowed}
+
+    def precision_arguments(self) -> tuple[str, ...]:
+        """The command-line words that allow it again."""
+        return ("--allow-precision", self.allow) if self.allow else ()
 
 
 def parse_dims(text: str, *, names: str, option: str = "--shape", least: int = 1) -> tuple[int, ...]:
@@ -153,24 +169,27 @@ def random_inputs(operands: Sequence[Operand], seed: int) -> tuple[Array, ...]:
     return tuple(arrays)
 
 
+def whole_inputs(operands: Sequence[Operand], sums: Sums, seed: int) -> tuple[Array, ...] | None:
+    """Whole numbers for both factors of every product, so small that no sum of them rounds."""
+    limit = sums.whole_limit
+    rng = np.random.default_rng(seed)
+    return tuple(whole_numbers(o.shape, o.element, limit=limit, rng=rng) for o in operands) if limit else None
+
+
+def reference_rounds(inputs: Sequence[Array], *, flops: int) -> bool:
+    """The reference is computed in float32: 16-bit inputs of a large problem, which float64 would take too long for."""
+    return flops > _EXACT_REFERENCE_FLOPS and all(x.dtype.itemsize <= 2 and x.dtype.kind != "i" for x in inputs)
+
+
 def widened(inputs: Sequence[Array], *, flops: int) -> tuple[Array, ...]:
-    """The inputs in the reference's precision: float64, or float32 where 16-bit inputs would take too long."""
-    small = all(x.dtype.itemsize <= 2 and x.dtype.kind != "i" for x in inputs)
-    wide = np.float32 if small and flops > _EXACT_REFERENCE_FLOPS else np.float64
+    """The inputs in the reference's precision."""
+    wide = np.float32 if reference_rounds(inputs, flops=flops) else np.float64
     return tuple(x.astype(wide) for x in inputs)
 
 
-def rounding(element: ElementType, acc: str, *, length: int) -> float:
-    """The relative error that sums of `length` products may have: inputs are exact, the accumulator rounds."""
-    if not element.is_float:
-        return 0.0
-    grown = math.sqrt(length)
-    if element.name == "f32":
-        return 1e-5 * grown
-    if acc == "f16":
-        return max(element.tolerance, 2.0**-11 * grown)
-    # The inputs are exact and the accumulator is f32: a wider bound would let a 16-bit accumulation pass.
-    return min(element.tolerance, max(1e-3, 1e-4 * grown))
+def squared(inputs: Sequence[Array]) -> tuple[Array, ...]:
+    """The squares, from which the spread of sums of products follows; its size is all that counts."""
+    return tuple(np.square(x.astype(np.float32)) for x in inputs)
 
 
 def refuse_if_too_large(problem: Problem) -> None:

@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from autotuner.errors import UsageError
+from autotuner.problems.accuracy import Array, Bound, Precision, Sums, parse_precision, sum_bound
 from autotuner.problems.base import (
-    Array,
     Operand,
     Problem,
     parse_dims,
     random_inputs,
+    reference_rounds,
     refuse_if_too_large,
-    rounding,
+    squared,
+    whole_inputs,
     widened,
 )
 from autotuner.problems.dtypes import ACCUMULATORS, ElementType, element_type, parse_dtype
@@ -46,6 +48,7 @@ class Conv(Problem):
     dtype: str = "f16"
     layout: str = "nhwc-hwcf"
     f8: str = "f8E4M3FN"
+    allow: Precision = ""
 
     op = "conv"
     template = "conv.mlir.j2"
@@ -182,7 +185,9 @@ class Conv(Problem):
         return random_inputs(self.operands[:-1], seed)
 
     def reference(self, inputs: tuple[Array, ...]) -> Array:
-        image, weights = widened(inputs, flops=self.flops)
+        return self._convolved(*widened(inputs, flops=self.flops))
+
+    def _convolved(self, image: Array, weights: Array) -> Array:
         if not self.channels_last:
             image = image.transpose(0, 2, 3, 1)
         image = np.pad(image, ((0, 0), (self.pad[0],) * 2, (self.pad[1],) * 2, (0, 0)))
@@ -203,16 +208,28 @@ class Conv(Problem):
         result: Array = out.transpose(1, 0, 2).reshape(self.n, height, width, self.f)
         return result if self.channels_last else result.transpose(0, 3, 1, 2)
 
+    def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
+        spread = np.sqrt(self._convolved(*squared(inputs)))
+        rounds = reference_rounds(inputs, flops=self.flops)
+        return sum_bound(reference, spread, self._sums, rounded_reference=rounds)
+
+    def whole_inputs(self, seed: int) -> tuple[Array, ...] | None:
+        return whole_inputs(self.operands[:-1], self._sums, seed)
+
+    def allowing(self, precision: str | None) -> Conv:
+        return replace(self, allow=parse_precision(precision, dtype=self.dtype, acc=self.types[1]))
+
     @property
-    def tolerance(self) -> float:
-        return rounding(self.element, self.types[1], length=self.depth)
+    def _sums(self) -> Sums:
+        acc = self.types[1]
+        return Sums(self.depth, self.element, acc, acc, self.allow)
 
     def arguments(self) -> tuple[str, ...]:
         words = ["conv", "--shape", f"{self.n}x{self.h}x{self.w}x{self.c}"]
         words += ["--filter", f"{self.kh}x{self.kw}x{self.f}"]
         words += ["--stride", "x".join(map(str, self.stride)), "--dilation", "x".join(map(str, self.dilation))]
         words += ["--pad", "x".join(map(str, self.pad)), "--groups", str(self.groups)]
-        return (*words, "--dtype", self.dtype, "--layout", self.layout)
+        return (*words, "--dtype", self.dtype, "--layout", self.layout, *self.precision_arguments())
 
     def _image(self, size: Pair, channels: int, *, split: bool = False) -> tuple[int, ...]:
         parts = (self.groups, channels // self.groups) if split else (channels,)

@@ -19,8 +19,6 @@ class ElementType:
     mlir: str
     numpy: npt.DTypeLike
     bits: int
-    tolerance: float
-    """The relative error that rounding in this type may cause (0: exact)."""
 
     @property
     def is_float(self) -> bool:
@@ -34,17 +32,17 @@ class ElementType:
 _TYPES = {
     t.name: t
     for t in (
-        ElementType("f32", "f32", np.float32, 32, 1e-5),
-        ElementType("f16", "f16", np.float16, 16, 1e-2),
-        ElementType("bf16", "bf16", ml_dtypes.bfloat16, 16, 1e-2),
-        ElementType("i8", "i8", np.int8, 8, 0.0),
-        ElementType("i32", "i32", np.int32, 32, 0.0),
-        ElementType("f64", "f64", np.float64, 64, 1e-9),
-        ElementType("i64", "i64", np.int64, 64, 0.0),
-        ElementType("i16", "i16", np.int16, 16, 0.0),
-        ElementType("i1", "i1", np.bool_, 8, 0.0),
-        ElementType("f8E4M3FN", "f8E4M3FN", ml_dtypes.float8_e4m3fn, 8, 5e-2),
-        ElementType("f8E4M3FNUZ", "f8E4M3FNUZ", ml_dtypes.float8_e4m3fnuz, 8, 5e-2),
+        ElementType("f32", "f32", np.float32, 32),
+        ElementType("f16", "f16", np.float16, 16),
+        ElementType("bf16", "bf16", ml_dtypes.bfloat16, 16),
+        ElementType("i8", "i8", np.int8, 8),
+        ElementType("i32", "i32", np.int32, 32),
+        ElementType("f64", "f64", np.float64, 64),
+        ElementType("i64", "i64", np.int64, 64),
+        ElementType("i16", "i16", np.int16, 16),
+        ElementType("i1", "i1", np.bool_, 8),
+        ElementType("f8E4M3FN", "f8E4M3FN", ml_dtypes.float8_e4m3fn, 8),
+        ElementType("f8E4M3FNUZ", "f8E4M3FNUZ", ml_dtypes.float8_e4m3fnuz, 8),
     )
 }
 INPUT_NAMES = ("f32", "f16", "bf16", "i8", "f8")

@@ -8,21 +8,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from autotuner.errors import UsageError
+from autotuner.problems.accuracy import Array, Bound, Precision, Sums, parse_precision, sum_bound
 from autotuner.problems.base import (
-    Array,
     Operand,
     Problem,
     parse_dims,
     random_inputs,
+    reference_rounds,
     refuse_if_too_large,
-    rounding,
+    squared,
+    whole_inputs,
     widened,
 )
 from autotuner.problems.dtypes import ElementType, element_type, parse_accumulator, parse_dtype
 
 LAYOUTS = ("nn", "nt", "tn", "tt")
-OUTPUT_ROUNDING = {"f16": 2.0**-11, "bf16": 2.0**-8}
-"""Types that a result may be rounded to, with the relative error that this may cause."""
+ROUNDED = ("f16", "bf16")
+"""Types that a result may be rounded to."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Gemm(Problem):
     out: str = ""
     """The type that the accumulated result is rounded to; empty: it stays as it is."""
     f8: str = "f8E4M3FN"
+    allow: Precision = ""
 
     op = "gemm"
     template = "gemm.mlir.j2"
@@ -119,7 +122,9 @@ class Gemm(Problem):
         return random_inputs(self.operands[:2], seed)
 
     def reference(self, inputs: tuple[Array, ...]) -> Array:
-        a, b = widened(inputs, flops=self.flops)
+        return self._product(*widened(inputs, flops=self.flops))
+
+    def _product(self, a: Array, b: Array) -> Array:
         if self.layout[0] == "t":
             a = a.swapaxes(-1, -2)
         if self.layout[1] == "t":
@@ -127,9 +132,20 @@ class Gemm(Problem):
         product: Array = np.matmul(a, b)
         return product
 
+    def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
+        spread = np.sqrt(self._product(*squared(inputs)))
+        rounds = reference_rounds(inputs, flops=self.flops)
+        return sum_bound(reference, spread, self._sums, rounded_reference=rounds)
+
+    def whole_inputs(self, seed: int) -> tuple[Array, ...] | None:
+        return whole_inputs(self.operands[:2], self._sums, seed)
+
+    def allowing(self, precision: str | None) -> Gemm:
+        return replace(self, allow=parse_precision(precision, dtype=self.dtype, acc=self.acc))
+
     @property
-    def tolerance(self) -> float:
-        return max(rounding(self.element, self.acc, length=self.k), OUTPUT_ROUNDING.get(self.out, 0.0))
+    def _sums(self) -> Sums:
+        return Sums(self.k, self.element, self.acc, self.out or self.acc, self.allow)
 
     def arguments(self) -> tuple[str, ...]:
         words = ["gemm", "--shape", f"{self.m}x{self.n}x{self.k}", "--dtype", self.dtype]
@@ -137,15 +153,15 @@ class Gemm(Problem):
             words += ["--batch", str(self.batch)]
         if self.out:
             words += ["--out", self.out]
-        return (*words, "--acc", self.acc, "--layout", self.layout)
+        return (*words, "--acc", self.acc, "--layout", self.layout, *self.precision_arguments())
 
 
 def _parse_out(text: str | None, *, acc: str) -> str:
     """A result that stays in the accumulator's type is not rounded at all."""
     if text is None or text == acc:
         return ""
-    if acc != "f32" or text not in OUTPUT_ROUNDING:
-        allowed = [acc, *OUTPUT_ROUNDING] if acc == "f32" else [acc]
+    if acc != "f32" or text not in ROUNDED:
+        allowed = [acc, *ROUNDED] if acc == "f32" else [acc]
         raise UsageError(
             f"a result accumulated in {acc} is not stored as {text!r}.", remedy=f"Choose --out {' or '.join(allowed)}."
         )

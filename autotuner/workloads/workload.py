@@ -9,6 +9,7 @@ from typing import Any
 
 from autotuner.errors import UsageError
 from autotuner.problems import Problem
+from autotuner.problems.accuracy import known_precision, lower_precision
 from autotuner.targets import Target
 
 
@@ -68,6 +69,24 @@ class Workload:
             else:
                 kept.append(entry)
         return replace(self, entries=tuple(kept), skipped=(*self.skipped, *refused))
+
+    def allowing(self, precision: str | None) -> Workload:
+        """Accepts lower precision of the results, in the problems that have a higher one."""
+        wanted = known_precision(precision)
+        if not wanted:
+            return self
+        entries = tuple(
+            replace(e, problem=e.problem.allowing(wanted))
+            if lower_precision(wanted, dtype=e.problem.types[0], acc=e.problem.types[1])
+            else e
+            for e in self.entries
+        )
+        if entries == self.entries:
+            raise UsageError(
+                f"--allow-precision {wanted} is below the types of no problem of {self.name}.",
+                remedy="Leave the option out.",
+            )
+        return replace(self, entries=entries)
 
     def sample(self, count: int | None, *, seed: int) -> Workload:
         """A seeded part of it, in its own order."""

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.errors import UsageError
+from autotuner.measure.check import compare
 from autotuner.problems import Array, Gemm
 from autotuner.problems.gemm import LAYOUTS
 
@@ -210,13 +211,14 @@ def test_batch_entries_differ(batch: int) -> None:
 @pytest.mark.parametrize(
     ("dtype", "acc"), [("f32", "f32"), ("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("i8", "i32"), ("f8", "f32")]
 )
-def test_tolerance_allows_rounding_but_not_a_missing_product(dtype: str, acc: str) -> None:
+def test_the_bound_allows_rounding_but_not_a_missing_product(dtype: str, acc: str) -> None:
     gemm = Gemm.parse(shape="64x64x256", dtype=dtype, acc=acc)
-    a, b = (x.astype(np.float64) for x in gemm.inputs(seed=0))
-    reference = gemm.reference((a, b))
-    rounded = (a.astype(np.float32) @ b.astype(np.float32)).astype(gemm.output.element.numpy).astype(np.float64)
-    missing = a[:, :-1] @ b[:-1]
-    norm = np.linalg.norm(reference)
-    assert np.linalg.norm(rounded - reference) / norm <= gemm.tolerance
-    assert np.linalg.norm(missing - reference) / norm > gemm.tolerance
-    assert (gemm.tolerance == 0.0) == (dtype == "i8")
+    inputs = gemm.inputs(seed=0)
+    a, b = (x.astype(np.float64) for x in inputs)
+    reference = gemm.reference(inputs)
+    bound = gemm.bound(inputs, reference)
+    rounded = (a.astype(np.float32) @ b.astype(np.float32)).astype(gemm.output.element.numpy)
+    missing = (a[:, :-1] @ b[:-1]).astype(gemm.output.element.numpy)
+    assert compare(rounded, reference, bound).ok
+    assert not compare(missing, reference, bound).ok
+    assert (np.max(bound.deviation) == 0.0) == (dtype == "i8")

@@ -1,0 +1,158 @@
+"""How far from the exact result an honest kernel may be, and inputs on which it must hit it.
+
+Rounding to nearest in type t moves a number x by at most u·|x|, u its unit roundoff, and by 0.42·u·|x| in the root mean
+square. A sum of K products that is accumulated one after the other therefore ends with a standard deviation of
+0.42·u·√K·√(sum²/3 + spread²/6), where spread² is the sum of the squared products: the mean square of the partial sums
+on the way to `sum`. Every other order (blocks, trees, split K) rounds less. So that is the bound: an element may be off
+by as many deviations as chance gives in `CHANCE` of all checks, and all of them together by little more than one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from autotuner.errors import UsageError
+from autotuner.problems.dtypes import ElementType, element_type
+
+Array = npt.NDArray[Any]
+Precision = Literal["", "tf32", "f16"]
+"""What a user allows beyond the problem's own types; empty: nothing."""
+CHANCE = 1e-9
+"""How often an honest kernel is refused."""
+_RMS = 0.42
+"""Of a rounding error, in unit roundoffs."""
+_MEAN = 1.5
+"""The mean square of many elements hardly varies: this much above the model's standard deviation is wrong."""
+_STEP = 4
+"""Matrix units add this many products at once, at the least, and cut the sum off instead of rounding it."""
+_CUT = 0.72
+"""What cutting off takes from a number, in unit roundoffs: always towards zero, so it adds up."""
+_FULL_BITS = 32
+"""Narrower inputs go through matrix units."""
+_WALK = 8.0
+"""Standard deviations that no partial sum of whole numbers goes beyond."""
+UNITS = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8, "f8E4M3FN": 2.0**-4, "f8E4M3FNUZ": 2.0**-4}
+_SMALLEST = {"f16": 2.0**-25, "f8E4M3FN": 2.0**-10, "f8E4M3FNUZ": 2.0**-11}
+"""Half of the smallest number above zero, where it is not next to nothing: rounding may take that from a result."""
+_WHOLE = {"f64": 4095, "f32": 4095, "f16": 2048, "bf16": 256, "f8E4M3FN": 16, "f8E4M3FNUZ": 16}
+"""Whole numbers up to here are exact in the type (f32 has more; beyond 2048 a rounding to f16 or TF32 shows)."""
+_LARGEST = {"f16": 2.0**15}
+"""Results beyond would overflow."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What may lie between a result and the reference, element by element."""
+
+    deviation: Array | float
+    """The standard deviation of an honest kernel's error."""
+    slack: Array | float = 0.0
+    """What is allowed on top without a probability, such as the last rounding."""
+    worst: float | None = None
+    """Deviations that a single element may be off by; None: as many as chance gives once in 1/CHANCE checks."""
+    mean: float = _MEAN
+    """Deviations that all of them may be off by in the root mean square."""
+
+    @classmethod
+    def relative(cls, reference: Array, tolerance: float, *, worst: float = 50.0) -> Bound:
+        """A relative error in the norm, for results of which no more is known."""
+        rms = math.sqrt(float(np.mean(np.square(reference, dtype=np.float64)))) if reference.size else 0.0
+        return cls(tolerance * (rms or 1.0), worst=worst, mean=1.0)
+
+    def worst_of(self, size: int) -> float:
+        return self.worst if self.worst is not None else math.sqrt(2 * math.log(2 * max(size, 1) / CHANCE))
+
+    def mean_of(self, size: int) -> float:
+        """Few elements vary more: five standard deviations of a mean square."""
+        return self.mean if self.worst is not None else self.mean * (1 + 5 / math.sqrt(max(size, 1)))
+
+
+def parse_precision(text: str | None, *, dtype: str, acc: str) -> Precision:
+    """`--allow-precision`, where the problem's types leave something to allow."""
+    wanted = known_precision(text)
+    if wanted and not lower_precision(wanted, dtype=dtype, acc=acc):
+        raise UsageError(
+            f"--allow-precision {wanted} is not below {dtype} with sums in {acc}.", remedy="Leave the option out."
+        )
+    return wanted
+
+
+def known_precision(text: str | None) -> Precision:
+    known: tuple[Precision, ...] = get_args(Precision)
+    for word in known:
+        if word == (text or ""):
+            return word
+    names = ", ".join(word for word in known if word)
+    raise UsageError(f"unknown --allow-precision {text!r}.", remedy=f"Choose one of: {names}.")
+
+
+def lower_precision(wanted: Precision, *, dtype: str, acc: str) -> Precision:
+    """The same where it is below these types; else nothing is allowed by it."""
+    lower = {"": True, "tf32": dtype == "f32", "f16": dtype in ("f32", "f16", "bf16") and acc == "f32"}
+    return wanted if lower[wanted] else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Sums of products: how many each adds up, of what, in which type, and what the result is stored as."""
+
+    length: int
+    element: ElementType
+    acc: str
+    out: str
+    allow: Precision = ""
+
+    @property
+    def unit(self) -> float:
+        """The unit roundoff of the sums; 0 where they are exact."""
+        if not element_type(self.acc).is_float:
+            return 0.0
+        return max(UNITS[self.acc], UNITS["f16"] if self.allow == "f16" else 0.0)
+
+    @property
+    def whole_limit(self) -> int:
+        """The largest m for which sums of products of ±1 to ±m are exact in any order; 0 when there is none."""
+        if self.unit == 0.0:
+            return 0
+        largest = min(1 / self.unit, *(_LARGEST.get(name, math.inf) for name in (self.acc, self.out)))
+        m = min(_WHOLE[self.element.name], _WHOLE["f16"] if self.allow else _WHOLE["f32"])
+        while m and max(m * m, _WALK * math.sqrt(self.length) * (m + 1) * (2 * m + 1) / 6) > largest:
+            m = m * 3 // 4
+        return m
+
+
+def sum_bound(
+    reference: Array, spread: Array | float, sums: Sums, *, rounded_reference: bool = False, kernels: int = 1
+) -> Bound:
+    """For sums of products; `spread` is the root of the sum of their squares.
+
+    `kernels`: 2 where the reference is another kernel's result, and no better than the one that is held against it.
+    """
+    if sums.unit == 0.0:
+        return Bound(0.0)
+    ends, walks = np.square(reference, dtype=np.float64), np.square(spread, dtype=np.float64)
+    path = sums.length * (ends / 3 + walks / 6)
+    variance = (_RMS * sums.unit) ** 2 * (path + walks)
+    if rounded_reference:
+        variance = variance + (_RMS * UNITS["f32"]) ** 2 * path
+    if sums.element.bits < _FULL_BITS or sums.allow:
+        variance = variance + (_CUT * sums.unit * sums.length / _STEP) ** 2 * (ends / 4 + walks / 12)
+    if sums.allow:  # both factors may be rounded to 11 bits first
+        variance = variance + 2 * (_RMS * UNITS["f16"]) ** 2 * walks
+    return Bound(np.sqrt(kernels * variance), slack=kernels * last_rounding(reference, sums.out))
+
+
+def last_rounding(reference: Array, out: str) -> Array:
+    """Half a unit in the last place of the result's type."""
+    return UNITS[out] * np.abs(reference.astype(np.float64)) + _SMALLEST.get(out, 0.0)
+
+
+def whole_numbers(shape: tuple[int, ...], element: ElementType, *, limit: int, rng: np.random.Generator) -> Array:
+    """±1 to ±limit: no zero, behind which a product could be missing."""
+    sizes = rng.integers(1, limit + 1, shape)
+    return np.where(rng.random(shape) < 0.5, sizes, -sizes).astype(np.float32).astype(element.numpy)
