@@ -34,6 +34,9 @@ _CUT = 0.72
 """What cutting off takes from a number, in unit roundoffs: always towards zero, so it adds up."""
 _FULL_BITS = 32
 """Narrower inputs go through matrix units."""
+_TAIL = 1.28
+"""The partial sums of some elements wander far from zero and back. Their mean square, that of a Brownian bridge, is v
+times the usual one with a chance of exp(-π²v/12), which leaves errors of t deviations a chance of exp(-1.28·t)."""
 _WALK = 8.0
 """Standard deviations that no partial sum of whole numbers goes beyond."""
 UNITS = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8, "f8E4M3FN": 2.0**-4, "f8E4M3FNUZ": 2.0**-4}
@@ -65,7 +68,7 @@ class Bound:
         return cls(tolerance * (rms or 1.0), worst=worst, mean=1.0)
 
     def worst_of(self, size: int) -> float:
-        return self.worst if self.worst is not None else math.sqrt(2 * math.log(2 * max(size, 1) / CHANCE))
+        return self.worst if self.worst is not None else math.log(2 * max(size, 1) / CHANCE) / _TAIL
 
     def mean_of(self, size: int) -> float:
         """Few elements vary more: five standard deviations of a mean square."""

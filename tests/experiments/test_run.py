@@ -182,7 +182,7 @@ def test_the_users_inputs_are_what_both_arms_compute_with(
     )
     folder = workspace / "candidates" / result.run / "inputs"
     assert (np.fromfile(folder / "input0.bin", np.float32).reshape(96, 128) == a).all()
-    out = np.fromfile(folder / "output.bin", np.float32).reshape(96, 64)
+    out = np.fromfile(folder / "output-input.bin", np.float32).reshape(96, 64)
     assert out == pytest.approx(np.repeat(a.sum(1, keepdims=True) * 0.25, 64, axis=1), abs=1e-3)
 
 
