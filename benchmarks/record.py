@@ -89,6 +89,7 @@ class Judge:
         if reference is None:
             raise NoCandidateError(f"{problem.name} has no reference.", remedy="Record a problem that has one.")
         self._problem, self._reference, self._executor = problem, reference, executor
+        self._bound = problem.bound(tuple(inputs), reference)
         self._verdicts: dict[str, Future[Check]] = {}
 
     def verdict(self, measured: Measured) -> Future[Check]:
@@ -102,7 +103,7 @@ class Judge:
         output = self._problem.output
         out = np.fromfile(path, output.element.numpy).reshape(output.shape)
         path.unlink()
-        return compare(out, self._reference, tolerance=self._problem.tolerance)
+        return compare(out, self._reference, self._bound)
 
 
 OnRow = Callable[["Recorder", Row], None]
