@@ -12,7 +12,7 @@ from autotuner.measure.environment import compute_capability
 from autotuner.microkernels import c_provider, check, triton_provider
 from autotuner.microkernels.instance import Instance
 from autotuner.microkernels.library import all_manifests, find, search_folders
-from autotuner.microkernels.manifest import DoesNotFitError, Manifest, is_gpu
+from autotuner.microkernels.manifest import MOST_SETTINGS, DoesNotFitError, Manifest, is_gpu
 from autotuner.microkernels.spec import Call
 from autotuner.microkernels.visibility import hidden_copies
 from autotuner.mlir import read_features
@@ -145,6 +145,7 @@ def find_variants(
                 executable_target=executable_target,
             )
             found[manifest.name] = variants
+            notes += _sampled(manifest)
             continue
         listing = all_manifests(folders)
         notes += [f"microkernel {broken.name} is left out: {broken.why}" for broken in listing.broken]
@@ -157,7 +158,16 @@ def find_variants(
                 notes.append(f"microkernel left out: {error.message}")
             else:
                 found.setdefault(manifest.name, variants)
+                notes += _sampled(manifest)
     return list(found.values()), notes
+
+
+def _sampled(manifest: Manifest) -> list[str]:
+    if manifest.combinations <= MOST_SETTINGS:
+        return []
+    return [
+        f"{manifest.name} has {manifest.combinations:,} choices of parameters: {MOST_SETTINGS:,} are looked at"
+    ]
 
 
 def kernel_chip(target: Target, device: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import time
 from pathlib import Path
 
@@ -11,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.errors import UsageError
+from autotuner.microkernels.library import own_folder
 from autotuner.microkernels.loader import load
 from autotuner.microkernels.manifest import MOST_SETTINGS, DoesNotFitError, Manifest
 from autotuner.microkernels.operations import variable_names, variables
-from autotuner.microkernels.variants import Variants
+from autotuner.microkernels.variants import Kernel, Variants, find_variants
 from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.targets import Target
 
 OBJECT = b"object"
 GEMM = f"""
@@ -430,3 +433,19 @@ def test_numbers_beyond_measure_are_refused_in_short_words(folder: Path, before:
         load(folder / "microkernel.toml")
     assert len(str(refused.value)) < 500
     assert str(refused.value).isprintable()
+
+
+def test_a_search_says_that_it_looks_at_some_of_the_choices_only(folder: Path, tmp_path: Path) -> None:
+    own = own_folder(tmp_path / "workspace")
+    own.mkdir(parents=True)
+    (folder / "microkernel.toml").write_text(LARGE)
+    shutil.copytree(folder, own / "large")
+    found, notes = find_variants(
+        [Kernel("large")],
+        Gemm.parse(shape="128x128x64", dtype="f16"),
+        Target.parse("gfx942"),
+        device="none",
+        workspace=tmp_path / "workspace",
+    )
+    assert len(found[0].space) <= MOST_SETTINGS
+    assert notes == [f"large has {2 * 59**8:,} choices of parameters: 4,096 are looked at"]

@@ -16,6 +16,7 @@ from autotuner.render import problem_mlir
 from autotuner.specfiles.accepted import FORMATS, MATHEMATICS, MODEL_DIALECTS, SPEC_OPS, SPEC_PASSES
 from autotuner.specfiles.check import check
 from autotuner.specfiles.entries import vet_file
+from autotuner.specfiles.flagfile import flagfile_text
 from autotuner.specfiles.flags import PASSES, RULES
 from autotuner.specfiles.vetting import vet_model, vet_spec
 from autotuner.targets import Target
@@ -273,3 +274,27 @@ def test_the_docs_list_what_is_accepted() -> None:
     words = {word.strip("`,.;:()") for word in page.split()}
     assert not SPEC_OPS - words
     assert not {*MATHEMATICS, *MODEL_DIALECTS, *SPEC_PASSES, *FORMATS, *RULES, *PASSES} - words
+
+
+def test_a_hostile_flagfile_starts_nothing_whoever_reads_it(tmp_path: Path, autotune: Callable[..., Answer]) -> None:
+    ran, script, spec = tmp_path / "ran", tmp_path / "command.sh", tmp_path / "spec.mlir"
+    script.write_text(f"touch '{ran}'\ncat\n")
+    spec.write_text(PLAIN)
+    flag = f"--iree-hal-preprocess-executables-with=sh {script}"
+    flags = spec.with_suffix(".flags")
+    flags.write_text(flagfile_text([*Target.parse("cpu").compile_flags, flag]))
+    common = ("--shape", "64x32x48", "--dtype", "f32", "--device", "none", "--workspace", tmp_path)
+    for words in (
+        ("ab", f"@{flags}", *common),
+        ("ab", spec, *common),
+        ("ab", flags, "--dry-run", *common),
+        ("spec", "check", spec),
+        ("spec", "merge", spec, spec, "-o", tmp_path / "merged.mlir"),
+    ):
+        answer = autotune(*words)
+        assert answer.code == 2, words
+        assert "--iree-hal-preprocess-executables-with" in answer.err
+    assert not ran.exists()
+    assert not (tmp_path / "merged.flags").exists()
+    assert autotune("ab", f"@{flags}", "--trust", *common).code == 0
+    assert ran.exists()
