@@ -165,9 +165,7 @@ def find_variants(
 def _sampled(manifest: Manifest) -> list[str]:
     if manifest.combinations <= MOST_SETTINGS:
         return []
-    return [
-        f"{manifest.name} has {manifest.combinations:,} choices of parameters: {MOST_SETTINGS:,} are looked at"
-    ]
+    return [f"{manifest.name} has {manifest.combinations:,} choices of parameters: {MOST_SETTINGS:,} are looked at"]
 
 
 def kernel_chip(target: Target, device: str) -> str:
