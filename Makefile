@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 # Of the files in pyproject.toml's tool.mutmut; of the builder only its key.
 MUTANTS ?= autotuner.measure.* autotuner.build.cache.* autotuner.build.builder.*key* autotuner.build.builder.*object_hashes* \
-           autotuner.digests.* autotuner.experiments.* autotuner.microkernels.* autotuner.names.* autotuner.specfiles.*
+           autotuner.digests.* autotuner.experiments.* autotuner.microkernels.* autotuner.names.* autotuner.problems.* \
+           autotuner.specfiles.*
 BIN := $(VENV)/bin
 
 .PHONY: help demo test otherarch test-otherarch lint format mutants clean
