@@ -266,23 +266,23 @@ def _recorder(request: Request) -> Iterator[Recorder]:
     ):
         folder = Path(scratch)
         builder = Builder(tools, Cache(folder / "cache"))
-        plan = Plan.make(problem, request.target, builder, judges, timeout=COMPILE_TIMEOUT)
-        if not len(plan.space):
-            raise NoCandidateError(
-                f"{problem.name} has no knobs: {'; '.join(plan.notes)}.", remedy="Try another shape."
-            )
         inputs = problem.inputs(request.seed)
         paths = [folder / f"argument{i}.bin" for i in range(len(problem.operands))]
         for path, array in zip(paths, [*inputs, poison(problem)], strict=True):
             array.tofile(path)
         device = DeviceProcess(request.device, problem.operands, paths, folder, timeout=request.timeout)
-        rows = Rows.open(request.out, request.name, knobs=[knob.name for knob in plan.space.knobs])
         try:
+            device.open()  # before anything that takes long
+            plan = Plan.make(problem, request.target, builder, judges, timeout=COMPILE_TIMEOUT)
+            if not len(plan.space):
+                raise NoCandidateError(
+                    f"{problem.name} has no knobs: {'; '.join(plan.notes)}.", remedy="Try another shape."
+                )
             judge = Judge(problem, inputs, judges)
-            yield Recorder(request, plan, builder, device, judge, rows, compilers, folder)
+            with Rows.open(request.out, request.name, knobs=[knob.name for knob in plan.space.knobs]) as rows:
+                yield Recorder(request, plan, builder, device, judge, rows, compilers, folder)
         finally:
             device.close()
-            rows.close()
 
 
 # --- the command line -------------------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ import csv
 import gzip
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -85,7 +86,8 @@ class Rows:
         self._known = dict(known)
 
     @classmethod
-    def open(cls, out: Path, name: str, *, knobs: Sequence[str]) -> Rows:
+    @contextmanager
+    def open(cls, out: Path, name: str, *, knobs: Sequence[str]) -> Iterator[Rows]:
         path = out / f"{name}.csv"
         whole = _packed(path)
         if not path.exists() and whole.exists():
@@ -96,13 +98,13 @@ class Rows:
         table = list(csv.reader(complete.decode().splitlines()))
         if table and table[0] != header:
             raise UsageError(f"{path} has other knobs than this space.", remedy="Choose another --out.")
-        file = path.open("a", newline="")
-        file.truncate(len(complete))
         known = {tuple(cells[: len(knobs)]): cells[header.index(FAILURE)] for cells in table[1:]}
-        rows = cls(path, known=known, file=file)
-        if not table:
-            rows._writer.writerow(header)
-        return rows
+        with path.open("a", newline="") as file:
+            file.truncate(len(complete))
+            rows = cls(path, known=known, file=file)
+            if not table:
+                rows._writer.writerow(header)
+            yield rows
 
     def __len__(self) -> int:
         return len(self._known)
@@ -115,12 +117,9 @@ class Rows:
         self._writer.writerow(row.cells())
         self._file.flush()
 
-    def close(self) -> None:
-        self._file.close()
-
     def finish(self, figures: Figures, *, about: Mapping[str, Any], environment: Mapping[str, Any]) -> Path:
         """Packs the rows, and adds this run to the file beside them."""
-        self.close()
+        self._file.close()
         packed, beside = _packed(self._path), self._path.with_suffix(".json")
         # Without a time in the header the same rows give the same file.
         packed.write_bytes(gzip.compress(self._path.read_bytes(), mtime=0))

@@ -6,8 +6,8 @@ is its parent's to see (benchmarks/device_process.py): here is nothing that coul
     open   device, arguments            the arguments go to the device; the last is the storage of the result
     check  module, function, output     one call into poisoned storage; gives the result's digest, and the result itself
                                         in the file `output` the first time that this digest comes
-    time   samples, seconds, at_most    calls of the same module after one to warm up: until there are so many samples
-                                        that last so long in all, or for `at_most` seconds
+    time   samples, seconds             calls of the same module after one to warm up, until there are so many samples
+                                        that last so long in all
 """
 
 from __future__ import annotations
@@ -106,12 +106,11 @@ class Device:
             result.tofile(output)
         return {"digest": digest, "new": new, "call_s": seconds}
 
-    def time(self, *, samples: int, seconds: float, at_most: float) -> list[float]:
-        """Seconds of each call, at least one."""
-        end = time.perf_counter() + at_most
+    def time(self, *, samples: int, seconds: float) -> list[float]:
+        """Seconds of each call."""
         self.loaded.call(self._arguments)
         taken: list[float] = []
-        while not taken or (time.perf_counter() < end and (len(taken) < samples or sum(taken) < seconds)):
+        while len(taken) < samples or sum(taken) < seconds:
             taken.append(self.loaded.call(self._arguments))
         return taken
 
@@ -179,7 +178,7 @@ class Server:
         return {**self.device.check(Path(request["output"])), "load_s": loaded}
 
     def _time(self, request: Message) -> Message:
-        taken = self.device.time(samples=request["samples"], seconds=request["seconds"], at_most=request["at_most"])
+        taken = self.device.time(samples=request["samples"], seconds=request["seconds"])
         return {"calls_s": taken}
 
     @property

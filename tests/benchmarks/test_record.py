@@ -123,9 +123,8 @@ def test_a_run_whose_device_process_is_killed_has_that_row_and_goes_on(
 
 def test_half_a_row_of_a_killed_run_is_dropped(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("tile,time_ms,failure,binary\n1,0.5,,aa\n2,0.")
-    rows = Rows.open(tmp_path, "x", knobs=["tile"])
-    rows.close()
-    assert len(rows) == 1
+    with Rows.open(tmp_path, "x", knobs=["tile"]) as rows:
+        assert len(rows) == 1
     assert (tmp_path / "x.csv").read_text() == "tile,time_ms,failure,binary\n1,0.5,,aa\n"
 
 
