@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from autotuner.build import Builder, BuildJob, Cache
+from autotuner.errors import UsageError
 from autotuner.measure.check import Checker, Data, compare
 from autotuner.problems import Array, Attention, Bound, Conv, Gemm, Problem
 from autotuner.render import problem_mlir
@@ -95,7 +96,10 @@ def real(name: str, device: str | None) -> None:
         folder = Path(text)
         builder = Builder(tools, Cache(folder / "cache"))
         for number, problem in enumerate(real_problems()):
-            prepared = target.prepare(problem)
+            try:
+                prepared = target.prepare(problem)
+            except UsageError:
+                continue  # not a type that this target computes
             job = BuildJob(problem_mlir(prepared), target.compile_flags, folder / f"{number}", timeout=300)
             build = builder.build(job)
             if not build.ok:
