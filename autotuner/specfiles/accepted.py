@@ -78,7 +78,7 @@ ATTRIBUTES = _names(
 ATTRIBUTE_DIALECTS = _names(
     """
     arith linalg math complex iree_cpu iree_gpu iree_encoding iree_linalg_ext iree_tensor_ext iree_vector_ext transform
-    torch stablehlo chlo vhlo tosa mhlo ml_program quant gpu
+    torch stablehlo chlo vhlo tosa mhlo ml_program quant gpu amdgpu
     """
 )
 """Dialects whose attributes only describe."""
