@@ -58,6 +58,9 @@ def test_flags_of_a_file_take_the_place_of_the_targets() -> None:
 def test_files_that_flags_name_are_found_from_anywhere() -> None:
     flags = file_flags(CPU, ["--iree-codegen-tuning-spec-path=a/spec.mlir"], path=Path("f"))
     assert flags[-1] == f"--iree-codegen-tuning-spec-path={Path('a/spec.mlir').absolute()}"
+    substitution = "--iree-hal-substitute-executable-configuration=main$async_dispatch_0"
+    flags = file_flags(CPU, [f"{substitution}=a/b=c.mlir"], path=Path("f"))
+    assert flags[-1] == f"{substitution}={Path('a/b=c.mlir').absolute()}"
 
 
 def test_a_flagfile_for_another_target_is_refused() -> None:

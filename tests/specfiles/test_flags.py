@@ -83,6 +83,22 @@ def test_a_flag_that_is_not_known_to_be_harmless_is_refused_by_name(flag: str, t
         assert Flagfile.read(path, known=[flag]).flags[-1] == flag
 
 
+def nested(levels: int) -> str:
+    return PIPELINE + "util.func(" * levels + "iree-linalg-ext-decompose-attention" + ")" * levels
+
+
+def test_a_pipeline_is_read_to_a_limited_depth() -> None:
+    assert not objection([nested(7)])
+    assert objection([nested(8)])
+    assert objection([nested(100_000)])
+
+
+def test_every_pass_of_a_pipeline_may_have_its_own_options() -> None:
+    winograd = "iree-linalg-ext-convert-conv2d-to-winograd{replace-all-convs=true}"
+    assert not objection([f"{PIPELINE}builtin.module(util.func({winograd},{winograd}),util.func({winograd}))"])
+    assert objection([f"{PIPELINE}builtin.module({winograd[:-1]})"])
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
