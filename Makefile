@@ -6,14 +6,17 @@ MUTANTS ?= autotuner.measure.* autotuner.build.cache.* autotuner.build.builder.*
            autotuner.digests.* autotuner.experiments.* autotuner.microkernels.* autotuner.names.* autotuner.problems.* \
            autotuner.specfiles.*
 BIN := $(VENV)/bin
+OLDEST := .venv-oldest
+IREE_OLDEST := 3.12.0
 
-.PHONY: help demo test otherarch test-otherarch lint format mutants clean
+.PHONY: help demo test otherarch test-otherarch test-oldest lint format mutants clean
 
 help:
 	@echo "make demo    install into $(VENV), tune one small GEMM on this machine's processor (about a minute)"
 	@echo "make test    install into $(VENV) with the tools of development, run the tests"
 	@echo "make test-otherarch  run what is compiled for the other architecture (aarch64 or x86_64) under QEMU; needs Debian's"
 	@echo "             $$($(PYTHON) -m tests.otherarch.machine apt)"
+	@echo "make test-oldest  install IREE $(IREE_OLDEST) into $(OLDEST), run the tests that versions of IREE may break"
 	@echo "make lint    ruff and mypy --strict"
 	@echo "make format  ruff format"
 	@echo "make mutants change the code that decides what is right, bit by bit, and list the changes that no test sees (minutes)"
@@ -43,6 +46,15 @@ otherarch: $(VENV)/.dev
 test-otherarch: otherarch
 	AUTOTUNE_TEST_OTHERARCH=1 $(BIN)/python -m pytest tests/otherarch
 
+$(OLDEST)/.installed: pyproject.toml Makefile
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --editable . \
+	  iree-base-compiler==$(IREE_OLDEST) iree-base-runtime==$(IREE_OLDEST) 'hypothesis>=6.100' 'onnx>=1.17' 'pytest>=9' 'pytest-xdist>=3.6'
+	@touch $@
+
+test-oldest: $(OLDEST)/.installed
+	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile -m versions
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -58,4 +70,4 @@ mutants: $(VENV)/.dev
 	$(BIN)/mutmut results
 
 clean:
-	rm -rf mutants $(VENV) .otherarch .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf mutants $(VENV) $(OLDEST) .otherarch .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import platform
 from dataclasses import asdict, dataclass
-from importlib import metadata
+from pathlib import Path
 from typing import Any, Literal
 
-from autotuner import process
-from autotuner._version import IREE_VERSION
+from autotuner import process, versions
 from autotuner.build import Builder, Cache, CompilerRefusal
-from autotuner.errors import AutotuneError
+from autotuner.errors import INSTALL_IREE, AutotuneError
 from autotuner.execution import local_executor
 from autotuner.problems import Gemm
 from autotuner.render import problem_mlir
@@ -18,7 +17,7 @@ from autotuner.settings import cache_dir, usable_cores
 from autotuner.targets import Target, all_targets
 from autotuner.tools import Tools
 
-State = Literal["ok", "absent", "broken"]
+State = Literal["ok", "warning", "absent", "broken"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +34,14 @@ class Finding:
         return asdict(self)
 
 
-def examine() -> list[Finding]:
+def examine(iree_tools: Path | None = None) -> list[Finding]:
     """Everything, in the order in which a run would need it."""
     findings = [_python(), _package("iree-base-compiler"), _package("iree-base-runtime")]
     try:
-        tools = Tools.find()
-        version = tools.version
+        tools = Tools.find(iree_tools)
+        findings += _programs(tools)
     except AutotuneError as error:
         return [*findings, Finding("iree-compile", "broken", error.message, error.remedy, essential=True)]
-    findings.append(Finding("iree-compile", "ok", version))
     cache = Cache(cache_dir())
     entries, size = cache.size()
     findings.append(Finding("build cache", "ok", f"{cache.root}: {entries} builds, {size / 2**20:.1f} MiB"))
@@ -59,14 +57,24 @@ def _python() -> Finding:
 
 
 def _package(name: str) -> Finding:
-    install = f"pip install {name}=={IREE_VERSION}"
-    try:
-        version = metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return Finding(name, "broken", "not installed", install, essential=True)
-    if version != IREE_VERSION:
-        return Finding(name, "broken", f"{version}, but {IREE_VERSION} is what specs are written for", install, True)
-    return Finding(name, "ok", version)
+    version = versions.package(name)
+    if not version:
+        return Finding(name, "broken", "not installed", INSTALL_IREE, essential=True)
+    if versions.supported(version) is False:
+        return Finding(name, "warning", f"{version}, untried: autotune is made for {versions.SUPPORTED}", INSTALL_IREE)
+    return Finding(name, "ok", f"{version} (supported: {versions.SUPPORTED})")
+
+
+def _programs(tools: Tools) -> list[Finding]:
+    """Which IREE is in use, from where, and whether its parts go together."""
+    runtime = f"{tools.runtime_release}, from {tools.iree_run_module.parent}".removeprefix(", ")
+    found = [
+        Finding("iree-compile", "ok", f"{tools.build}, from {tools.iree_compile.parent.resolve()}"),
+        Finding("iree-run-module", "ok", runtime),
+        Finding("MLIR bindings", "ok", versions.bindings_version()),
+    ]
+    remedy = "" if tools.folder is None else "Put the build's own bindings first on PYTHONPATH."
+    return found + [Finding("versions", "warning", warning, remedy) for warning in tools.warnings()]
 
 
 def _compiles(target: Target, builder: Builder) -> Finding:

@@ -67,7 +67,7 @@ def rehearse(problem: Problem, target: Target, *, options: Options) -> Rehearsal
     A microkernel that comes from source is built: its spec names the object.
     """
     prepared = target.prepare(problem)
-    tools = Tools.find()
+    tools = Tools.find(options.iree_tools)
     builder = Builder(tools, Cache(cache_dir()))
     with local_executor(options.jobs or usable_cores()) as executor:
         plan = Plan.make(prepared, target, builder, executor, timeout=options.effort.compile_timeout)

@@ -1,8 +1,8 @@
 """One class a failure. The message says what is wrong and what to do next; the class carries the exit code."""
 
-from autotuner._version import IREE_VERSION
+from autotuner._version import IREE_RANGE
 
-INSTALL_IREE = f"Install it with `pip install iree-base-compiler=={IREE_VERSION} iree-base-runtime=={IREE_VERSION}`."
+INSTALL_IREE = f"Install it with `pip install 'iree-base-compiler{IREE_RANGE}' 'iree-base-runtime{IREE_RANGE}'`."
 
 
 class AutotuneError(Exception):

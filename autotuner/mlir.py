@@ -102,8 +102,8 @@ def parse(text: str, context: ir.Context) -> ir.Module:
         return ir.Module.parse(text, context=context)
     except ir.MLIRError as error:
         raise EnvironmentFailure(
-            f"the installed IREE cannot read back its own output: {str(error)[:200]}",
-            remedy="Check with `autotune doctor` that compiler and bindings are both 3.13.0.",
+            f"the MLIR bindings cannot read what the compiler printed: {str(error)[:200]}",
+            remedy="See with `autotune doctor` whether both are of the same IREE.",
         ) from error
 
 

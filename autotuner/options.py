@@ -46,6 +46,8 @@ class Options:
     """Write the winner's files; without, the run only finds it."""
     inputs: Sequence[Array] = field(default=(), repr=False, compare=False)
     """The user's own inputs of the problem, one for each; empty: seeded ones."""
+    iree_tools: Path | None = None
+    """A build of IREE to use in place of the installed wheels."""
     command: Sequence[str] = field(default_factory=lambda: tuple(sys.argv))
 
     def __post_init__(self) -> None:

@@ -296,7 +296,7 @@ def _executable(plan: Plan, route: str, builder: Builder, *, timeout: float) -> 
 
 def _with_gpu(plan: Plan, builder: Builder, *, timeout: float) -> Plan:
     """The space that the compiler's own constraints give."""
-    # IREE 3.13 crashes when it emits constraints for a batched contraction or a grouped convolution. Those of one
+    # IREE crashes when it emits constraints for a batched contraction or a grouped convolution. Those of one
     # batch entry or group are the same, less one loop.
     single, loops = plan.problem.unbatched()
     flags = [*single.flags, *plan.target.compile_flags, _ROOT, _CONSTRAINTS]

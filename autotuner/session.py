@@ -66,9 +66,11 @@ class Session:
         stop: Stop | None = None,
         tools: Tools | None = None,
     ) -> Iterator[Session]:
-        found = tools or Tools.find()
+        found = tools or Tools.find(options.iree_tools)
         workspace = Workspace.open(options.workspace)
         watcher = reporter or Silent()
+        for warning in found.warnings():
+            watcher.note(warning)
         device = target.choose_device(options.device)
         with ExitStack() as stack:
             stack.enter_context(workspace_lock(workspace.root))

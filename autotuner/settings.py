@@ -1,4 +1,4 @@
-"""The only place that reads the environment: where caches lie."""
+"""The only place that reads the environment: where caches lie, which IREE is used."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ def cache_dir() -> Path:
     """The user's cache; `AUTOTUNE_CACHE_DIR` puts it elsewhere."""
     override = os.environ.get("AUTOTUNE_CACHE_DIR")
     return Path(override) if override else Path(platformdirs.user_cache_dir("autotune", appauthor=False))
+
+
+def iree_tools() -> Path | None:
+    """`AUTOTUNE_IREE_TOOLS`: the folder of a build of IREE, as `--iree-tools` names it."""
+    folder = os.environ.get("AUTOTUNE_IREE_TOOLS")
+    return Path(folder) if folder else None
 
 
 def usable_cores() -> int:

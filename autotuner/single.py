@@ -13,9 +13,11 @@ from autotuner.build import Builder, Cache
 from autotuner.build.isa import NO_FIGURES
 from autotuner.calibrate import calibrate
 from autotuner.contest import ALPHA, LEAD_TIMINGS, Contest, best_stock, hold, lead
+from autotuner.digests import read_by_flags
 from autotuner.errors import AutotuneError
 from autotuner.estimate import rank
 from autotuner.evaluate import Evaluator, Outcome
+from autotuner.keys import run_key
 from autotuner.loop import RACE_TIMINGS, Loop
 from autotuner.measure.environment import capture
 from autotuner.microkernels.variants import find_variants
@@ -28,7 +30,6 @@ from autotuner.session import Session, ends
 from autotuner.settings import cache_dir, usable_cores
 from autotuner.space import ABSENT, Config
 from autotuner.specs import Shipped, default_path, ship
-from autotuner.store import run_key
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tools import Tools
 
@@ -148,7 +149,7 @@ class _Run:
 
     def go(self) -> Result:
         self._open_run()
-        environment = capture(self.device).as_dict()
+        environment = capture(self.device, self.tools).as_dict()
         self.store.record_environment(self.run, environment)
         with ends(self.store, self.run):
             try:
@@ -242,11 +243,20 @@ class _Run:
             },
             target=f"{self.target.name}/{self.device}/{self.options.seed}",
             flags=self.target.user_flags,
+            reads=self._reads(),
         )
+
+    def _reads(self) -> list[str]:
+        """What earlier timings depend on beside the question's words: programs, microkernels, files that flags name."""
+        files = read_by_flags(self.target.user_flags, folder=self.workspace.candidates)
+        kernels = [variants.digest() for _, variants in sorted(self.plan.kernels.items())]
+        return [*self.tools.programs, *kernels, *files]
 
     def _open_run(self) -> None:
         key = self._key()
         earlier = self.store.unfinished_run(key) if self.options.resume else None
+        if self.options.resume and earlier is None and (outdated := self.store.outdated_run(key)) is not None:
+            self._note(f"run {outdated.id} is not gone on with: IREE, a microkernel or a file of --flag is another now")
         if earlier is None:
             self.run = self.store.start_run(
                 key=key,
@@ -321,6 +331,7 @@ class _Run:
         elif kernels:
             words += ["--microkernels", ",".join(kernel.name for kernel in kernels)]
         words += [f"--flag={flag}" for flag in self.target.user_flags]
+        words += self.tools.arguments()
         return [
             *words,
             "--budget",

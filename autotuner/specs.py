@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autotuner import process
-from autotuner._version import IREE_VERSION, __version__
+from autotuner._version import __version__
 from autotuner.build import Builder, first_error, shell_line
 from autotuner.build.builder import BINARIES, CONFIGURATIONS, dump_flags, hash_binaries, kernel_binary, prove
 from autotuner.contest import Contest
@@ -20,6 +20,7 @@ from autotuner.microkernels.spec import OBJECTS_FLAG
 from autotuner.plan import BASELINE, CODEGEN, KERNEL, Candidate, Carrier, Plan
 from autotuner.specfiles.flagfile import flagfile_text
 from autotuner.specfiles.provenance import Provenance, today
+from autotuner.tools import Tools
 from autotuner.workspace import write_whole
 
 
@@ -57,8 +58,8 @@ def ship(
     flagfile = path.with_suffix(".flags")
     text = plan.spec(
         candidate,
-        header=_header(plan, contest, candidate, flagfile, command),
-        provenance=_provenance(plan, contest, candidate, device, command),
+        header=_header(plan, contest, candidate, flagfile, command, builder.tools),
+        provenance=_provenance(plan, contest, candidate, device, command, builder.tools),
     )
     flags = list(plan.flags(candidate))
     if text is not None:
@@ -130,13 +131,16 @@ def _verify(plan: Plan, winner: Outcome, shipped: Shipped, builder: Builder, *, 
             )
 
 
-def _provenance(plan: Plan, contest: Contest, candidate: Candidate, device: str, command: Sequence[str]) -> Provenance:
+def _provenance(
+    plan: Plan, contest: Contest, candidate: Candidate, device: str, command: Sequence[str], tools: Tools
+) -> Provenance:
     speedup = contest.speedup
     return Provenance(
         problem=plan.problem.name,
         target=plan.target.name,
         device=device,
-        iree=IREE_VERSION,
+        iree=tools.release,
+        compiler=tools.build,
         verdict=contest.verdict,
         us=contest.us.get(candidate.id),
         baseline_us=contest.us.get(BASELINE),
@@ -148,7 +152,9 @@ def _provenance(plan: Plan, contest: Contest, candidate: Candidate, device: str,
     )
 
 
-def _header(plan: Plan, contest: Contest, candidate: Candidate, flagfile: Path, command: Sequence[str]) -> list[str]:
+def _header(
+    plan: Plan, contest: Contest, candidate: Candidate, flagfile: Path, command: Sequence[str], tools: Tools
+) -> list[str]:
     interval, over = "no interval", contest.over_stock
     if contest.speedup is not None:
         low, high = contest.speedup.low, contest.speedup.high
@@ -159,7 +165,7 @@ def _header(plan: Plan, contest: Contest, candidate: Candidate, flagfile: Path, 
     lines = [
         f"{what} by autotune {__version__}",
         f"problem:    {plan.problem.name} ({plan.problem.flops} flops, {plan.problem.bytes} bytes)",
-        f"target:     {plan.target.name}; IREE {IREE_VERSION}",
+        f"target:     {plan.target.name}; IREE {tools.release} ({tools.build})",
         f"verdict:    {contest.verdict}, {interval}",
         *([f"precision:  results of {plan.problem.allow} accuracy were accepted"] if plan.problem.allow else []),
     ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import platform
 import secrets
 import statistics
@@ -20,6 +18,7 @@ from sqlalchemy.exc import DBAPIError, StatementError
 from autotuner.build.isa import NO_FIGURES, Isa
 from autotuner.database import DATABASE_ERRORS, connect, explain, file_of, locate, name_of, prepare, writer
 from autotuner.errors import StorageError, UsageError
+from autotuner.keys import question_of
 from autotuner.rows import (
     BuildRow,
     CandidateRow,
@@ -49,17 +48,10 @@ __all__ = [
     "Tally",
     "TimedRow",
     "TimingRow",
-    "run_key",
 ]
 
 STDERR_TAIL = 8192
 """Characters of a failed tool's stderr that are kept: its last words name the cause."""
-
-
-def run_key(*, problem: Json, target: str, flags: Sequence[str]) -> str:
-    """The same for runs that ask the same question, so that --resume finds them."""
-    text = json.dumps([problem, target, list(flags)], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class Store:
@@ -151,6 +143,13 @@ class Store:
     def unfinished_run(self, key: str) -> RunRow | None:
         """The latest run of this key, in this workspace, that did not come to its end."""
         mine = (RUNS.c.key == key, RUNS.c.workspace == self._home, RUNS.c.status != "finished")
+        rows = self._read(select(RUNS).where(*mine).order_by(RUNS.c.started.desc()).limit(1))
+        return _run(rows[0]) if rows else None
+
+    def outdated_run(self, key: str) -> RunRow | None:
+        """The latest unfinished run that asked the same question of other programs or files."""
+        same = (RUNS.c.key.startswith(f"{question_of(key)}-", autoescape=True), RUNS.c.key != key)
+        mine = (*same, RUNS.c.workspace == self._home, RUNS.c.status != "finished")
         rows = self._read(select(RUNS).where(*mine).order_by(RUNS.c.started.desc()).limit(1))
         return _run(rows[0]) if rows else None
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from autotuner.measure.environment import capture
+from autotuner.tools import Tools
 
 
 def machine() -> str:
-    here = capture("local-task")
+    here = capture("local-task", Tools.find())
     return f"{here.cpu}, {here.cores} cores, {here.machine}, IREE {here.iree}, load {here.load:.2f}"

@@ -35,6 +35,18 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
+def share_digests(own_cache: Path) -> Callable[[Path], None]:
+    """share_digests(cache): processes with this cache need not hash the compiler, which takes seconds each."""
+
+    def share(cache: Path) -> None:
+        cache.mkdir(parents=True, exist_ok=True)
+        (own_cache / "digests").mkdir(exist_ok=True)
+        (cache / "digests").symlink_to(own_cache / "digests")
+
+    return share
+
+
+@pytest.fixture(scope="session")
 def tools() -> Tools:
     return Tools.find()
 

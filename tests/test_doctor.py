@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from autotuner._version import IREE_VERSION
 from autotuner.cli.app import main
 from autotuner.doctor import examine
 from autotuner.targets import all_targets
 from autotuner.tools import Tools
+from autotuner.versions import SUPPORTED
 
 
 def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
@@ -32,8 +33,16 @@ def test_doctor_tells_of_every_tool_target_and_device(
 ) -> None:
     assert call(monkeypatch, "doctor", "--json") == 0
     findings = {f["what"]: f for f in json.loads(capsys.readouterr().out)}
-    assert findings["iree-base-compiler"]["found"] == IREE_VERSION
-    for name in ("python", "iree-compile", "build cache", "target cpu", "device local-task"):
+    assert findings["iree-base-compiler"]["found"] == f"{version('iree-base-compiler')} (supported: {SUPPORTED})"
+    for name in (
+        "python",
+        "iree-compile",
+        "iree-run-module",
+        "MLIR bindings",
+        "build cache",
+        "target cpu",
+        "device local-task",
+    ):
         assert findings[name]["state"] == "ok", findings[name]
     for target in all_targets():
         assert findings[f"target {target.name}"]["state"] == "ok"
@@ -73,7 +82,7 @@ def test_a_compiler_that_does_not_run_is_found_broken(monkeypatch: pytest.Monkey
     script.write_text("#!/bin/sh\necho 'libIREE.so: cannot open shared object file' >&2\nexit 127\n")
     script.chmod(0o755)
     fake = Tools(script, real.iree_run_module, real.iree_benchmark_module)
-    monkeypatch.setattr(Tools, "find", classmethod(lambda _: fake))
+    monkeypatch.setattr(Tools, "find", lambda _folder=None: fake)
     last = examine()[-1]
     assert (last.what, last.state, last.essential) == ("iree-compile", "broken", True)
     assert "cannot open shared object" in last.found
@@ -91,7 +100,7 @@ def test_a_target_that_does_not_compile_is_named_and_the_others_are_fine(
     )
     script.chmod(0o755)
     fake = Tools(script, real.iree_run_module, real.iree_benchmark_module)
-    monkeypatch.setattr(Tools, "find", classmethod(lambda _: fake))
+    monkeypatch.setattr(Tools, "find", lambda _folder=None: fake)
     findings = {f.what: f for f in examine()}
     assert findings["target gfx942"].state == "broken"
     assert "no such chip" in findings["target gfx942"].found

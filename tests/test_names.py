@@ -65,7 +65,7 @@ def test_executables_are_written_into_their_folder_only(tmp_path: Path) -> None:
 
 
 def test_flags_of_a_suites_state_are_those_of_a_flagfile(tmp_path: Path) -> None:
-    identity = Identity("sha", "local-task", ("--my-flag",), 0, None)
+    identity = Identity("sha", "local-task", ("--my-flag",), 0, None, ())
     state = State.begin(tmp_path, identity)
     state.save()
     path = tmp_path / "state.json"

@@ -24,8 +24,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from autotuner.build import Isa
 from autotuner.database import connect, locate
 from autotuner.errors import EnvironmentFailure, StorageError, UsageError
+from autotuner.keys import run_key
 from autotuner.space.table import Config
-from autotuner.store import Store, run_key
+from autotuner.store import Store
 
 POSTGRESQL = "AUTOTUNE_TEST_POSTGRESQL"
 """The URL of a database that the tests may write to, where there is one."""
@@ -185,7 +186,7 @@ def test_an_unknown_run_is_a_usage_error(store: Store) -> None:
 
 def test_resume_finds_the_latest_unfinished_run_of_the_same_question(store: Store) -> None:
     flags = ["--iree-opt-level=O3"]
-    key = run_key(problem={**PROBLEM, "name": uuid4().hex}, target="cpu", flags=flags)
+    key = run_key(problem={**PROBLEM, "name": uuid4().hex}, target="cpu", flags=flags, reads=["iree"])
     assert store.unfinished_run(key) is None
     runs = [new_run(store, key=key) for _ in range(3)]
     new_run(store, key="another question")
@@ -199,16 +200,35 @@ def test_resume_finds_the_latest_unfinished_run_of_the_same_question(store: Stor
     assert (resumed.status, resumed.ended) == ("running", None)
 
 
-def test_the_key_of_a_run_depends_on_problem_target_and_flags_and_not_on_key_order() -> None:
+def test_a_run_with_other_programs_is_told_from_one_of_another_question(store: Store) -> None:
+    problem = {**PROBLEM, "name": uuid4().hex}
+    old, new, other = (
+        run_key(problem={**problem, "m": m}, target="cpu", flags=[], reads=[reads])
+        for m, reads in ((1, "3.12"), (1, "3.13"), (2, "3.12"))
+    )
+    assert store.outdated_run(new) is None
+    new_run(store, key=other)
+    new_run(store, key=new)
+    assert store.outdated_run(new) is None
+    run = new_run(store, key=old)
+    assert store.unfinished_run(old) is not None
+    assert (found := store.outdated_run(new)) is not None
+    assert found.id == run
+    store.finish_run(run, "finished", result={})
+    assert store.outdated_run(new) is None
+
+
+def test_the_key_of_a_run_depends_on_problem_target_flags_and_files_and_not_on_key_order() -> None:
     problem = {"op": "gemm", "m": 4}
-    key = run_key(problem=problem, target="cpu", flags=["-x"])
-    assert key == run_key(problem={"m": 4, "op": "gemm"}, target="cpu", flags=("-x",))
+    key = run_key(problem=problem, target="cpu", flags=["-x"], reads=["a"])
+    assert key == run_key(problem={"m": 4, "op": "gemm"}, target="cpu", flags=("-x",), reads=("a",))
     others = [
-        run_key(problem={**problem, "m": 5}, target="cpu", flags=["-x"]),
-        run_key(problem=problem, target="sm_80", flags=["-x"]),
-        run_key(problem=problem, target="cpu", flags=[]),
+        run_key(problem={**problem, "m": 5}, target="cpu", flags=["-x"], reads=["a"]),
+        run_key(problem=problem, target="sm_80", flags=["-x"], reads=["a"]),
+        run_key(problem=problem, target="cpu", flags=[], reads=["a"]),
+        run_key(problem=problem, target="cpu", flags=["-x"], reads=["b"]),
     ]
-    assert len({key, *others}) == 4
+    assert len({key, *others}) == 5
 
 
 def test_runs_of_another_workspace_in_a_shared_database_are_not_resumed(tmp_path: Path) -> None:

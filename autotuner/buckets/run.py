@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from autotuner._version import IREE_VERSION
 from autotuner.buckets.bounds import Bucket, Family
 from autotuner.buckets.members import Examiner, Member, for_all_rows
 from autotuner.build import Builder, Cache, shell_line
@@ -232,7 +231,8 @@ class _FamilyRun:
             problem=f"{self.family.name}, {bucket.text}, tuned at M = {bucket.at}",
             target=self.target.name,
             device=self.session.device,
-            iree=IREE_VERSION,
+            iree=self.session.tools.release,
+            compiler=self.session.tools.build,
             verdict=result.verdict,
             us=own.us,
             baseline_us=own.baseline_us,
@@ -246,6 +246,7 @@ class _FamilyRun:
     def _command(self) -> list[str]:
         words = [*self.family.arguments(), "--target", self.target.name, "--device", self.session.device]
         words += [f"--flag={flag}" for flag in self.target.user_flags]
+        words += self.session.tools.arguments()
         if self.options.budget is not None:
             words += ["--budget", f"{self.options.budget:g}s"]
         if self.options.trials is not None:
@@ -272,7 +273,7 @@ class _FamilyRun:
     def _texts(self, done: Sequence[BucketResult]) -> list[str]:
         """The specs in the order in which they are tried.
 
-        IREE 3.13 reads an M of which only the least is known as at most -1, which is within every bound: such a one is
+        IREE reads an M of which only the least is known as at most -1, which is within every bound: such a one is
         `any` or nothing, so it is taken out before the bounded buckets are asked.
         """
         tuned = [one for one in done if one.spec]
@@ -286,7 +287,12 @@ class _FamilyRun:
             dispatch=dispatch,
             info=None,
             rows=(None, 0),
-            provenance=Provenance(problem="an M without an upper bound", target=self.target.name, iree=IREE_VERSION),
+            provenance=Provenance(
+                problem="an M without an upper bound",
+                target=self.target.name,
+                iree=self.session.tools.release,
+                compiler=self.session.tools.build,
+            ),
         )
         return [*unbounded, guard, *(one.spec for one in bounded)]
 

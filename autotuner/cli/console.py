@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from types import TracebackType
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -13,6 +14,7 @@ from rich.segment import Segment
 
 from autotuner.progress import Progress, Reporter, Silent
 from autotuner.text import clean
+from autotuner.tools import Tools
 
 PLAIN_EVERY = 5.0
 """Seconds between two progress lines where there is no terminal."""
@@ -130,6 +132,15 @@ def make_console(*, stderr: bool = False, no_color: bool = False) -> Console:
 def emit(text: str, *, end: str = "\n") -> None:
     """Text on stdout as it is, but for control characters. (JSON has none: it spells them out.)"""
     print(clean(text), end=end)
+
+
+def find_tools(folder: Path | None, *, no_color: bool) -> Tools:
+    """IREE's programs, for a command that is no run: what is odd about them is said at once."""
+    tools = Tools.find(folder)
+    console = make_console(stderr=True, no_color=no_color)
+    for warning in tools.warnings():
+        console.print(f"note: {warning}", highlight=False, markup=False, soft_wrap=True)
+    return tools
 
 
 def make_reporter(console: Console, *, quiet: bool) -> PlainReporter | LiveReporter | QuietReporter:

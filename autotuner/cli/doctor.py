@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import typer
 from rich.table import Table
@@ -12,11 +13,11 @@ from autotuner.cli.console import make_console
 from autotuner.doctor import Finding, examine
 
 
-def doctor(*, as_json: bool, no_color: bool) -> None:
+def doctor(*, iree_tools: Path | None, as_json: bool, no_color: bool) -> None:
     """Say what is installed, which targets compile, which devices answer, and what to do about the rest."""
     console = make_console(stderr=True, no_color=no_color)
     with console.status("asking the compiler and the devices") if console.is_terminal else console:
-        findings = examine()
+        findings = examine(iree_tools)
     if as_json:
         print(json.dumps([f.to_json() for f in findings], indent=2))
     else:
@@ -26,8 +27,15 @@ def doctor(*, as_json: bool, no_color: bool) -> None:
 
 
 def _table(findings: list[Finding]) -> Table:
-    table = Table("", "what", "found", "what to do", box=None, pad_edge=False)
-    marks = {"ok": Text("ok", "green"), "absent": Text("–", "yellow"), "broken": Text("broken", "red")}
+    table = Table(box=None, pad_edge=False)
+    for title in ("", "what", "found", "what to do"):
+        table.add_column(title, overflow="fold")  # paths are long, and must be readable
+    marks = {
+        "ok": Text("ok", "green"),
+        "warning": Text("note", "yellow"),
+        "absent": Text("–", "yellow"),
+        "broken": Text("broken", "red"),
+    }
     for finding in findings:
         table.add_row(marks[finding.state], finding.what, finding.found, finding.remedy)
     return table

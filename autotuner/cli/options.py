@@ -49,6 +49,13 @@ PrecisionOption = Annotated[
     str | None,
     typer.Option("--allow-precision", help="Accept results of tf32 or f16 accuracy. [default: the types' own]"),
 ]
+IreeToolsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--iree-tools",
+        help="A build or install tree of IREE, or the folder of its tools. [default: AUTOTUNE_IREE_TOOLS, the wheels]",
+    ),
+]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Print the space's size, a sample candidate and the commands; build nothing.")
 ]

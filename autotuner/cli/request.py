@@ -39,6 +39,7 @@ class Request:
     keep: o.KeepOption = "best,failed"
     microkernels: o.MicrokernelsOption = "none"
     allow_precision: o.PrecisionOption = None
+    iree_tools: o.IreeToolsOption = None
     dry_run: o.DryRunOption = False
     as_json: o.JsonOption = False
     quiet: o.QuietOption = False
@@ -69,6 +70,7 @@ class Request:
                 for word in self.microkernels.split(",")
                 if word.strip() not in ("", "none")
             ),
+            iree_tools=self.iree_tools,
             command=tuple(sys.argv),
         )
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from autotuner.cli.console import make_console
+from autotuner.cli.console import find_tools, make_console
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.specfiles.check import Report
 from autotuner.specfiles.check import check as check_spec
@@ -20,12 +20,21 @@ from autotuner.specfiles.files import MergedFiles, merge_files
 from autotuner.specfiles.provenance import Provenance
 from autotuner.targets import Target
 from autotuner.text import printable
-from autotuner.tools import Tools
 
 
-def merge(specs: Sequence[Path], *, output: Path, force: bool, trust: bool, as_json: bool, no_color: bool) -> None:
+def merge(
+    specs: Sequence[Path],
+    *,
+    output: Path,
+    force: bool,
+    trust: bool,
+    iree_tools: Path | None,
+    as_json: bool,
+    no_color: bool,
+) -> None:
     """Put tuning specs into one: of entries that match the same, the faster is kept."""
-    done = merge_files(specs, output=output, tools=Tools.find(), force=force, trust=trust)
+    tools = find_tools(iree_tools, no_color=no_color)
+    done = merge_files(specs, output=output, tools=tools, force=force, trust=trust)
     if as_json:
         print(json.dumps(done.to_json(), indent=2))
     else:
@@ -39,6 +48,7 @@ def check(
     target: str | None,
     flags: Sequence[str],
     trust: bool,
+    iree_tools: Path | None,
     as_json: bool,
     no_color: bool,
 ) -> None:
@@ -46,7 +56,8 @@ def check(
     if flags and target is None:
         raise UsageError("--flag needs --target.", remedy="Without them the flagfile's flags are used.")
     chosen = Target.parse(target, flags=flags) if target is not None else None
-    report = check_spec(spec, tools=Tools.find(), model=model, target=chosen, trust=trust)
+    tools = find_tools(iree_tools, no_color=no_color)
+    report = check_spec(spec, tools=tools, model=model, target=chosen, trust=trust)
     if as_json:
         print(json.dumps(report.to_json(), indent=2))
     else:

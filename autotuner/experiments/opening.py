@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from autotuner.digests import path_digest
 from autotuner.errors import UsageError
 from autotuner.experiments.arms import Arm
 from autotuner.experiments.inputs import model_inputs, problem_inputs
 from autotuner.experiments.subject import Alone, Inside, Subject
+from autotuner.keys import run_key
 from autotuner.models.context import Context, Model
 from autotuner.models.program import Call
 from autotuner.problems import Problem
-from autotuner.store import run_key
 from autotuner.targets import PLAIN
 
 
@@ -71,6 +72,10 @@ def _start(wanted: Experiment, context: Context, problem: Mapping[str, object], 
             problem={**problem, "arguments": (*arguments, "ab", wanted.a.name, wanted.b.name)},
             target=f"{context.target.name}/{context.session.device}/{context.options.seed}",
             flags=context.target.user_flags,
+            reads=[
+                *context.session.tools.programs,
+                *(path_digest(arm.path) for arm in (wanted.a, wanted.b) if arm.path),
+            ],
         ),
         command=context.options.command,
         problem=dict(problem),

@@ -124,7 +124,7 @@ class Kitchen:
         target = self.place.target
         if flag == TUNING_SPEC and target.spec_flag == LIBRARY:
             raise NoCandidateError(
-                f"{flag} does nothing for {target.name}: IREE 3.13 ignores it there.", remedy=f"Use {LIBRARY}."
+                f"{flag} does nothing for {target.name}: IREE ignores it there.", remedy=f"Use {LIBRARY}."
             )
         if objects is not None:
             wrong = [finding.text for finding in check_objects(file, objects, target) if finding.level == "error"]

@@ -50,7 +50,7 @@ class Rehearsal:
 
 def rehearse_experiment(wanted: Experiment, target: Target, *, options: Options) -> Rehearsal:
     """Writes nothing outside of a folder that is thrown away."""
-    tools = Tools.find()
+    tools = Tools.find(options.iree_tools)
     problem = target.prepare(wanted.problem) if wanted.problem is not None else None
     with tempfile.TemporaryDirectory(prefix="autotune-") as scratch:
         folder = Path(scratch)

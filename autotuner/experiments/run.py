@@ -102,7 +102,7 @@ class _Run:
         context, store = self.context, self.context.session.store
         subject = open_subject(self.wanted, context)
         self.problem = subject.describe()
-        self.environment = capture(context.session.device).as_dict()
+        self.environment = capture(context.session.device, context.session.tools).as_dict()
         store.record_environment(context.run, self.environment)
         with ends(store, context.run):
             result = self._steps(subject)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
-from autotuner._version import IREE_VERSION, __version__
+from autotuner._version import __version__
 from autotuner.build import first_error, shell_line
 from autotuner.errors import EnvironmentFailure
 from autotuner.experiments.build import build
@@ -28,12 +29,13 @@ def ship(side: Side, subject: Subject, final: Final, context: Context) -> tuple[
     path = (context.options.output or context.session.workspace.specs / name).absolute()
     flagfile, objects = path.with_suffix(".flags"), path.with_suffix(".objects")
     command = shell_line(("autotune", *context.options.command[1:]))
-    speedup = final.speedup
+    speedup, tools = final.speedup, replace(context.session.tools, iree_compile=side.how.compiler)
     provenance = Provenance(
         problem=subject.name,
         target=context.target.name,
         device=context.session.device,
-        iree=IREE_VERSION,
+        iree=tools.release,
+        compiler=tools.build,
         verdict=final.verdict,
         us=final.us.get(B),
         baseline_us=final.us.get(A),
@@ -47,7 +49,7 @@ def ship(side: Side, subject: Subject, final: Final, context: Context) -> tuple[
     header = [
         f"Microkernel spec by autotune {__version__}",
         f"problem:    {subject.name}",
-        f"target:     {context.target.name}; IREE {IREE_VERSION}",
+        f"target:     {context.target.name}; IREE {tools.release} ({tools.build})",
         f"verdict:    {final.verdict}, {interval}",
         f"date:       {today()}",
         f"made by:    {command}",

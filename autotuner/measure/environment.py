@@ -12,11 +12,11 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from autotuner._version import __version__
+from autotuner.tools import Tools
 
 TOOL_SECONDS = 10
 
@@ -36,6 +36,10 @@ class Environment:
 
     iree: str
     iree_runtime: str
+    compiler: str
+    """Which build: version, revision and digest."""
+    iree_tools: str
+    """Where the user's own build is; empty: the wheels."""
     autotune: str
     python: str
     host: str
@@ -57,13 +61,15 @@ class Environment:
         return asdict(self)
 
 
-def capture(device_uri: str) -> Environment:
+def capture(device_uri: str, tools: Tools) -> Environment:
     """The environment now. Never fails: a fact that cannot be had is an empty string, or None for a number."""
     cpu = _cpu_model()
     device = _device(device_uri, cpu)
     return Environment(
-        iree=_version("iree-base-compiler"),
-        iree_runtime=_version("iree-base-runtime"),
+        iree=tools.release,
+        iree_runtime=tools.runtime_release,
+        compiler=tools.build,
+        iree_tools=str(tools.folder or ""),
         autotune=__version__,
         python=platform.python_version(),
         host=platform.node(),
@@ -81,13 +87,6 @@ def capture(device_uri: str) -> Environment:
         device_mhz=device.mhz,
         time=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except (metadata.PackageNotFoundError, OSError, KeyError):  # not installed, or half of it
-        return ""
 
 
 def _user() -> str:

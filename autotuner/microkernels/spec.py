@@ -1,4 +1,4 @@
-"""The preprocessing spec that puts hand-written kernels in the place of what they compute, in IREE 3.13's spelling."""
+"""The preprocessing spec that puts hand-written kernels in the place of what they compute."""
 
 from __future__ import annotations
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from autotuner.build import Cache
+from autotuner.digests import path_digest
 from autotuner.measure.environment import compute_capability
 from autotuner.microkernels import c_provider, check, triton_provider
 from autotuner.microkernels.instance import Instance
@@ -74,6 +76,10 @@ class Variants:
         knobs = [Knob(name, choices) for name, choices in values.items()]
         space = Space(knobs, np.array(rows, np.int64).reshape(len(rows), len(knobs)))
         return cls(manifest, problem, chip, space, workspace, objects, symbol, executable_target)
+
+    def digest(self) -> str:
+        """Of all that it is made from: its folder, and objects of the user's own."""
+        return Cache.key([path_digest(path) for path in (self.manifest.file.parent, *self.objects)])
 
     def default(self) -> Config:
         """The manifest's first choice, or the nearest that fits."""

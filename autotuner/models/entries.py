@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autotuner._version import IREE_VERSION
 from autotuner.build.builder import proven
 from autotuner.errors import UsageError
 from autotuner.models.extract import Group, Piece
@@ -40,13 +39,14 @@ class Entry:
     def substituted(self) -> bool:
         return self.candidate.carrier == "substitution"
 
-    def provenance(self, command: str) -> Provenance:
+    def provenance(self, command: str, tools: Tools) -> Provenance:
         result, speedup = self.result, self.result.speedup
         return Provenance(
             problem=self.label,
             target=result.target,
             device=result.device,
-            iree=IREE_VERSION,
+            iree=tools.release,
+            compiler=tools.build,
             verdict="win" if result.verdict == "win" else "judged in the model",
             us=_number(result.best, "us"),
             baseline_us=_number(result.baseline, "us"),
@@ -87,7 +87,7 @@ def assemble(entries: Sequence[Entry], configured: Mapping[str, str], *, tools: 
         text
         for entry in entries
         if not entry.substituted
-        and (text := entry.plan.spec(entry.candidate, provenance=entry.provenance(command))) is not None
+        and (text := entry.plan.spec(entry.candidate, provenance=entry.provenance(command, tools))) is not None
     ]
     spec = merge(texts, tools=tools, force=True).text if texts else None
     executables = {}
@@ -96,7 +96,7 @@ def assemble(entries: Sequence[Entry], configured: Mapping[str, str], *, tools: 
             continue
         for symbol in entry.group.symbols:
             plan = entry.plan.with_executable(entry.candidate.route.name, Executable(symbol, configured[symbol]))
-            text = plan.spec(entry.candidate, provenance=entry.provenance(command))
+            text = plan.spec(entry.candidate, provenance=entry.provenance(command, tools))
             if text is not None:
                 executables[symbol] = text
     return Assembly(spec, executables)

@@ -81,6 +81,12 @@ class Program:
             vet_program(source, tools or Tools.find())
         return cls(source, name, function, tuple(inputs), tuple(parameters))
 
+    def reads(self) -> list[str]:
+        """Digests of the files that a call of it reads: parameters and inputs."""
+        named = [text.rpartition("=")[2] for text in self.parameters]
+        named += [text.rpartition("@")[2] for text in self.inputs if "@" in text]
+        return [known_digest(path) for path in map(Path, named) if path.is_file()]
+
     @cached_property
     def digest(self) -> str:
         return known_digest(self.path)

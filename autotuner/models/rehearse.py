@@ -74,7 +74,7 @@ class ModelRehearsal:
 
 def rehearse_model(model: Model, target: Target, *, options: Options) -> ModelRehearsal:
     """Compiles to the point where dispatches are configured, and no further; an ONNX model is imported."""
-    tools = Tools.find()
+    tools = Tools.find(options.iree_tools)
     with tempfile.TemporaryDirectory() as folder:
         program = Program.open(
             model.path,

@@ -10,6 +10,7 @@ from typing import Any
 
 from autotuner.build import Cache
 from autotuner.contest import ALPHA
+from autotuner.keys import run_key
 from autotuner.measure.environment import capture
 from autotuner.measure.race import LOOKS
 from autotuner.measure.timer import Timer
@@ -29,7 +30,6 @@ from autotuner.result import FinalVerdict
 from autotuner.rows import Phase
 from autotuner.session import Session, ends
 from autotuner.settings import cache_dir
-from autotuner.store import run_key
 from autotuner.targets import PLAIN, Target
 from autotuner.tools import Tools
 from autotuner.workspace import write_whole
@@ -93,7 +93,10 @@ class _Run:
         store, target = context.session.store, context.target
         context.run = store.start_run(
             key=run_key(
-                problem=self.problem, target=f"{target.name}/{context.session.device}", flags=target.user_flags
+                problem=self.problem,
+                target=f"{target.name}/{context.session.device}",
+                flags=target.user_flags,
+                reads=[*context.session.tools.programs, *context.program.reads()],
             ),
             command=context.options.command,
             problem=self.problem,
@@ -101,7 +104,7 @@ class _Run:
             device=context.session.device,
             seed=context.options.seed,
         )
-        self.environment = capture(context.session.device).as_dict()
+        self.environment = capture(context.session.device, context.session.tools).as_dict()
         store.record_environment(context.run, self.environment)
         with ends(store, context.run):
             result = self._timed(plain) if context.timed else self._compiled(plain)

@@ -108,7 +108,7 @@ def _tiling(dispatch: Dispatch, v: Mapping[str, int]) -> CpuTiling:
     workgroup[width], vector[width] = v["vector_n"] * v["tiles_n"], v["vector_n"]
     for loop in dispatch.dims("m")[-1:]:
         workgroup[loop], vector[loop] = v["vector_m"] * v["tiles_m"], v["vector_m"]
-    # k1 stays whole: IREE 3.13 computes wrong results where it is tiled.
+    # k1 stays whole: IREE computes wrong results where it is tiled.
     levels = (
         ("distribution", spread(dispatch, workgroup)),
         ("vector_common_parallel", spread(dispatch, vector)),

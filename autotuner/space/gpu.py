@@ -102,7 +102,7 @@ class GpuSpace:
 
         `function` names the dispatch function, which is needed when several have constraints.
         `batch` is the number of batch loops that the real dispatch has before loop `batch_at` and this module has not:
-        3.13 crashes when it emits constraints for a batched matmul or a grouped convolution, so their space is read
+        IREE crashes when it emits constraints for a batched matmul or a grouped convolution, so their space is read
         from one batch entry or one group.
         """
         with ir.Context():

@@ -1,6 +1,6 @@
 """Attention where the compiler emits no constraints: a declared space for NVIDIA's matrix instructions.
 
-IREE 3.13 offers constraints for attention only with square instructions, and those of NVIDIA are not. What is legal is
+IREE offers constraints for attention only with square instructions, and those of NVIDIA are not. What is legal is
 known from its layouts: a workgroup's tiles are whole instructions for every subgroup, tiles divide their loops, and
 every operand that goes through shared memory can be spread over the threads.
 """

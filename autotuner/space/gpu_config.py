@@ -49,7 +49,7 @@ class CompilationInfo:
 
 
 def free_knobs(pipeline: str, vendor: Vendor, root: Any, *, column_major: bool) -> tuple[Knob, ...]:
-    """The knobs that the compiler pins but that 3.13 honours, found by comparing binaries."""
+    """The knobs that the compiler pins and honours, found by comparing binaries."""
     free = [Knob(BANK_CONFLICTS, (0, 1))]
     if vendor == "amd":
         # 1 gives the binary of 0, 4 that of 3. On NVIDIA no value changes the binary.

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autotuner._version import IREE_VERSION
 from autotuner.errors import UsageError
 from autotuner.microkernels.spec import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.specfiles.applied import TIMEOUT, Use, applied
@@ -74,7 +73,7 @@ def check(
     backend = _backend(file, flagfile, target)
     findings = [
         Finding("ok", f"{file.what} with {len(file.entries)} {'entry' if len(file.entries) == 1 else 'entries'}"),
-        *_versions(file),
+        *_versions(file, tools),
     ]
     findings += _flagfile(path, file, flagfile, target)
     folder = objects_folder(path, flagfile)
@@ -94,15 +93,17 @@ def check(
     return replace(report, uses=applied(text, model, flags, tools, objects=folder, timeout=timeout))
 
 
-def _versions(file: SpecFile) -> list[Finding]:
-    found = sorted({p.iree for entry in file.entries if (p := entry.provenance) and p.iree})
+def _versions(file: SpecFile, tools: Tools) -> list[Finding]:
+    made = [entry.provenance for entry in file.entries if entry.provenance and entry.provenance.iree]
+    found = sorted({provenance.iree for provenance in made})
     if not found:
-        return [Finding("note", f"it does not say for which IREE it was made; IREE {IREE_VERSION} reads it")]
-    if found == [IREE_VERSION]:
-        return [Finding("ok", f"made for IREE {IREE_VERSION}")]
-    return [
-        Finding("note", f"made for IREE {', '.join(found)}, this is {IREE_VERSION}: time it again before you trust it")
-    ]
+        return [Finding("note", f"it does not say for which IREE it was made; IREE {tools.release} reads it")]
+    again = "time it again before you trust it"
+    if found != [tools.release]:
+        return [Finding("note", f"made for IREE {', '.join(found)}, this is {tools.release}: {again}")]
+    if others := sorted({provenance.compiler for provenance in made} - {"", tools.build}):
+        return [Finding("note", f"made by another build ({'; '.join(others)}), this is {tools.build}: {again}")]
+    return [Finding("ok", f"made for IREE {tools.release}")]
 
 
 # --- the flagfile ---------------------------------------------------------------------------------------------------

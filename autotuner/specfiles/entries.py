@@ -124,7 +124,7 @@ def parse_spec(text: str, context: ir.Context, *, name: str) -> ir.Module:
     except ir.MLIRError as error:
         words = next((line.strip() for line in str(error).splitlines() if "rror" in line), str(error)[:200])
         raise UsageError(
-            f"{name} is not a spec that IREE 3.13 reads: {printable(words)[:300]}",
+            f"{name} is not a spec that this IREE reads: {printable(words)[:300]}",
             remedy="Was it made for another version of IREE? Tune anew.",
         ) from error
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autotuner._version import IREE_VERSION
 from autotuner.build import shell_line
 from autotuner.errors import UsageError
 from autotuner.specfiles.flagfile import Flagfile, flagfile_text
@@ -49,8 +48,8 @@ def merge_files(
     if flags:
         made_by.append(f"use:        iree-compile MODEL.mlir {shell_line([f'@{flagfile}'])} -o MODEL.vmfb")
     merged = merge(paths, tools=tools, force=force, trust=trust, made_by=made_by)
-    other = {p.iree for entry in merged.entries if (p := entry.provenance) and p.iree} - {IREE_VERSION}
-    notes += [f"the entries are for IREE {version}; this is {IREE_VERSION}" for version in sorted(other)]
+    other = {p.iree for entry in merged.entries if (p := entry.provenance) and p.iree} - {tools.release}
+    notes += [f"the entries are for IREE {version}; this is {tools.release}" for version in sorted(other)]
     write_whole(path, merged.text)
     if flags:
         write_whole(flagfile, flagfile_text(flags))

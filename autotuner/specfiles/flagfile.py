@@ -18,7 +18,7 @@ _SPECIAL = "\\\"'"
 _BLANKS = " \t\r\n"
 _DEVICE = "--iree-hal-target-device"
 _IGNORES_TUNING_SPECS = ("cuda", "vulkan")
-"""IREE 3.13 takes `TUNING_SPEC` for these without a word and does nothing."""
+"""IREE takes `TUNING_SPEC` for these without a word and does nothing."""
 
 
 @dataclass(frozen=True, slots=True)

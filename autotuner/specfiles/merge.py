@@ -11,7 +11,7 @@ from typing import Any
 from iree.compiler import ir
 
 from autotuner import process
-from autotuner._version import IREE_VERSION, __version__
+from autotuner._version import __version__
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.specfiles.entries import (
     CONFIG,
@@ -122,7 +122,7 @@ def merge(
         origin = {place.entry.key: sources[place.source].name for place in kept}
         entries = _prove(module, kept)
         result = tuple(Kept(entry, origin[entry.key]) for entry in entries)
-        header = _header(result, len(specs), made_by)
+        header = _header(result, len(specs), made_by, tools)
         text = "".join(f"// {printable(line)}\n" for line in header) + str(module)
     read_back = _read_back(text)
     if [entry.name for entry in read_back] != [entry.name for entry in entries]:
@@ -376,12 +376,13 @@ def _read_back(text: str) -> tuple[Entry, ...]:
         return read_module(parse_spec(text, context, name="the merged spec"), name="the merged spec").entries
 
 
-def _header(kept: Sequence[Kept], count: int, made_by: Sequence[str]) -> list[str]:
+def _header(kept: Sequence[Kept], count: int, made_by: Sequence[str], tools: Tools) -> list[str]:
     targets = sorted({_target(k.entry) for k in kept if _target(k.entry)}) or ["not recorded"]
-    versions = sorted({_iree(k.entry) for k in kept if _iree(k.entry)}) or [IREE_VERSION]
+    versions = sorted({_iree(k.entry) for k in kept if _iree(k.entry)}) or [tools.release]
     lines = [
         f"Tuning spec by autotune {__version__}, merged: {len(kept)} entries of {count} specs",
         f"target:     {', '.join(targets)}; IREE {', '.join(versions)}",
+        f"linked by:  IREE {tools.build}",
         f"date:       {today()}",
         *made_by,
     ]

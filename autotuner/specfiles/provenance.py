@@ -26,6 +26,8 @@ class Provenance:
     target: str = ""
     device: str = ""
     iree: str = ""
+    compiler: str = ""
+    """Which build of it: version, revision and digest."""
     verdict: str = ""
     us: float | None = None
     baseline_us: float | None = None

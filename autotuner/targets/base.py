@@ -137,7 +137,7 @@ class Target:
             # Only a matrix product lets its user choose the accumulator.
             words = "{} (--acc {})" if problem.op == "gemm" else "{}"
             raise UsageError(
-                f"{self.name} cannot tune {problem.op} of {words.format(*problem.types)} in IREE 3.13.",
+                f"{self.name} cannot tune {problem.op} of {words.format(*problem.types)}.",
                 remedy=f"It can: {', '.join(words.format(*pair) for pair in possible) or 'nothing'}.",
             )
         return problem.with_f8(self.f8) if self.f8 else problem

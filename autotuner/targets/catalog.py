@@ -160,7 +160,7 @@ def find(text: str) -> Target:
     wanted = text.strip().lower().replace(" ", "")
     if wanted in _HOPPER:
         raise UsageError(
-            f"IREE 3.13 has no code generation for {text} (sm_90).",
+            f"IREE has no code generation for {text} (sm_90).",
             remedy="Use --target sm_80: its PTX runs on Hopper through the driver's JIT.",
         )
     name = PRODUCTS.get(wanted, wanted)

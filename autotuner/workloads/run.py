@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from autotuner.build import Builder, Cache
+from autotuner.digests import read_by_flags
 from autotuner.errors import AutotuneError, StorageError, UsageError
 from autotuner.measure.environment import capture
 from autotuner.options import Options
@@ -65,7 +66,9 @@ def tune_suite(
         )
     with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
         folder = session.workspace.results / "suites" / f"{workload.name}-{target.name}"
-        identity = Identity(workload.sha256, session.device, target.user_flags, options.seed, sample)
+        files = read_by_flags(target.user_flags, folder=folder)
+        reads = (*session.tools.programs, *files)
+        identity = Identity(workload.sha256, session.device, target.user_flags, options.seed, sample, reads)
         state = State.resume(folder, identity) if options.resume else State.begin(folder, identity)
         return _SuiteRun(chosen, target, options, threshold, session, state, clock).go()
 
@@ -275,8 +278,7 @@ class _SuiteRun:
 
     def _environment(self) -> dict[str, Any]:
         return {
-            **capture(self.session.device).as_dict(),
-            "compiler": self.session.tools.version,
+            **capture(self.session.device, self.session.tools).as_dict(),
             "flags": list(self.target.compile_flags),
             "command": list(self.options.command),
             "input": self.workload.source,

@@ -29,10 +29,15 @@ class Identity:
     flags: tuple[str, ...]
     seed: int
     sample: int | None
+    reads: tuple[str, ...]
+    """Digests of the programs that measure, and of files that flags name."""
 
     def differences(self, other: Mapping[str, Any]) -> list[str]:
-        mine = {**asdict(self), "flags": list(self.flags)}
-        words = {"input": "the input has another content (SHA-256)"}
+        mine = {**asdict(self), "flags": list(self.flags), "reads": list(self.reads)}
+        words = {
+            "input": "the input has another content (SHA-256)",
+            "reads": "IREE, or a file that --flag names, is another",
+        }
         return [
             words.get(name, f"--{name.removesuffix('s')} was {other.get(name)}, now it is {value}")
             for name, value in mine.items()

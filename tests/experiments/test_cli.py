@@ -24,7 +24,7 @@ SHAPE = ("--shape", "96x64x128", "--dtype", "f32")
 def ab(fake: Fake, workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ab:
     """ab(word, …): exit code, stdout and stderr; data-tiling takes half the time."""
     tools = fake((f"*{PLAIN}*", BASE_MS), (DATA_TILING, BASE_MS / 2)).tools
-    monkeypatch.setattr(Tools, "find", lambda: tools)
+    monkeypatch.setattr(Tools, "find", lambda _folder: tools)
 
     def run(*words: object) -> tuple[int, str, str]:
         return autotune(capsys, monkeypatch, "ab", *map(str, words), "--workspace", str(workspace))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import pwd
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from autotuner.measure import environment
-from autotuner.measure.environment import capture
+from autotuner.measure.environment import Environment
+from autotuner.tools import Tools
 
 ARM_CPUINFO = """processor\t: 0
 BogoMIPS\t: 243.75
@@ -18,6 +20,13 @@ CPU implementer\t: 0x41
 CPU architecture: 8
 CPU part\t: 0xd40
 """
+
+
+IREE = cache(Tools.find)
+
+
+def capture(device: str) -> Environment:
+    return environment.capture(device, IREE())
 
 
 def tool(folder: Path, name: str, body: str) -> None:
@@ -41,6 +50,8 @@ def test_the_contract_keys_are_there_and_the_whole_is_json() -> None:
     facts = capture("local-task").as_dict()
     assert {"iree", "host", "device_name", "driver", "load"} <= facts.keys()
     assert facts["iree"].startswith("3.")
+    assert facts["iree"] in facts["compiler"]
+    assert IREE().compiler_digest[:12] in facts["compiler"]
     assert facts["cores"] == len(os.sched_getaffinity(0))
     assert facts["load"] >= 0
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts

@@ -10,7 +10,8 @@ from functools import cache
 from typing import Any
 
 import pytest
-from iree.compiler.tools.binaries import find_tool
+
+from autotuner.tools import Tools
 
 TARGETS = {
     "gfx942": ["--iree-hal-target-device=hip", "--iree-rocm-target=gfx942"],
@@ -74,7 +75,7 @@ def _emit(kind: str, target: str, *shape: int) -> str:
     flags = ["--compile-to=executable-configurations", "--iree-codegen-emit-pipeline-constraints"]
     flags += ["--iree-codegen-add-tuner-attributes"]
     done = subprocess.run(
-        [find_tool("iree-compile"), "-", *TARGETS[target], *flags, "-o", "-"],
+        [Tools.find().iree_compile, "-", *TARGETS[target], *flags, "-o", "-"],
         input=PROBLEMS[kind](*shape),
         capture_output=True,
         text=True,

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 import pytest
 
-from autotuner._version import IREE_VERSION
 from autotuner.cli import app
 from autotuner.errors import AutotuneError
 from autotuner.plan import Plan
 from autotuner.render import spec_mlir
 from autotuner.specfiles.provenance import Provenance
+from autotuner.tools import Tools
 
 TIMED = Provenance(
     problem="gemm_64x32x48_f32_f32_nn",
     target="cpu",
     device="local-task",
-    iree=IREE_VERSION,
+    iree=Tools.find().release,
     verdict="win",
     us=100.0,
     baseline_us=150.0,

@@ -108,7 +108,7 @@ def test_a_substituted_executable_says_what_it_is(make_plan: MakePlan) -> None:
     ("text", "words"),
     [
         ("", "no foreach_match"),
-        ("nonsense", "is not a spec that IREE 3.13 reads"),
+        ("nonsense", "is not a spec that this IREE reads"),
         ("func.func @main() { return }", "no foreach_match"),
         ("module { \x00 }", "no foreach_match"),
     ],

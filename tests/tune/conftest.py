@@ -115,7 +115,7 @@ from autotuner.tools import Tools
 folder = Path(sys.argv.pop(1))
 catalog.CPU_ROUTES = catalog.CPU_ROUTES[:int(sys.argv.pop(1))]
 tools = Tools(*(folder / name for name in ("iree-compile", "iree-run-module", "iree-benchmark-module")))
-Tools.find = classmethod(lambda cls: tools)
+Tools.find = lambda folder=None: tools
 main()
 """
 """The `autotune` command, with the wrapped programs of a folder and the first few stock routes."""
@@ -156,7 +156,7 @@ class FakeTools:
         )
 
     def _script(self, name: str, text: str, real: Path, **words: str) -> Path:
-        for word, value in {**words, "REAL": f"'{real}'", "HERE": str(self.folder), "KNOWN": str(self.known)}.items():
+        for word, value in {**words, "REAL": f"'{real}'", "HERE": "${0%/*}", "KNOWN": str(self.known)}.items():
             text = text.replace(word, value)
         path = self.folder / name
         path.write_text(text)
@@ -201,9 +201,10 @@ TWO_ROUTES = replace(CPU, routes=(PLAIN, *(r for r in CPU.routes if r.name == "d
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share_digests: Callable[[Path], None]) -> Path:
     """A build cache of its own for every test."""
     folder = tmp_path / "cache"
+    share_digests(folder)
     monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(folder))
     monkeypatch.setenv("NO_COLOR", "1")
     return folder

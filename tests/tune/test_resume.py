@@ -9,6 +9,8 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from autotuner.rows import BuildRow, CandidateRow, TimingRow
 from autotuner.store import Store
 from tests.tune.conftest import ONE_ROUTE, SHAPE, TIMED, Cli, FakeTools, candidates, codegen, run
@@ -141,3 +143,15 @@ def test_a_compile_only_run_goes_on_without_asking_twice(fake: Callable[..., Fak
     configs = [row.config.key for row in codegen(workspace, first.run)]
     assert len(configs) == len(set(configs)) == 3
     assert result.counts["asked"] == first.counts["asked"]
+
+
+@pytest.mark.parametrize("program", ["iree-compile", "iree-benchmark-module"])
+def test_a_run_is_not_gone_on_with_by_another_iree(cli: MakeCli, program: str) -> None:
+    line = cli()
+    killed = kill_when(line, "SELECT count(*) FROM candidates WHERE state = 'timed'", 1)
+    path = line.fake.folder / program
+    path.write_text(path.read_text() + "\n# another build\n")
+    code, document, err = line.finish(*WORDS, "--resume", "--trials", "1")
+    assert code == 0, err
+    assert document["run"] != killed
+    assert f"run {killed} is not gone on with: IREE" in err

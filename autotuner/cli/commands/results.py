@@ -48,6 +48,8 @@ def cache(
     actions.cache(clear=clear, as_json=as_json)
 
 
-def doctor(as_json: o.JsonOption = False, no_color: o.NoColorOption = False) -> None:
+def doctor(
+    iree_tools: o.IreeToolsOption = None, as_json: o.JsonOption = False, no_color: o.NoColorOption = False
+) -> None:
     """Say what is installed, which targets compile, which devices answer, and what to do about the rest."""
-    doctor_actions.doctor(as_json=as_json, no_color=no_color)
+    doctor_actions.doctor(iree_tools=iree_tools, as_json=as_json, no_color=no_color)

@@ -25,11 +25,14 @@ def merge(
         bool, typer.Option("--force", help="Where no figures tell which entry is faster, the later file's wins.")
     ] = False,
     trust: o.TrustOption = False,
+    iree_tools: o.IreeToolsOption = None,
     as_json: o.JsonOption = False,
     no_color: o.NoColorOption = False,
 ) -> None:
     """Put tuning specs into one: of entries that match the same, the faster is kept."""
-    actions.merge(specs, output=output, force=force, trust=trust, as_json=as_json, no_color=no_color)
+    actions.merge(
+        specs, output=output, force=force, trust=trust, iree_tools=iree_tools, as_json=as_json, no_color=no_color
+    )
 
 
 @app.command()
@@ -44,11 +47,21 @@ def check(
     ] = None,
     flags: o.FlagOption = None,
     trust: o.TrustOption = False,
+    iree_tools: o.IreeToolsOption = None,
     as_json: o.JsonOption = False,
     no_color: o.NoColorOption = False,
 ) -> None:
     """Verify a spec with its flagfile and objects; with MODEL, show which entries apply there."""
-    actions.check(spec, model, target=target, flags=flags or (), trust=trust, as_json=as_json, no_color=no_color)
+    actions.check(
+        spec,
+        model,
+        target=target,
+        flags=flags or (),
+        trust=trust,
+        iree_tools=iree_tools,
+        as_json=as_json,
+        no_color=no_color,
+    )
 
 
 @app.command()

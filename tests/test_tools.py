@@ -1,0 +1,258 @@
+"""One's own build of IREE: found in a folder, told from others by its bytes, and warned of where parts disagree."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autotuner import versions
+from autotuner.cli.app import main
+from autotuner.doctor import examine
+from autotuner.errors import ToolMissingError
+from autotuner.identity import compiler_digest, program_digest
+from autotuner.tools import Tools
+
+Farm = Callable[..., Path]
+NAMES = ("iree-compile", "iree-opt", "iree-run-module", "iree-benchmark-module")
+
+
+@pytest.fixture
+def farm(tools: Tools, tmp_path: Path) -> Farm:
+    """farm(place): a folder like a build tree, with links to the wheels' programs in `place`."""
+
+    def make(place: str = "tools", *, name: str = "build", without: str = "") -> Path:
+        folder = tmp_path / name / place
+        folder.mkdir(parents=True)
+        real = (tools.iree_compile, tools.iree_opt, tools.iree_run_module, tools.iree_benchmark_module)
+        for program, path in zip(NAMES, real, strict=True):
+            if program != without:
+                (folder / program).symlink_to(path.resolve())
+        return tmp_path / name
+
+    return make
+
+
+def exchanged(folder: Path, program: str, text: str) -> None:
+    """Puts a script in the place of a link."""
+    path = next(folder.rglob(program))
+    path.unlink()
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def calling(real: Path, remark: str) -> str:
+    return f'#!/bin/sh\n# {remark}\nexec "{real}" "$@"\n'
+
+
+# --- finding --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["", "tools", "bin"])
+def test_programs_are_found_in_build_and_install_trees(farm: Farm, place: str) -> None:
+    found = Tools.find(farm(place))
+    paths = (found.iree_compile, found.iree_opt, found.iree_run_module, found.iree_benchmark_module)
+    assert [path.name for path in paths] == list(NAMES)
+    assert {path.parent for path in paths} == {(found.folder or Path()) / place}
+
+
+def test_the_environment_names_the_folder_and_the_option_overrules_it(
+    farm: Farm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = farm(name="one"), farm(name="other")
+    monkeypatch.setenv("AUTOTUNE_IREE_TOOLS", str(one))
+    assert Tools.find().folder == one
+    assert Tools.find(other).folder == other
+    monkeypatch.setenv("AUTOTUNE_IREE_TOOLS", "")
+    assert Tools.find().folder is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_program_that_is_missing_is_named_with_the_places(farm: Farm, name: str) -> None:
+    folder = farm(without=name)
+    with pytest.raises(ToolMissingError, match=name) as caught:
+        _ = Tools.find(folder).iree_opt
+    for place in (folder, folder / "tools", folder / "bin"):
+        assert str(place) in caught.value.message
+    assert "--iree-tools" in caught.value.remedy
+
+
+def test_a_file_that_is_not_executable_is_no_program(farm: Farm) -> None:
+    folder = farm(without="iree-compile")
+    (folder / "tools" / "iree-compile").write_text("text")
+    with pytest.raises(ToolMissingError, match="iree-compile"):
+        Tools.find(folder)
+
+
+# --- identity -------------------------------------------------------------------------------------------------------
+
+
+def test_links_to_a_compiler_are_that_compiler(tools: Tools, farm: Farm) -> None:
+    own = Tools.find(farm())
+    assert own.identity == tools.identity
+    assert own.programs == tools.programs
+    assert own.build == tools.build
+    assert own.arguments() == ["--iree-tools", str(own.folder)]
+    assert tools.arguments() == []
+
+
+def test_a_byte_more_is_another_compiler_though_it_says_the_same(tools: Tools, tmp_path: Path) -> None:
+    """A build of one's own often has the version of the last one."""
+    copies = []
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        shutil.copy(tools.iree_compile, folder / "iree-compile")
+        library = tools.iree_compile.resolve().with_name("libIREECompiler.so")
+        (folder / library.name).symlink_to(library)
+        copies.append(replace(tools, iree_compile=folder / "iree-compile"))
+    one, two = copies
+    assert one.identity == two.identity
+    with two.iree_compile.open("ab") as file:
+        file.write(b"x")
+    two = replace(two)
+    assert one.version == two.version
+    assert one.identity != two.identity
+    assert one.build != two.build
+
+
+def test_the_library_of_a_compiler_is_part_of_it(tools: Tools, tmp_path: Path) -> None:
+    """iree-compile itself is a few kB: all of the compiler is in the library beside it."""
+    compiler = tmp_path / "iree-compile"
+    shutil.copy(tools.iree_compile, compiler)
+    library = tmp_path / "libIREECompiler.so"
+    digests = set()
+    for text in ("one build", "another"):
+        library.write_text(text)
+        digests.add(compiler_digest(compiler))
+    library.unlink()
+    digests.add(compiler_digest(compiler))
+    assert len(digests) == 3
+
+
+def test_the_linker_beside_a_compiler_is_part_of_it(tmp_path: Path) -> None:
+    compiler = tmp_path / "iree-compile"
+    compiler.write_text("#!/bin/sh\n")
+    alone = compiler_digest(compiler)
+    (tmp_path / "iree-lld").write_text("a linker")
+    assert compiler_digest(compiler) != alone
+    assert program_digest(compiler) == alone
+
+
+def test_another_runtime_makes_other_measurements_of_the_same_build(tools: Tools, farm: Farm) -> None:
+    folder = farm()
+    exchanged(folder, "iree-benchmark-module", calling(tools.iree_benchmark_module, "another"))
+    own = Tools.find(folder)
+    assert own.identity == tools.identity
+    assert own.programs != tools.programs
+
+
+# --- what goes together ---------------------------------------------------------------------------------------------
+
+
+def test_the_installed_wheels_go_together(tools: Tools) -> None:
+    assert tools.warnings() == []
+    assert tools.release == versions.package("iree-base-compiler")
+
+
+@pytest.mark.parametrize("version", ["0.1a1", "3.13.0rc20261016 @ 0123456789abcdef", "3.12.0rc20260917"])
+def test_tools_of_another_build_than_the_bindings_are_warned_of(farm: Farm, version: str) -> None:
+    folder = farm()
+    exchanged(folder, "iree-compile", f"#!/bin/sh\necho 'IREE compiler version {version}'\n")
+    (warning,) = Tools.find(folder).warnings()
+    assert version[:20] in warning
+    assert versions.bindings_version() in warning
+    assert str(folder) in warning
+
+
+def test_a_release_that_nobody_has_tried_is_warned_of(farm: Farm) -> None:
+    folder = farm()
+    exchanged(folder, "iree-compile", "#!/bin/sh\necho 'IREE compiler version 3.9.0'\n")
+    bindings, untried = Tools.find(folder).warnings()
+    assert "bindings" in bindings
+    assert f"IREE 3.9.0 is untried: autotune is made for {versions.SUPPORTED}" in untried
+
+
+def test_wheels_of_two_releases_are_warned_of(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "package", lambda name: {"iree-base-runtime": "3.12.0"}.get(name, tools.release))
+    (warning,) = replace(tools).warnings()
+    assert "iree-base-runtime is 3.12.0" in warning
+    assert "install the same release of both" in warning
+
+
+def test_doctor_says_which_build_is_in_use_and_from_where(farm: Farm) -> None:
+    folder = farm()
+    exchanged(folder, "iree-compile", calling(Tools.find().iree_compile, "mine"))
+    found = {finding.what: finding for finding in examine(folder)}
+    assert str(folder / "tools") in found["iree-compile"].found
+    assert Tools.find(folder).build in found["iree-compile"].found
+    assert str(folder / "tools") in found["iree-run-module"].found
+    assert "versions" not in found
+    exchanged(folder, "iree-compile", "#!/bin/sh\necho 'IREE compiler version 3.9.0'\n")
+    told = [finding for finding in examine(folder) if finding.what == "versions"]
+    assert [finding.state for finding in told] == ["warning", "warning"]
+
+
+# --- the commands ---------------------------------------------------------------------------------------------------
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr("sys.argv", ["autotune", *words])
+    try:
+        main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+SHAPE = ("--shape", "16x16x16", "--dtype", "f32")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("gemm", *SHAPE, "--dry-run"),
+        ("gemm", *SHAPE, "--bucket-m", "8,any", "--dry-run"),
+        ("gemm", *SHAPE, "--device", "none"),
+        ("conv", "--shape", "1x8x8x8", "--filter", "3x3x8", "--dry-run"),
+        ("attention", "--shape", "1x1x16x16x16", "--dry-run"),
+        ("model", "MODEL.mlir", "--dry-run"),
+        ("model", "MODEL.mlir", "--device", "none"),
+        ("suite", "shapes.csv", "--dry-run"),
+        ("suite", "shapes.csv", "--device", "none"),
+        ("ab", "default", "default", *SHAPE, "--dry-run"),
+        ("ab", "default", "default", *SHAPE, "--device", "none"),
+        ("spec", "merge", "SPEC.mlir", "-o", "all.mlir"),
+        ("spec", "check", "SPEC.mlir"),
+        ("doctor", "--json"),
+    ],
+    ids=" ".join,
+)
+def test_every_command_that_uses_iree_takes_another(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("MODEL.mlir").write_text("module {}")
+    Path("SPEC.mlir").write_text("module {}")
+    Path("shapes.csv").write_text("op,shape,dtype,calls\ngemm,16x16x16,f32,1\n")
+    empty = tmp_path / "nothing"
+    assert call(monkeypatch, *words, "--iree-tools", str(empty)) == 5
+    said = capsys.readouterr()
+    assert "there is no program iree-compile in" in " ".join((said.out + said.err).split())
+
+
+def test_a_spec_made_by_ones_own_build_names_it(
+    farm: Farm, tools: Tools, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = farm()
+    exchanged(folder, "iree-compile", calling(tools.iree_compile, "mine"))
+    own = Tools.find(folder)
+    words = ("gemm", *SHAPE, "--device", "none", "--trials", "1", "--json", "--quiet", "--workspace", str(tmp_path))
+    assert call(monkeypatch, *words, "--iree-tools", str(folder)) == 0
+    environment = json.loads(capsys.readouterr().out)["environment"]
+    assert environment["compiler"] == own.build != tools.build
+    assert environment["iree_tools"] == str(folder)
