@@ -12,6 +12,8 @@ from autotuner.errors import INSTALL_IREE
 from autotuner.tools import Tools
 from autotuner.versions import bindings_version, compiler_version, release, supported
 
+pytestmark = pytest.mark.versions
+
 ROOT = Path(__file__).parents[1]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (import
 from iree.compiler.dialects.smt import IntPredicate
 
 from autotuner.errors import EnvironmentFailure
+from autotuner.versions import SUPPORTED, bindings_version
 
 Column = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -152,8 +152,8 @@ class _Reader:
                 return self.knob(operation, ir.StringAttr(attributes["namePrefix"]).value)
             case name:
                 raise ConstraintsError(
-                    f"IREE {iree_version()} emitted {name!r} in its pipeline constraints, which has no meaning here.",
-                    remedy="Install the iree-base-compiler version that this package is pinned to.",
+                    f"IREE {bindings_version()} emitted {name!r} in its constraints, which has no meaning here.",
+                    remedy=f"autotune is made for IREE {SUPPORTED}.",
                 )
 
     def knob(self, operation: Any, name: str) -> int:
@@ -162,22 +162,15 @@ class _Reader:
             self.booleans.add(name)
         elif kind != "!smt.int":
             raise ConstraintsError(
-                f"IREE {iree_version()} emitted knob {name!r} of type {kind} (by {operation.name!r});"
+                f"IREE {bindings_version()} emitted knob {name!r} of type {kind} (by {operation.name!r});"
                 " only integers and booleans are understood here.",
-                remedy="Install the iree-base-compiler version that this package is pinned to.",
+                remedy=f"autotune is made for IREE {SUPPORTED}.",
             )
         return self.add(Node("knob", name=name))
 
 
 def constant(value: int) -> Node:
     return Node("constant", literals=((value, 0),))
-
-
-def iree_version() -> str:
-    try:
-        return version("iree-base-compiler")
-    except PackageNotFoundError:
-        return "of unknown version"
 
 
 def read_program(operation: Any) -> Program:

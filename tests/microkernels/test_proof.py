@@ -15,6 +15,8 @@ from autotuner.render import problem_mlir
 from autotuner.targets import Target
 from autotuner.tools import Tools
 
+pytestmark = pytest.mark.versions
+
 GEMM = Gemm.parse(shape="64x96x32")
 OTHER = Gemm.parse(shape="64x96x48")
 FLAGS = Target.parse("sm_80").compile_flags

@@ -108,6 +108,7 @@ CASES = {
 }
 
 
+@pytest.mark.versions
 def test_every_problem_is_replaced_by_its_kernel(tools: Tools, executor: Executor, tmp_path: Path) -> None:
     flags = Target.parse("gfx942").compile_flags
 
@@ -211,6 +212,7 @@ def hsaco(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("chip", ["gfx942", "sm_80"])
 @pytest.mark.parametrize("case", ["out first", "padded", "attention"])
 def test_the_object_is_in_the_module(chip: str, case: str, builder: Builder, hsaco: Path, tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ def compiles(flagfile: Path, model: str, folder: Path) -> None:
     subprocess.run([*command, str(folder / "again.vmfb")], check=True, capture_output=True, timeout=60)
 
 
+@pytest.mark.versions
 def test_a_model_is_tuned_by_entries_that_are_proven_and_shipped(tmp_path: Path) -> None:
     result = run("three", tmp_path, fake_tools(tmp_path, rules=[(SPEC, 50.0)]))
     assert result.verdict == "win"
@@ -221,6 +222,7 @@ def test_an_interrupted_run_keeps_its_rows_and_ships_nothing(tmp_path: Path) -> 
         assert {row.status for row in store.runs()} == {"interrupted"}
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("target", ["gfx942", "sm_80"])
 def test_without_a_device_every_entry_is_proven_in_the_model(tmp_path: Path, target: str) -> None:
     chip = Target.parse(target)

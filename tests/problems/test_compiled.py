@@ -14,6 +14,8 @@ from autotuner.render import problem_mlir
 from autotuner.targets import Target
 from autotuner.tools import Tools
 
+pytestmark = pytest.mark.versions
+
 CONVS = [
     Conv.parse(shape="2x7x8x4", filter="3x2x6", dtype="i8"),
     Conv.parse(shape="1x7x8x4", filter="3x2x6", stride="2x1", dilation="1x2", pad="1x2", dtype="f32"),

@@ -56,11 +56,10 @@ def attention(b: int, m: int, d: int, s: int) -> str:
       func.func @main(%q: tensor<{query}>, %k: tensor<{key}>, %v: tensor<{key}>) -> tensor<{query}> {{
         %scale = arith.constant 1.250000e-01 : f16
         %0 = tensor.empty() : tensor<{query}>
-        %1 = iree_linalg_ext.attention <{{indexing_maps = [{maps}]}}>
-          ins(%q, %k, %v, %scale : tensor<{query}>, tensor<{key}>, tensor<{key}>, f16) outs(%0 : tensor<{query}>) {{
+        %1 = "iree_linalg_ext.attention"(%q, %k, %v, %scale, %0) <{{indexing_maps = [{maps}]}}> ({{
         ^bb0(%score: f32):
           iree_linalg_ext.yield %score : f32
-        }} -> tensor<{query}>
+        }}) : (tensor<{query}>, tensor<{key}>, tensor<{key}>, f16, tensor<{query}>) -> tensor<{query}>
         return %1 : tensor<{query}>
       }}"""
 

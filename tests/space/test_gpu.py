@@ -58,6 +58,7 @@ def test_attributes_of_random_configurations_parse_and_are_distinct(
     assert len(texts) == len(rows)
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize(
     ("target", "problem"),
     [

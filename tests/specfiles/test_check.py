@@ -85,6 +85,7 @@ def test_cuda_needs_another_flag_than_the_others(make_plan: MakePlan, tools: Too
     assert any("another target" in text for text in errors(check(path, tools=tools)))
 
 
+@pytest.mark.versions
 def test_entries_are_counted_in_a_program_and_the_unused_are_named(
     make_plan: MakePlan, tools: Tools, tmp_path: Path, autotune: Callable[..., Answer]
 ) -> None:
