@@ -58,7 +58,7 @@ def test_a_dispatch_alone_keeps_its_root(tmp_path: Path) -> None:
     problem = DispatchProblem(group.pieces[0], group.root, "first")
     assert [o.text for o in problem.operands] == ["64x96xf32", "96x128xf32", "128xf32", "64x128xf32"]
     (tmp_path / "alone.mlir").write_text(problem_mlir(problem))
-    program = Program.open(tmp_path / "alone.mlir", folder=tmp_path)
+    program = Program.open(tmp_path / "alone.mlir", folder=tmp_path, trust=True)
     flags = [*problem.flags, *CPU.compile_flags, "--iree-codegen-add-tuner-attributes"]
     text = "\n".join(ProgramBuilder(Tools.find(), Cache(tmp_path), program).configured(flags, timeout=60))
     assert read_root(text) == group.root
