@@ -29,8 +29,8 @@ Run = Callable[[BuildJob, Problem], Check]
 def other() -> Machine:
     if missing := OTHER.missing():
         if REQUIRED in os.environ:
-            pytest.fail(f"{missing}, and {REQUIRED} is set: see `make test-otherarch`")
-        pytest.skip(f"{missing}: `make test-otherarch` says what to install")
+            pytest.fail(f"{missing}, and {REQUIRED} is set")
+        pytest.skip(f"{missing}: `make help` names the packages, `make otherarch` brings the runtime")
     return OTHER
 
 
