@@ -127,6 +127,11 @@ def test_of_those_that_cannot_be_told_apart_the_simplest_then_the_fastest_wins()
     assert decision.reason == "the simplest of 2 that cannot be told apart"
 
 
+def test_of_two_with_the_very_same_times_the_simpler_wins() -> None:
+    decision = decide(stands({BASELINE: STEADY, "a": (1.2,), "b": (1.2,)}, complexity={"a": 1}))
+    assert (decision.winner, decision.tied) == ("b", ("a", "b"))
+
+
 def test_no_gain_ends_an_entrant_at_the_look_and_the_kept_stay() -> None:
     result = run({BASELINE: STEADY, "stock": STEADY, "idle": STEADY, "a": (1.5,)}, keep=("stock",))
     assert result.dropped == {"idle": Drop(12, "no-gain")}
@@ -135,7 +140,8 @@ def test_no_gain_ends_an_entrant_at_the_look_and_the_kept_stay() -> None:
 
 @pytest.mark.parametrize("stock", [1.0, 1.2])
 def test_a_kept_entrant_that_cannot_win_does_not_prolong_the_race(stock: float) -> None:
-    result = run({BASELINE: STEADY, "stock": (stock,), "a": (1.5,)}, keep=("stock",))
+    speeds = {BASELINE: STEADY, "stock": (stock,), "a": (1.5,)}
+    result = run(speeds, keep=("stock",), complexity={"a": 1})
     assert (result.blocks, result.ended, result.survivors) == (12, "settled", (BASELINE, "stock", "a"))
 
 

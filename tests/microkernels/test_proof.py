@@ -9,7 +9,7 @@ import pytest
 from autotuner.build import CompilerRefusal
 from autotuner.microkernels.instance import Binding, Instance
 from autotuner.microkernels.proof import Proof, preprocess, prove
-from autotuner.microkernels.spec import Call, spec_flags, spec_mlir
+from autotuner.microkernels.spec import Call, executable_name, spec_flags, spec_mlir
 from autotuner.problems import Gemm
 from autotuner.render import problem_mlir
 from autotuner.targets import Target
@@ -87,3 +87,26 @@ def test_a_reason_lists_a_dozen_at_the_most() -> None:
 def test_too_many_is_wrong_too_when_a_number_is_expected() -> None:
     assert Proof((3,), ()).reason([call(GEMM)]) == ""
     assert "called 3 times, not 2" in Proof((3,), ()).reason([call(GEMM)], expected=[2])
+
+
+def test_every_call_of_a_kernel_is_counted_and_no_others_dispatch(tools: Tools, source: Path) -> None:
+    name = executable_name(1)
+    dispatches = "\n".join(
+        f"%{n + 1} = flow.dispatch @{executable}::@entry(%{n}) : (tensor<4xf32>) -> tensor<4xf32>"
+        for n, executable in enumerate((name, "other", name, executable_name(2)))
+    )
+    text = f"util.func public @f(%0: tensor<4xf32>) -> tensor<4xf32> {{ {dispatches} util.return %4 : tensor<4xf32> }}"
+    assert prove(text, [call(GEMM), call(OTHER)]).found == (0, 2)
+    once = preprocessed(tools, source, [call(GEMM)])
+    assert prove(f"module {{ {once} {once} }}", [call(GEMM)]).found == (2,)
+
+
+def test_exactly_as_many_as_are_wanted_is_enough() -> None:
+    assert Proof((1,), ()).reason([call(GEMM)]) == ""
+    assert Proof((1,), ()).reason([call(GEMM)], expected=[1]) == ""
+
+
+def test_a_dozen_operations_are_all_listed() -> None:
+    reason = Proof((0,), tuple(f"operation {i}" for i in range(12))).reason([call(GEMM)])
+    assert reason.endswith("operation 11")
+    assert Proof((0,), tuple("abcdefghijklm")).reason([call(GEMM)]).endswith("l\nand 1 more")
