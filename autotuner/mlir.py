@@ -107,6 +107,15 @@ def parse(text: str, context: ir.Context) -> ir.Module:
         ) from error
 
 
+def resources(text: str) -> str:
+    """The section after a printed module: the values of constants that the module names only.
+
+    The executables that the compiler dumps lack it. Line breaks are escaped within MLIR's strings, so nothing else
+    begins like it.
+    """
+    return "".join(text.partition("\n{-#\n")[1:])
+
+
 def same_attributes(pairs: Iterable[tuple[str, str]]) -> list[bool]:
     """For each pair: do the two attribute texts mean the same (spaces, order of keys and defaults aside)?"""
     with ir.Context():
@@ -248,6 +257,8 @@ def dispatch_of(op: Any) -> Dispatch | None:
     elif linalg.isa_convolution_op(op):
         kind, maps = "convolution", _linalg_maps(op)
         window = linalg.infer_convolution_dimensions(op)
+        if window is None:  # A quantised one whose zero points are operands: the bindings tell no roles.
+            return None
         groups = (window.batch, window.output_image, window.output_channel)
         groups += (window.filter_loop, window.input_channel, window.depth)
         strides, dilations = (tuple(int(v) for v in values) for values in (window.strides, window.dilations))

@@ -14,7 +14,7 @@ from autotuner.errors import NoCandidateError, UsageError
 from autotuner.microkernels.spec import SPEC_FLAG, Call, executable_target, object_flags
 from autotuner.microkernels.spec import spec_mlir as microkernel_spec
 from autotuner.microkernels.variants import Variants
-from autotuner.mlir import Dispatch, read_cpu_facts, read_function, read_root
+from autotuner.mlir import Dispatch, read_cpu_facts, read_function, read_root, resources
 from autotuner.problems import Problem
 from autotuner.render import MARKER, cpu_compilation_info, fused_configs, problem_mlir, spec_mlir
 from autotuner.settings import usable_cores
@@ -291,7 +291,7 @@ def _executable(plan: Plan, route: str, builder: Builder, *, timeout: float) -> 
     flags = next(r.flags for r in plan.target.routes if r.name == route)
     words = [*plan.problem.flags, *plan.target.compile_flags, *flags, _ROOT]
     texts = builder.executables(plan.source, words, timeout=timeout)
-    return find_executable(texts)
+    return find_executable(text + resources(plan.source) for text in texts)
 
 
 def _with_gpu(plan: Plan, builder: Builder, *, timeout: float) -> Plan:

@@ -9,12 +9,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from autotuner.build import Builder, Cache
+from autotuner.build import Builder, Cache, first_error
 from autotuner.build.isa import NO_FIGURES
 from autotuner.calibrate import calibrate
 from autotuner.contest import ALPHA, LEAD_TIMINGS, Contest, best_stock, hold, lead
 from autotuner.digests import read_by_flags
-from autotuner.errors import AutotuneError
+from autotuner.errors import AutotuneError, NoCandidateError
 from autotuner.estimate import rank
 from autotuner.evaluate import Evaluator, Outcome
 from autotuner.keys import run_key
@@ -22,6 +22,7 @@ from autotuner.loop import RACE_TIMINGS, Loop
 from autotuner.measure.environment import capture
 from autotuner.microkernels.variants import find_variants
 from autotuner.options import Options
+from autotuner.outputs import MICROKERNEL, SPEC, Outputs, files_in
 from autotuner.plan import BASELINE, Candidate, Plan
 from autotuner.problems import Array, Problem
 from autotuner.progress import Clock, Reporter, Stop
@@ -119,6 +120,9 @@ class _Run:
             for kernel in variants:
                 kernel.call(kernel.default())  # In an experiment a kernel that does not fit is an error, at once.
         self.seconds["space"] = time.monotonic() - started
+        if self.options.ship:
+            objects = [path for kernel in self.options.microkernels for path in kernel.objects]
+            self._files().claim([*objects, *files_in(self.target.user_flags)])
         for note in left_out:
             self._note(note)
         for note in self.plan.notes:
@@ -166,6 +170,10 @@ class _Run:
         if self.device == NO_DEVICE:
             self.reporter.stage("building and proving candidates")
             self.loop.compile_only()
+            default = self.evaluator.outcomes.get(BASELINE)
+            if default is not None and default.failure is not None:
+                why = first_error(default.detail)
+                raise NoCandidateError(f"IREE's default does not compile: {why}", remedy="Check --flag and --target.")
             return self._estimated(environment)
         self.reporter.stage("timing IREE's default")
         if noise := calibrate(
@@ -313,12 +321,16 @@ class _Run:
             self.plan,
             contest,
             winner,
-            path=(self.options.output or default_path(self.plan, self.workspace.specs)).absolute(),
+            files=self._files(),
             builder=self.builder,
             device=self.device,
             command=("autotune", *self._arguments()),
             timeout=self.options.effort.compile_timeout,
         )
+
+    def _files(self) -> Outputs:
+        path = self.options.output or default_path(self.plan, self.workspace.specs)
+        return Outputs.at(path, self.workspace, MICROKERNEL if self.plan.kernels else SPEC)
 
     def _arguments(self) -> list[str]:
         """The command that makes this spec again."""

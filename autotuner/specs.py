@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +16,11 @@ from autotuner.evaluate import Outcome
 from autotuner.microkernels.proof import preprocess
 from autotuner.microkernels.proof import prove as proof_of
 from autotuner.microkernels.spec import OBJECTS_FLAG
+from autotuner.outputs import Outputs
 from autotuner.plan import BASELINE, CODEGEN, KERNEL, Candidate, Carrier, Plan
 from autotuner.specfiles.flagfile import flagfile_text
 from autotuner.specfiles.provenance import Provenance, today
 from autotuner.tools import Tools
-from autotuner.workspace import write_whole
 
 
 @dataclass(frozen=True)
@@ -47,15 +46,14 @@ def ship(
     contest: Contest,
     winner: Outcome,
     *,
-    path: Path,
+    files: Outputs,
     builder: Builder,
     device: str,
     command: Sequence[str],
     timeout: float,
 ) -> Shipped:
     """Writes spec and flagfile, then compiles with them once more: what does not apply is not left behind."""
-    candidate = winner.candidate
-    flagfile = path.with_suffix(".flags")
+    candidate, path, flagfile = winner.candidate, files.spec, files.flagfile
     text = plan.spec(
         candidate,
         header=_header(plan, contest, candidate, flagfile, command, builder.tools),
@@ -64,24 +62,19 @@ def ship(
     flags = list(plan.flags(candidate))
     if text is not None:
         flags.append(f"{plan.spec_flag(candidate)}={path.absolute()}")
-        write_whole(path, text)
+        files.write(path, text)
     objects = None
     if candidate.kind == "microkernel":
-        objects = path.with_suffix(".objects")
-        objects.mkdir(parents=True, exist_ok=True)
+        objects = files.objects
         for source in plan.call(candidate).instance.objects:
-            shutil.copy(source, objects / source.name)
+            files.copy(source)
         flags.append(f"{OBJECTS_FLAG}={objects.absolute()}")
-    write_whole(flagfile, flagfile_text(flags))
+    files.write(flagfile, flagfile_text(flags))
     shipped = Shipped(path if text is not None else None, flagfile, candidate.carrier, objects)
     try:
         _verify(plan, winner, shipped, builder, timeout=timeout)
     except EnvironmentFailure:
-        for file in (shipped.spec, shipped.flagfile):
-            if file is not None:
-                file.unlink(missing_ok=True)
-        if objects is not None:
-            shutil.rmtree(objects, ignore_errors=True)
+        files.clear()
         raise
     return shipped
 

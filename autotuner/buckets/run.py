@@ -15,6 +15,7 @@ from autotuner.build import Builder, Cache, shell_line
 from autotuner.errors import EnvironmentFailure, NoCandidateError, UsageError
 from autotuner.mlir import Dispatch
 from autotuner.options import Options
+from autotuner.outputs import Outputs, files_in
 from autotuner.progress import Prefixed, Reporter, Stop
 from autotuner.render import dynamic_gemm_mlir, problem_mlir, spec_mlir
 from autotuner.result import FinalVerdict, Result
@@ -27,7 +28,6 @@ from autotuner.specfiles.merge import merge
 from autotuner.specfiles.provenance import Provenance, today
 from autotuner.targets import NO_DEVICE, PLAIN, Target
 from autotuner.tools import Tools
-from autotuner.workspace import write_whole
 
 SEARCH_SHARE = 0.8
 """Of a bucket's time; the rest is for its other members."""
@@ -121,7 +121,9 @@ class _FamilyRun:
         self.started = time.monotonic()
         self.builder = Builder(self.session.tools, Cache(cache_dir()))
         output = self.options.output or self.session.workspace.specs / f"{self.family.name}-{self.target.name}.mlir"
-        self.path = output.absolute()
+        self.files = Outputs.at(output, self.session.workspace)
+        self.path = self.files.spec
+        self.files.claim(files_in(self.target.user_flags))
 
     def go(self) -> FamilyResult:
         done: list[BucketResult] = []
@@ -256,7 +258,7 @@ class _FamilyRun:
     # --- one file -------------------------------------------------------------------------------------------------
 
     def _ship(self, done: Sequence[BucketResult]) -> tuple[Path, Path]:
-        flagfile = self.path.with_suffix(".flags")
+        flagfile = self.files.flagfile
         made_by = [
             f"problem:    {self.family.name}, M in {len(self.family.buckets)} ranges",
             *(f"  {one.bucket.text}: {one.kept} ({one.reason})" for one in done),
@@ -266,8 +268,8 @@ class _FamilyRun:
         texts = self._texts(done)
         merged = merge(texts, tools=self.session.tools, made_by=made_by)
         self._prove(merged.text, done)
-        write_whole(self.path, merged.text)
-        write_whole(flagfile, flagfile_text([*self.target.compile_flags, f"{self.target.spec_flag}={self.path}"]))
+        self.files.write(self.path, merged.text)
+        self.files.write(flagfile, flagfile_text([*self.target.compile_flags, f"{self.target.spec_flag}={self.path}"]))
         return self.path, flagfile
 
     def _texts(self, done: Sequence[BucketResult]) -> list[str]:

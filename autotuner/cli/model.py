@@ -88,7 +88,7 @@ def print_model(result: ModelResult, console: Console) -> None:
     if result.spec is not None:
         line("spec", f"{result.spec} ({result.applied} of {len(result.entries)} entries applied)")
     if result.executables is not None:
-        line("executables", f"{result.executables} (they fit this very model only)")
+        line("executable", f"{result.executables} (they fit this very model only)")
     if result.flagfile is not None:
         line("flags", str(result.flagfile))
         line("report", str(result.report))

@@ -25,7 +25,7 @@ from autotuner.experiments.racing import race_sides
 from autotuner.experiments.recipe import Kitchen
 from autotuner.experiments.result import AbResult, write_commands
 from autotuner.experiments.shares import own_exports, read_shares
-from autotuner.experiments.ship import ship
+from autotuner.experiments.ship import outputs, ship
 from autotuner.experiments.side import A, B, Side
 from autotuner.experiments.subject import Inside, Subject, difference
 from autotuner.measure.environment import capture
@@ -37,6 +37,7 @@ from autotuner.models.finals import Final
 from autotuner.models.program import Call, Program, ProgramBuilder
 from autotuner.models.tuner import MIN_TIME
 from autotuner.options import Options
+from autotuner.outputs import files_in
 from autotuner.process import last_line
 from autotuner.progress import Reporter, Stop
 from autotuner.result import FinalVerdict
@@ -105,6 +106,7 @@ class _Run:
         self.environment = capture(context.session.device, context.session.tools).as_dict()
         store.record_environment(context.run, self.environment)
         with ends(store, context.run):
+            self._claim(subject)
             result = self._steps(subject)
         document = result.to_json()
         store.record_verdict(context.run, result.verdict, document)
@@ -114,6 +116,16 @@ class _Run:
         return result
 
     # --- the steps ----------------------------------------------------------------------------------------------
+
+    def _claim(self, subject: Subject) -> None:
+        """Where a microkernel wins, files are written: can they be?"""
+        b, context = self.sides[1], self.context
+        if b.arm.kernel is None:
+            return
+        arms = [arm.path for arm in (self.wanted.a, self.wanted.b) if arm.path is not None]
+        read = [*arms, *b.arm.kernel.objects, *files_in([*self.wanted.inputs, *context.target.user_flags])]
+        model = self.wanted.model
+        outputs(b, subject, context).claim([*read, *(model.files(context.target) if model else ())])
 
     def _steps(self, subject: Subject) -> AbResult:
         context = self.context

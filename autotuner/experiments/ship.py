@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +14,16 @@ from autotuner.experiments.subject import Subject
 from autotuner.microkernels.spec import OBJECTS_FLAG, SPEC_FLAG, spec_mlir
 from autotuner.models.context import Context
 from autotuner.models.finals import Final
+from autotuner.outputs import MICROKERNEL, Outputs
 from autotuner.specfiles.flagfile import flagfile_text
 from autotuner.specfiles.provenance import Provenance, today
-from autotuner.workspace import write_whole
+
+
+def outputs(side: Side, subject: Subject, context: Context) -> Outputs:
+    """Where the files of an arm that wins go."""
+    name = f"{subject.name}-{context.target.name}-{side.arm.name}.mlir"
+    workspace = context.session.workspace
+    return Outputs.at(context.options.output or workspace.specs / name, workspace, MICROKERNEL)
 
 
 def ship(side: Side, subject: Subject, final: Final, context: Context) -> tuple[Path, Path]:
@@ -25,9 +31,8 @@ def ship(side: Side, subject: Subject, final: Final, context: Context) -> tuple[
     placed = side.how.placed
     if placed is None:
         raise ValueError(f"{side.arm.name} is no microkernel")
-    name = f"{subject.name}-{context.target.name}-{side.arm.name}.mlir"
-    path = (context.options.output or context.session.workspace.specs / name).absolute()
-    flagfile, objects = path.with_suffix(".flags"), path.with_suffix(".objects")
+    files = outputs(side, subject, context)
+    path, flagfile = files.spec, files.flagfile
     command = shell_line(("autotune", *context.options.command[1:]))
     speedup, tools = final.speedup, replace(context.session.tools, iree_compile=side.how.compiler)
     provenance = Provenance(
@@ -56,18 +61,16 @@ def ship(side: Side, subject: Subject, final: Final, context: Context) -> tuple[
         f"use:        iree-compile MODEL.mlir {shell_line([f'@{flagfile}'])} -o MODEL.vmfb",
     ]
     lines = [" ".join(line.splitlines()) for line in header]
-    write_whole(path, spec_mlir(placed.calls, target=placed.executable_target, header=lines, provenance=provenance))
-    objects.mkdir(parents=True, exist_ok=True)
+    text = spec_mlir(placed.calls, target=placed.executable_target, header=lines, provenance=provenance)
+    files.write(path, text)
     for source in {source for call in placed.calls for source in call.instance.objects}:
-        shutil.copy(source, objects / source.name)
+        files.copy(source)
     own = [flag for flag in side.how.flags if flag not in placed.flags]
-    write_whole(flagfile, flagfile_text([*own, f"{SPEC_FLAG}={path}", f"{OBJECTS_FLAG}={objects}"]))
+    files.write(flagfile, flagfile_text([*own, f"{SPEC_FLAG}={path}", f"{OBJECTS_FLAG}={files.objects}"]))
     try:
         _verify(side, subject, flagfile, context)
     except EnvironmentFailure:
-        for file in (path, flagfile):
-            file.unlink(missing_ok=True)
-        shutil.rmtree(objects, ignore_errors=True)
+        files.clear()
         raise
     return path, flagfile
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,11 +10,13 @@ from pathlib import Path
 
 from autotuner.build import CompilerRefusal, first_error
 from autotuner.errors import NoCandidateError, UsageError
+from autotuner.mlir import resources
 from autotuner.models.dispatch import flops
 from autotuner.models.extract import Flow, Group, Piece, by_name, group, read_flow, read_roots
 from autotuner.models.program import LOWER_TOLERANCE, Program, ProgramBuild, ProgramBuilder, input_shapes
 from autotuner.names import checked_name
 from autotuner.options import Options
+from autotuner.outputs import MODEL, Outputs, files_in
 from autotuner.problems.accuracy import Precision
 from autotuner.progress import Clock
 from autotuner.rows import Kind
@@ -60,6 +62,11 @@ class Model:
             raise UsageError(f"--tolerance {self.tolerance:g} is negative.", remedy="Give 0 or more.")
         for route in self.routes:
             checked_name(route.partition("=")[0].strip(), what="a route")
+
+    def files(self, target: Target) -> Iterator[Path]:
+        """What is read for it, as far as the command names it."""
+        yield self.path
+        yield from files_in([*self.inputs, *self.parameters, *target.user_flags, *self.routes])
 
 
 @dataclass(frozen=True)
@@ -115,6 +122,13 @@ class Context:
     def run_timeout(self) -> float:
         return 10 * self.options.effort.run_timeout
 
+    @property
+    def files(self) -> Outputs:
+        """Where the tuned model's files go."""
+        name = f"{self.program.name}-{self.target.name}.mlir"
+        workspace = self.session.workspace
+        return Outputs.at(self.options.output or workspace.specs / name, workspace, MODEL)
+
     def flags(self, route: Route) -> list[str]:
         return [*self.target.compile_flags, *route.flags]
 
@@ -169,4 +183,4 @@ def read_anatomy(
         ) from refusal
     flow = read_flow(text, function=model.function, shapes=input_shapes(model.inputs))
     groups, others = group(flow.pieces, read_roots(configured))
-    return Anatomy(flow, groups, others, by_name(configured))
+    return Anatomy(flow, groups, others, by_name(one + resources(text) for one in configured))

@@ -82,6 +82,7 @@ class DispatchProblem(Problem):
             "symbol": piece.symbol,
             "export": piece.export,
             "executable": piece.text,
+            "resources": piece.resources,
             "devices": piece.devices,
             "attributes": piece.attributes,
             "operands": piece.operands,
@@ -143,7 +144,8 @@ class DispatchProblem(Problem):
         return Sums(length, element_type(element), acc, self.output.element.name, self.allow)
 
     def arguments(self) -> tuple[str, ...]:
-        return "dispatch", self.label, hashlib.sha256(self.piece.text.encode()).hexdigest()[:16]
+        text = self.piece.text + self.piece.resources
+        return "dispatch", self.label, hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def resolved(self, root: Dispatch) -> Dispatch:
         return root.sized(loop_sizes(self.piece, root) or {})

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from autotuner._version import __version__
 from autotuner.build.builder import proven
 from autotuner.errors import UsageError
 from autotuner.models.extract import Group, Piece
@@ -66,17 +67,19 @@ class Assembly:
     executables: Mapping[str, str] = field(default_factory=dict)
     """Configured executables by name: what a spec cannot carry."""
 
-    def write(self, spec: Path, folder: Path, *, spec_flag: str) -> list[str]:
+    def write(
+        self, spec: Path, folder: Path, *, spec_flag: str, put: Callable[[Path, str], None] = write_whole
+    ) -> list[str]:
         """Puts them where they belong; gives the flags that carry them into a compile."""
         flags = []
         if self.spec is not None:
-            write_whole(spec, self.spec)
+            put(spec, self.spec)
             flags.append(f"{spec_flag}={spec.absolute()}")
         if self.executables:
             for name, text in self.executables.items():
                 if not is_component(name):
                     raise UsageError(f"the dispatch {short(name)} cannot name a file.", remedy="Rename its function.")
-                write_whole(folder / f"{name}.mlir", text)
+                put(folder / f"{name}.mlir", text)
             flags.append(f"{SUBSTITUTIONS}={folder.absolute()}")
         return flags
 
@@ -96,7 +99,8 @@ def assemble(entries: Sequence[Entry], configured: Mapping[str, str], *, tools: 
             continue
         for symbol in entry.group.symbols:
             plan = entry.plan.with_executable(entry.candidate.route.name, Executable(symbol, configured[symbol]))
-            text = plan.spec(entry.candidate, provenance=entry.provenance(command, tools))
+            header = [f"Configured executable, to be substituted, by autotune {__version__}"]
+            text = plan.spec(entry.candidate, header=header, provenance=entry.provenance(command, tools))
             if text is not None:
                 executables[symbol] = text
     return Assembly(spec, executables)

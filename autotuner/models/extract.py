@@ -10,7 +10,7 @@ from typing import Any
 from iree.compiler import ir
 
 from autotuner.errors import UsageError
-from autotuner.mlir import Dispatch, parse, root_of, walk
+from autotuner.mlir import Dispatch, parse, resources, root_of, walk
 from autotuner.models.sizes import Sizes
 
 _ASYNC = "$async"
@@ -65,7 +65,7 @@ class Value:
             return "" if self.number is not None else f"it takes a number ({self.type}) that the inputs do not tell"
         if "#" in self.type:
             return "its operands are in an encoding that only the compiler knows"
-        return "its shape is dynamic, and the inputs do not tell its sizes" if None in self.dims else ""
+        return "its shape is dynamic, and the inputs do not tell its sizes (--input)" if None in self.dims else ""
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,8 @@ class Piece:
     symbol: str
     export: str
     text: str
+    resources: str
+    """The section that stands after a module: values of constants that the text names only."""
     workload: tuple[int | None, ...]
     operands: tuple[Value, ...]
     results: tuple[Value, ...]
@@ -95,7 +97,7 @@ class Piece:
         if len(self.results) != 1:
             return f"it has {len(self.results)} results"
         if None in self.workload:
-            return "its shape is dynamic, and the inputs do not tell its sizes"
+            return "its shape is dynamic, and the inputs do not tell its sizes (--input)"
         return next((value.obstacle for value in (*self.operands, *self.results) if value.obstacle), "")
 
 
@@ -132,16 +134,19 @@ def read_flow(text: str, *, function: str | None, shapes: Sequence[tuple[int, ..
         sizes = Sizes(body, shapes)
         executables = {_symbol(op): op.operation for op in top if op.operation.name == "flow.executable"}
         devices = tuple(_text(op) for op in top if op.operation.name == "util.global" and "!hal.device" in _type(op))
-        attributes = tuple(f"{a.name} = {a.attr}" for a in _named(module.operation.attributes))
+        # A dispatch on its own needs what dialects say of the module, not the name that an exporter gave it.
+        attributes = tuple(f"{a.name} = {a.attr}" for a in _named(module.operation.attributes) if "." in a.name)
         pieces = []
         for path, op in sites.items():
             symbol, export = path.split("::", 1)
             workload, operands, results = _values(op, sizes)
+            executable = executables.get(symbol)
             pieces.append(
                 Piece(
                     symbol=symbol,
                     export=export,
-                    text=_text(executables[symbol]) if symbol in executables else "",
+                    text=_text(executable) if executable is not None else "",
+                    resources=_resources(executable, context) if executable is not None else "",
                     workload=workload,
                     operands=operands,
                     results=results,
@@ -309,6 +314,14 @@ def _type(op: Any) -> str:
 def _text(op: Any) -> str:
     """The operation with all that it refers to spelt out in it, so that it can stand elsewhere."""
     return str(op.operation.get_asm(use_local_scope=True))
+
+
+def _resources(op: Any, context: ir.Context) -> str:
+    """Only a module prints them, after itself: those of the operations in it."""
+    with ir.Location.unknown(context):
+        module = ir.Module.create()
+        module.body.append(op.clone())
+    return resources(str(module))
 
 
 def _named(attributes: Any) -> list[Any]:

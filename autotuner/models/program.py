@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import shutil
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 
 import ml_dtypes
@@ -18,10 +16,11 @@ from autotuner import process
 from autotuner.build import Cache, CompilerRefusal, FailureClass
 from autotuner.build.builder import BINARIES, CONFIGURATIONS, MODULE, compile_failure, hash_binaries, lasting
 from autotuner.digests import known_digest, read_by_flags
-from autotuner.errors import EnvironmentFailure, UsageError
+from autotuner.errors import UsageError
 from autotuner.measure.check import Check, compare
 from autotuner.models.dispatch import random_tensors
 from autotuner.models.extract import Argument, Signature, by_name
+from autotuner.models.onnx_import import import_onnx
 from autotuner.problems import Array, Bound, Operand
 from autotuner.problems.dtypes import element_type, known_type
 from autotuner.specfiles.vetting import vet_program
@@ -40,7 +39,6 @@ _TOLERANCE = {"float64": 1e-6, "float32": 1e-4, "float16": 2e-2, "bfloat16": 5e-
 """By the type of an output, for a model of many layers; whole numbers must be equal."""
 LOWER_TOLERANCE = 2e-2
 """For every type, where the user allows a lower precision."""
-_IMPORT_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ class Program:
         name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in path.stem)
         source = path.absolute()
         if path.suffix == ".onnx":
-            source = _import_onnx(source, folder, name=name)
+            source = import_onnx(source, folder, name=name)
         if not trust:
             vet_program(source, tools or Tools.find())
         return cls(source, name, function, tuple(inputs), tuple(parameters))
@@ -90,26 +88,6 @@ class Program:
     @cached_property
     def digest(self) -> str:
         return known_digest(self.path)
-
-
-def _import_onnx(path: Path, folder: Path, *, name: str) -> Path:
-    """By IREE's own importer, in a process of its own; the same model is imported once."""
-    if find_spec("onnx") is None:
-        raise EnvironmentFailure(f"{path.name} needs the onnx package.", remedy="pip install 'autotune-iree[onnx]'")
-    folder.mkdir(parents=True, exist_ok=True)
-    imported = folder / f"{name}-{known_digest(path)[:12]}.mlir"
-    if imported.is_file():
-        return imported
-    part = imported.with_suffix(".part.mlir")
-    done = process.run(
-        [sys.executable, "-m", "iree.compiler.tools.import_onnx", path, "-o", part], timeout=_IMPORT_SECONDS
-    )
-    if not done.ok or not part.is_file():
-        part.unlink(missing_ok=True)
-        words = next((x for x in reversed(done.why().splitlines()) if x.strip()), "no message")
-        raise UsageError(f"{path} cannot be imported: {words[:300]}", remedy="Convert it to opset 17 and check it.")
-    part.rename(imported)
-    return imported
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from autotuner.build import first_error, shell_line
@@ -12,40 +10,14 @@ from autotuner.errors import EnvironmentFailure
 from autotuner.models.entries import Assembly, Entry, applied
 from autotuner.models.program import ProgramBuild, ProgramBuilder
 from autotuner.models.result import ModelResult
+from autotuner.outputs import MARK, Outputs
 from autotuner.specfiles.flagfile import flagfile_text
-from autotuner.workspace import write_whole
 
 _REMEDY = "Run again; if it stays so, please report it with the report and the candidates folder."
 
 
-@dataclass(frozen=True)
-class Files:
-    """Where a tuned model's files go."""
-
-    spec: Path
-
-    @property
-    def executables(self) -> Path:
-        return self.spec.with_suffix(".executables")
-
-    @property
-    def flagfile(self) -> Path:
-        return self.spec.with_suffix(".flags")
-
-    @property
-    def report(self) -> Path:
-        return self.spec.with_suffix(".md")
-
-    def clear(self) -> None:
-        """What an earlier run left must not be taken for this one's."""
-        for path in (self.spec, self.flagfile, self.report):
-            path.unlink(missing_ok=True)
-        if self.executables.is_dir() and all(path.suffix == ".mlir" for path in self.executables.iterdir()):
-            shutil.rmtree(self.executables)
-
-
 def ship(
-    files: Files,
+    files: Outputs,
     flags: Sequence[str],
     assembly: Assembly,
     entries: Sequence[Entry],
@@ -58,8 +30,8 @@ def ship(
 ) -> int:
     """Writes the files and compiles the model with them, as a user would; gives how many entries applied."""
     files.clear()
-    carried = assembly.write(files.spec, files.executables, spec_flag=spec_flag)
-    write_whole(files.flagfile, flagfile_text([*flags, *carried]))
+    carried = assembly.write(files.spec, files.executables, spec_flag=spec_flag, put=files.write)
+    files.write(files.flagfile, flagfile_text([*flags, *carried]))
     try:
         build = builder.build_fresh([f"@{files.flagfile.absolute()}"], folder=folder, timeout=timeout)
         if not build.ok:
@@ -80,6 +52,7 @@ def ship(
 def report_text(result: ModelResult) -> str:
     """The run as a page of Markdown."""
     lines = [
+        MARK,
         f"# {result.problem['name']} on {result.target} ({result.device})",
         "",
         f"**{result.verdict}**: {result.reason}",

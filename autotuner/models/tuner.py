@@ -21,7 +21,7 @@ from autotuner.models.finals import Field, Final, hold
 from autotuner.models.program import Call, Program, ProgramBuild, ProgramBuilder
 from autotuner.models.result import ModelResult, summed
 from autotuner.models.routes import RouteRace, Tried, choose
-from autotuner.models.ship import Files, report_text, ship
+from autotuner.models.ship import report_text, ship
 from autotuner.models.whole import Tuned, Whole
 from autotuner.options import Options
 from autotuner.plan import BASELINE, Carrier
@@ -32,7 +32,6 @@ from autotuner.session import Session, ends
 from autotuner.settings import cache_dir
 from autotuner.targets import PLAIN, Target
 from autotuner.tools import Tools
-from autotuner.workspace import write_whole
 
 MIN_TIME = 0.05
 """Seconds a repetition of the whole model, at least."""
@@ -80,6 +79,7 @@ class _Run:
 
     def go(self) -> ModelResult:
         context = self.context
+        context.files.claim(context.model.files(context.target))
         context.stage("reading the model")
         plain = context.anatomy(PLAIN)
         self.problem = {
@@ -253,8 +253,7 @@ class _Run:
     def _ship(self, made: Tuned, verdict: FinalVerdict, reason: str, final: Final | None) -> ModelResult:
         context = self.context
         context.stage("shipping, and compiling the model once more with what is shipped")
-        name = f"{context.program.name}-{context.target.name}.mlir"
-        files = Files((context.options.output or context.session.workspace.specs / name).absolute())
+        files = context.files
         count = ship(
             files,
             context.flags(made.tried.route),
@@ -274,7 +273,7 @@ class _Run:
             report=files.report,
             applied=count,
         )
-        write_whole(files.report, report_text(result))
+        files.write(files.report, report_text(result))
         return result
 
     def _result(self, verdict: FinalVerdict, reason: str, final: Final | None, made: Tuned | None) -> ModelResult:

@@ -58,6 +58,7 @@ MODEL_OPS = _names(
     """
     builtin.module builtin.unrealized_conversion_cast
     hal.tensor.import hal.tensor.export hal.tensor.alias hal.tensor.barrier hal.return
+    hal.devices.get hal.fence.create hal.fence.await hal.fence.join hal.fence.signal hal.buffer_view.dim
     """
 )
 MODEL_FAMILIES = ("flow.tensor.", "iree_input.global", "iree_input.tensor.")
@@ -67,6 +68,7 @@ ATTRIBUTES = _names(
     """
     hal.pipeline.layout hal.pipeline.binding hal.descriptor_type hal.device.promise hal.device.affinity
     flow.parameter.named stream.parameter.named util.byte_pattern util.uninitialized util.int.assumption
+    util.inline.never util.inline.always
     iree_codegen.compilation_info iree_codegen.lowering_config iree_codegen.lowering_config_level
     iree_codegen.lowering_config_levels iree_codegen.translation_info iree_codegen.dispatch_lowering_pass_pipeline
     iree_codegen.no_pipeline iree_codegen.workgroup_mapping iree_codegen.denormal_fp_math iree_codegen.export_config

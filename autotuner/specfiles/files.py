@@ -9,10 +9,10 @@ from typing import Any
 
 from autotuner.build import shell_line
 from autotuner.errors import UsageError
+from autotuner.outputs import SPEC, Outputs
 from autotuner.specfiles.flagfile import Flagfile, flagfile_text
 from autotuner.specfiles.merge import Merged, merge
 from autotuner.tools import Tools
-from autotuner.workspace import write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,8 @@ def merge_files(
         raise UsageError(f"-o {output} is not an .mlir file.", remedy="Name the spec, such as -o merged.mlir.")
     path, flagfile = output.absolute(), output.absolute().with_suffix(".flags")
     flags, notes = _common_flags(paths, path, trust=trust)
+    files = Outputs(path, SPEC if flags else SPEC[:1])
+    files.claim([*paths, *(one.with_suffix(".flags") for one in paths)])
     command = ["autotune", "spec", "merge", *map(str, paths), "-o", str(output), *(["--force"] if force else [])]
     command += ["--trust"] if trust else []
     made_by = [f"made by:    {shell_line(command)}"]
@@ -50,9 +52,9 @@ def merge_files(
     merged = merge(paths, tools=tools, force=force, trust=trust, made_by=made_by)
     other = {p.iree for entry in merged.entries if (p := entry.provenance) and p.iree} - {tools.release}
     notes += [f"the entries are for IREE {version}; this is {tools.release}" for version in sorted(other)]
-    write_whole(path, merged.text)
+    files.write(path, merged.text)
     if flags:
-        write_whole(flagfile, flagfile_text(flags))
+        files.write(flagfile, flagfile_text(flags))
     elif flagfile.exists():
         notes.append(f"{flagfile} was there before and is left as it is")
     return MergedFiles(merged, path, flagfile if flags else None, tuple(notes))

@@ -14,6 +14,7 @@ from autotuner.digests import read_by_flags
 from autotuner.errors import AutotuneError, StorageError, UsageError
 from autotuner.measure.environment import capture
 from autotuner.options import Options
+from autotuner.outputs import Outputs, files_in
 from autotuner.progress import Clock, Prefixed, Reporter, Stop
 from autotuner.session import Session
 from autotuner.settings import cache_dir, usable_cores
@@ -106,10 +107,18 @@ class _SuiteRun:
         return self.state.path.parent
 
     @property
+    def files(self) -> Outputs:
+        """The merged spec; where winners need several sets of flags, further files have a number."""
+        workspace = self.session.workspace
+        default = workspace.specs / f"{self.workload.name}-{self.target.name}.mlir"
+        return Outputs.at(self.options.output or default, workspace)
+
+    @property
     def timed(self) -> bool:
         return self.session.device != NO_DEVICE
 
     def go(self) -> SuiteResult:
+        self.files.claim(files_in(self.target.user_flags))
         environment = self._environment()
         self.state.rows.update({name: self.rows[name] for name in self.begun})
         self.state.running = None
@@ -239,13 +248,12 @@ class _SuiteRun:
         if not kept:
             return
         self.session.reporter.stage(f"merging {len(kept)} winners, and compiling each with the merged files")
-        file = self.session.workspace.specs / f"{self.workload.name}-{self.target.name}.mlir"
         shipper = Shipper(
             target=self.target,
             session=self.session,
             builder=self.builder,
             problems={name: entry.problem for name, entry in self.entries.items()},
-            path=(self.options.output or file).absolute(),
+            path=self.files.spec,
             timeout=self.options.effort.compile_timeout,
             made_by=[f"suite:      {self.workload.name}", f"made by:    {shlex.join(self.options.command)}"],
         )

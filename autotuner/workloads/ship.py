@@ -11,6 +11,7 @@ from autotuner import process
 from autotuner.build import Builder
 from autotuner.build.builder import BINARIES, dump_flags, hash_binaries
 from autotuner.errors import AutotuneError, UsageError
+from autotuner.outputs import Outputs
 from autotuner.plan import Carrier
 from autotuner.problems import Problem
 from autotuner.render import problem_mlir
@@ -19,7 +20,6 @@ from autotuner.specfiles.flagfile import Flagfile, flagfile_text
 from autotuner.specfiles.merge import merge
 from autotuner.targets import Target
 from autotuner.workloads.rows import Row
-from autotuner.workspace import write_whole
 
 
 @dataclass(frozen=True)
@@ -83,16 +83,17 @@ class Shipper:
     def _group(self, rows: Sequence[Row], path: Path, saved: Mapping[str, float]) -> Group:
         specs = [Path(row.spec) for row in rows if row.carrier == "spec" and row.spec]
         flags = [*self.target.compile_flags, *rows[0].flags]
-        flagfile = path.with_suffix(".flags")
+        files = Outputs.at(path, self.session.workspace)
+        flagfile = files.flagfile
         names = tuple(row.problem for row in rows)
         carrier: Carrier = "spec" if specs else "flags"
         try:
             if specs:
                 use = f"use:        iree-compile MODEL.mlir @{flagfile} -o MODEL.vmfb"
                 merged = merge(specs, tools=self.session.tools, made_by=[*self.made_by, use])
-                write_whole(path, merged.text)
+                files.write(path, merged.text)
                 flags.append(f"{self.target.spec_flag}={path}")
-            write_whole(flagfile, flagfile_text(flags))
+            files.write(flagfile, flagfile_text(flags))
         except AutotuneError as error:
             return Group(rows[0].flags, carrier, names, 0.0, None, None, dict.fromkeys(names, str(error)))
         reasons = self.session.executor.map(lambda row: self._difference(row, flagfile), rows)

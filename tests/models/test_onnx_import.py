@@ -1,0 +1,123 @@
+"""ONNX files as converters write them: every storage of tensors, weights beside the model, the importer's own words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autotuner import process
+from autotuner.errors import UsageError
+from autotuner.models.onnx_import import import_onnx
+from autotuner.targets import Target
+from autotuner.tools import Tools
+
+onnx = pytest.importorskip("onnx")
+worker = pytest.importorskip("autotuner.models.onnx_worker")
+T = onnx.TensorProto
+ROWS, INNER, COLUMNS = 2, 3, 4
+WEIGHT = np.arange(INNER * COLUMNS, dtype=np.float32).reshape(INNER, COLUMNS) / 8
+
+
+def numbers(name: str, kind: int, bits: np.ndarray[Any, Any]) -> Any:
+    """A tensor whose values stand in int32_data, each as its bits."""
+    tensor = T(name=name, data_type=kind, dims=bits.shape)
+    tensor.int32_data.extend(int(value) for value in bits.ravel())
+    return tensor
+
+
+def half_bits() -> np.ndarray[Any, Any]:
+    return WEIGHT.astype(np.float16).view(np.uint16).astype(np.int64)
+
+
+def product(weight: Any, kind: int, *, opset: int = 17, ir_version: int = 8, constant: bool = False) -> Any:
+    """`x @ w`, with w as an initializer or as a Constant node."""
+    nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])]
+    if constant:
+        nodes.insert(0, onnx.helper.make_node("Constant", [], ["w"], value=weight))
+    graph = onnx.helper.make_graph(
+        nodes,
+        "main",
+        [onnx.helper.make_tensor_value_info("x", kind, [ROWS, INNER])],
+        [onnx.helper.make_tensor_value_info("y", kind, [ROWS, COLUMNS])],
+        [] if constant else [weight],
+    )
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=ir_version)
+
+
+def imported(model: Any, folder: Path) -> Path:
+    onnx.save(model, folder / "model.onnx")
+    return import_onnx(folder / "model.onnx", folder / "imported", name="model")
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_f16_in_int32_data_is_imported_and_computes_with_the_right_values(tmp_path: Path, constant: bool) -> None:
+    model = product(numbers("w", T.FLOAT16, half_bits()), T.FLOAT16, constant=constant)
+    path = imported(model, tmp_path)
+    assert [file.suffix for file in sorted(path.parent.iterdir())] == [".json", ".mlir"]
+    if constant:
+        return
+    tools, vmfb, result = Tools.find(), tmp_path / "m.vmfb", tmp_path / "y.npy"
+    flags = Target.parse("cpu").compile_flags
+    assert process.run([tools.iree_compile, path, *flags, "-o", vmfb], timeout=120).ok
+    ones = f"--input={ROWS}x{INNER}xf16=" + " ".join(["1"] * (ROWS * INNER))
+    words = [f"--module={vmfb}", "--device=local-sync", "--function=main", ones, f"--output=@{result}"]
+    assert process.run([tools.iree_run_module, *words], timeout=60).ok
+    np.testing.assert_array_equal(np.load(result), np.ones((ROWS, INNER), np.float16) @ WEIGHT.astype(np.float16))
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [("FLOAT16", 2), ("BFLOAT16", 2), ("UINT16", 2), ("FLOAT8E4M3FN", 1), ("FLOAT8E5M2FNUZ", 1), ("INT4", 1)],
+)
+def test_numbers_become_the_bytes_that_they_stand_for(kind: str, size: int) -> None:
+    bits = np.array([0, 1, 127, 128, 255] if size == 1 else [0, 1, 0x3C00, 0x7FFF, 0xFFFF], np.int64)
+    tensor = numbers("w", getattr(T, kind), bits)
+    assert worker.normalise(tensor)
+    assert tensor.raw_data == bits.astype(f"<u{size}").tobytes()
+    assert not tensor.int32_data
+    assert not worker.normalise(tensor)
+
+
+@pytest.mark.parametrize("kind", ["INT8", "UINT8", "BOOL", "INT32"])
+def test_what_the_importer_reads_itself_is_left_as_it_is(kind: str) -> None:
+    tensor = numbers("w", getattr(T, kind), np.array([0, 1]))
+    assert not worker.normalise(tensor)
+    assert list(tensor.int32_data) == [0, 1]
+
+
+def test_tensors_of_inner_graphs_and_functions_are_found() -> None:
+    inner = onnx.helper.make_graph([], "inner", [], [], [numbers("deep", T.FLOAT16, half_bits())])
+    node = onnx.helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)
+    constant = onnx.helper.make_node("Constant", [], ["k"], value=numbers("called", T.FLOAT16, half_bits()))
+    function = onnx.helper.make_function("own", "f", [], ["k"], [constant], [onnx.helper.make_opsetid("", 17)])
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "outer", [], []), functions=[function])
+    assert [tensor.name for tensor in worker.tensors(model)] == ["deep", "deep", "called"]
+
+
+def test_weights_beside_the_model_are_read_and_a_change_of_them_is_seen(tmp_path: Path) -> None:
+    model = product(onnx.numpy_helper.from_array(WEIGHT, "w"), T.FLOAT)
+    where = {"save_as_external_data": True, "location": "w.data", "size_threshold": 0}
+    onnx.save(model, tmp_path / "model.onnx", **where)
+    first = import_onnx(tmp_path / "model.onnx", tmp_path / "imported", name="model").read_text()
+    weights = np.fromfile(tmp_path / "w.data", np.float32)
+    (weights + 1).tofile(tmp_path / "w.data")
+    second = import_onnx(tmp_path / "model.onnx", tmp_path / "imported", name="model").read_text()
+    assert first != second
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (product(onnx.numpy_helper.from_array(WEIGHT, "w"), T.FLOAT, ir_version=99), "ir_version 99 is higher than"),
+        (product(numbers("w", T.COMPLEX64, np.zeros((INNER, COLUMNS))), T.COMPLEX64), "w"),
+    ],
+)
+def test_what_cannot_be_imported_is_told_in_the_importers_own_words(tmp_path: Path, model: Any, words: str) -> None:
+    with pytest.raises(UsageError, match=rf"IREE's importer does not take .*{words}") as refusal:
+        imported(model, tmp_path)
+    assert "opset 17" not in str(refusal.value)
+    assert len(str(refusal.value).splitlines()) == 1
+    assert not list((tmp_path / "imported").glob("*.mlir"))

@@ -1,0 +1,111 @@
+"""Output files: what may be written, decided before any work is done."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from autotuner.errors import AutotuneError, UsageError
+from autotuner.outputs import MARK, MICROKERNEL, MODEL, Outputs, files_in
+from autotuner.specfiles.flags import TUNING_SPEC
+from autotuner.workspace import Workspace
+
+OURS = "// Tuning spec by autotune 0.1.0\nmodule {}\n"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace.open(tmp_path / "workspace")
+
+
+@pytest.fixture
+def files(workspace: Workspace) -> Outputs:
+    return Outputs.at(workspace.root / "mine" / "m.mlir", workspace, (*MODEL, ".objects"))
+
+
+@pytest.mark.parametrize("name", ["m.mlir", "m.flags", "m.md", "m.executables/a.mlir", "m.objects/k.o"])
+def test_a_file_of_somebody_else_is_refused_and_stays(files: Outputs, name: str) -> None:
+    path = files.spec.parent / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("mine\n")
+    with pytest.raises(UsageError, match="not written by autotune"):
+        files.claim()
+    with pytest.raises(UsageError, match="not written by autotune"):
+        files.write(path, "other")
+    files.clear()
+    assert path.read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("link", [None, os.symlink, os.link])
+def test_an_input_is_never_an_output(files: Outputs, link: object) -> None:
+    files.spec.parent.mkdir()
+    model = files.spec if link is None else files.spec.with_name("model.mlir")
+    model.write_text(OURS)
+    if callable(link):
+        link(model, files.spec)
+    with pytest.raises(UsageError, match="is an input"):
+        files.claim([model])
+    assert model.read_text() == OURS
+
+
+def test_an_input_in_a_folder_of_the_outputs_is_refused(files: Outputs) -> None:
+    files.objects.mkdir(parents=True)
+    with pytest.raises(UsageError, match="is an input"):
+        files.claim([files.objects / "kernel.o"])
+
+
+def test_what_was_written_is_known_again_also_after_the_workspace_has_moved(files: Outputs, tmp_path: Path) -> None:
+    files.claim()
+    files.write(files.flagfile, "--iree-opt-data-tiling\n")  # flags alone: nothing in it says whose it is
+    files.write(files.report, f"{MARK}\n# report\n")
+    (tmp_path / "kernel.o").write_bytes(b"object")
+    files.copy(tmp_path / "kernel.o")
+    files.claim()
+    (tmp_path / "workspace").rename(tmp_path / "moved")
+    moved = Outputs.at(tmp_path / "moved" / "mine" / "m.mlir", Workspace.open(tmp_path / "moved"), files.suffixes)
+    moved.claim()
+    moved.clear()
+    assert not any(path.exists() for path in moved.all)
+
+
+def test_a_flagfile_that_was_changed_by_hand_is_not_written_over(files: Outputs) -> None:
+    files.write(files.flagfile, "--iree-opt-data-tiling\n")
+    files.flagfile.write_text("--iree-opt-data-tiling\n--iree-opt-level=O3\n")
+    with pytest.raises(UsageError, match="changed since"):
+        files.claim()
+
+
+def test_a_flagfile_is_told_by_the_spec_that_it_names(tmp_path: Path) -> None:
+    files = Outputs(tmp_path / "m.mlir")  # no workspace, no record: as `spec merge`
+    files.write(files.spec, OURS)
+    files.write(files.flagfile, f"{TUNING_SPEC}={files.spec}\n")
+    files.claim()
+    files.flagfile.write_text(f"{TUNING_SPEC}=/elsewhere/other.mlir\n")
+    with pytest.raises(UsageError, match=r"m\.flags is there"):
+        files.claim()
+    files.flagfile.write_text(f"{TUNING_SPEC}={files.spec}\n")
+    files.spec.write_text("module {}\n")
+    with pytest.raises(UsageError, match=r"m\.mlir is there"):
+        files.claim()
+
+
+@pytest.mark.parametrize("where", ["/proc/x.mlir", "/proc/a/b/x.mlir", "{}/file/x.mlir", "{}/" + "n" * 250 + ".mlir"])
+def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path: Path, where: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(AutotuneError, match="cannot write"):
+        Outputs(Path(where.format(tmp_path))).claim()
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_at_the_place_of_a_spec_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").mkdir()
+    with pytest.raises(UsageError, match="is there"):
+        Outputs(tmp_path / "m.mlir", MICROKERNEL).claim()
+
+
+def test_files_are_found_in_the_words_of_options() -> None:
+    assert set(files_in(["@a.npy", "1x2xf32=@b.bin", "model=w.irpa", "--iree-x=c.mlir"])) >= {
+        Path(name) for name in ("a.npy", "b.bin", "w.irpa", "c.mlir")
+    }
