@@ -19,12 +19,13 @@ TYPES = (("f32", "f32"), ("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("f8",
 
 def accumulated(a: Array, b: Array, *, acc: str = "f32", step: int = 1, parts: int = 1, cut: bool = False) -> Array:
     """`step` products at a time, rounded to the accumulator's type, or cut off; `parts`: split K, added up last."""
+    rows, columns = np.ascontiguousarray(np.moveaxis(a, -1, 0)), np.ascontiguousarray(np.moveaxis(b, -2, 0))
     total = np.zeros((*a.shape[:-1], b.shape[-1]))
-    for some in np.array_split(np.arange(a.shape[-1]), parts):
+    for some in np.array_split(np.arange(len(rows)), parts):
         part = np.zeros_like(total)
         for k in range(0, len(some), step):
-            ks = some[k : k + step]
-            part = _stored(part + a[..., ks].astype(np.float64) @ b[..., ks, :].astype(np.float64), acc, cut=cut)
+            left, right = (x[some[k] : some[k] + step][: len(some) - k].astype(np.float64) for x in (rows, columns))
+            part = _stored(part + np.einsum("k...i,k...j->...ij", left, right), acc, cut=cut)
         total = _stored(total + part, acc, cut=cut)
     return total
 
