@@ -33,7 +33,7 @@ _COUNTED = "wins|runs|candidates|configurations|products|entries|blocks|kB|MB|by
 _UNIT = rf"µs|us|ms|min|s|x|%|GFLOP/s|core-seconds|{_COUNTED}"
 _NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?"
 _FIGURE = re.compile(rf"(?<![\w.,-])(?P<number>{_NUMBER})(?:[ ]?(?P<unit>{_UNIT})(?!\w)|(?![\w.,]*\w))")
-_VERSIONED = ("IREE ", "Python ")
+_VERSIONED = re.compile(r"(IREE|Python) (\d[\d.]* (to|and) )?$")
 _CODE = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)]*\)", re.S | re.M)
 
 
@@ -68,7 +68,7 @@ def _counts(match: re.Match[str], text: str) -> bool:
     before, after = text[: match.start()], text[match.end() :]
     part = re.search(r"\d of $", before) or re.match(r" of \d", after)
     telling = match["unit"] or part or re.search(r"[.,e]", match["number"])
-    return bool(telling) and not before.endswith(_VERSIONED)
+    return bool(telling) and not _VERSIONED.search(before)
 
 
 def _figure(match: re.Match[str]) -> Figure:
