@@ -128,6 +128,16 @@ class Tools:
         return f"{self.version}|{self.compiler_digest}|{platform.machine()}|{digest}"
 
     @cached_property
+    def printing(self) -> tuple[str, ...]:
+        """Flags of every command whose text the bindings read.
+
+        Releases spell operations differently, but all read the generic form: it bridges a compiler and bindings of two
+        builds. For people it is harder to read, so it is not used where there is no need.
+        """
+        same = versions.compiler_version(self.version) == versions.bindings_version()
+        return () if same else ("--mlir-print-op-generic",)
+
+    @cached_property
     def programs(self) -> tuple[str, ...]:
         """All that a measurement was made with, part of a run's key: times by another runtime are other times."""
         return self.identity, *map(program_digest, (self.iree_run_module, self.iree_benchmark_module))
@@ -139,7 +149,7 @@ class Tools:
         if self.folder is not None and compiler != bindings:
             found.append(
                 f"the tools in {self.folder} are IREE {compiler or 'of no version'}, the Python bindings that read "
-                f"their text are {bindings}: where the spelling differs, a run ends with an error"
+                f"their text are {bindings}: an attribute that is spelt differently ends a run with an error"
             )
         package = versions.package("iree-base-compiler")
         if self.folder is None and package != self.runtime_release:

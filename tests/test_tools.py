@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from autotuner import versions
+from autotuner.build import Builder, Cache
 from autotuner.cli.app import main
 from autotuner.doctor import examine
 from autotuner.errors import ToolMissingError
 from autotuner.identity import compiler_digest, program_digest
+from autotuner.plan import Plan
+from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.targets import Target
 from autotuner.tools import Tools
 
 pytestmark = pytest.mark.versions
@@ -169,6 +174,32 @@ def test_tools_of_another_build_than_the_bindings_are_warned_of(farm: Farm, vers
     assert version[:20] in warning
     assert versions.bindings_version() in warning
     assert str(folder) in warning
+
+
+@pytest.mark.parametrize(
+    ("problem", "target", "carrier"),
+    [
+        (Gemm.parse(shape="64x64x64", dtype="f32"), "cpu", "spec"),
+        (Conv.parse(shape="1x8x8x16", filter="3x3x16", dtype="f32"), "cpu", "substitution"),
+        (Attention.parse(shape="1x2x128x128x64"), "gfx942", "spec"),
+    ],
+    ids=["gemm", "conv", "attention"],
+)
+def test_what_a_compiler_of_another_version_prints_is_read(
+    farm: Farm, tools: Tools, executor: Executor, tmp_path: Path, problem: Problem, target: str, carrier: str
+) -> None:
+    folder = farm()
+    disguise = "#!/bin/sh\n[ \"$1\" = --version ] && echo 'IREE compiler version 9.9.9' && exit\n"
+    exchanged(folder, "iree-compile", f'{disguise}exec "{tools.iree_compile}" "$@"\n')
+    own, chip = Tools.find(folder), Target.parse(target)
+    assert own.printing == ("--mlir-print-op-generic",)
+    assert tools.printing == ()
+    builder = Builder(own, Cache(tmp_path / "cache"))
+    plan = Plan.make(chip.prepare(problem), chip, builder, executor, timeout=120)
+    candidate = plan.candidate(plan.first[0], id="c0")
+    assert candidate.carrier == carrier
+    build = builder.build(plan.job(candidate, folder=tmp_path / "c0", timeout=120))
+    assert (build.failure, build.applied) == (None, 1), build.stderr
 
 
 def test_a_release_that_nobody_has_tried_is_warned_of(farm: Farm) -> None:

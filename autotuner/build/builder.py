@@ -37,6 +37,7 @@ FAILURE_CLASSES: tuple[FailureClass, ...] = (
 )
 PROBLEM, SPEC, MODULE = "problem.mlir", "spec.mlir", "module.vmfb"
 CONFIGURATIONS, BINARIES = "configurations", "binaries"
+_STOP = "--compile-to=executable-configurations"
 _FULL = os.strerror(errno.ENOSPC)
 _MACHINE = (errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.EIO, errno.EINTR)
 _NOT_THE_PROGRAM = (
@@ -148,6 +149,7 @@ class Builder:
             *job.compile_flags,
             *((REMARKS,) if job.backend == "rocm" else ()),
             "--mlir-disable-threading",
+            *self.tools.printing,
             *dump_flags(substitutes=job.substitutes),
             "-o",
             MODULE,
@@ -236,7 +238,7 @@ class Builder:
             (folder / SPEC).write_text(spec)
             carried = [f"{spec_flag}={SPEC}"]
         done = process.run(
-            [self.tools.iree_compile, PROBLEM, *flags, *carried, "--compile-to=executable-configurations", "-o", "-"],
+            [self.tools.iree_compile, PROBLEM, *flags, *carried, *self.tools.printing, _STOP, "-o", "-"],
             timeout=timeout,
             cwd=folder,
         )

@@ -12,7 +12,7 @@ from autotuner import process
 from autotuner.build import Cache, first_error
 from autotuner.errors import AutotuneError, EnvironmentFailure, ToolMissingError
 from autotuner.microkernels.c_reads import reads
-from autotuner.microkernels.kept import keep, kept_folder
+from autotuner.microkernels.kept import is_kept, keep, kept_folder
 from autotuner.microkernels.manifest import Manifest
 from autotuner.microkernels.visibility import hide
 from autotuner.problems import Gemm, Problem
@@ -129,7 +129,7 @@ def compile_object(
         raise ObjectRefusalError(source, refusal.why())
     key = Cache.key([compiler.version, chip, *flags, *contents])
     final = kept_folder(key) / f"{source.stem}-{key[:24]}.o"
-    if not _has_content(final):
+    if not is_kept(final):
         _compile(compiler, source, flags, final, timeout=timeout)
     return final
 
@@ -177,10 +177,3 @@ def choose_isa(machine: str, features: Collection[str]) -> Isa:
     if machine != "x86_64":
         return _OTHER
     return next((isa for needed, isa in _X86 if needed <= set(features)), _SSE2)
-
-
-def _has_content(path: Path) -> bool:
-    try:
-        return path.stat().st_size > 0
-    except OSError:
-        return False

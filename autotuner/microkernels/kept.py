@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from autotuner.digests import file_digest
 from autotuner.errors import StorageError
 from autotuner.settings import cache_dir
 
@@ -29,12 +30,26 @@ def keep(final: Path) -> Iterator[Path]:
     making = Path(name)
     try:
         yield making
+        digest = file_digest(making)
         os.replace(making, final)
+        _note(final).write_text(digest)
     except OSError as error:
         raise _unwritable(error) from error
     finally:
         with contextlib.suppress(OSError):
             making.unlink(missing_ok=True)
+
+
+def is_kept(final: Path) -> bool:
+    """Is it there, and what was written? A disk that lost a block leaves an object that is wrong and not empty."""
+    try:
+        return _note(final).read_text() == file_digest(final)
+    except (OSError, ValueError):
+        return False
+
+
+def _note(final: Path) -> Path:
+    return final.with_name(f"{final.name}.sha256")
 
 
 def _unwritable(error: OSError) -> StorageError:

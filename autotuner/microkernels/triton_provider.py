@@ -20,6 +20,7 @@ from pathlib import Path
 
 from autotuner import process
 from autotuner.build import Cache
+from autotuner.digests import file_digest
 from autotuner.errors import StorageError, UsageError
 from autotuner.microkernels import operations, triton_compile
 from autotuner.microkernels.c_provider import ObjectRefusalError, problem_macros
@@ -191,7 +192,7 @@ def _kept(final: Path) -> Built | None:
     """What an earlier build left: the report is written last, so where it is, the object is too."""
     try:
         report = json.loads(final.with_suffix(".json").read_text())
-        if final.stat().st_size != report["bytes"]:
+        if file_digest(final) != report["sha256"]:
             return None
         return Built(final, str(report["symbol"]), int(report["shared"]), int(report["threads"]))
     except (OSError, ValueError, KeyError, TypeError):

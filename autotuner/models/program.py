@@ -231,7 +231,8 @@ class ProgramBuilder:
         folder.mkdir(parents=True, exist_ok=True)
         vmfb = folder / MODULE
         # Where the dumps lie becomes part of the binaries: a name without a path is the same in every folder.
-        done = process.run([*self.command(flags, vmfb=Path(MODULE)), *_DUMPS], timeout=timeout, cwd=folder)
+        words = [*self.command(flags, vmfb=Path(MODULE)), *self.tools.printing, *_DUMPS]
+        done = process.run(words, timeout=timeout, cwd=folder)
         texts: dict[str, str] = {}
         failure = compile_failure(done)
         binary = "" if failure else hash_binaries(folder / BINARIES)
@@ -248,7 +249,10 @@ class ProgramBuilder:
 
     def _stop_at(self, phase: str, flags: Iterable[str], *, timeout: float) -> str:
         done = process.run(
-            [self.tools.iree_compile, self.program.path, *flags, *WITHOUT_WEIGHTS, f"--compile-to={phase}", "-o", "-"],
+            [
+                *(self.tools.iree_compile, self.program.path, *flags),
+                *(*WITHOUT_WEIGHTS, *self.tools.printing, f"--compile-to={phase}", "-o", "-"),
+            ],
             timeout=timeout,
         )
         if not done.ok:

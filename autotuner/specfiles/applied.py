@@ -95,7 +95,7 @@ class _Compile:
 
     def configurations(self, carrier: Iterable[str]) -> str:
         """The configured program as text, without its weights."""
-        flags = [*self.flags, *carrier, *WITHOUT_WEIGHTS, _STOP]
+        flags = [*self.flags, *carrier, *WITHOUT_WEIGHTS, *self.tools.printing, _STOP]
         done = process.run([self.tools.iree_compile, self.model, *flags, "-o", "-"], timeout=self.timeout)
         if not done.ok:
             raise CompilerRefusal(done.why())

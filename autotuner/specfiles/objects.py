@@ -122,7 +122,7 @@ def _compiled_for(target: Target, tools: Tools) -> tuple[str, frozenset[str]]:
     with tempfile.TemporaryDirectory(prefix="autotune-") as folder:
         path = Path(folder) / "problem.mlir"
         path.write_text(problem_mlir(Gemm.parse(shape="4x4x4", dtype="f32")))
-        flags = [*target.compile_flags, "--compile-to=executable-configurations"]
+        flags = [*target.compile_flags, *tools.printing, "--compile-to=executable-configurations"]
         done = process.run([tools.iree_compile, path, *flags, "-o", "-"], timeout=60)
     if not done.ok:
         raise CompilerRefusal(done.why())

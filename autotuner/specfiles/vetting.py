@@ -65,7 +65,7 @@ def vet_model(module: ir.Module, *, name: str) -> None:
 
 def vet_program(path: Path, tools: Tools) -> None:
     """`vet_model` of a file in text or bytecode; what does not parse is an error."""
-    done = process.run([tools.iree_opt, *_AS_READ, path, "-o", "-"], timeout=_SECONDS)
+    done = process.run([tools.iree_opt, *_AS_READ, *tools.printing, path, "-o", "-"], timeout=_SECONDS)
     if not done.ok:
         raise UsageError(
             f"{path} is not a program that IREE reads: {first_error(done.why())}",

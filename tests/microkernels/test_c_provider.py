@@ -172,9 +172,11 @@ def test_an_object_is_made_once_for_each_content(source: Path) -> None:
     assert compile_object(source, {"MR": 5}, chip=CHIP, timeout=60) != first
     source.write_text(EMPTY + "\n")
     assert compile_object(source, {"MR": 4}, chip=CHIP, timeout=60) != first
-    first.write_bytes(b"")
     source.write_text(EMPTY)
-    assert compile_object(source, {"MR": 4}, chip=CHIP, timeout=60).stat().st_size > 0
+    whole = first.read_bytes()
+    for damaged in (b"", whole[:-1], whole[:-1] + bytes([whole[-1] ^ 1])):
+        first.write_bytes(damaged)
+        assert compile_object(source, {"MR": 4}, chip=CHIP, timeout=60).read_bytes() == whole
     assert not list(first.parent.glob(".making-*"))
 
 
