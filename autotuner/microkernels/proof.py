@@ -56,8 +56,8 @@ class Proof:
 def preprocess(tools: Tools, module: Path, flags: Sequence[str], *, timeout: float) -> str:
     """The program after the spec, as text; raises with the compiler's own words when it refuses."""
     # Relative paths in the flags mean what they mean in a compile: they begin where this program runs.
-    words = [tools.iree_compile, module, *flags, *WITHOUT_WEIGHTS, *tools.printing, _STOP, "-o", "-"]
-    done = process.run(words, timeout=timeout)
+    more = (*WITHOUT_WEIGHTS, *tools.printing, _STOP)
+    done = process.run([tools.iree_compile, module, *flags, *more, "-o", "-"], timeout=timeout)
     # A spec that does not parse, or a transform that fails, must not pass for one that matched nothing.
     if not done.ok or "error:" in done.stderr:
         raise CompilerRefusal(done.why())

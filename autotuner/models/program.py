@@ -248,13 +248,8 @@ class ProgramBuilder:
         return [str(self.tools.iree_compile), str(self.program.path), *flags, "-o", str(vmfb)]
 
     def _stop_at(self, phase: str, flags: Iterable[str], *, timeout: float) -> str:
-        done = process.run(
-            [
-                *(self.tools.iree_compile, self.program.path, *flags),
-                *(*WITHOUT_WEIGHTS, *self.tools.printing, f"--compile-to={phase}", "-o", "-"),
-            ],
-            timeout=timeout,
-        )
+        more = (*WITHOUT_WEIGHTS, *self.tools.printing, f"--compile-to={phase}")
+        done = process.run([self.tools.iree_compile, self.program.path, *flags, *more, "-o", "-"], timeout=timeout)
         if not done.ok:
             raise CompilerRefusal(done.why())
         return done.stdout

@@ -309,8 +309,8 @@ def _link(modules: Sequence[ir.Module], context: ir.Context, tools: Tools) -> ir
     with tempfile.TemporaryDirectory(prefix="autotune-") as folder:
         path = Path(folder) / "specs.mlir"
         path.write_text(str(outer), encoding="utf-8")
-        words = [tools.iree_opt, "--iree-codegen-link-tuning-specs", *tools.printing, path, "-o", "-"]
-        done = process.run(words, timeout=_TIMEOUT)
+        flags = ("--iree-codegen-link-tuning-specs", *tools.printing)
+        done = process.run([tools.iree_opt, *flags, path, "-o", "-"], timeout=_TIMEOUT)
     if not done.ok:
         raise EnvironmentFailure(f"IREE does not link these specs: {done.why()[-300:]}", remedy="Merge fewer of them.")
     linked = parse_spec(done.stdout, context, name="what IREE linked")
