@@ -205,9 +205,9 @@ def test_only_sources_of_the_workspace_are_run(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     with pytest.raises(UsageError, match="outside of the workspace"):
         provide(load(elsewhere / FILE), GEMM, "sm_90", workspace=workspace)
-    own = own_folder(workspace) / "gemm_triton"
+    own = own_folder(workspace) / "my_gemm"
     shutil.copytree(elsewhere, own)
-    manifest = find("gemm_triton", search_folders(workspace))
+    manifest = find("my_gemm", search_folders(workspace))
     assert triton_provider.trusted_source(manifest, workspace) == (own / "gemm.py").resolve()
     (own / "gemm.py").unlink()
     (own / "gemm.py").symlink_to(elsewhere / "gemm.py")
