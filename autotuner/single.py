@@ -234,12 +234,15 @@ class _Run:
         ranked = rank(self.evaluator.outcomes.values(), self.target)[:RANKED]
         reason = "no device: built and proven, not timed"
         if not ranked:
+            if self.options.output is not None:
+                self._note(f"nothing is written to {self.options.output}: all that was built is the default")
             return self._result("compile-only", reason, None, None, environment)
         best = ranked[0][0]
         self.winner = best.candidate
         if "best" in self.options.keep:
             self.evaluator.keep_folder(best)
-        result = self._result("compile-only", f"{reason}; the ranking is an estimate", None, None, environment)
+        shipped = self._ship_files(None, best) if self.options.ship and self.options.output is not None else None
+        result = self._result("compile-only", f"{reason}; the ranking is an estimate", None, shipped, environment)
         ranking = tuple({**(self._best(o, {}) or {}), "estimate": e.to_json()} for o, e in ranked)
         return replace(result, best=ranking[0], ranking=ranking)
 
@@ -317,6 +320,9 @@ class _Run:
             winner.build = self.evaluator.build(winner.candidate)
         if "best" in self.options.keep:
             self.evaluator.keep_folder(winner)
+        return self._ship_files(contest, winner)
+
+    def _ship_files(self, contest: Contest | None, winner: Outcome) -> Shipped:
         return ship(
             self.plan,
             contest,

@@ -22,6 +22,9 @@ from autotuner.specfiles.flagfile import flagfile_text
 from autotuner.specfiles.provenance import Provenance, today
 from autotuner.tools import Tools
 
+ESTIMATED = "compile-only: an estimate, never timed"
+"""The verdict of what was chosen without a device."""
+
 
 @dataclass(frozen=True)
 class Shipped:
@@ -43,7 +46,7 @@ def default_path(plan: Plan, folder: Path) -> Path:
 
 def ship(
     plan: Plan,
-    contest: Contest,
+    contest: Contest | None,
     winner: Outcome,
     *,
     files: Outputs,
@@ -52,7 +55,10 @@ def ship(
     command: Sequence[str],
     timeout: float,
 ) -> Shipped:
-    """Writes spec and flagfile, then compiles with them once more: what does not apply is not left behind."""
+    """Writes spec and flagfile, then compiles with them once more: what does not apply is not left behind.
+
+    Without a contest nothing was timed, and the files say so.
+    """
     candidate, path, flagfile = winner.candidate, files.spec, files.flagfile
     text = plan.spec(
         candidate,
@@ -126,18 +132,18 @@ def _verify(plan: Plan, winner: Outcome, shipped: Shipped, builder: Builder, *, 
 
 
 def _provenance(
-    plan: Plan, contest: Contest, candidate: Candidate, device: str, command: Sequence[str], tools: Tools
+    plan: Plan, contest: Contest | None, candidate: Candidate, device: str, command: Sequence[str], tools: Tools
 ) -> Provenance:
-    speedup = contest.speedup
+    speedup, us = (contest.speedup, contest.us) if contest else (None, {})
     return Provenance(
         problem=plan.problem.name,
         target=plan.target.name,
         device=device,
         iree=tools.release,
         compiler=tools.build,
-        verdict=contest.verdict,
-        us=contest.us.get(candidate.id),
-        baseline_us=contest.us.get(BASELINE),
+        verdict=contest.verdict if contest else ESTIMATED,
+        us=us.get(candidate.id),
+        baseline_us=us.get(BASELINE),
         low=speedup.low if speedup else None,
         median=speedup.median if speedup else None,
         high=speedup.high if speedup else None,
@@ -147,12 +153,13 @@ def _provenance(
 
 
 def _header(
-    plan: Plan, contest: Contest, candidate: Candidate, flagfile: Path, command: Sequence[str], tools: Tools
+    plan: Plan, contest: Contest | None, candidate: Candidate, flagfile: Path, command: Sequence[str], tools: Tools
 ) -> list[str]:
-    interval, over = "no interval", contest.over_stock
-    if contest.speedup is not None:
-        low, high = contest.speedup.low, contest.speedup.high
-        interval = f"{contest.speedup.median:.3f}x over IREE's default, 95 % interval {low:.3f} to {high:.3f}"
+    speedup, over = (contest.speedup, contest.over_stock) if contest else (None, None)
+    verdict = f"{contest.verdict}, no interval" if contest else ESTIMATED
+    if contest is not None and speedup is not None:
+        interval = f"95 % interval {speedup.low:.3f} to {speedup.high:.3f}"
+        verdict = f"{contest.verdict}, {speedup.median:.3f}x over IREE's default, {interval}"
     what = {"substitution": "Configured executable, to be substituted,", "microkernel": "Microkernel spec"}.get(
         candidate.carrier, "Tuning spec"
     )
@@ -160,10 +167,10 @@ def _header(
         f"{what} by autotune {__version__}",
         f"problem:    {plan.problem.name} ({plan.problem.flops} flops, {plan.problem.bytes} bytes)",
         f"target:     {plan.target.name}; IREE {tools.release} ({tools.build})",
-        f"verdict:    {contest.verdict}, {interval}",
+        f"verdict:    {verdict}",
         *([f"precision:  results of {plan.problem.allow} accuracy were accepted"] if plan.problem.allow else []),
     ]
-    if over is not None and contest.stock.candidate.id != BASELINE:
+    if contest is not None and over is not None and contest.stock.candidate.id != BASELINE:
         route = contest.stock.candidate.route.name
         lines.append(f"over stock: {over.median:.3f}x over route {route}, {over.low:.3f} to {over.high:.3f}")
     lines += [

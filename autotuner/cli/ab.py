@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from dataclasses import replace
 from functools import partial
@@ -9,6 +10,7 @@ from functools import partial
 import typer
 from rich.console import Console
 
+from autotuner.cli.commands import operations
 from autotuner.cli.commands.ab import Wanted
 from autotuner.cli.console import emit, make_console, make_reporter, microseconds
 from autotuner.cli.microkernels import inspect_object, list_all, list_log, say_whose_code
@@ -38,13 +40,18 @@ _ATTENTION_SIZES = 5
 
 def run_ab(wanted: Wanted, request: Request) -> None:
     """Does what was asked and ends the process with the contract's exit code."""
+    given = request.given
     if wanted.show_all:
+        given.only("show_all", "workspace", "as_json", where="--list")
         list_all(request.workspace, as_json=request.as_json, no_color=request.no_color)
     elif wanted.inspect is not None:
+        given.only("inspect", "as_json", where="--inspect")
         inspect_object(wanted.inspect, as_json=request.as_json, no_color=request.no_color)
     elif wanted.log is not None:
+        given.only("log", "as_json", where="--log")
         list_log(wanted.log, as_json=request.as_json, no_color=request.no_color)
     elif wanted.new is not None:
+        given.only("new", "workspace", where="--new")
         emit(str(create(wanted.new, own_folder(request.workspace))))
     else:
         _experiment(wanted, request)
@@ -78,6 +85,8 @@ def _experiment(wanted: Wanted, request: Request) -> None:
         return
     if wanted.model is not None and problem is not None and not kernels:
         raise UsageError("--shape beside --model says what a microkernel replaces.", remedy="Leave --shape out.")
+    request.given.refuse(["trials"], "is for a search: two arms have nothing to search")
+    request.refuse_untimed("output", "allow_precision", "tolerance", "parameters")
     if options.output is not None and b.kernel is None:
         raise UsageError(f"-o: {b.name} is no microkernel, nothing is written for it.", remedy="Leave -o out.")
     experiment = Experiment(a, b, problem, _model(wanted, request), wanted.inputs)
@@ -99,11 +108,12 @@ def _search(
     kernel: Kernel, problem: Problem, target: Target, options: Options, wanted: Wanted, request: Request
 ) -> None:
     """A microkernel against the default: all its variants take part."""
+    request.refuse_untimed("inputs", "allow_precision")
+    arrays = problem_inputs(wanted.inputs, target.prepare(problem), seed=options.seed)
     if request.dry_run:
         rehearsal = rehearse(problem, target, options=experiment_options(options, kernel))
         emit(json.dumps(rehearsal.to_json(), indent=2) if request.as_json else rehearsal.text())
         return
-    arrays = problem_inputs(wanted.inputs, target.prepare(problem), seed=options.seed)
     stderr, stop = make_console(stderr=True, no_color=request.no_color), Stop()
     with make_reporter(stderr, quiet=request.quiet) as reporter, ctrl_c(stop, stderr):
         result = search_variants(
@@ -144,10 +154,20 @@ def _model(wanted: Wanted, request: Request) -> Model | None:
     )
 
 
+def _words(op: str) -> set[str]:
+    """The options that say which problem of an operation is meant: those of its own command."""
+    return set(inspect.signature(getattr(operations, op)).parameters)
+
+
+def _all_words() -> set[str]:
+    return _words("gemm") | _words("conv") | _words("attention")
+
+
 def _problem(wanted: Wanted, kernel: str | None, request: Request) -> Problem | None:
     """The problem that the words give: of the microkernel's operation, else by their form; None without --shape."""
     shape, op, dtype = wanted.shape, "gemm", wanted.dtype
     if shape is None:
+        request.given.refuse(sorted(_all_words()), "says more of a --shape", remedy="Give --shape too.")
         return None
     if kernel is not None:
         manifest = find(kernel, search_folders(request.workspace))
@@ -158,6 +178,7 @@ def _problem(wanted: Wanted, kernel: str | None, request: Request) -> Problem | 
         op = "conv"
     elif shape.count("x") + 1 == _ATTENTION_SIZES:
         op = "attention"
+    request.given.refuse(sorted(_all_words() - _words(op)), f"is not for {op}")
     kind = dtype or "f16"
     if op == "attention":
         return Attention.parse(shape=shape, dtype=kind, causal=wanted.causal)

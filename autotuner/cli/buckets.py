@@ -25,6 +25,7 @@ def run_gemm(wanted: Gemm | Family, request: Request) -> None:
     wanted = replace(wanted, gemm=wanted.gemm.allowing(request.allow_precision))
     target = Target.parse(request.target, flags=request.flags or ())
     options = request.options()
+    request.refuse_untimed("allow_precision")
     stderr = make_console(stderr=True, no_color=request.no_color)
     if request.dry_run:
         _rehearse(wanted, target, request)

@@ -27,6 +27,11 @@ def run_model(wanted: Model, request: Request) -> None:
     wanted = replace(wanted, allow=known_precision(request.allow_precision))
     target = Target.parse(request.target, flags=request.flags or ())
     options = request.options()
+    request.refuse_untimed("allow_precision", "tolerance", "parameters")
+    if not request.timed and len(wanted.routes) > 1:
+        raise UsageError("without a device no route is faster than another.", remedy="Give --route once.")
+    if "top" in request.given:
+        request.given.refuse(["min_share"], "is for a model without --top", remedy="Give one of them.")
     if options.microkernels:
         raise UsageError(
             "a model is tuned without microkernels.", remedy="`autotune ab MICROKERNEL --model MODEL` tries one in it."

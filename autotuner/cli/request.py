@@ -3,14 +3,19 @@
 import inspect
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from autotuner.cli import options as o
+from autotuner.cli.given import Given
 from autotuner.cli.lazy import Lazy
 from autotuner.effort import parse_duration, parse_effort
 from autotuner.errors import UsageError
+
+NO_DEVICE = "none"
 
 if TYPE_CHECKING:
     from autotuner import options as run_options
@@ -45,6 +50,16 @@ class Request:
     quiet: o.QuietOption = False
     no_color: o.NoColorOption = False
     fail_if_no_winner: o.FailOption = False
+    given: Given = field(default_factory=Given)
+
+    @property
+    def timed(self) -> bool:
+        return self.device != NO_DEVICE
+
+    def refuse_untimed(self, *names: str) -> None:
+        """Without a device nothing runs: what is said of running is refused."""
+        if not self.timed:
+            self.given.refuse(names, "needs a device, and --device none runs nothing")
 
     def options(self) -> "run_options.Options":
         if self.device is not None and not self.device.strip():
@@ -80,14 +95,15 @@ def tuning_command(
 ) -> Callable[..., None]:
     """A command that has the options of `parse`, which says what to tune, and those of every tuning command."""
     own = inspect.signature(parse).parameters
-    common = inspect.signature(request).parameters
+    common = [p for p in inspect.signature(request).parameters.values() if p.name != "given"]
 
-    def command(**values: Any) -> None:
+    def command(context: typer.Context, **values: Any) -> None:
         wanted = parse(**{name: values.pop(name) for name in own})
-        run(wanted, request(**values))
+        run(wanted, request(**values, given=Given.of(context)))
 
     command.__name__, command.__doc__ = parse.__name__, parse.__doc__
-    parameters = [*own.values(), *common.values()]
+    first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    parameters = [first, *own.values(), *common]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     return command

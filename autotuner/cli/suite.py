@@ -39,10 +39,15 @@ def run_suite(wanted: SuiteWords, request: Request) -> None:
     if wanted.workload is None:
         if not wanted.show:
             raise UsageError("suite needs a name or a file.", remedy="`autotune suite --list` names the suites.")
+        request.given.only("show", "as_json", where="--list")
         _list_suites(stdout, as_json=request.as_json)
         return
     chip = Target.parse(request.target, flags=request.flags or ())
     options = request.options()
+    if wanted.show:
+        listed = ("workload", "show", "sample", "seed", "target", "flags", "as_json")
+        request.given.only(*listed, where="--list")
+    request.refuse_untimed("allow_precision", "output")
     say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
     found = load(wanted.workload).allowing(request.allow_precision)
     if not request.quiet:

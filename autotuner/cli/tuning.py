@@ -34,6 +34,7 @@ def run_tuning(problem: Problem, request: Request) -> None:
     problem = problem.allowing(request.allow_precision)
     target = Target.parse(request.target, flags=request.flags or ())
     options = request.options()
+    request.refuse_untimed("allow_precision")
     stderr = make_console(stderr=True, no_color=request.no_color)
     say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
     if request.dry_run:

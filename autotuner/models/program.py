@@ -102,25 +102,9 @@ class Call:
     @classmethod
     def make(cls, program: Program, signature: Signature, folder: Path, *, seed: int) -> Call:
         """Inputs as the user gave them; what has only a shape is filled with seeded numbers."""
-        given = program.inputs
-        if not given:
-            lacking = [a.text for a in signature.arguments if a.dynamic]
-            if lacking:
-                raise UsageError(
-                    f"{program.name} takes {', '.join(lacking)}: these sizes are not known.",
-                    remedy="Give --input SHAPExTYPE (or =VALUES, or @FILE.npy) for each input, in order.",
-                )
-            given = tuple(a.text for a in signature.arguments)
-        if len(given) != len(signature.arguments):
-            wanted = ", ".join(a.text for a in signature.arguments) or "none"
-            raise UsageError(
-                f"{signature.function} takes {len(signature.arguments)} inputs ({wanted}), not {len(given)}.",
-                remedy="Give --input once for each, in order.",
-            )
         folder.mkdir(parents=True, exist_ok=True)
         words, whole = [], False
-        for number, (text, argument) in enumerate(zip(given, signature.arguments, strict=True)):
-            operand = _shaped(text, argument)
+        for number, (text, operand) in enumerate(check_inputs(program, signature)):
             if operand is None:
                 words.append(f"--input={text}")
                 continue
@@ -131,6 +115,26 @@ class Call:
         words += [f"--parameters={p}" for p in program.parameters]
         notes = ("whole-number inputs are filled with 0 and 1: give --input with values where they matter",)
         return cls(signature.function, words, signature.results, notes if whole else ())
+
+
+def check_inputs(program: Program, signature: Signature) -> list[tuple[str, Operand | None]]:
+    """Each input as the user gave it, or by the function's types; with what is to be filled where it has no values."""
+    given = program.inputs
+    if not given:
+        lacking = [a.text for a in signature.arguments if a.dynamic]
+        if lacking:
+            raise UsageError(
+                f"{program.name} takes {', '.join(lacking)}: these sizes are not known.",
+                remedy="Give --input SHAPExTYPE (or =VALUES, or @FILE.npy) for each input, in order.",
+            )
+        given = tuple(a.text for a in signature.arguments)
+    if len(given) != len(signature.arguments):
+        wanted = ", ".join(a.text for a in signature.arguments) or "none"
+        raise UsageError(
+            f"{signature.function} takes {len(signature.arguments)} inputs ({wanted}), not {len(given)}.",
+            remedy="Give --input once for each, in order.",
+        )
+    return [(text, _shaped(text, argument)) for text, argument in zip(given, signature.arguments, strict=True)]
 
 
 def input_shapes(given: Sequence[str]) -> list[tuple[int, ...] | None]:
@@ -156,6 +160,9 @@ def _npy_shape(path: Path) -> tuple[int, ...] | None:
 def _shaped(text: str, argument: Argument) -> Operand | None:
     """The operand that `1x3x224x224xf32` means; None when the text has values of its own."""
     if "=" in text or "@" in text:
+        _check_valued(text, argument)
+        return None
+    if argument.shape is None and _is_number(text):
         return None
     *sizes, element = text.lower().split("x")
     exact = next((name for name in (element, argument.element) if name.lower() == element and known_type(name)), None)
@@ -164,11 +171,34 @@ def _shaped(text: str, argument: Argument) -> Operand | None:
             f"--input {text} is not SHAPExTYPE.", remedy="Such as 1x3x224x224xf32, 1x3xf32=1 2 3 or @image.npy."
         )
     shape = tuple(map(int, sizes))
-    if argument.shape is not None and (
-        len(shape) != len(argument.shape) or any(b not in (None, a) for a, b in zip(shape, argument.shape, strict=True))
-    ):
-        raise UsageError(f"--input {text} does not fit {argument.text}.", remedy="Give the sizes that the model takes.")
+    _fit(text, shape, argument)
     return Operand(shape, element_type(exact))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _fit(text: str, shape: tuple[int, ...], argument: Argument) -> None:
+    wanted = argument.shape
+    if wanted is None:
+        return
+    if len(shape) != len(wanted) or any(b not in (None, a) for a, b in zip(shape, wanted, strict=True)):
+        raise UsageError(f"--input {text} does not fit {argument.text}.", remedy="Give the sizes that the model takes.")
+
+
+def _check_valued(text: str, argument: Argument) -> None:
+    """Its values are for IREE's tools to read; that its file is there and its shape fits can be told here."""
+    named = text.partition("@")[2].partition("+")[0]
+    if named and not Path(named).is_file():
+        raise UsageError(f"--input {text}: there is no file {named}.", remedy="Is the path right?")
+    (shape,) = input_shapes([text])
+    if shape is not None:
+        _fit(text, shape, argument)
 
 
 @dataclass(frozen=True)

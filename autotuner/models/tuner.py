@@ -18,7 +18,7 @@ from autotuner.models.context import KINDS, Anatomy, Context, Model
 from autotuner.models.dispatches import Dispatches, measure_shares
 from autotuner.models.entries import Assembly
 from autotuner.models.finals import Field, Final, hold
-from autotuner.models.program import Call, Program, ProgramBuild, ProgramBuilder
+from autotuner.models.program import Call, Program, ProgramBuild, ProgramBuilder, check_inputs
 from autotuner.models.result import ModelResult, summed
 from autotuner.models.routes import RouteRace, Tried, choose
 from autotuner.models.ship import report_text, ship
@@ -157,6 +157,8 @@ class _Run:
     def _compiled(self, plain: Anatomy) -> ModelResult:
         """Without a device: the most promising candidate of each dispatch, proven in the model."""
         context = self.context
+        if context.program.inputs:
+            check_inputs(context.program, plain.flow.signature)
         ops = {KINDS[group.root.kind] for group in plain.groups}
         # One route at a time can be taken without timing: the user's, or the plain one.
         route = choose(context.target, context.model.routes, ops)[-1] if context.model.routes else PLAIN

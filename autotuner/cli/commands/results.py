@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autotuner.cli import options as o
+from autotuner.cli.given import Given
 from autotuner.cli.lazy import Lazy
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ RunArgument = Annotated[str | None, typer.Argument(help="A run, as `history` nam
 
 
 def history(
+    context: typer.Context,
     run: RunArgument = None,
     limit: Annotated[int, typer.Option("--limit", help="How many runs, newest first.")] = 20,
     workspace: o.WorkspaceOption = Path(),
@@ -26,6 +28,8 @@ def history(
     no_color: o.NoColorOption = False,
 ) -> None:
     """List the runs of this workspace, or one run's candidates."""
+    if run is not None:
+        Given.of(context).refuse(["limit"], "counts runs, and one is named")
     actions.history(run, limit=limit, workspace=workspace, storage=storage, as_json=as_json, no_color=no_color)
 
 

@@ -1,0 +1,93 @@
+"""An option is used, or it is refused by its name: none is taken and ignored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from autotuner.specfiles.entries import read
+from autotuner.specs import ESTIMATED
+from tests.cli.test_bad_input import Here, complaint, here
+from tests.models.support import EXAMPLES
+
+__all__ = ["here"]
+MODEL = ("model", str(EXAMPLES / "three.mlir"))
+AB = ("ab", "default", "default")
+GEMM = ("--shape", "64x64x64")
+CONV = ("--shape", "1x8x8x4", "--filter", "3x3x4")
+NONE = ("--device", "none")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((*AB, *GEMM, "--causal"), "--causal is not for gemm"),
+        ((*AB, *GEMM, "--groups", "1"), "--groups is not for gemm"),  # also where it is the default
+        ((*AB, *GEMM, "--stride", "2x2"), "--stride is not for gemm"),
+        ((*AB, *CONV, "--batch", "2"), "--batch is not for conv"),
+        ((*AB, *CONV, "--acc", "f32"), "--acc is not for conv"),
+        ((*AB, "--shape", "1x2x8x8x4", "--layout", "nn"), "--layout is not for attention"),
+        ((*AB, "--model", MODEL[1], "--dtype", "f32"), "--dtype says more of a --shape"),
+        ((*AB, *GEMM, "--trials", "3"), "--trials is for a search"),
+        ((*AB, *GEMM, *NONE, "--allow-precision", "f16"), "--allow-precision needs a device"),
+        (("ab", "--list", "--shape", "1x1x1"), "--shape has no meaning with --list"),
+        (("ab", "sgemm_c", "--list"), "MICROKERNEL|A has no meaning with --list"),
+        (("ab", "--new", "mine", "--json"), "--json has no meaning with --new"),
+        (("ab", "sgemm_c", *GEMM, "--dtype", "f32", *NONE, "--input", "64x64xf32"), "--input needs a device"),
+        ((*MODEL, *NONE, "--tolerance", "0.1"), "--tolerance needs a device"),
+        ((*MODEL, *NONE, "--parameters", "a=b.irpa"), "--parameters needs a device"),
+        ((*MODEL, *NONE, "--route", "data-tiling", "--route", "plain"), "no route is faster than another"),
+        ((*MODEL, "--top", "2", "--min-share", "5"), "--min-share is for a model without --top"),
+        ((*MODEL, *NONE, "--input", "7x7xf32"), "takes 5 inputs"),
+        (("gemm", *GEMM, *NONE, "--allow-precision", "f16"), "--allow-precision needs a device"),
+        (("suite", "--list", "--sample", "3"), "--sample has no meaning with --list"),
+        (("suite", "unet", "--list", "--budget", "1m"), "--budget has no meaning with --list"),
+        (("suite", "unet", *NONE, "-o", "all.mlir"), "--output needs a device"),
+        (("history", "20260101-000000-abcdef", "--limit", "3"), "--limit counts runs"),
+    ],
+)
+def test_what_a_command_would_not_use_is_refused(words: tuple[str, ...], says: str, here: Here) -> None:
+    assert says in complaint(here(*words), 2)
+
+
+def test_without_a_device_the_most_promising_spec_is_written_where_it_is_asked_for(here: Here) -> None:
+    words = ("gemm", *GEMM, "--dtype", "f32", *NONE, "--trials", "6", "--quiet", "--json")
+    done = here(*words, "-o", "out/best.mlir")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    spec = here.folder / "out" / "best.mlir"
+    assert (document["verdict"], document["spec"]) == ("compile-only", str(spec))
+    assert f"// verdict:    {ESTIMATED}" in spec.read_text()
+    assert document["speedup"] is None
+    assert [entry.provenance.verdict for entry in read(spec).entries if entry.provenance] == [ESTIMATED]
+    assert str(spec) in Path(document["flagfile"]).read_text()
+    again = here(*words, "-o", "out/best.mlir")  # its own file may be written over
+    assert again.returncode == 0, again.stderr
+    spec.write_text("module {}\n")
+    assert "not written by autotune" in complaint(here(*words[:-1], "-o", "out/best.mlir"), 2)
+    assert spec.read_text() == "module {}\n"
+
+
+def test_a_model_is_never_written_over(here: Here) -> None:
+    model, notes = here.folder / "net.mlir", here.folder / "net.md"
+    model.write_text(Path(MODEL[1]).read_text())
+    notes.write_text("mine\n")
+    before = model.read_text()
+    assert "is an input" in complaint(here("model", "net.mlir", *NONE, "-o", "net.mlir"), 2)
+    other = ("model", "net.mlir", *NONE, "-o", "../" + here.folder.name + "/net.mlir")
+    assert "is an input" in complaint(here(*other), 2)
+    copy = here.folder / "model.mlir"
+    copy.hardlink_to(model)
+    assert "is an input" in complaint(here("model", "model.mlir", *NONE, "-o", "net.mlir"), 2)
+    assert (model.read_text(), notes.read_text()) == (before, "mine\n")
+
+
+@pytest.mark.parametrize("command", [("gemm", *GEMM, "--dtype", "f32"), MODEL, ("gemm", *GEMM, "--bucket-m", "8,any")])
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_built(
+    command: tuple[str, ...], here: Here
+) -> None:
+    line = complaint(here(*command, "-o", "/proc/x.mlir", "--quiet"), 5)
+    assert "cannot write /proc/x.mlir" in line
+    assert not list((here.folder / "candidates").glob("*/*/command.txt"))
