@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -13,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from autotuner import watcher
 from autotuner.errors import INSTALL_IREE, ToolMissingError
 
 _KEEP = 32 * 1024
@@ -20,6 +23,8 @@ _KEEP = 32 * 1024
 CUT = "\n[…]\n"
 """Stands where the middle of a long stderr is left out."""
 _running: set[int] = set()
+_watchers: dict[int, subprocess.Popen[str]] = {}
+"""By the process that it watches: a forked child needs one of its own."""
 _closing = threading.Event()
 _lock = threading.Lock()
 
@@ -71,6 +76,7 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
         raise ToolMissingError(f"{command[0]} cannot be run: {error.strerror}.", remedy=INSTALL_IREE) from error
     with _lock:
         _running.add(process.pid)
+        _tell_watcher(f"+{process.pid}")
     timed_out = False
     try:
         out, err = process.communicate(timeout=timeout)
@@ -85,6 +91,7 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
     finally:
         with _lock:
             _running.discard(process.pid)
+            _tell_watcher(f"-{process.pid}")
     _raise_if_closing()
     return Finished(
         code=process.returncode,
@@ -109,6 +116,7 @@ def start(command: Sequence[str | Path], *, stderr: BinaryIO, cwd: Path | None =
     )
     with _lock:
         _running.add(child.pid)
+        _tell_watcher(f"+{child.pid}")
     return child
 
 
@@ -119,6 +127,33 @@ def end(child: subprocess.Popen[bytes]) -> None:
         child.wait()
     with _lock:
         _running.discard(child.pid)
+        _tell_watcher(f"-{child.pid}")
+
+
+def _tell_watcher(line: str) -> None:
+    """Starts the watcher with the first program. Without one (it was killed, say) the work goes on all the same."""
+    with contextlib.suppress(OSError):
+        if os.getpid() not in _watchers:
+            _watchers[os.getpid()] = subprocess.Popen(
+                [sys.executable, "-I", "-S", watcher.__file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                bufsize=1,
+                start_new_session=True,
+            )
+            atexit.register(_dismiss, _watchers[os.getpid()])
+        if (pipe := _watchers[os.getpid()].stdin) is not None:
+            pipe.write(f"{line}\n")
+
+
+def _dismiss(watcher: subprocess.Popen[str]) -> None:
+    if watcher.stdin is not None:
+        with contextlib.suppress(OSError):
+            watcher.stdin.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        watcher.wait(timeout=5)
 
 
 def _shortened(text: str) -> str:

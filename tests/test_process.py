@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -10,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from autotuner import process
+from autotuner import process, watcher
 from autotuner.errors import ToolMissingError
 
 
@@ -126,3 +130,41 @@ def test_kill_all_ends_every_running_program(tmp_path: Path) -> None:
 def test_a_program_that_does_not_exist_says_what_to_install() -> None:
     with pytest.raises(ToolMissingError, match="pip install"):
         process.run(["/no/such/program"], timeout=1)
+
+
+KILLED = """
+import os, signal, sys, threading
+from pathlib import Path
+from autotuner import process, watcher
+for name in ("one", "two"):
+    script = f"sleep 300 & echo $! > {name}.tmp; mv {name}.tmp {name}; wait"
+    threading.Thread(target=process.run, args=(["sh", "-c", script],), kwargs={"timeout": 300}).start()
+process.run(["true"], timeout=60)
+while not (Path("one").exists() and Path("two").exists()):
+    pass
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_had_started_ends_with_it_and_grandchildren_too(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path, timeout=120, check=False)
+    assert done.returncode == -signal.SIGKILL
+    grandchildren = [int((tmp_path / name).read_text()) for name in ("one", "two")]
+    assert wait_until(lambda: not any(map(alive, grandchildren)), seconds=5)
+
+
+def test_the_watcher_knows_who_has_not_ended() -> None:
+    assert watcher.watch(["+10\n", "+11\n", "-10\n", "+12\n"]) == {11, 12}
+
+
+def test_work_goes_on_when_the_watcher_was_killed() -> None:
+    process.run(["true"], timeout=60)
+    watching = process._watchers.pop(os.getpid())
+    watching.kill()
+    watching.wait()
+    process._watchers[os.getpid()] = watching
+    assert process.run(["echo", "on"], timeout=60).stdout == "on\n"
+    del process._watchers[os.getpid()]
+    assert watching.stdin is not None
+    with contextlib.suppress(OSError):
+        watching.stdin.close()

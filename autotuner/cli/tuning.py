@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -27,6 +29,7 @@ EXIT_NO_WINNER = 6
 SHOWN = 3
 """How many of a ranking are printed."""
 EXIT_INTERRUPTED = 130
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_tuning(problem: Problem, request: Request) -> None:
@@ -118,18 +121,35 @@ def _time(us: float, result: Result) -> str:
 
 @contextmanager
 def ctrl_c(stop: Stop, console: Console) -> Iterator[None]:
-    """The first Ctrl-C asks the run to finish its row and report; the second ends it at once."""
+    """The first Ctrl-C asks the run to finish its row and report; the second ends it at once.
 
-    def handle(_signal: int, _frame: FrameType | None) -> None:
+    So do SIGTERM, and SIGHUP when the terminal is closed; a signal that the caller has us ignore (nohup) stays ignored.
+    """
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            _leave_terminal()
         if stop.requested:
             process.shut_down()
             raise KeyboardInterrupt
         stop.request()
-        console.print("stopping after this row; Ctrl-C again to stop at once", highlight=False)
+        with suppress(OSError):  # who watched may be gone
+            console.print("stopping after this row; Ctrl-C again to stop at once", highlight=False)
 
-    old = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    wanted = [number for number in INTERRUPTS if signal.getsignal(number) is not signal.SIG_IGN]
+    old = {number: signal.signal(number, handle) for number in wanted}
     try:
         yield
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)
+
+
+def _leave_terminal() -> None:
+    """A terminal that has been closed answers every write with an error."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            if os.isatty(stream.fileno()):
+                os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

@@ -8,7 +8,10 @@ import subprocess
 import time
 from collections.abc import Callable
 
+import pytest
+
 from autotuner.store import Store
+from tests.test_process import wait_until
 from tests.tune.conftest import SHAPE, TIMED, Cli, candidates, failures
 
 MakeCli = Callable[..., Cli]
@@ -102,3 +105,28 @@ def test_ctrl_c_while_the_space_is_read_still_ends_with_130(cli: MakeCli) -> Non
     out, _ = end(process, within=30)
     assert process.returncode == 130
     assert json.loads(out)["verdict"] == "inconclusive"
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM], ids=["SIGHUP", "SIGTERM"])
+def test_a_closed_terminal_and_a_request_to_end_are_interrupts_too(number: signal.Signals, cli: MakeCli) -> None:
+    line = cli()
+    line.fake.slow_down("time")
+    process = line.start(*WORDS)
+    line.wait_for(process, TIMED, 1)
+    process.send_signal(number)
+    out, _ = end(process, within=15)
+    assert process.returncode == 130
+    with Store.open(None, workspace=line.workspace, create=False) as store:
+        (row,) = store.runs()
+    assert (row.status, row.result) == ("interrupted", json.loads(out))
+
+
+def test_kill_9_leaves_no_compiler_running(cli: MakeCli) -> None:
+    line = cli()
+    line.fake.slow_down("compile")
+    process = line.start(*WORDS, "--jobs", "2")
+    line.wait_for(process, "SELECT count(*) FROM candidates WHERE kind = 'codegen'", 4)
+    assert wait_until(lambda: len(line.fake.running()) > 0)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert wait_until(lambda: line.fake.running() == [], seconds=5)
