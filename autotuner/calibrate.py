@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from autotuner.effort import Effort
-from autotuner.errors import DeviceError, NoCandidateError, WrongResultError
+from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError, WrongResultError
 from autotuner.evaluate import Evaluator
 from autotuner.loop import Loop
 from autotuner.measure.check import Checker, Data
@@ -73,6 +73,8 @@ def calibrate(
     evaluator.repeat = choose_repeat(rough.median, invocation_us=2 * INVOCATION_US)
     loop.evaluate([plan.baseline])
     outcome = evaluator.outcomes[BASELINE]
+    if outcome.us is None and outcome.failure is None:
+        raise OutOfTimeError
     if outcome.build is None or outcome.build.key == build.key:
         # A resumed run needs it again for drift; and a build of a moment ago is not one that the cache spared us.
         outcome.build = build if evaluator.repeat == 1 else builder.build(evaluator.job(plan.baseline))

@@ -10,11 +10,24 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from autotuner import process
 from autotuner.build import Build
 from autotuner.effort import Effort
-from autotuner.errors import DeviceError
+from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.evaluate import Evaluator, Outcome
-from autotuner.measure.race import LOOKS, Confirmation, Entrant, Interval, TimingFailed, Verdict, confirm, decide, race
+from autotuner.measure.race import (
+    LOOKS,
+    Confirmation,
+    Decision,
+    Entrant,
+    Interval,
+    RaceResult,
+    TimingFailed,
+    Verdict,
+    confirm,
+    decide,
+    race,
+)
 from autotuner.measure.shortlist import pick_for_race, shortlist
 from autotuner.measure.timer import INVOCATION_US, choose_repeat
 from autotuner.plan import BASELINE, SEARCHED
@@ -24,7 +37,10 @@ from autotuner.rows import Phase
 ALPHA = 0.05
 RACE_SHARE = 0.7
 """Of the time that is left after the search; the rest is for the confirmation."""
+_BUILD_SHARE = 0.4
+"""Of the same, at most, for building the finalists."""
 ONE = Interval(1.0, 1.0, 1.0)
+_ROUNDED = 5
 
 
 @dataclass(frozen=True)
@@ -69,7 +85,8 @@ def hold(
             return Contest("no-winner", "no knobs here, IREE's default is kept", None, baseline, screen_us)
         return Contest("no-winner", "nothing but the baseline works here", None, baseline, screen_us)
     reporter.stage(f"building {len(names)} finalists for the race")
-    watch = _Stopwatch(evaluator, _race_builds(evaluator, names, executor))
+    with process.until(clock.at(clock.elapsed + _BUILD_SHARE * max(clock.left, 0.0))):
+        watch = _Stopwatch(evaluator, _race_builds(evaluator, names, executor))
     rng = np.random.default_rng(seed)
     try:
         screened = [s for s in evaluator.screened if s.id in watch.builds]
@@ -77,6 +94,7 @@ def hold(
         names = list(dict.fromkeys([BASELINE, stock.candidate.id, *chosen]))
         entrants = [Entrant(name, evaluator.outcomes[name].candidate.complexity) for name in names]
         reporter.stage(f"racing {len(names) - 1} finalists against the baseline")
+        started = clock.elapsed
         result = race(
             entrants,
             baseline=BASELINE,
@@ -85,34 +103,61 @@ def hold(
             rng=rng,
             alpha=ALPHA,
             smallest_gain=effort.smallest_gain,
-            should_stop=_Deadline(clock, stop, started=clock.elapsed),
+            should_stop=RaceDeadline(clock, stop, started),
             on_timing=watch.recorder("race"),
         )
         decision = decide(result)
         if decision.winner is None:
             us = {name: _median(result.times[name]) or screen_us[name] for name in names}
-            return Contest(decision.verdict, decision.reason, None, stock, us)
+            reason = told_what_it_needs(decision, result, clock, stop, started=started)
+            return Contest(decision.verdict, reason, None, stock, us)
         reporter.stage(f"confirming {describe(evaluator.outcomes[decision.winner])}")
-        # Fixed beforehand, by the time that is left: then the interval holds its level whatever comes.
-        blocks = int(clock.left / (len({BASELINE, decision.winner, stock.candidate.id}) * timing_seconds))
+        block_seconds = (clock.elapsed - started) / result.timings
+        block_seconds *= len({BASELINE, decision.winner, stock.candidate.id})
         confirmation = confirm(
             decision.winner,
             baseline=BASELINE,
             beside=[stock.candidate.id],
             time_one=watch,
             rng=rng,
-            blocks=min(effort.confirm_blocks, max(LOOKS[0], blocks)),
+            blocks=confirm_blocks(clock, effort, block_seconds=block_seconds),
             alpha=ALPHA,
             smallest_gain=effort.smallest_gain,
             should_stop=lambda: stop.requested,
             on_timing=watch.recorder("confirm"),
         )
+    except OutOfTimeError as error:
+        return Contest("inconclusive", error.message.rstrip("."), None, stock, screen_us)
     except TimingFailed as failure:
         raise DeviceError(
             f"the baseline stopped working in the middle of the race: {str(failure)[:200]}",
             remedy="Check the device and run again with --resume.",
         ) from failure
     return _conclude(evaluator, decision.winner, stock, confirmation, effort)
+
+
+def confirm_blocks(clock: Clock, effort: Effort, *, block_seconds: float) -> int:
+    """How many blocks a confirmation has, fixed beforehand by the time that is left: then the interval holds its level
+    whatever comes. Fewer than the first look's tell nothing."""
+    blocks, least = int(clock.left / block_seconds), min(LOOKS[0], effort.confirm_blocks)
+    if blocks < least:
+        needed = clock.elapsed + least * block_seconds
+        raise OutOfTimeError(f"the time was up before the win could be confirmed: {longer(needed)}.")
+    return min(effort.confirm_blocks, blocks)
+
+
+def told_what_it_needs(decision: Decision, result: RaceResult, clock: Clock, stop: Stop, *, started: float) -> str:
+    """Why there is no winner; where the time was up before the first look, with the time that it would have taken."""
+    if result.ended != "stopped" or stop.requested or result.blocks >= LOOKS[0]:
+        return decision.reason
+    block = (clock.elapsed - started) / max(result.blocks, 1)
+    # The blocks that are missing, and as many again to confirm what they tell.
+    return f"{decision.reason}: {longer(clock.elapsed + (2 * LOOKS[0] - result.blocks) * block)}"
+
+
+def longer(seconds: float) -> str:
+    """What to ask for the next time, where so many seconds would do."""
+    return f"--budget {math.ceil(1.2 * seconds / _ROUNDED) * _ROUNDED}s would do"
 
 
 LEAD_ROUNDS, LED = 5, 4
@@ -129,20 +174,21 @@ class Lead:
     us: Mapping[str, float]
 
 
-def lead(evaluator: Evaluator, *, executor: Executor, effort: Effort, stop: Stop, seed: int) -> Lead:
+def lead(evaluator: Evaluator, *, executor: Executor, effort: Effort, clock: Clock, stop: Stop, seed: int) -> Lead:
     """The best of the search and the baseline, timed in turns a few times: no verdict, only a choice."""
     picked = pick_for_race(evaluator.screened, baseline=BASELINE, count=LED)
     names = [BASELINE, *(name for name in picked if evaluator.outcomes[name].contends)]
-    watch = _Stopwatch(evaluator, _race_builds(evaluator, names, executor))
+    with process.until(clock.at(clock.elapsed + _BUILD_SHARE * max(clock.left, 0.0))):
+        watch = _Stopwatch(evaluator, _race_builds(evaluator, names, executor))
     logs: dict[str, list[float]] = {name: [] for name in names if name in watch.builds}
     rng = np.random.default_rng(seed)
     record = watch.recorder("race")
     for block in range(1, LEAD_ROUNDS + 1):
-        if stop.requested:
+        if stop.requested or clock.left < 0:
             break
         for index in rng.permutation(len(logs)):
             name = list(logs)[int(index)]
-            with suppress(TimingFailed):
+            with suppress(TimingFailed, OutOfTimeError):
                 logs[name].append(math.log(watch(name)))
                 record(block, name, math.exp(logs[name][-1]))
     whole = {name: row for name, row in logs.items() if len(row) == len(logs[BASELINE]) > 0}
@@ -189,7 +235,7 @@ class _Stopwatch:
 
 
 @dataclass
-class _Deadline:
+class RaceDeadline:
     """When a race must end; asked once before each block.
 
     Without its first look a race tells nothing: up to there it may also use the confirmation's part.
@@ -198,10 +244,12 @@ class _Deadline:
     clock: Clock
     stop: Stop
     started: float
+    share: float = RACE_SHARE
+    """Of the time that is left at the start."""
     blocks: int = 0
 
     def __call__(self) -> bool:
-        share = RACE_SHARE if self.blocks >= LOOKS[0] else 1.0
+        share = self.share if self.blocks >= LOOKS[0] else 1.0
         self.blocks += 1
         limit = self.started + share * max(self.clock.budget - self.started, 0.0)
         return self.stop.requested or self.clock.elapsed > limit
@@ -232,9 +280,10 @@ def _race_builds(evaluator: Evaluator, names: list[str], executor: Executor) -> 
         else:
             jobs[name] = executor.submit(evaluator.build, outcome.candidate, repeat=repeat)
     for name, future in jobs.items():
-        builds[name] = future.result()
+        with suppress(OutOfTimeError):  # better fewer finalists than no verdict
+            builds[name] = future.result()
         evaluator.tidy(evaluator.outcomes[name])
-    return {name: builds[name] for name in names if builds[name].ok}
+    return {name: builds[name] for name in names if name in builds and builds[name].ok}
 
 
 def _conclude(evaluator: Evaluator, winner: str, stock: Outcome, confirmation: Confirmation, effort: Effort) -> Contest:

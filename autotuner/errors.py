@@ -22,6 +22,13 @@ class UsageError(AutotuneError):
     exit_code = 2
 
 
+class OutOfTimeError(UsageError):
+    """The budget is over in the middle of something; a run that has anything to report catches this and does so."""
+
+    def __init__(self, message: str = "the time was up before anything could be told.") -> None:
+        super().__init__(message, remedy="Give a longer --budget.")
+
+
 class NoCandidateError(AutotuneError):
     """There is no legal configuration, or none of them works."""
 

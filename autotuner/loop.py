@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from autotuner import process
 from autotuner.build import Build
+from autotuner.errors import OutOfTimeError
 from autotuner.evaluate import Evaluator, Outcome, candidate_id
+from autotuner.measure.race import LOOKS
 from autotuner.plan import BASELINE, SEARCHED, Candidate
 from autotuner.progress import Clock, Progress, Reporter, Stop
 from autotuner.search import Search, make_search
@@ -54,24 +57,43 @@ class Loop:
     """Candidates that gave way to others because they spill."""
 
     def evaluate(self, candidates: Sequence[Candidate]) -> None:
-        """Builds these and times each, unless that is done already."""
+        """Builds these and times each, unless that is done already; as many as there is time for."""
         fresh = [c for c in candidates if not self._is_done(c)]
-        pending = deque(self.evaluator.submit(c, self.executor) for c in fresh)
-        self._drain(pending, search=None)
+        # Those that are built in time are timed in time, too.
+        with process.until(self.clock.at(self._deadline - len(fresh) * self.timing_seconds)):
+            pending = deque(self.evaluator.submit(c, self.executor) for c in fresh)
+        with process.until(self.clock.at(self._deadline)):
+            self._drain(pending, search=None)
 
     def search(self) -> None:
         """Searches the space until the trials are used, or only the race's part of the budget is left."""
         plan = self.evaluator.plan
         space = plan.space
-        if not len(space):
+        if not len(space) or self._over():
             return
         with self.clocked("search"):
             search = make_search(space, seed=self.seed, first=[*plan.first, *plan.seeds])
             for outcome in self._candidates():
                 if outcome not in self.unfinished:
                     self._tell(search, outcome)
+        self.keep_time_for_the_race()
+        with process.until(self.clock.at(self._deadline)):
+            self._search(search)
+
+    def keep_time_for_the_race(self) -> None:
+        """From here on nothing new begins in the last part of the budget."""
         reserve = min(self.clock.budget * _RACE_SHARE, self.race_timings * self.timing_seconds)
         self._deadline = self.clock.budget - reserve
+
+    def least_seconds(self) -> float:
+        """What a verdict needs at the least, after the baseline: one rival, built twice, raced and confirmed."""
+        plan, baseline = self.evaluator.plan, self.evaluator.outcomes[BASELINE]
+        if not len(plan.space) and not plan.stock:
+            return 0.0
+        builds = 2 * (baseline.build.seconds if baseline.build else 0.0)
+        return builds + min(self.race_timings, 2 * 2 * LOOKS[0]) * self.timing_seconds
+
+    def _search(self, search: Search) -> None:
         # Twice the compile slots keep them busy. Where timing overlaps it is the slower of the two, and a long queue
         # would only make the search ask before it has been told.
         depth = 2 * self.jobs if self._shares_cores else min(2 * self.jobs, _OVERLAPPED)
@@ -155,26 +177,38 @@ class Loop:
                 for _, job in pending:
                     job.exception()
         for _ in range(len(pending) if limit is None else min(limit, len(pending))):
-            outcome, build = self._take(pending)
+            taken = self._take(pending)
+            if taken is None:  # cut off by the deadline: --resume finishes it
+                continue
+            outcome, build = taken
             if self.evaluator.settle_build(outcome, build) and self.evaluator.timer is not None:
-                with self.clocked("time"):
-                    self.evaluator.measure(outcome)
-                    self._timed += 1
-                    if self._timed % _DRIFT_EVERY == 0:
-                        self._watch_drift()
+                try:
+                    self._measure(outcome)
+                except OutOfTimeError:
+                    return
             if search is not None:
                 with self.clocked("search"):
                     self._tell(search, outcome)
             self._report()
             # What is left in the queue stays a row that --resume finishes.
-            if self.stop.requested or (search is not None and self._over()):
+            if self._over():
                 return
 
-    def _take(self, pending: deque[tuple[Outcome, Future[Build]]]) -> tuple[Outcome, Build]:
+    def _measure(self, outcome: Outcome) -> None:
+        with self.clocked("time"):
+            self.evaluator.measure(outcome)
+            self._timed += 1
+            if self._timed % _DRIFT_EVERY == 0:
+                self._watch_drift()
+
+    def _take(self, pending: deque[tuple[Outcome, Future[Build]]]) -> tuple[Outcome, Build] | None:
         """The next build of the queue. One that spills badly goes to its back, once, when a better one is finished."""
         outcome, job = pending.popleft()
-        with self.clocked("build"):
-            build = job.result()
+        try:
+            with self.clocked("build"):
+                build = job.result()
+        except OutOfTimeError:
+            return None
         if build.isa.spills_badly and outcome.candidate.id not in self._put_off:
             better = next((i for i, (_, other) in enumerate(pending) if _is_better(other)), None)
             if better is not None:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import math
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from autotuner import watcher
-from autotuner.errors import INSTALL_IREE, ToolMissingError
+from autotuner.errors import INSTALL_IREE, OutOfTimeError, ToolMissingError
 
 _KEEP = 32 * 1024
 """Characters of stderr that are kept, at each end."""
@@ -27,6 +29,7 @@ _watchers: dict[int, subprocess.Popen[str]] = {}
 """By the process that it watches: a forked child needs one of its own."""
 _closing = threading.Event()
 _lock = threading.Lock()
+_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +62,35 @@ def last_line(text: str) -> str:
     return lines[-1][:300] if lines else "no message"
 
 
+@contextlib.contextmanager
+def until(moment: float) -> Iterator[None]:
+    """No program that is started within outlives this moment of `time.monotonic()`; of nested ones the earlier holds.
+
+    One that is cut short raises OutOfTimeError: that it did not end says nothing about it.
+    """
+    token = _deadline.set(min(moment, _deadline.get()))
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+@contextlib.contextmanager
+def however_late() -> Iterator[None]:
+    """For what must be finished once it is begun: what a run has found is not thrown away for some seconds."""
+    token = _deadline.set(math.inf)
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
 def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = None) -> Finished:
     """Runs to the end or to the time-out, which kills the whole process group."""
     _raise_if_closing()
+    left = _deadline.get() - time.monotonic()
+    if left <= 0:
+        raise OutOfTimeError
     start = time.perf_counter()
     try:
         process = subprocess.Popen(
@@ -79,7 +108,7 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
         _tell_watcher(f"+{process.pid}")
     timed_out = False
     try:
-        out, err = process.communicate(timeout=timeout)
+        out, err = process.communicate(timeout=min(timeout, left))
     except subprocess.TimeoutExpired:
         timed_out = True
         _kill_group(process.pid)
@@ -93,6 +122,8 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
             _running.discard(process.pid)
             _tell_watcher(f"-{process.pid}")
     _raise_if_closing()
+    if timed_out and left < timeout:
+        raise OutOfTimeError
     return Finished(
         code=process.returncode,
         stdout=out.decode(errors="replace"),

@@ -77,6 +77,10 @@ class Stop:
         self.requested = True
 
 
+LATE_SECONDS, LATE_SHARE = 3.0, 0.02
+"""How far beyond its budget a run may still measure."""
+
+
 @dataclass(frozen=True)
 class Clock:
     """The time that a run may take."""
@@ -91,3 +95,12 @@ class Clock:
     @property
     def left(self) -> float:
         return self.budget - self.elapsed
+
+    def at(self, elapsed: float) -> float:
+        """The moment of `time.monotonic()` so many seconds after the start."""
+        return self.started + elapsed
+
+    @property
+    def latest(self) -> float:
+        """The moment at which what still runs is cut off: a timing that is nearly done may end."""
+        return self.at(self.budget + max(LATE_SECONDS, LATE_SHARE * self.budget))

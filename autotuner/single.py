@@ -9,12 +9,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from autotuner import process
 from autotuner.build import Builder, Cache, first_error
 from autotuner.build.isa import NO_FIGURES
 from autotuner.calibrate import calibrate
-from autotuner.contest import ALPHA, LEAD_TIMINGS, Contest, best_stock, hold, lead
+from autotuner.contest import ALPHA, LEAD_TIMINGS, Contest, best_stock, hold, lead, longer
 from autotuner.digests import read_by_flags
-from autotuner.errors import AutotuneError, NoCandidateError
+from autotuner.errors import AutotuneError, NoCandidateError, OutOfTimeError
 from autotuner.estimate import rank
 from autotuner.evaluate import Evaluator, Outcome
 from autotuner.keys import run_key
@@ -69,9 +70,10 @@ class Found:
 def search(problem: Problem, target: Target, *, options: Options, session: Session) -> Found:
     """One run within a session; with `--resume`, a finished run of the same problem stands when `recall` is set."""
     run = _Run(problem, target, options, session)
-    run.read_space()
-    result = run.recalled() if options.resume and options.recall else None
-    return Found(result or run.go(), run.plan, run.winner, run.leader)
+    with process.until(run.clock.latest):
+        run.read_space()
+        result = run.recalled() if options.resume and options.recall else None
+        return Found(result or run.go(), run.plan, run.winner, run.leader)
 
 
 @dataclass
@@ -175,6 +177,13 @@ class _Run:
                 why = first_error(default.detail)
                 raise NoCandidateError(f"IREE's default does not compile: {why}", remedy="Check --flag and --target.")
             return self._estimated(environment)
+        try:
+            return self._timed(environment)
+        except OutOfTimeError:
+            reason = f"the time was up before IREE's default was timed: {longer(2 * self.clock.budget)}"
+            return self._result("inconclusive", reason, None, None, environment)
+
+    def _timed(self, environment: dict[str, object]) -> Result:
         self.reporter.stage("timing IREE's default")
         if noise := calibrate(
             self.evaluator,
@@ -186,6 +195,10 @@ class _Run:
             inputs=self.options.inputs,
         ):
             self._note(noise)
+        if (missing := self.loop.least_seconds() - self.clock.left) > 0 and not self.stop.requested:
+            reason = f"too short a time for any verdict here: {longer(self.clock.budget + missing)}"
+            return self._result("inconclusive", reason, None, None, environment)
+        self.loop.keep_time_for_the_race()
         if self.plan.stock:
             self.reporter.stage(f"timing {len(self.plan.stock)} stock routes")
             self.loop.evaluate(self.plan.stock)
@@ -217,6 +230,7 @@ class _Run:
             self.evaluator,
             executor=self.executor,
             effort=self.options.effort,
+            clock=self.clock,
             stop=self.stop,
             seed=self.options.seed,
         )
@@ -317,22 +331,24 @@ class _Run:
         self.reporter.stage("shipping, and compiling once more with what is shipped")
         winner = contest.winner
         if winner.build is None:
-            winner.build = self.evaluator.build(winner.candidate)
+            with process.however_late():
+                winner.build = self.evaluator.build(winner.candidate)
         if "best" in self.options.keep:
             self.evaluator.keep_folder(winner)
         return self._ship_files(contest, winner)
 
     def _ship_files(self, contest: Contest | None, winner: Outcome) -> Shipped:
-        return ship(
-            self.plan,
-            contest,
-            winner,
-            files=self._files(),
-            builder=self.builder,
-            device=self.device,
-            command=("autotune", *self._arguments()),
-            timeout=self.options.effort.compile_timeout,
-        )
+        with process.however_late():
+            return ship(
+                self.plan,
+                contest,
+                winner,
+                files=self._files(),
+                builder=self.builder,
+                device=self.device,
+                command=("autotune", *self._arguments()),
+                timeout=self.options.effort.compile_timeout,
+            )
 
     def _files(self) -> Outputs:
         path = self.options.output or default_path(self.plan, self.workspace.specs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,14 +10,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from autotuner import process
 from autotuner.buckets.bounds import Bucket, Family
 from autotuner.buckets.members import Examiner, Member, for_all_rows
 from autotuner.build import Builder, Cache, shell_line
-from autotuner.errors import EnvironmentFailure, NoCandidateError, UsageError
+from autotuner.errors import EnvironmentFailure, NoCandidateError, OutOfTimeError, UsageError
 from autotuner.mlir import Dispatch
 from autotuner.options import Options
 from autotuner.outputs import Outputs, files_in
-from autotuner.progress import Prefixed, Reporter, Stop
+from autotuner.progress import LATE_SECONDS, Prefixed, Reporter, Stop
 from autotuner.render import dynamic_gemm_mlir, problem_mlir, spec_mlir
 from autotuner.result import FinalVerdict, Result
 from autotuner.session import Session
@@ -149,7 +151,7 @@ class _FamilyRun:
         problem = self.target.prepare(self.family.member(bucket.at))
         try:
             found = search(problem, self.target, options=options, session=session)
-        except NoCandidateError as error:
+        except (NoCandidateError, OutOfTimeError) as error:
             return BucketResult(bucket, None, "default", error.message)
         result, winner = found.result, found.winner
         if self.session.stop.requested:
@@ -179,7 +181,11 @@ class _FamilyRun:
             should_stop=lambda: self.session.stop.requested or (budget is not None and time.monotonic() > ends),
         )
         session.reporter.stage("the winner at other sizes")
-        members = self._members(examiner, found, changed=info != winner.info)
+        try:
+            with process.until(ends + LATE_SECONDS if budget is not None else math.inf):
+                members = self._members(examiner, found, changed=info != winner.info)
+        except OutOfTimeError as error:
+            return BucketResult(bucket, result, "default", error.message)
         if reason := self._objection(bucket, members):
             return BucketResult(bucket, result, "default", reason, members)
         text = spec_mlir(

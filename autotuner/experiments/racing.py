@@ -32,7 +32,6 @@ def race_sides(sides: Sequence[Side], timer: Timer, context: Context) -> tuple[F
         timer,
         effort=effort,
         clock=context.clock,
-        timing_seconds=context.timing_seconds,
         stop=context.session.stop,
         seed=context.options.seed,
         record=record,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from autotuner import process
 from autotuner.build import FAILURE_CLASSES, Cache, FailureClass, first_error
 from autotuner.contest import ALPHA
 from autotuner.errors import (
@@ -79,7 +80,8 @@ def run_experiment(
             )
         builder = ProgramBuilder(session.tools, Cache(cache_dir()), program)
         context = Context(model, program, target, options, session, builder)
-        return _Run(context, replace(wanted, problem=problem)).go()
+        with process.until(context.clock.latest):
+            return _Run(context, replace(wanted, problem=problem)).go()
 
 
 @dataclass
@@ -318,7 +320,8 @@ class _Run:
             self.shipped = (b.how.spec, b.how.flagfile)
             return
         context.stage("shipping, and compiling once more with what is shipped")
-        self.shipped = ship(b, subject, final, context)
+        with process.however_late():
+            self.shipped = ship(b, subject, final, context)
 
     # --- the end ------------------------------------------------------------------------------------------------
 

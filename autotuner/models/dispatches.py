@@ -69,10 +69,14 @@ class Dispatches:
         for number, label in enumerate(chosen, 1):
             if context.session.stop.requested:
                 break
-            left = max(ends - context.clock.elapsed, LEAST_SECONDS)
+            left = ends - context.clock.elapsed
+            if number > 1 and left < LEAST_SECONDS / 2:
+                for name in chosen[number - 1 :]:
+                    self._set(name, "left-out", "no time left for it (--budget)")
+                break
             rest = sum(self.rows[name].share for name in chosen[number - 1 :])
             spare = max(left - LEAST_SECONDS * (len(chosen) - number + 1), 0.0)
-            seconds = LEAST_SECONDS + (spare * self.rows[label].share / rest if rest else 0.0)
+            seconds = min(LEAST_SECONDS, left) + (spare * self.rows[label].share / rest if rest else 0.0)
             prefix = f"[{number}/{len(chosen)}] {label}: "
             entry = self._tune_one(label, seconds=seconds, prefix=prefix)
             if entry is not None:

@@ -8,10 +8,10 @@ from statistics import median
 
 import numpy as np
 
-from autotuner.contest import ALPHA, ONE
+from autotuner.contest import ALPHA, ONE, RaceDeadline, confirm_blocks, told_what_it_needs
 from autotuner.effort import Effort
-from autotuner.errors import DeviceError
-from autotuner.measure.race import LOOKS, Entrant, Interval, TimingFailed, Verdict, confirm, decide, race
+from autotuner.errors import DeviceError, OutOfTimeError
+from autotuner.measure.race import Entrant, Interval, TimingFailed, Verdict, confirm, decide, race
 from autotuner.measure.timer import Module, Timer
 from autotuner.progress import Clock, Stop
 from autotuner.rows import Phase
@@ -50,7 +50,6 @@ def hold(
     *,
     effort: Effort,
     clock: Clock,
-    timing_seconds: float,
     stop: Stop,
     seed: int,
     record: Record,
@@ -68,17 +67,9 @@ def hold(
     def recorder(phase: Phase) -> Callable[[int, str, float], None]:
         return lambda block, name, _us: record(phase, name, block, raw[name])
 
-    blocks = 0
-
-    def should_stop() -> bool:
-        # Without its first look a race tells nothing: up to there it may go on.
-        nonlocal blocks
-        blocks += 1
-        spent = clock.elapsed - started > _RACE_SHARE * max(clock.budget - started, 0.0)
-        return stop.requested or (blocks > LOOKS[0] and spent)
-
     started = clock.elapsed
     rng = np.random.default_rng(seed)
+    us: dict[str, float] = {}
     try:
         result = race(
             [Entrant(name, field.complexity[name]) for name in field.modules],
@@ -88,27 +79,30 @@ def hold(
             rng=rng,
             alpha=ALPHA,
             smallest_gain=effort.smallest_gain,
-            should_stop=should_stop,
+            should_stop=RaceDeadline(clock, stop, started, share=_RACE_SHARE),
             on_timing=recorder("race"),
         )
         decision = decide(result)
         us = {name: median(t) for name, row in result.times.items() if (t := [x for x in row if x is not None])}
         if decision.winner is None:
-            return Final(decision.verdict, decision.reason, None, us)
-        # Fixed beforehand, by the time that is left: then the interval holds its level whatever comes.
-        room = int(clock.left / (timing_seconds * len({field.baseline, field.stock, decision.winner})))
+            reason = told_what_it_needs(decision, result, clock, stop, started=started)
+            return Final(decision.verdict, reason, None, us)
+        block_seconds = (clock.elapsed - started) / result.timings
+        block_seconds *= len({field.baseline, field.stock, decision.winner})
         confirmation = confirm(
             decision.winner,
             baseline=field.baseline,
             beside=[field.stock],
             time_one=time_one,
             rng=rng,
-            blocks=min(effort.confirm_blocks, max(LOOKS[0], room)),
+            blocks=confirm_blocks(clock, effort, block_seconds=block_seconds),
             alpha=ALPHA,
             smallest_gain=effort.smallest_gain,
             should_stop=lambda: stop.requested,
             on_timing=recorder("confirm"),
         )
+    except OutOfTimeError as error:
+        return Final("inconclusive", error.message.rstrip("."), None, us)
     except TimingFailed as failure:
         raise DeviceError(
             f"the model stopped working in the middle of the race: {str(failure)[:200]}",

@@ -8,8 +8,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from autotuner import process
 from autotuner.build import first_error
-from autotuner.errors import DeviceError, NoCandidateError, UsageError
+from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError, UsageError
 from autotuner.measure.check import Check
 from autotuner.measure.timer import Timer
 from autotuner.models.context import Context
@@ -21,6 +22,8 @@ from autotuner.text import short
 
 ROUTES_SHARE = 0.3
 """Of the budget, for trying routes; the first two are tried in any case."""
+_ROUTES_END = 0.5
+"""Of the budget: when even a route that was begun is given up."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +99,13 @@ class RouteRace:
     context: Context
     call: Call
     timer: Timer
+    tried: list[Tried] = field(default_factory=list)
     reference: Outputs = field(default_factory=Outputs)
 
-    def all(self, routes: Sequence[Route]) -> list[Tried]:
-        context = self.context
-        tried = [self.default()]
+    def all(self, routes: Sequence[Route]) -> None:
+        """The default, and as many routes as there is time for."""
+        context, tried = self.context, self.tried
+        tried.append(self.default())
         limit = max(60.0, 5 * (tried[0].build.seconds if tried[0].build else 0.0))
         for number, route in enumerate(routes[1:], 2):
             if context.session.stop.requested:
@@ -110,8 +115,11 @@ class RouteRace:
                 context.note(f"no time for the routes {names}: a longer --budget, or --route, would make some")
                 break
             context.stage(f"trying route {route.name} ({number} of {len(routes)})")
-            tried.append(self._try(route, timeout=limit))
-        return tried
+            try:
+                with process.until(context.clock.at(_ROUTES_END * context.clock.budget)):
+                    tried.append(self._try(route, timeout=limit))
+            except OutOfTimeError:
+                context.note(f"route {route.name}: no time for it, a longer --budget would make some")
 
     def default(self) -> Tried:
         """The baseline must compile, run, and compute something that others can be compared with."""

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from autotuner import process
 from autotuner.build import Cache
-from autotuner.contest import ALPHA
+from autotuner.contest import ALPHA, longer
+from autotuner.errors import OutOfTimeError
 from autotuner.keys import run_key
 from autotuner.measure.environment import capture
 from autotuner.measure.race import LOOKS
 from autotuner.measure.timer import Timer
 from autotuner.models.context import KINDS, Anatomy, Context, Model
 from autotuner.models.dispatches import Dispatches, measure_shares
-from autotuner.models.entries import Assembly
+from autotuner.models.entries import Assembly, Entry
 from autotuner.models.finals import Field, Final, hold
 from autotuner.models.program import Call, Program, ProgramBuild, ProgramBuilder, check_inputs
 from autotuner.models.result import ModelResult, summed
@@ -41,6 +43,8 @@ _SECOND_WITHIN = 1.2
 _SECOND_BUDGET = 600.0
 """A second route is tuned when it promises nearly as much and at least so many seconds are left."""
 _FIRST_SHARE = 0.6
+_RACING = 0.3
+"""Of the budget, at most, is kept for the race; without a device, of what is left for compiling the whole."""
 
 
 def tune_model(
@@ -65,7 +69,9 @@ def tune_model(
             parameters=model.parameters,
         )
         builder = ProgramBuilder(session.tools, Cache(cache_dir()), program)
-        return _Run(Context(model, program, target, options, session, builder)).go()
+        context = Context(model, program, target, options, session, builder)
+        with process.until(context.clock.latest):
+            return _Run(context).go()
 
 
 @dataclass
@@ -107,7 +113,11 @@ class _Run:
         self.environment = capture(context.session.device, context.session.tools).as_dict()
         store.record_environment(context.run, self.environment)
         with ends(store, context.run):
-            result = self._timed(plain) if context.timed else self._compiled(plain)
+            try:
+                result = self._timed(plain) if context.timed else self._compiled(plain)
+            except OutOfTimeError:
+                reason = f"the time was up before a race of whole models: {longer(2 * context.clock.budget)}"
+                result = self._result("inconclusive", reason, None, None)
         self._clean()
         document = result.to_json()
         store.record_verdict(context.run, result.verdict, document)
@@ -140,19 +150,30 @@ class _Run:
             min_time=MIN_TIME,
             quick_start=context.target.compiles_on_device,
         )
-        race = RouteRace(context, call, timer)
-        self.tried = race.all(routes)
+        race = RouteRace(context, call, timer, tried=self.tried)
+        race.all(routes)
         if not context.session.stop.requested:
             for dispatches, tried, budget in self._worth_tuning(call, plain):
                 entries = dispatches.tune(budget=budget)
                 self.parts.append(dispatches)
                 if entries and not context.session.stop.requested:
-                    made = Whole(dispatches, tried, race).make(entries)
-                    self.tuned += [made] if made else []
+                    self._put_together(Whole(dispatches, tried, race), entries)
         if context.session.stop.requested:
             return self._result("inconclusive", "interrupted before the race", None, None)
         final = self._race(timer)
         return self._shipped(final)
+
+    def _put_together(self, whole: Whole, entries: Sequence[Entry]) -> None:
+        """The model with these entries, if it can be compiled before the time for the race begins."""
+        context = self.context
+        racing = 2 * LOOKS[0] * len({PLAIN, whole.tried.route}) * context.timing_seconds
+        try:
+            with process.until(context.clock.at(context.clock.budget - min(racing, _RACING * context.clock.budget))):
+                made = whole.make(entries)
+        except OutOfTimeError:
+            context.note(f"no time to compile the model with {len(entries)} entries: a longer --budget would try them")
+            return
+        self.tuned += [made] if made else []
 
     def _compiled(self, plain: Anatomy) -> ModelResult:
         """Without a device: the most promising candidate of each dispatch, proven in the model."""
@@ -165,7 +186,7 @@ class _Run:
         anatomy = plain if route == PLAIN else context.anatomy(route)
         dispatches = Dispatches(context, route, anatomy, measure_shares(context, route, anatomy, None, None))
         self.parts.append(dispatches)
-        entries = dispatches.tune(budget=context.clock.left)
+        entries = dispatches.tune(budget=(1 - _RACING) * context.clock.left)
         tried = Tried(route, 0)
         self.tried = [tried]
         made = Whole(dispatches, tried, None).make(entries) if entries else None
@@ -181,6 +202,8 @@ class _Run:
         promising = sorted((t for t in self.tried if t.ok), key=lambda t: t.us or math.inf)[:3]
         found: list[tuple[float, Dispatches, Tried]] = []
         for tried in promising:
+            if found and context.clock.left < self._reserve():
+                break
             anatomy = plain if tried.route == PLAIN else context.anatomy(tried.route)
             shares = measure_shares(context, tried.route, anatomy, tried.build, call)
             dispatches = Dispatches(context, tried.route, anatomy, shares)
@@ -237,7 +260,6 @@ class _Run:
                 timer,
                 effort=context.options.effort,
                 clock=context.clock,
-                timing_seconds=context.timing_seconds,
                 stop=context.session.stop,
                 seed=context.options.seed,
                 record=record,
@@ -256,17 +278,18 @@ class _Run:
         context = self.context
         context.stage("shipping, and compiling the model once more with what is shipped")
         files = context.files
-        count = ship(
-            files,
-            context.flags(made.tried.route),
-            made.assembly,
-            made.entries,
-            spec_flag=context.target.spec_flag,
-            builder=context.builder,
-            expected=made.build,
-            folder=context.folder / "shipped",
-            timeout=context.compile_timeout,
-        )
+        with process.however_late():
+            count = ship(
+                files,
+                context.flags(made.tried.route),
+                made.assembly,
+                made.entries,
+                spec_flag=context.target.spec_flag,
+                builder=context.builder,
+                expected=made.build,
+                folder=context.folder / "shipped",
+                timeout=context.compile_timeout,
+            )
         result = replace(
             self._result(verdict, reason, final, made),
             spec=files.spec if made.assembly.spec is not None else None,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from autotuner.build import Build, Builder, BuildJob, first_error
 from autotuner.effort import Effort
-from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure, NoCandidateError
+from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure, NoCandidateError, OutOfTimeError
 from autotuner.measure.check import Data
 from autotuner.measure.timer import INVOCATION_US, Timer, choose_repeat
 from autotuner.problems import Problem
@@ -54,7 +55,7 @@ class DefaultTimer:
         self, problems: Sequence[Problem], folder: Path, *, should_stop: Callable[[], bool]
     ) -> Iterator[tuple[Problem, Default]]:
         short: dict[Problem, int] = {}
-        for problem, build in zip(problems, self._build(problems, [1] * len(problems), folder), strict=True):
+        for problem, build in self._build(problems, [1] * len(problems), folder):
             if should_stop():
                 return
             default = self._time(problem, build, folder)
@@ -65,12 +66,13 @@ class DefaultTimer:
                 yield problem, default
             else:
                 short[problem] = repeat
-        for problem, build in zip(short, self._build(list(short), list(short.values()), folder), strict=True):
+        for problem, build in self._build(list(short), list(short.values()), folder):
             if should_stop():
                 return
             yield problem, self._time(problem, build, folder)
 
-    def _build(self, problems: Sequence[Problem], repeats: Sequence[int], folder: Path) -> list[Build]:
+    def _build(self, problems: Sequence[Problem], repeats: Sequence[int], folder: Path) -> list[tuple[Problem, Build]]:
+        """Those that there was time for."""
         jobs = [
             BuildJob(
                 problem=problem_mlir(self.target.prepare(problem)),
@@ -82,7 +84,12 @@ class DefaultTimer:
             )
             for i, (problem, repeat) in enumerate(zip(problems, repeats, strict=True))
         ]
-        return list(self.session.executor.map(self.builder.build, jobs))
+        builds = [self.session.executor.submit(self.builder.build, job) for job in jobs]
+        done = []
+        for problem, build in zip(problems, builds, strict=True):
+            with suppress(OutOfTimeError):
+                done.append((problem, build.result()))
+        return done
 
     def _time(self, problem: Problem, build: Build, folder: Path) -> Default:
         if not build.ok:

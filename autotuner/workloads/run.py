@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from autotuner import process
 from autotuner.build import Builder, Cache
 from autotuner.digests import read_by_flags
-from autotuner.errors import AutotuneError, StorageError, UsageError
+from autotuner.errors import AutotuneError, OutOfTimeError, StorageError, UsageError
 from autotuner.measure.environment import capture
 from autotuner.options import Options
 from autotuner.outputs import Outputs, files_in
-from autotuner.progress import Clock, Prefixed, Reporter, Stop
+from autotuner.progress import LATE_SECONDS, Clock, Prefixed, Reporter, Stop
 from autotuner.session import Session
 from autotuner.settings import cache_dir, usable_cores
 from autotuner.single import search
@@ -34,6 +36,8 @@ from autotuner.workspace import write_whole
 
 _DEFAULTS_SHARE = 0.5
 """Of the budget, at most, for timing the defaults."""
+_SHIP_SHARE = 0.05
+"""Of the budget, for merging the winners and compiling each with what ships."""
 RAW, FINAL, ENVIRONMENT = "raw_results.csv", "final_results.csv", "environment.json"
 
 
@@ -158,12 +162,13 @@ class _SuiteRun:
         def should_stop() -> bool:
             return self.session.stop.requested or self.clock.elapsed > limit
 
-        for problem, default in timer.time(problems, should_stop=should_stop):
-            if default.error is not None:
-                self._set(problem.name, **failure(default.error))
-            elif default.us is not None:
-                known[problem.name] = default.us
-            self.state.save()
+        with process.until(self.clock.at(limit + LATE_SECONDS)), suppress(OutOfTimeError):
+            for problem, default in timer.time(problems, should_stop=should_stop):
+                if default.error is not None:
+                    self._set(problem.name, **failure(default.error))
+                elif default.us is not None:
+                    known[problem.name] = default.us
+                self.state.save()
         for name in waiting:
             if name not in known and self.rows[name].verdict == "waiting" and not self.session.stop.requested:
                 self._set(name, verdict="left-out", reason="--budget was used up before its default was timed")
@@ -204,7 +209,7 @@ class _SuiteRun:
         while queue and not self.session.stop.requested:
             budget = self.options.budget
             if budget is not None:
-                parts = divide(self.clock.left, [self.rows[name].share or 0.0 for name in queue])
+                parts = divide(self.clock.left - _SHIP_SHARE * budget, [self.rows[name].share or 0.0 for name in queue])
                 if began and parts[0] < LEAST_SECONDS:
                     parts[0] = 0.0
                 while queue and parts[len(queue) - 1] <= 0:

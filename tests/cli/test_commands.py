@@ -66,7 +66,7 @@ class Finished:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     workspace, cache = tmp_path_factory.mktemp("workspace"), tmp_path_factory.mktemp("cache")
-    words = ["gemm", "--shape", "192x192x256", "--dtype", "f32", "--trials", "3", "--budget", "12s", "--json"]
+    words = ["gemm", "--shape", "192x192x256", "--dtype", "f32", "--trials", "3", "--budget", "40s", "--json"]
     done = autotune(*words, cwd=workspace, cache=cache)
     assert done.returncode == 0, done.stderr
     return Finished(workspace, json.loads(done.stdout), done.stderr, cache)
