@@ -18,7 +18,7 @@ from autotuner.microkernels.proof import prove as proof_of
 from autotuner.microkernels.spec import OBJECTS_FLAG
 from autotuner.outputs import Outputs
 from autotuner.plan import BASELINE, CODEGEN, KERNEL, Candidate, Carrier, Plan
-from autotuner.specfiles.flagfile import flagfile_text
+from autotuner.specfiles.flagfile import flagfile_text, use_line
 from autotuner.specfiles.provenance import Provenance, today
 from autotuner.tools import Tools
 
@@ -176,6 +176,6 @@ def _header(
     lines += [
         f"date:       {today()}",
         f"made by:    {shell_line(command)}",
-        f"use:        iree-compile MODEL.mlir {shell_line([f'@{flagfile.absolute()}'])} -o MODEL.vmfb",
+        f"use:        {use_line(flagfile.absolute())}",
     ]
     return [" ".join(line.splitlines()) for line in lines]

@@ -25,7 +25,7 @@ from autotuner.session import Session
 from autotuner.settings import cache_dir
 from autotuner.single import Found, search
 from autotuner.specfiles.applied import applied
-from autotuner.specfiles.flagfile import flagfile_text
+from autotuner.specfiles.flagfile import flagfile_text, use_line
 from autotuner.specfiles.merge import merge
 from autotuner.specfiles.provenance import Provenance, today
 from autotuner.targets import NO_DEVICE, PLAIN, Target
@@ -269,7 +269,7 @@ class _FamilyRun:
             f"problem:    {self.family.name}, M in {len(self.family.buckets)} ranges",
             *(f"  {one.bucket.text}: {one.kept} ({one.reason})" for one in done),
             f"made by:    {shell_line(self._command())}",
-            f"use:        iree-compile MODEL.mlir {shell_line([f'@{flagfile}'])} -o MODEL.vmfb",
+            f"use:        {use_line(flagfile)}",
         ]
         texts = self._texts(done)
         merged = merge(texts, tools=self.session.tools, made_by=made_by)

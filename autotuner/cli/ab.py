@@ -33,6 +33,7 @@ from autotuner.options import Options
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.problems.accuracy import known_precision
 from autotuner.progress import Stop
+from autotuner.specfiles.flagfile import use_line
 from autotuner.targets import Target
 
 _ATTENTION_SIZES = 5
@@ -210,10 +211,10 @@ def print_experiment(result: AbResult, console: Console) -> None:
     if (ratio := result.speedup) is not None and not result.same_code:
         line("speedup", f"{ratio.median:.3f}x, B over A, 95 % interval {ratio.low:.3f} to {ratio.high:.3f}")
     _print_arms(result, console)
-    if result.spec is not None and result.arms[1].kind == "microkernel":
+    if result.spec is not None and result.flagfile is not None and result.arms[1].kind == "microkernel":
         line("spec", str(result.spec))
         line("flags", str(result.flagfile))
-        line("use", f"iree-compile MODEL.mlir @{result.flagfile} -o MODEL.vmfb")
+        line("use", use_line(result.flagfile))
 
 
 def _print_arms(result: AbResult, console: Console) -> None:

@@ -19,6 +19,7 @@ from autotuner.models.result import ModelResult
 from autotuner.models.tuner import tune_model
 from autotuner.problems.accuracy import known_precision
 from autotuner.progress import Stop
+from autotuner.specfiles.flagfile import use_line
 from autotuner.targets import Target
 
 
@@ -97,6 +98,6 @@ def print_model(result: ModelResult, console: Console) -> None:
     if result.flagfile is not None:
         line("flags", str(result.flagfile))
         line("report", str(result.report))
-        line("use", f"iree-compile MODEL.mlir @{result.flagfile} -o MODEL.vmfb")
+        line("use", use_line(result.flagfile))
     elif result.interrupted:
         line("next", "the same command with --resume goes on from here")

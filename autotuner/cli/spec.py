@@ -17,6 +17,7 @@ from autotuner.specfiles.check import Report
 from autotuner.specfiles.check import check as check_spec
 from autotuner.specfiles.entries import read
 from autotuner.specfiles.files import MergedFiles, merge_files
+from autotuner.specfiles.flagfile import use_line
 from autotuner.specfiles.provenance import Provenance
 from autotuner.targets import Target
 from autotuner.text import printable
@@ -127,7 +128,7 @@ def _print_merged(done: MergedFiles, console: Console) -> None:
     _line(console, "spec", str(done.spec))
     if done.flagfile is not None:
         _line(console, "flags", str(done.flagfile))
-        _line(console, "use", f"iree-compile MODEL.mlir @{done.flagfile} -o MODEL.vmfb")
+        _line(console, "use", use_line(done.flagfile))
 
 
 def _line(console: Console, name: str, text: str, *, style: str = "") -> None:

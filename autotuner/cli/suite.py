@@ -20,6 +20,7 @@ from autotuner.errors import UsageError
 from autotuner.options import Options
 from autotuner.progress import Stop
 from autotuner.report.tables import VERDICTS
+from autotuner.specfiles.flagfile import use_line
 from autotuner.targets import Target
 from autotuner.workloads.load import load
 from autotuner.workloads.result import SuiteResult
@@ -163,7 +164,7 @@ def print_suite(result: SuiteResult, console: Console) -> None:
         if group.spec is not None:
             line("spec", str(group.spec))
         if group.flagfile is not None:
-            line("use", f"iree-compile MODEL.mlir @{group.flagfile} -o MODEL.vmfb")
+            line("use", use_line(group.flagfile))
     if result.interrupted:
         line("next", "the same command with --resume goes on from here")
 

@@ -23,6 +23,7 @@ from autotuner.problems import Problem
 from autotuner.progress import Stop
 from autotuner.result import Result
 from autotuner.single import tune
+from autotuner.specfiles.flagfile import use_line
 from autotuner.targets import Target
 
 EXIT_NO_WINNER = 6
@@ -103,7 +104,7 @@ def print_result(result: Result, console: Console) -> None:
         line("executable" if result.carrier == "substitution" else "spec", str(result.spec))
     if result.flagfile is not None:
         line("flags", str(result.flagfile))
-        line("use", f"iree-compile MODEL.mlir @{result.flagfile} -o MODEL.vmfb")
+        line("use", use_line(result.flagfile))
         if result.carrier == "substitution":
             line("", "only for this very program: the executable is substituted by its dispatch's name")
     elif result.interrupted:

@@ -15,7 +15,7 @@ from autotuner.microkernels.spec import OBJECTS_FLAG, SPEC_FLAG, spec_mlir
 from autotuner.models.context import Context
 from autotuner.models.finals import Final
 from autotuner.outputs import MICROKERNEL, Outputs
-from autotuner.specfiles.flagfile import flagfile_text
+from autotuner.specfiles.flagfile import flagfile_text, use_line
 from autotuner.specfiles.provenance import Provenance, today
 
 
@@ -58,7 +58,7 @@ def ship(side: Side, subject: Subject, final: Final, context: Context) -> tuple[
         f"verdict:    {final.verdict}, {interval}",
         f"date:       {today()}",
         f"made by:    {command}",
-        f"use:        iree-compile MODEL.mlir {shell_line([f'@{flagfile}'])} -o MODEL.vmfb",
+        f"use:        {use_line(flagfile)}",
     ]
     lines = [" ".join(line.splitlines()) for line in header]
     text = spec_mlir(placed.calls, target=placed.executable_target, header=lines, provenance=provenance)

@@ -10,7 +10,7 @@ from typing import Any
 from autotuner.build import shell_line
 from autotuner.errors import UsageError
 from autotuner.outputs import SPEC, Outputs
-from autotuner.specfiles.flagfile import Flagfile, flagfile_text
+from autotuner.specfiles.flagfile import Flagfile, flagfile_text, use_line
 from autotuner.specfiles.merge import Merged, merge
 from autotuner.tools import Tools
 
@@ -48,7 +48,7 @@ def merge_files(
     command += ["--trust"] if trust else []
     made_by = [f"made by:    {shell_line(command)}"]
     if flags:
-        made_by.append(f"use:        iree-compile MODEL.mlir {shell_line([f'@{flagfile}'])} -o MODEL.vmfb")
+        made_by.append(f"use:        {use_line(flagfile)}")
     merged = merge(paths, tools=tools, force=force, trust=trust, made_by=made_by)
     other = {p.iree for entry in merged.entries if (p := entry.provenance) and p.iree} - {tools.release}
     notes += [f"the entries are for IREE {version}; this is {tools.release}" for version in sorted(other)]

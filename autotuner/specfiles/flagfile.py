@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,6 +99,11 @@ def name_of(flag: str) -> str:
 def flagfile_text(flags: Sequence[str]) -> str:
     """One flag a line, quoted where LLVM would split it or take a character for something else."""
     return "".join(f"{_quoted(flag)}\n" for flag in flags)
+
+
+def use_line(flagfile: Path) -> str:
+    """The command that compiles with what a flagfile names, ready to be pasted."""
+    return shlex.join(["iree-compile", "MODEL.mlir", f"@{flagfile}", "-o", "MODEL.vmfb"])
 
 
 def _quoted(flag: str) -> str:

@@ -16,7 +16,7 @@ from autotuner.plan import Carrier
 from autotuner.problems import Problem
 from autotuner.render import problem_mlir
 from autotuner.session import Session
-from autotuner.specfiles.flagfile import Flagfile, flagfile_text
+from autotuner.specfiles.flagfile import Flagfile, flagfile_text, use_line
 from autotuner.specfiles.merge import merge
 from autotuner.targets import Target
 from autotuner.workloads.rows import Row
@@ -89,7 +89,7 @@ class Shipper:
         carrier: Carrier = "spec" if specs else "flags"
         try:
             if specs:
-                use = f"use:        iree-compile MODEL.mlir @{flagfile} -o MODEL.vmfb"
+                use = f"use:        {use_line(flagfile)}"
                 merged = merge(specs, tools=self.session.tools, made_by=[*self.made_by, use])
                 files.write(path, merged.text)
                 flags.append(f"{self.target.spec_flag}={path}")

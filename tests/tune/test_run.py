@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -335,3 +336,16 @@ def test_the_command_of_a_kept_folder_works_when_it_is_pasted(workspace: Path, t
     assert (folder / "module.vmfb").is_file()
     times = json.loads(done.stdout)["benchmarks"]
     assert sum(b["run_type"] == "iteration" for b in times) == 3
+
+
+@pytest.mark.parametrize("name", ["back\\slash", "two words", 'it\'s "so", été'])
+def test_a_winner_ships_into_a_workspace_of_any_name(warm_fake: Fake, tmp_path: Path, name: str) -> None:
+    """The flagfile is proven with the real compiler before it is shipped; what is printed can be pasted."""
+    workspace = tmp_path / name
+    result = run(warm_fake(rules=[(SPEC, 20.0)]), workspace, target=TWO_ROUTES)
+    assert result.verdict == "win", result.reason
+    assert result.flagfile is not None
+    assert result.flagfile.parent.parent == workspace
+    assert result.spec is not None
+    (line,) = (line for line in result.spec.read_text().splitlines() if line.startswith("// use:"))
+    assert shlex.split(line.removeprefix("// use:"))[2] == f"@{result.flagfile}"
