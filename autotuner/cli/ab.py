@@ -64,7 +64,7 @@ def _experiment(wanted: Wanted, request: Request) -> None:
             "ab needs a microkernel and --shape (or another arm, or --model).",
             remedy="`autotune ab --list` names the microkernels there are.",
         )
-    target = Target.parse(request.target, flags=request.flags or ())
+    target = request.chip()
     options = request.options()
     if options.microkernels:
         raise UsageError("--microkernels is for a search.", remedy="Name the microkernel as an arm.")

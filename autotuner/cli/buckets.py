@@ -23,7 +23,7 @@ def run_gemm(wanted: Gemm | Family, request: Request) -> None:
         run_tuning(wanted, request)
         return
     wanted = replace(wanted, gemm=wanted.gemm.allowing(request.allow_precision))
-    target = Target.parse(request.target, flags=request.flags or ())
+    target = request.chip()
     options = request.options()
     request.refuse_untimed("allow_precision")
     stderr = make_console(stderr=True, no_color=request.no_color)

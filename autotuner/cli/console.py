@@ -16,6 +16,8 @@ from autotuner.progress import Progress, Reporter, Silent
 from autotuner.text import clean
 from autotuner.tools import Tools
 
+_NO_EDGE = 10_000
+"""Columns of a table that goes into a pipe or a file: nothing is cut there."""
 PLAIN_EVERY = 5.0
 """Seconds between two progress lines where there is no terminal."""
 
@@ -118,8 +120,8 @@ class _Clean(Console):
 
 
 def make_console(*, stderr: bool = False, no_color: bool = False) -> Console:
-    """A console without escape codes where the user wants none."""
-    return _Clean(
+    """A console without escape codes where the user wants none, and without an edge where nobody looks at it."""
+    console = _Clean(
         stderr=stderr,
         color_system=None if no_color else "auto",
         no_color=no_color or None,
@@ -127,6 +129,9 @@ def make_console(*, stderr: bool = False, no_color: bool = False) -> Console:
         emoji=False,
         highlight=False,
     )
+    if not console.is_terminal:
+        console.width = _NO_EDGE
+    return console
 
 
 def emit(text: str, *, end: str = "\n") -> None:

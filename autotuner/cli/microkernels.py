@@ -46,7 +46,9 @@ def list_all(workspace: Path, *, as_json: bool, no_color: bool) -> None:
         broken = [{"name": b.name, "file": str(b.file), "error": b.why} for b in listing.broken]
         print(json.dumps([*(m.describe() for m in listing.manifests), *broken], indent=2))
         return
-    table = Table("name", "op", "dtypes", "targets", "provider", "what", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for title in ("name", "op", "dtypes", "targets", "provider", "what"):
+        table.add_column(title, no_wrap=title in ("name", "op", "provider"), overflow="fold")
     for manifest in listing.manifests:
         chips = ", ".join(manifest.chips)
         words = (manifest.name, manifest.operation, ", ".join(manifest.dtypes), chips, manifest.provider.kind)
@@ -79,7 +81,10 @@ def list_log(path: Path, *, as_json: bool, no_color: bool) -> None:
     if as_json:
         print(json.dumps({"kernels": [asdict(row) for row in found.rows], "skipped": found.skipped}, indent=2))
         return
-    table = Table("#", "kernel", "ks", "ms", "TFLOP/s", "valid", box=None, pad_edge=False)
+    table = Table("#", box=None, pad_edge=False)
+    table.add_column("kernel", overflow="fold")
+    for title in ("ks", "ms", "TFLOP/s", "valid"):
+        table.add_column(title, no_wrap=True)
     for row in found.rows:
         valid = "" if row.valid is None else ("yes" if row.valid else "no")
         table.add_row(str(row.index), Text(row.kernel), str(row.ks), f"{row.ms:g}", f"{row.tflops or 0:g}", valid)

@@ -20,13 +20,12 @@ from autotuner.models.tuner import tune_model
 from autotuner.problems.accuracy import known_precision
 from autotuner.progress import Stop
 from autotuner.specfiles.flagfile import use_line
-from autotuner.targets import Target
 
 
 def run_model(wanted: Model, request: Request) -> None:
     """Tunes a model and ends the process with the contract's exit code."""
     wanted = replace(wanted, allow=known_precision(request.allow_precision))
-    target = Target.parse(request.target, flags=request.flags or ())
+    target = request.chip()
     options = request.options()
     request.refuse_untimed("allow_precision", "tolerance", "parameters")
     if not request.timed and len(wanted.routes) > 1:

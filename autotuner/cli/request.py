@@ -19,8 +19,11 @@ NO_DEVICE = "none"
 
 if TYPE_CHECKING:
     from autotuner import options as run_options
+    from autotuner import targets
     from autotuner.microkernels import variants
+    from autotuner.targets import files as target_files
 else:
+    targets, target_files = Lazy("autotuner.targets"), Lazy("autotuner.targets.files")
     run_options = Lazy("autotuner.options")
     variants = Lazy("autotuner.microkernels.variants")
 
@@ -60,6 +63,13 @@ class Request:
         """Without a device nothing runs: what is said of running is refused."""
         if not self.timed:
             self.given.refuse(names, "needs a device, and --device none runs nothing")
+
+    def chip(self) -> "targets.Target":
+        """The target, with the user's flags."""
+        flags = self.flags or ()
+        for word in target_files.words_that_are_files(flags):
+            typer.echo(f"note: --flag: {word} is taken for a word; write ./{word} for the file of that name", err=True)
+        return targets.Target.parse(self.target, flags=flags)
 
     def options(self) -> "run_options.Options":
         if self.device is not None and not self.device.strip():

@@ -43,7 +43,7 @@ def run_suite(wanted: SuiteWords, request: Request) -> None:
         request.given.only("show", "as_json", where="--list")
         _list_suites(stdout, as_json=request.as_json)
         return
-    chip = Target.parse(request.target, flags=request.flags or ())
+    chip = request.chip()
     options = request.options()
     if wanted.show:
         listed = ("workload", "show", "sample", "seed", "target", "flags", "as_json")

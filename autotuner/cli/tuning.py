@@ -24,7 +24,6 @@ from autotuner.progress import Stop
 from autotuner.result import Result
 from autotuner.single import tune
 from autotuner.specfiles.flagfile import use_line
-from autotuner.targets import Target
 
 EXIT_NO_WINNER = 6
 SHOWN = 3
@@ -36,7 +35,7 @@ INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def run_tuning(problem: Problem, request: Request) -> None:
     """Tunes one problem and ends the process with the contract's exit code."""
     problem = problem.allowing(request.allow_precision)
-    target = Target.parse(request.target, flags=request.flags or ())
+    target = request.chip()
     options = request.options()
     request.refuse_untimed("allow_precision")
     stderr = make_console(stderr=True, no_color=request.no_color)

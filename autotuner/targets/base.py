@@ -9,6 +9,7 @@ from typing import Literal
 
 from autotuner.errors import UsageError
 from autotuner.problems import Problem
+from autotuner.targets.files import with_absolute_files
 
 Backend = Literal["cpu", "rocm", "cuda"]
 NO_DEVICE = "none"
@@ -73,6 +74,7 @@ class Target:
                 raise UsageError(
                     f"--flag {flag!r} is not an iree-compile flag.", remedy="Write it as --flag=--name=value."
                 )
+        flags = [with_absolute_files(flag) for flag in flags]
         named = {flag_name(f) for f in flags}
         own = tuple(f for f in self.flags if flag_name(f) not in named)
         # A route that sets what the user sets would overrule the user.
