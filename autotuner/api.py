@@ -11,5 +11,5 @@ from autotuner.store import Store
 
 def load_results(workspace: str | Path = ".", *, storage: str | None = None, run: str | None = None) -> pd.DataFrame:
     """Every timed candidate of a workspace (or of one run), one a row; knobs are columns `config.…`."""
-    with Store.open(storage, workspace=Path(workspace), create=False) as store:
+    with Store.open(storage, workspace=Path(workspace), create=False) as store, store.intact():
         return store.frame(run)

@@ -3,6 +3,8 @@
 from autotuner._version import IREE_RANGE
 
 INSTALL_IREE = f"Install it with `pip install 'iree-base-compiler{IREE_RANGE}' 'iree-base-runtime{IREE_RANGE}'`."
+EXIT_NO_WINNER, EXIT_INTERRUPTED, EXIT_PIPE = 6, 130, 141
+"""Exit codes that no error stands for; the last is what a shell gives for SIGPIPE."""
 
 
 class AutotuneError(Exception):
@@ -61,3 +63,9 @@ class StorageError(EnvironmentFailure):
 
 class BusyError(EnvironmentFailure):
     """Another run holds what this one needs."""
+
+
+class Bug(AutotuneError):
+    """What should not happen: the fault is ours."""
+
+    exit_code = 1

@@ -165,7 +165,7 @@ def read_cpu_facts(text: str) -> CpuFacts:
     with ir.Context() as context:
         for op in walk(parse(text, context).operation):
             if op.name == "hal.executable.variant":
-                table = _target_table(str(op.attributes["target"]))
+                table = target_table(str(op.attributes["target"]))
                 width = ir.IntegerAttr(table["native_vector_size"]).value
                 triple = ir.StringAttr(table["target_triple"]).value
                 x86 = triple.startswith(("x86_64", "i386", "i686"))
@@ -181,11 +181,13 @@ def read_features(executable_target: str) -> frozenset[str]:
     if not executable_target:
         return frozenset()
     with ir.Context():
-        return _features(_target_table(executable_target))
+        return _features(target_table(executable_target))
 
 
-def _target_table(executable_target: str) -> Any:
-    body = executable_target[executable_target.index("{") : executable_target.rindex("}") + 1]
+def target_table(executable_target: str) -> Any:
+    """What an executable target says of itself; a handwritten one may say nothing."""
+    begins, ends = executable_target.find("{"), executable_target.rfind("}")
+    body = executable_target[begins : ends + 1] if 0 <= begins < ends else "{}"
     return ir.DictAttr(ir.Attribute.parse(body))
 
 

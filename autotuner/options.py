@@ -14,6 +14,11 @@ from autotuner.microkernels.variants import Kernel
 from autotuner.problems import Array
 from autotuner.space import Value
 
+MOST_TRIALS, MOST_JOBS = 10**6, 1024
+MOST_SECONDS = 1e7
+"""Nearly four months; the system's own timers take not much more."""
+MOST_SEED = 2**63 - 1
+"""What a database column takes."""
 DEFAULT_KEEP = ("best", "failed")
 
 
@@ -51,15 +56,23 @@ class Options:
     command: Sequence[str] = field(default_factory=lambda: tuple(sys.argv))
 
     def __post_init__(self) -> None:
-        for name in ("trials", "jobs"):
+        for name, most in (("trials", MOST_TRIALS), ("jobs", MOST_JOBS)):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(
                     f"--{name} {value} is not a positive whole number.", remedy=f"Give --{name} 1 or more."
                 )
+            if value is not None and value > most:
+                raise UsageError(f"--{name} {value} is too many.", remedy=f"Give --{name} {most} or less.")
         if self.budget is not None and not self.budget > 0:
             raise UsageError(f"a budget of {self.budget:g} s leaves no time.", remedy="Give more than 0 seconds.")
+        if self.budget is not None and self.budget > MOST_SECONDS:
+            raise UsageError(
+                f"a budget of {self.budget:g} s is too long.", remedy=f"Give {MOST_SECONDS:.0f} s or less."
+            )
         if self.seed < 0:
             raise UsageError(f"--seed {self.seed} is negative.", remedy="Give --seed 0 or more.")
+        if self.seed > MOST_SEED:
+            raise UsageError(f"--seed {self.seed} is too large.", remedy=f"Give --seed {MOST_SEED} or less.")
         if unknown := set(self.keep) - set(KEEP):
             raise UsageError(f"unknown --keep {', '.join(sorted(unknown))}.", remedy=f"Choose from: {', '.join(KEEP)}.")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from sqlalchemy import Row
+
 from autotuner.build.isa import Isa
 from autotuner.space.table import Config
 
@@ -99,3 +101,31 @@ class Tally:
     failed: int
     baseline_us: float | None
     best_us: float | None
+
+
+def read_run(row: Row[Any]) -> RunRow:
+    """A run, as the database has it."""
+    values = {name: value for name, value in row._mapping.items() if name != "workspace"}
+    values["command"] = tuple(row.command)
+    values["started"] = datetime.fromisoformat(row.started)
+    values["ended"] = datetime.fromisoformat(row.ended) if row.ended else None
+    return RunRow(**values)
+
+
+def read_candidate(row: Row[Any]) -> CandidateRow:
+    """A candidate, as the database has it."""
+    values = {name: value for name, value in row._mapping.items() if name != "config_key"}
+    return CandidateRow(**values | {"config": Config.of(row.config)})
+
+
+def read_build(row: Row[Any]) -> BuildRow:
+    """A build, as the database has it."""
+    values = {name: value for name, value in row._mapping.items() if name != "id"}
+    return BuildRow(**values | {"command": tuple(row.command), "isa": Isa.from_json(row.isa)})
+
+
+def read_timing(row: Row[Any]) -> TimingRow:
+    """A measurement, as the database has it."""
+    values = {name: value for name, value in row._mapping.items() if name != "id"}
+    raw = tuple(row.repetitions_us)
+    return TimingRow(**values | {"repetitions_us": raw, "time": datetime.fromisoformat(row.time)})

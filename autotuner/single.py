@@ -135,7 +135,8 @@ class _Run:
         earlier = self.store.finished_run(self._key())
         if earlier is None or earlier.result is None:
             return None
-        result = Result.from_json(earlier.result, workspace=self.workspace.root, storage=self.options.storage)
+        with self.store.intact():
+            result = Result.from_json(earlier.result, workspace=self.workspace.root, storage=self.options.storage)
         config = Config(tuple((result.best or {}).get("config", {}).items()))
         if result.verdict == "win" or result.ranking or (result.verdict == "inconclusive" and config.items):
             whole = self._complete(config)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import platform
 import secrets
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
 
 import pandas as pd
 from sqlalchemy import Connection, Engine, Executable, Row, Table, case, func, insert, select, update
 from sqlalchemy.exc import DBAPIError, StatementError
 
 from autotuner.build.isa import NO_FIGURES, Isa
-from autotuner.database import DATABASE_ERRORS, connect, explain, file_of, locate, name_of, prepare, writer
+from autotuner.database import DATABASE_ERRORS, ELSEWHERE, connect, explain, file_of, locate, name_of, prepare, writer
 from autotuner.errors import StorageError, UsageError
 from autotuner.keys import question_of
 from autotuner.rows import (
@@ -31,6 +31,10 @@ from autotuner.rows import (
     Tally,
     TimedRow,
     TimingRow,
+    read_build,
+    read_candidate,
+    read_run,
+    read_timing,
 )
 from autotuner.schema import BUILDS, CANDIDATES, ENVIRONMENT, RUNS, TIMINGS, VERDICTS
 from autotuner.space.table import Config
@@ -50,6 +54,7 @@ __all__ = [
     "TimingRow",
 ]
 
+T = TypeVar("T")
 STDERR_TAIL = 8192
 """Characters of a failed tool's stderr that are kept: its last words name the cause."""
 
@@ -143,8 +148,8 @@ class Store:
     def unfinished_run(self, key: str) -> RunRow | None:
         """The latest run of this key, in this workspace, that did not come to its end."""
         mine = (RUNS.c.key == key, RUNS.c.workspace == self._home, RUNS.c.status != "finished")
-        rows = self._read(select(RUNS).where(*mine).order_by(RUNS.c.started.desc()).limit(1))
-        return _run(rows[0]) if rows else None
+        rows = self._rows(select(RUNS).where(*mine).order_by(RUNS.c.started.desc()).limit(1), read_run)
+        return rows[0] if rows else None
 
     def outdated_run(self, key: str) -> RunRow | None:
         """The latest unfinished run that asked the same question of other programs or files."""
@@ -156,8 +161,8 @@ class Store:
     def finished_run(self, key: str) -> RunRow | None:
         """The latest run of this key, in this workspace, that came to its end."""
         mine = (RUNS.c.key == key, RUNS.c.workspace == self._home, RUNS.c.status == "finished")
-        rows = self._read(select(RUNS).where(*mine).order_by(RUNS.c.started.desc()).limit(1))
-        return _run(rows[0]) if rows else None
+        rows = self._rows(select(RUNS).where(*mine).order_by(RUNS.c.started.desc()).limit(1), read_run)
+        return rows[0] if rows else None
 
     def winners(self, target: str) -> list[Json]:
         """The configurations that won on this target, newest first."""
@@ -167,15 +172,15 @@ class Store:
         return [r["best"]["config"] for r in won if r["best"].get("config")]
 
     def run(self, run: str) -> RunRow:
-        rows = self._read(select(RUNS).where(RUNS.c.id == run))
+        rows = self._rows(select(RUNS).where(RUNS.c.id == run), read_run)
         if not rows:
             raise UsageError(f"there is no run {run!r} in {self.name}.", remedy="`autotune history` lists the runs.")
-        return _run(rows[0])
+        return rows[0]
 
     def runs(self, limit: int | None = None) -> list[RunRow]:
         """The latest runs, newest first."""
         query = select(RUNS).order_by(RUNS.c.started.desc(), RUNS.c.id.desc()).limit(limit)
-        return [_run(row) for row in self._read(query)]
+        return self._rows(query, read_run)
 
     def add_candidate(
         self,
@@ -275,12 +280,12 @@ class Store:
     def candidates(self, run: str) -> list[CandidateRow]:
         """A run's candidates, in the order in which they were asked for."""
         query = select(CANDIDATES).where(CANDIDATES.c.run == run).order_by(CANDIDATES.c.ordinal)
-        return [_candidate(row) for row in self._read(query)]
+        return self._rows(query, read_candidate)
 
     def builds(self, run: str) -> list[BuildRow]:
         """A run's builds, oldest first."""
         query = select(BUILDS).join(CANDIDATES).where(CANDIDATES.c.run == run).order_by(BUILDS.c.id)
-        return [_build(row) for row in self._read(query)]
+        return self._rows(query, read_build)
 
     def isa(self, run: str) -> dict[int, Isa]:
         """What is known of the machine code of a run's candidates, by their ids."""
@@ -291,7 +296,7 @@ class Store:
     def timings(self, run: str) -> list[TimingRow]:
         """A run's measurements, oldest first."""
         query = select(TIMINGS).join(CANDIDATES).where(CANDIDATES.c.run == run).order_by(TIMINGS.c.id)
-        return [_timing(row) for row in self._read(query)]
+        return self._rows(query, read_timing)
 
     def tally(self, run: str) -> Tally:
         """How many candidates a run asked for, timed and failed, with the best time so far."""
@@ -353,8 +358,23 @@ class Store:
             yield connection
 
     def _read(self, query: Executable) -> Sequence[Row[Any]]:
-        with _explained(self._engine), self._engine.connect() as connection:
+        with self.intact(), _explained(self._engine), self._engine.connect() as connection:
             return connection.execute(query).all()
+
+    def _rows(self, query: Executable, read: Callable[[Row[Any]], T]) -> list[T]:
+        with self.intact():
+            return [read(row) for row in self._read(query)]
+
+    @contextmanager
+    def intact(self) -> Iterator[None]:
+        """Within, rows are read: what is in none of the forms that are written there is the database's fault."""
+        try:
+            yield
+        except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+            raise StorageError(
+                f"{self.name} holds a row that cannot be read ({type(error).__name__}: {str(error)[:100]}).",
+                remedy=f"Move it away, or {ELSEWHERE}",
+            ) from error
 
     def _insert(self, table: Table, **values: Any) -> Any:
         with self._writing() as connection:
@@ -379,27 +399,3 @@ def _explained(engine: Engine) -> Iterator[None]:
 
 def _text(time: datetime) -> str:
     return time.isoformat(timespec="microseconds")
-
-
-def _run(row: Row[Any]) -> RunRow:
-    values = {name: value for name, value in row._mapping.items() if name != "workspace"}
-    values["command"] = tuple(row.command)
-    values["started"] = datetime.fromisoformat(row.started)
-    values["ended"] = datetime.fromisoformat(row.ended) if row.ended else None
-    return RunRow(**values)
-
-
-def _candidate(row: Row[Any]) -> CandidateRow:
-    values = {name: value for name, value in row._mapping.items() if name != "config_key"}
-    return CandidateRow(**values | {"config": Config.of(row.config)})
-
-
-def _build(row: Row[Any]) -> BuildRow:
-    values = {name: value for name, value in row._mapping.items() if name != "id"}
-    return BuildRow(**values | {"command": tuple(row.command), "isa": Isa.from_json(row.isa)})
-
-
-def _timing(row: Row[Any]) -> TimingRow:
-    values = {name: value for name, value in row._mapping.items() if name != "id"}
-    raw = tuple(row.repetitions_us)
-    return TimingRow(**values | {"repetitions_us": raw, "time": datetime.fromisoformat(row.time)})

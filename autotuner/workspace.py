@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotuner.errors import StorageError
+from autotuner.errors import StorageError, UsageError
 from autotuner.names import is_name
 from autotuner.text import short
 
@@ -20,7 +20,7 @@ class Workspace:
 
     @classmethod
     def open(cls, root: Path) -> Workspace:
-        workspace = cls(root.absolute())
+        workspace = cls(absolute(root))
         for folder in (workspace.candidates, workspace.results, workspace.specs):
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -53,6 +53,28 @@ class Workspace:
     @property
     def specs(self) -> Path:
         return self.root / "specs"
+
+
+def absolute(path: Path) -> Path:
+    """The whole path; a refusal where the current folder is gone, or where the path is no text."""
+    try:
+        whole = path.absolute()
+    except OSError as error:
+        raise StorageError(
+            f"the current folder cannot be used: {error.strerror}.", remedy="Go to another folder."
+        ) from error
+    if not is_text(str(whole)):
+        raise UsageError(f"the path {str(whole)!a} is not valid UTF-8.", remedy="Choose another --workspace.")
+    return whole
+
+
+def is_text(name: str) -> bool:
+    """Not every file name is valid UTF-8: Python keeps other bytes as lone surrogates."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in name
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -15,9 +15,9 @@ from autotuner.cli.commands.ab import Wanted
 from autotuner.cli.console import emit, make_console, make_reporter, microseconds
 from autotuner.cli.microkernels import inspect_object, list_all, list_log, say_whose_code
 from autotuner.cli.request import Request
-from autotuner.cli.tuning import EXIT_INTERRUPTED, EXIT_NO_WINNER, ctrl_c, print_result
+from autotuner.cli.tuning import ctrl_c, print_result
 from autotuner.dry_run import rehearse
-from autotuner.errors import UsageError
+from autotuner.errors import EXIT_INTERRUPTED, EXIT_NO_WINNER, UsageError
 from autotuner.experiments.arms import DEFAULT, Arm, parse_arm
 from autotuner.experiments.inputs import problem_inputs
 from autotuner.experiments.opening import Experiment

@@ -1,6 +1,11 @@
 """The `autotune` command: its groups, and how errors become one line and an exit code."""
 
+import errno
 import sys
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,10 +18,22 @@ from autotuner.cli.commands.results import cache, doctor, export, history
 from autotuner.cli.commands.spec import app as spec
 from autotuner.cli.commands.suite import SuiteRequest, suite
 from autotuner.cli.lazy import Lazy
+from autotuner.cli.output import OutputError, give_up_stdout, guarded
 from autotuner.cli.request import tuning_command
-from autotuner.errors import AutotuneError
+from autotuner.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_PIPE,
+    AutotuneError,
+    Bug,
+    EnvironmentFailure,
+    StorageError,
+    UsageError,
+)
+from autotuner.process import Closing
+from autotuner.workspace import is_text
 
 if TYPE_CHECKING:
+    from autotuner import settings
     from autotuner.cli import ab as ab_action
     from autotuner.cli import buckets as gemm_action
     from autotuner.cli import console as consoles
@@ -24,6 +41,7 @@ if TYPE_CHECKING:
     from autotuner.cli import suite as suite_action
     from autotuner.cli import tuning
 else:
+    settings = Lazy("autotuner.settings")
     ab_action, gemm_action, model_action = (Lazy(f"autotuner.cli.{name}") for name in ("ab", "buckets", "model"))
     suite_action, tuning, consoles = (Lazy(f"autotuner.cli.{name}") for name in ("suite", "tuning", "console"))
 
@@ -64,15 +82,77 @@ def _root(
 
 
 def main() -> None:
-    """Runs the command line; a failure that the user can act on is one line on stderr."""
+    """Runs the command line. Whatever happens is an exit code and, where it is a failure, one line on stderr."""
+    with guarded():
+        sys.exit(_code())
+
+
+def _code() -> int:
+    try:
+        _refuse_bytes(sys.argv[1:])
+        code = _run()
+        sys.stdout.flush()
+        return code
+    except OutputError as error:
+        give_up_stdout()
+        if error.cause.errno == errno.EPIPE:
+            return EXIT_PIPE  # whoever read has seen enough, as in `autotune history | head -1`
+        return _say(
+            StorageError(f"the output cannot be written: {error.cause.strerror}.", remedy="Write it elsewhere.")
+        )
+    except AutotuneError as error:
+        return _say(error)
+    except (KeyboardInterrupt, Closing):
+        return EXIT_INTERRUPTED
+    except MemoryError:
+        return _say(EnvironmentFailure("this machine has not enough memory.", remedy="Try a smaller shape."))
+    except OSError as error:
+        return _say(_of_the_system(error))
+    except Exception as error:
+        return _say(_bug(error))
+
+
+def _run() -> int:
     try:
         app()
-    except AutotuneError as error:
-        console = consoles.make_console(stderr=True, no_color="--no-color" in sys.argv)
-        console.print(f"autotune: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(141)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    return 0
+
+
+def _refuse_bytes(words: Sequence[str]) -> None:
+    """File names may be any bytes; what is written about them, and IREE's programs, want UTF-8."""
+    for word in words:
+        if not is_text(word):
+            raise UsageError(f"{word!a} is not valid UTF-8.", remedy="Rename it, or use another name.")
+
+
+def _say(error: AutotuneError) -> int:
+    console = consoles.make_console(stderr=True, no_color="--no-color" in sys.argv)
+    line = " ".join(f"autotune: {error}".split("\n"))
+    console.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
+    return error.exit_code
+
+
+def _of_the_system(error: OSError) -> AutotuneError:
+    """A file, a folder or a process that cannot be had."""
+    try:
+        where = f"{error.filename!s} cannot be used" if error.filename else f"the system refuses (in {Path.cwd()})"
+    except OSError:
+        where = "the current folder is gone"
+    reason = error.strerror or str(error)
+    return EnvironmentFailure(f"{where}: {reason}.", remedy="Check that it is there, and the rights and the space.")
+
+
+def _bug(error: Exception) -> AutotuneError:
+    """What nobody foresaw: its details go into a file, or where that cannot be, to stderr."""
+    details = "".join(traceback.format_exception(error))
+    try:
+        path = settings.cache_dir() / f"bug-{int(time.time())}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{sys.argv}\n{details}", encoding="utf-8", errors="backslashreplace")
+        remedy = f"Please report it with {path}."
+    except OSError:
+        print(details, file=sys.stderr)
+        remedy = "Please report it with what stands above."
+    return Bug(f"this is a bug of autotune: {type(error).__name__}: {error}.", remedy=remedy)

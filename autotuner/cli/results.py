@@ -12,6 +12,9 @@ from autotuner.report.tables import export_csv, export_records, history_records,
 from autotuner.settings import cache_dir
 from autotuner.store import Store
 
+MOST_RUNS = 2**31 - 1
+"""More than a database can be asked for means all."""
+
 
 def history(
     run: str | None, *, limit: int, workspace: Path, storage: str | None, as_json: bool, no_color: bool
@@ -19,7 +22,8 @@ def history(
     """List the runs of this workspace, or one run's candidates."""
     if limit < 1:
         raise UsageError(f"--limit {limit} is not positive.", remedy="Give --limit 1 or more.")
-    with Store.open(storage, workspace=workspace, create=False) as store:
+    limit = min(limit, MOST_RUNS)
+    with Store.open(storage, workspace=workspace, create=False) as store, store.intact():
         if as_json:
             records = history_records(store, limit) if run is None else export_records(store, run)
             print(json.dumps(records, indent=2))
@@ -32,7 +36,7 @@ def export(run: str | None, *, as_csv: bool, as_json: bool, workspace: Path, sto
     """Print every timed candidate: --json (a list of objects) or --csv."""
     if as_csv == as_json:
         raise UsageError("export needs one of --csv and --json.", remedy="Choose one.")
-    with Store.open(storage, workspace=workspace, create=False) as store:
+    with Store.open(storage, workspace=workspace, create=False) as store, store.intact():
         if as_csv:
             emit(export_csv(store, run), end="")
         else:

@@ -14,9 +14,9 @@ from autotuner.cli.commands.suite import SuiteWords
 from autotuner.cli.console import emit, make_console, make_reporter, microseconds
 from autotuner.cli.microkernels import say_whose_code
 from autotuner.cli.request import Request
-from autotuner.cli.tuning import EXIT_INTERRUPTED, EXIT_NO_WINNER, ctrl_c
+from autotuner.cli.tuning import ctrl_c
 from autotuner.dry_run import rehearse
-from autotuner.errors import UsageError
+from autotuner.errors import EXIT_INTERRUPTED, EXIT_NO_WINNER, UsageError
 from autotuner.options import Options
 from autotuner.progress import Stop
 from autotuner.report.tables import VERDICTS

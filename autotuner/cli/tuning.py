@@ -19,16 +19,15 @@ from autotuner.cli.console import emit, make_console, make_reporter, microsecond
 from autotuner.cli.microkernels import say_whose_code
 from autotuner.cli.request import Request
 from autotuner.dry_run import rehearse
+from autotuner.errors import EXIT_INTERRUPTED, EXIT_NO_WINNER
 from autotuner.problems import Problem
 from autotuner.progress import Stop
 from autotuner.result import Result
 from autotuner.single import tune
 from autotuner.specfiles.flagfile import use_line
 
-EXIT_NO_WINNER = 6
 SHOWN = 3
 """How many of a ranking are printed."""
-EXIT_INTERRUPTED = 130
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -58,8 +59,8 @@ class Model:
             raise UsageError(f"--top {self.top} is not positive.", remedy="Give --top 1 or more.")
         if not 0 <= self.min_share <= 100:
             raise UsageError(f"--min-share {self.min_share:g} is no percentage.", remedy="Give 0 to 100.")
-        if self.tolerance is not None and not self.tolerance >= 0:
-            raise UsageError(f"--tolerance {self.tolerance:g} is negative.", remedy="Give 0 or more.")
+        if self.tolerance is not None and not 0 <= self.tolerance < math.inf:
+            raise UsageError(f"--tolerance {self.tolerance:g} is no relative error.", remedy="Give 0 or more.")
         for route in self.routes:
             checked_name(route.partition("=")[0].strip(), what="a route")
 

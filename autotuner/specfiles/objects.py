@@ -18,7 +18,7 @@ from autotuner.errors import UsageError
 from autotuner.microkernels.abi import read_object
 from autotuner.microkernels.check import runs_on
 from autotuner.microkernels.visibility import shows_names
-from autotuner.mlir import walk
+from autotuner.mlir import target_table, walk
 from autotuner.problems import Gemm
 from autotuner.render import problem_mlir
 from autotuner.specfiles.entries import SpecFile, parse_spec
@@ -82,6 +82,9 @@ def check_processor(text: str, tools: Tools, target: Target, *, name: str) -> It
     made_for = _processor(text, name=name)
     if made_for is None:
         return
+    if not made_for[0]:
+        yield Finding("note", "its executable does not say for which processor it is")
+        return
     (machine, needed), (here, there) = made_for, _compiled_for(target, tools)
     whose = "the target's" if target.foreign else "this"
     lacking = sorted(needed - there)
@@ -99,14 +102,12 @@ def check_processor(text: str, tools: Tools, target: Target, *, name: str) -> It
 
 
 def _processor(text: str, *, name: str) -> tuple[str, frozenset[str]] | None:
-    """(machine, features) of the first executable in a module."""
+    """(machine, features) of the first executable in a module; nothing where it does not say."""
     with ir.Context() as context:
         module = parse_spec(text, context, name=name)
         for op in walk(module.operation):
             if op.name == "hal.executable.variant":
-                target = str(op.attributes["target"])
-                table = ir.DictAttr(ir.Attribute.parse(target[target.index("{") : target.rindex("}") + 1]))
-                given = {entry.name: _text(entry.attr) for entry in table}
+                given = {entry.name: _text(entry.attr) for entry in target_table(str(op.attributes["target"]))}
                 machine = given.get("target_triple", "").partition("-")[0]
                 features = given.get("cpu_features", "").split(",")
                 return machine, frozenset(f.removeprefix("+") for f in features if f.startswith("+"))
