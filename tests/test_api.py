@@ -17,7 +17,7 @@ from autotuner.progress import Progress
 from autotuner.store import Store
 from autotuner.targets import PLAIN
 
-QUICK = Effort(trials=2, budget=20.0, compile_only_trials=2, confirm_blocks=6, race_entrants=2)
+QUICK = Effort(trials=2, budget=60.0, compile_only_trials=2, confirm_blocks=6, race_entrants=2)
 
 
 class Watcher:

@@ -23,7 +23,7 @@ from autotuner.tools import Tools
 from tests.tune.conftest import FakeTools
 
 SHAPE = ("--shape", "96x64x128")
-QUICK = ("--trials", "2", "--budget", "25s", "--json", "--quiet")
+QUICK = ("--trials", "2", "--budget", "60s", "--json", "--quiet")
 
 pytestmark = pytest.mark.skipif(
     not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler on this machine"
@@ -106,7 +106,7 @@ def test_a_kernel_that_wins_ships_with_its_objects_and_works_from_its_flagfile(w
 
 
 def test_microkernels_and_code_generation_are_searched_together(workspace: Path) -> None:
-    effort = Effort(trials=6, budget=30, compile_only_trials=6, confirm_blocks=6, race_entrants=2)
+    effort = Effort(trials=6, budget=60, compile_only_trials=6, confirm_blocks=6, race_entrants=2)
     options = Options(
         effort=effort, workspace=workspace, microkernels=(Kernel("auto"),), device="none", jobs=2, command=()
     )
@@ -152,7 +152,7 @@ def test_a_source_that_does_not_compile_is_told_in_the_compilers_words(
 def test_in_a_search_a_kernel_that_cannot_be_made_is_a_failed_row(workspace: Path) -> None:
     folder = own_kernel(workspace)
     (folder / "sgemm.c").write_text("this is no C\n")
-    effort = Effort(trials=3, budget=30, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
+    effort = Effort(trials=3, budget=60, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
     options = Options(
         effort=effort, workspace=workspace, microkernels=(Kernel("mine"),), device="none", jobs=2, command=()
     )

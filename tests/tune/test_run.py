@@ -70,9 +70,8 @@ def hold_contract(document: dict[str, Any], workspace: Path, *, in_time: bool = 
     assert counts["duplicate"] == sum(r.state == "duplicate" for r in rows)
     assert counts["timed"] == sum(r.state == "timed" for r in rows)
     assert {name: sum(r.failure == name for r in rows) for name in failed} == failed
-    assert (
-        counts["asked"] == counts["timed"] + counts["duplicate"] + sum(failed.values()) or document["device"] == "none"
-    )
+    ended = counts["timed"] + counts["duplicate"] + sum(failed.values())
+    assert counts["asked"] == ended or document["device"] == "none" or (counts["asked"] > ended and not in_time)
     assert counts["cached"] <= counts["built"]
     assert counts["timed"] <= counts["checked"] <= counts["built"] - counts["duplicate"]
     assert {b.candidate for b in builds} == {r.id for r in rows} - {r.id for r in waiting}
@@ -85,7 +84,7 @@ def hold_contract(document: dict[str, Any], workspace: Path, *, in_time: bool = 
 
 def test_a_run_with_real_timing_ends_in_a_verdict(workspace: Path) -> None:
     problem = Gemm.parse(shape="192x192x256", dtype="f32")
-    quick = Effort(trials=3, budget=25, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
+    quick = Effort(trials=3, budget=60, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
     result = run(None, workspace, problem=problem, target=TWO_ROUTES, effort=quick)
     document = result.to_json()
     hold_contract(document, workspace, in_time=False)
