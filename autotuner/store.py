@@ -155,8 +155,8 @@ class Store:
         """The latest unfinished run that asked the same question of other programs or files."""
         same = (RUNS.c.key.startswith(f"{question_of(key)}-", autoescape=True), RUNS.c.key != key)
         mine = (*same, RUNS.c.workspace == self._home, RUNS.c.status != "finished")
-        rows = self._read(select(RUNS).where(*mine).order_by(RUNS.c.started.desc()).limit(1))
-        return _run(rows[0]) if rows else None
+        rows = self._rows(select(RUNS).where(*mine).order_by(RUNS.c.started.desc()).limit(1), read_run)
+        return rows[0] if rows else None
 
     def finished_run(self, key: str) -> RunRow | None:
         """The latest run of this key, in this workspace, that came to its end."""

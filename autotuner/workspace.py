@@ -77,6 +77,11 @@ def is_text(name: str) -> bool:
     return "\0" not in name
 
 
+def endless(path: Path) -> bool:
+    """A pipe or a device: to read one may never end."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 def write_whole(path: Path, text: str) -> None:
     """Writes beside the file and renames: a full disk leaves the old file, never half of the new one."""
     name = None

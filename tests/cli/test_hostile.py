@@ -157,6 +157,17 @@ def test_a_cache_folder_that_is_a_file_is_left_alone(words: list[str], tmp_path:
     assert (tmp_path / "cache").read_text() == "here first"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["spec", "show", "pipe.csv"], ["ab", "--inspect", "pipe.csv"], ["ab", "--log", "pipe.csv"], ["suite", "pipe.csv"]],
+    ids=" ".join,
+)
+def test_a_pipe_or_a_device_is_not_read_for_ever(words: list[str], tmp_path: Path, here: Here) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    assert "pipe.csv is a pipe or a device" in complaint(here(*words), 2)
+    assert "/dev/full is a pipe or a device" in complaint(here("spec", "show", "/dev/full"), 2)
+
+
 # --- databases -------------------------------------------------------------------------------------------------------
 
 
