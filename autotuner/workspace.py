@@ -77,9 +77,10 @@ def is_text(name: str) -> bool:
     return "\0" not in name
 
 
-def endless(path: Path) -> bool:
-    """A pipe or a device: to read one may never end."""
-    return path.exists() and not path.is_file() and not path.is_dir()
+def refuse_endless(path: Path) -> None:
+    """A pipe or a device is no file: to read one may never end."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise UsageError(f"{path} is a pipe or a device, not a file.", remedy="Name a file.")
 
 
 def write_whole(path: Path, text: str) -> None:

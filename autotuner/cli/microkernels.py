@@ -18,7 +18,7 @@ from autotuner.microkernels.loader import FILE
 from autotuner.microkernels.misa import read_driver_log
 from autotuner.microkernels.variants import AUTO, Kernel
 from autotuner.text import printable
-from autotuner.workspace import endless
+from autotuner.workspace import refuse_endless
 
 _LISTED = 5
 
@@ -72,8 +72,7 @@ def inspect_object(path: Path, *, as_json: bool, no_color: bool) -> None:
 
 def list_log(path: Path, *, as_json: bool, no_color: bool) -> None:
     try:
-        if endless(path):
-            raise UsageError(f"{path} is a pipe or a device, not a file.", remedy="Is the path right?")
+        refuse_endless(path)
         found = read_driver_log(path.read_text(errors="replace"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error

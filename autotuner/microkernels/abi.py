@@ -15,7 +15,7 @@ from elftools.elf.elffile import ELFFile
 
 from autotuner.errors import UsageError
 from autotuner.microkernels.objects import amd_chips, amd_metadata, elf_symbols, open_elf, read_ptx
-from autotuner.workspace import endless
+from autotuner.workspace import refuse_endless
 
 Kind = Literal["hsaco", "ptx", "elf"]
 """AMD's code object, NVIDIA's text, a processor's object."""
@@ -107,8 +107,7 @@ def _with_kernels(path: Path) -> KernelFile:
 def read_object(path: Path) -> KernelFile:
     """The file with its kernels. Whatever the bytes are, nothing but a UsageError is raised."""
     try:
-        if endless(path):
-            raise UsageError(f"{path} is a pipe or a device, not a file.", remedy="Is the path right?")
+        refuse_endless(path)
         data = path.read_bytes()
     except FileNotFoundError:
         raise UsageError(f"{path} does not exist.", remedy="Give the path of an object file.") from None

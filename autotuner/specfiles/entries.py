@@ -17,7 +17,7 @@ from autotuner.specfiles.matchers import Matches, describe, key, symbols
 from autotuner.specfiles.provenance import ENTRY, OBJECTS, Provenance
 from autotuner.specfiles.vetting import vet_spec
 from autotuner.text import nesting, printable
-from autotuner.workspace import endless
+from autotuner.workspace import refuse_endless
 
 FileKind = Literal["tuning", "microkernel", "executable"]
 CONFIG = "__kernel_config"
@@ -88,8 +88,7 @@ class SpecFile:
 def read_text(path: Path) -> str:
     """The text of a spec file, or an error that says what is wrong with it."""
     try:
-        if endless(path):
-            raise UsageError(f"{path} is a pipe or a device, not a file.", remedy="Is the path right?")
+        refuse_endless(path)
         if path.stat().st_size > _LONGEST:
             raise UsageError(f"{path} is too large to be a spec.", remedy="Name the spec, not the model.")
         return path.read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from pathlib import Path
 from autotuner.errors import UsageError
 from autotuner.microkernels.spec import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.specfiles.flags import LIBRARY, SUBSTITUTION, SUBSTITUTIONS, TRUST, TUNING_SPEC, objection
-from autotuner.workspace import endless
+from autotuner.workspace import refuse_endless
 
 SPEC_FLAGS = (TUNING_SPEC, LIBRARY, SPEC_FLAG, SUBSTITUTION)
 """Those that name a spec."""
@@ -43,8 +43,7 @@ class Flagfile:
         With `trust` the user answers for them; `known` are flags that they give themselves.
         """
         try:
-            if endless(path):
-                raise UsageError(f"{path} is a pipe or a device, not a file.", remedy="Is the path right?")
+            refuse_endless(path)
             with path.open("rb") as file:
                 data = file.read(_LONGEST + 1)
             flags = tuple(_split(data.decode("utf-8")))

@@ -12,7 +12,7 @@ from autotuner.workloads.csvfile import read_csv
 from autotuner.workloads.hipblaslt import read_log
 from autotuner.workloads.suites import SUITES, canonical
 from autotuner.workloads.workload import Entry, Workload
-from autotuner.workspace import endless
+from autotuner.workspace import refuse_endless
 
 LOGS = (".yaml", ".yml", ".log")
 _MAX_CSV = 1 << 26
@@ -31,8 +31,7 @@ def load(text: str) -> Workload:
             remedy=f"{hint}`autotune suite --list` names the suites; a file ends in .csv, .yaml, .yml or .log.",
         )
     try:
-        if endless(path):
-            raise UsageError(f"{path} is a pipe or a device, not a file.", remedy="Is the path right?")
+        refuse_endless(path)
         workload = _read_csv(path) if path.suffix.lower() == ".csv" else _read_log(path)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
