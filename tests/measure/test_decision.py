@@ -174,6 +174,7 @@ def test_what_is_no_time_takes_an_entrant_out(time: float) -> None:
         rng=np.random.default_rng(0),
     )
     assert result.dropped == {"a": Drop(1, "failed", f"{time} is no time")}
+    assert result.ended == "settled"
 
 
 def test_times_of_different_races_are_not_compared() -> None:
