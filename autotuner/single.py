@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from autotuner import process
+from autotuner import process, reproduce
 from autotuner.build import Builder, Cache, first_error
 from autotuner.build.isa import NO_FIGURES
 from autotuner.calibrate import calibrate
@@ -23,7 +23,7 @@ from autotuner.loop import RACE_TIMINGS, Loop
 from autotuner.measure.environment import capture
 from autotuner.microkernels.variants import find_variants
 from autotuner.options import Options
-from autotuner.outputs import MICROKERNEL, SPEC, Outputs, files_in
+from autotuner.outputs import files_in
 from autotuner.plan import BASELINE, Candidate, Plan
 from autotuner.problems import Array, Problem
 from autotuner.progress import Clock, Reporter, Stop
@@ -31,7 +31,7 @@ from autotuner.result import FinalVerdict, Result
 from autotuner.session import Session, ends
 from autotuner.settings import cache_dir, usable_cores
 from autotuner.space import ABSENT, Config
-from autotuner.specs import Shipped, default_path, ship
+from autotuner.specs import Shipped, outputs, ship
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tools import Tools
 
@@ -124,7 +124,8 @@ class _Run:
         self.seconds["space"] = time.monotonic() - started
         if self.options.ship:
             objects = [path for kernel in self.options.microkernels for path in kernel.objects]
-            self._files().claim([*objects, *files_in(self.target.user_flags)])
+            files = outputs(self.plan, self.options.output, self.workspace)
+            files.claim([*objects, *files_in(self.target.user_flags)])
         for note in left_out:
             self._note(note)
         for note in self.plan.notes:
@@ -344,38 +345,20 @@ class _Run:
                 self.plan,
                 contest,
                 winner,
-                files=self._files(),
+                files=outputs(self.plan, self.options.output, self.workspace),
                 builder=self.builder,
                 device=self.device,
-                command=("autotune", *self._arguments()),
+                command=reproduce.command(
+                    self.problem,
+                    self.target,
+                    self.options,
+                    device=self.device,
+                    tools=self.tools,
+                    budget=self.clock.budget,
+                    trials=self.trials,
+                ),
                 timeout=self.options.effort.compile_timeout,
             )
-
-    def _files(self) -> Outputs:
-        path = self.options.output or default_path(self.plan, self.workspace.specs)
-        return Outputs.at(path, self.workspace, MICROKERNEL if self.plan.kernels else SPEC)
-
-    def _arguments(self) -> list[str]:
-        """The command that makes this spec again."""
-        words = [*self.problem.arguments(), "--target", self.target.name, "--device", self.device]
-        kernels = self.options.microkernels
-        if self.options.microkernels_alone:
-            own = [word for path in kernels[0].objects for word in ("--object", str(path))]
-            own += ["--symbol", kernels[0].symbol] if kernels[0].symbol else []
-            words = ["ab", kernels[0].name, *words[1:], *own]
-        elif kernels:
-            words += ["--microkernels", ",".join(kernel.name for kernel in kernels)]
-        words += [f"--flag={flag}" for flag in self.target.user_flags]
-        words += self.tools.arguments()
-        return [
-            *words,
-            "--budget",
-            f"{self.clock.budget:g}s",
-            "--trials",
-            str(self.trials),
-            "--seed",
-            str(self.options.seed),
-        ]
 
     def _result(
         self,

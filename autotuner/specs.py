@@ -16,11 +16,12 @@ from autotuner.evaluate import Outcome
 from autotuner.microkernels.proof import preprocess
 from autotuner.microkernels.proof import prove as proof_of
 from autotuner.microkernels.spec import OBJECTS_FLAG
-from autotuner.outputs import Outputs
+from autotuner.outputs import MICROKERNEL, SPEC, Outputs
 from autotuner.plan import BASELINE, CODEGEN, KERNEL, Candidate, Carrier, Plan
 from autotuner.specfiles.flagfile import flagfile_text, use_line
 from autotuner.specfiles.provenance import Provenance, today
 from autotuner.tools import Tools
+from autotuner.workspace import Workspace
 
 ESTIMATED = "compile-only: an estimate, never timed"
 """The verdict of what was chosen without a device."""
@@ -37,11 +38,12 @@ class Shipped:
     """The folder of a microkernel's objects."""
 
 
-def default_path(plan: Plan, folder: Path) -> Path:
+def outputs(plan: Plan, wanted: Path | None, workspace: Workspace) -> Outputs:
     """Named after the problem; an experiment with a microkernel does not write over what tuning has shipped."""
     alone = plan.kernels and CODEGEN not in plan.space.counts(KERNEL)
     kernels = "".join(f"-{name}" for name in plan.kernels) if alone else ""
-    return folder / f"{plan.problem.name}-{plan.target.name}{kernels}.mlir"
+    default = workspace.specs / f"{plan.problem.name}-{plan.target.name}{kernels}.mlir"
+    return Outputs.at(wanted or default, workspace, MICROKERNEL if plan.kernels else SPEC)
 
 
 def ship(
