@@ -52,8 +52,12 @@ $(OLDEST)/.installed: pyproject.toml Makefile
 	  iree-base-compiler==$(IREE_OLDEST) iree-base-runtime==$(IREE_OLDEST) 'hypothesis>=6.100' 'onnx>=1.17' 'pytest>=9' 'pytest-xdist>=3.6'
 	@touch $@
 
-test-oldest: $(OLDEST)/.installed
+# Also its programs under the bindings of the newest: a compiler of one's own is often of another version.
+test-oldest: $(OLDEST)/.installed $(VENV)/.installed
 	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile -m versions
+	scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && export AUTOTUNE_CACHE_DIR="$$scratch/cache" && \
+	  $(BIN)/autotune gemm --shape 64x64x64 --dtype f32 --trials 1 --budget 20s --iree-tools $(OLDEST) --workspace "$$scratch" && \
+	  $(BIN)/autotune attention --shape 1x2x128x128x64 --target gfx942 --device none --trials 1 --iree-tools $(OLDEST) --workspace "$$scratch"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

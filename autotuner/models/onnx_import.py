@@ -7,7 +7,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from autotuner import process
+from autotuner import process, versions
+from autotuner.build import Cache
 from autotuner.digests import known_digest
 from autotuner.errors import EnvironmentFailure, UsageError
 
@@ -19,7 +20,9 @@ def import_onnx(path: Path, folder: Path, *, name: str) -> Path:
     if find_spec("onnx") is None:
         raise EnvironmentFailure(f"{path.name} needs the onnx package.", remedy="pip install 'autotune-iree[onnx]'")
     folder.mkdir(parents=True, exist_ok=True)
-    imported = folder / f"{name}-{known_digest(path)[:12]}.mlir"
+    # Another importer may write something else, and what it writes may be for its own compiler only.
+    key = Cache.key([known_digest(path), versions.bindings_version(), versions.package("onnx")])
+    imported = folder / f"{name}-{key[:12]}.mlir"
     if imported.is_file() and _unchanged(imported.with_suffix(".json"), path.parent):
         return imported
     part = imported.with_suffix(".part.mlir")

@@ -110,3 +110,22 @@ def test_routes_can_be_pinned_and_added() -> None:
     for wrong in ("nowhere", "mine=O3", "mine=", "=--flag", "mine=--a 'b"):
         with pytest.raises(UsageError):
             choose(cpu, [wrong], {"gemm"})
+
+
+def test_files_that_a_call_reads_are_known_by_their_content(tmp_path: Path) -> None:
+    model, weights, image = (tmp_path / name for name in ("m.mlir", "weights.irpa", "image.npy"))
+    for path in (model, weights, image):
+        path.write_bytes(b"1")
+
+    def reads(**words: tuple[str, ...]) -> list[str]:
+        return Program(model, "m", **words).reads()
+
+    assert reads() == []
+    assert reads(inputs=("4xf32", "4xf32=1 2 3 4")) == []
+    wanted = {"parameters": (f"model={weights}",), "inputs": (f"@{image}", f"4xf32=@{image}")}
+    first = reads(**wanted)
+    assert len(first) == 3
+    for path in (weights, image):
+        before = reads(**wanted)
+        path.write_bytes(b"2")
+        assert reads(**wanted) != before

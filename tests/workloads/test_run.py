@@ -8,6 +8,7 @@ import json
 import signal
 import subprocess
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,19 @@ def test_a_resumed_suite_whose_input_has_changed_is_refused(won: Won, change: di
     assert words in str(caught.value)
     assert "without --resume" in str(caught.value)
     assert (won.folder / "state.json").read_bytes() == state
+
+
+def test_a_suite_is_not_resumed_with_another_iree(won: Won) -> None:
+    path = won.fake.folder / "iree-benchmark-module"
+    text = path.read_text()
+    other = copy(won.fake)
+    other.tools = replace(won.fake.tools)  # as in another process, which has not looked at the programs
+    try:
+        path.write_text(f"{text}\n# another build\n")
+        with pytest.raises(UsageError, match="IREE, or a file that --flag names, is another"):
+            run(won.file, other, resume=True)
+    finally:
+        path.write_text(text)
 
 
 @pytest.fixture
