@@ -25,7 +25,7 @@ from autotuner.specfiles.check import Report, check
 from autotuner.specfiles.entries import read_spec
 from autotuner.specfiles.flagfile import flagfile_text
 from autotuner.specfiles.merge import merge
-from autotuner.specfiles.objects import check_objects
+from autotuner.specfiles.objects import check_objects, check_processor
 from autotuner.targets import Target
 from autotuner.tools import Tools
 from tests.specfiles.conftest import FRAME, TIMED, Answer, make_spec
@@ -291,3 +291,18 @@ def test_an_executable_of_another_processor_is_found_out(kernel: Path, tools: To
     target = Target.parse("cpu", flags=[f"--iree-llvmcpu-target-triple={other}-linux-gnu"])
     found = [finding.text for finding in check(kernel, tools=tools, target=target).findings]
     assert any("the target's processor lacks" in text for text in found), found
+
+
+BARE = """
+module {
+  hal.executable private @k {
+    hal.executable.variant public @v target(<"llvm-cpu", "embedded-elf-x86_64">) {
+    }
+  }
+}
+"""
+
+
+def test_an_executable_target_that_says_nothing_of_itself_is_a_note(tools: Tools) -> None:
+    (finding,) = check_processor(BARE, tools, Target.parse("cpu"), name="bare.mlir")
+    assert (finding.level, finding.text) == ("note", "its executable does not say for which processor it is")
