@@ -117,8 +117,8 @@ def test_files_that_a_call_reads_are_known_by_their_content(tmp_path: Path) -> N
     for path in (model, weights, image):
         path.write_bytes(b"1")
 
-    def reads(**words: tuple[str, ...]) -> list[str]:
-        return Program(model, "m", **words).reads()
+    def reads(*, inputs: tuple[str, ...] = (), parameters: tuple[str, ...] = ()) -> list[str]:
+        return Program(model, "m", inputs=inputs, parameters=parameters).reads()
 
     assert reads() == []
     assert reads(inputs=("4xf32", "4xf32=1 2 3 4")) == []
