@@ -11,6 +11,7 @@ from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 
 from autotuner.digests import known_digest
+from autotuner.errors import INSTALL_IREE, ToolMissingError
 
 _HELPERS = ("iree-lld", "lld")
 """Programs beside the compiler that it calls."""
@@ -47,7 +48,11 @@ def _collect(path: Path, files: dict[Path, None]) -> None:
     if real in files:
         return
     files[real] = None
-    for library in _own_libraries(real):
+    try:
+        libraries = list(_own_libraries(real))
+    except OSError as error:
+        raise ToolMissingError(f"{path} cannot be read: {error.strerror}.", remedy=INSTALL_IREE) from error
+    for library in libraries:
         _collect(library, files)
 
 

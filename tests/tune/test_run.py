@@ -261,7 +261,7 @@ def test_fail_if_no_winner_turns_the_verdict_into_exit_6(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     tools = warm_fake(rules=rules).tools
-    monkeypatch.setattr(Tools, "find", classmethod(lambda _: tools))
+    monkeypatch.setattr(Tools, "find", lambda _folder: tools)
     words = ["gemm", "--shape", "96x64x128", "--dtype", "f32", "--effort", "quick", "--trials", "8", "--json"]
     words += ["--workspace", str(workspace), "--fail-if-no-winner"]
     monkeypatch.setattr("sys.argv", ["autotune", *words])
