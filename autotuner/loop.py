@@ -29,6 +29,8 @@ _RACE_SHARE = 0.4
 """At most this part of the budget is kept for race and confirmation."""
 RACE_TIMINGS = 300
 """How many single timings race and confirmation usually take."""
+LEAST_TIMINGS = 2 * 2 * LOOKS[0]
+"""How many they take of one rival and the baseline, when the first look tells."""
 
 
 @dataclass
@@ -46,6 +48,8 @@ class Loop:
     seconds: dict[str, float]
     race_timings: int = RACE_TIMINGS
     """How many single timings are kept for what follows the search."""
+    least_timings: int = LEAST_TIMINGS
+    """How many it needs at the least."""
     timing_seconds: float = 0.1
     """What one timing costs in wall time, the process included."""
     unfinished: Sequence[Outcome] = ()
@@ -86,12 +90,12 @@ class Loop:
         self._deadline = self.clock.budget - reserve
 
     def least_seconds(self) -> float:
-        """What a verdict needs at the least, after the baseline: one rival, built twice, raced and confirmed."""
+        """What a verdict needs at the least, after the baseline: one rival, built twice and put to the test."""
         plan, baseline = self.evaluator.plan, self.evaluator.outcomes[BASELINE]
         if not len(plan.space) and not plan.stock:
             return 0.0
         builds = 2 * (baseline.build.seconds if baseline.build else 0.0)
-        return builds + min(self.race_timings, 2 * 2 * LOOKS[0]) * self.timing_seconds
+        return builds + self.least_timings * self.timing_seconds
 
     def _search(self, search: Search) -> None:
         # Twice the compile slots keep them busy. Where timing overlaps it is the slower of the two, and a long queue

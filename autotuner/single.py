@@ -13,13 +13,13 @@ from autotuner import process, reproduce
 from autotuner.build import Builder, Cache, first_error
 from autotuner.build.isa import NO_FIGURES
 from autotuner.calibrate import calibrate
-from autotuner.contest import ALPHA, LEAD_TIMINGS, Contest, best_stock, hold, lead, longer
+from autotuner.contest import ALPHA, LEAD_ROUNDS, LEAD_TIMINGS, Contest, best_stock, hold, lead, longer
 from autotuner.digests import read_by_flags
 from autotuner.errors import AutotuneError, NoCandidateError, OutOfTimeError
 from autotuner.estimate import rank
 from autotuner.evaluate import Evaluator, Outcome
 from autotuner.keys import run_key
-from autotuner.loop import RACE_TIMINGS, Loop
+from autotuner.loop import LEAST_TIMINGS, RACE_TIMINGS, Loop
 from autotuner.measure.environment import capture
 from autotuner.microkernels.variants import find_variants
 from autotuner.options import Options
@@ -318,6 +318,7 @@ class _Run:
             jobs=self.jobs,
             seconds=self.seconds,
             race_timings=RACE_TIMINGS if self.options.race else LEAD_TIMINGS,
+            least_timings=LEAST_TIMINGS if self.options.race else 2 * LEAD_ROUNDS,
         )
         if earlier is not None:
             rows = self.store.candidates(earlier.id)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from rich.console import Console
 
 from autotuner import Target
 from autotuner.cli.model import print_model
-from autotuner.errors import DeviceError, UsageError
+from autotuner.errors import DeviceError, OutOfTimeError, UsageError
 from autotuner.models import whole
 from autotuner.models.program import Program
 from autotuner.models.shares import Shares
@@ -24,7 +26,8 @@ from autotuner.specfiles.entries import read
 from autotuner.store import Store
 from autotuner.tools import Tools
 from tests.models.support import EXAMPLES, fake_tools, run
-from tests.tune.conftest import DATA_TILING, ONE_ROUTE, SPEC, TWO_ROUTES
+from tests.tune.conftest import CPU, DATA_TILING, ONE_ROUTE, SPEC, TWO_ROUTES
+from tests.tune.test_budget import LATE
 from tests.tune.test_run import COUNTS, KEYS
 
 SUBSTITUTED = "*substitute-executable-configuration*"
@@ -238,7 +241,7 @@ def test_without_a_device_every_entry_is_proven_in_the_model(tmp_path: Path, tar
 
 
 def test_three_dispatches_end_to_end_with_real_times(tmp_path: Path) -> None:
-    result = run("three", tmp_path, None, target=ONE_ROUTE, budget=80.0, trials=12)
+    result = run("three", tmp_path, None, target=ONE_ROUTE, budget=150.0, trials=12)
     assert result.verdict in ("win", "no-winner", "inconclusive")
     assert result.baseline["us"] > 0
     assert result.ranked_by == "the runtime's statistics"
@@ -271,3 +274,12 @@ def test_the_result_is_printed_with_what_to_do_next(tmp_path: Path) -> None:
     assert "route plain, 1 entries" in words
     assert "(1 of 1 entries applied)" in words
     assert f"iree-compile MODEL.mlir @{result.flagfile} -o MODEL.vmfb" in words
+
+
+def test_a_models_budget_is_kept(tmp_path: Path) -> None:
+    with suppress(OutOfTimeError):  # on a very busy machine not even the model is read by then
+        result = run("three", tmp_path, None, target=CPU, budget=20.0, trials=50)
+        assert result.seconds["total"] <= 20 + LATE
+        assert result.verdict == "win" or re.search(
+            r"--budget \d+s would do|too short|blocks|none|no route", result.reason
+        )
