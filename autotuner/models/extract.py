@@ -41,7 +41,8 @@ class Signature:
 
     function: str
     arguments: tuple[Argument, ...]
-    results: int
+    results: tuple[str, ...]
+    """The element type of each; empty where it is not told."""
 
 
 @dataclass(frozen=True)
@@ -252,14 +253,15 @@ def _signature(functions: Mapping[str, Any], function: str) -> Signature:
     body = functions.get(function + _ASYNC, functions.get(function))
     block = body.regions[0].blocks[0]
     imports: dict[int, Any] = {}
-    results = 0
+    results: tuple[str, ...] = ()
     for op in walk(body):
         if op.name == "hal.tensor.import":
             for number, argument in enumerate(block.arguments):
                 if op.operands[0] == argument:
                     imports[number] = op.results[0].type
-        elif op.name == "hal.tensor.export":
-            results += 1
+        elif op.name == "util.return":
+            views = [value for value in op.operands if str(value.type) == "!hal.buffer_view"]
+            results = tuple(_exported(value) for value in views)
     arguments = []
     for number, argument in enumerate(block.arguments):
         kind = str(argument.type)
@@ -270,6 +272,14 @@ def _signature(functions: Mapping[str, Any], function: str) -> Signature:
         elif kind not in ("!hal.fence", "!hal.buffer_view", "!hal.buffer"):
             arguments.append(Argument(None, kind))
     return Signature(function, tuple(arguments), results)
+
+
+def _exported(view: Any) -> str:
+    """The element type of the tensor behind a result."""
+    owner = view.owner
+    if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "hal.tensor.export":
+        return ""
+    return str(ir.RankedTensorType(owner.operation.operands[0].type).element_type)
 
 
 def _values(op: Any, sizes: Sizes) -> tuple[tuple[int | None, ...], tuple[Value, ...], tuple[Value, ...]]:

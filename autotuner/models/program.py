@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-import ml_dtypes
 import numpy as np
 
 from autotuner import process
@@ -35,6 +34,8 @@ _DUMPS = (
     f"--iree-hal-dump-executable-benchmarks-to={BENCHMARKS}",
     f"--iree-hal-dump-executable-binaries-to={BINARIES}",
 )
+_FORMAT = dict.fromkeys(("bf16", "f8E4M3FN", "f8E4M3FNUZ"), "bin")
+"""What numpy's format has no name for is written as bare bytes."""
 _TOLERANCE = {"float64": 1e-6, "float32": 1e-4, "float16": 2e-2, "bfloat16": 5e-2}
 """By the type of an output, for a model of many layers; whole numbers must be equal."""
 LOWER_TOLERANCE = 2e-2
@@ -96,7 +97,8 @@ class Call:
 
     function: str
     arguments: list[str]
-    results: int
+    results: tuple[str, ...]
+    """The element type of each result."""
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -301,7 +303,7 @@ class Outputs:
 def run(tools: Tools, vmfb: Path, call: Call, *, device: str, folder: Path, timeout: float) -> Outputs:
     """Calls the model once and reads its results."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"output{number}.npy" for number in range(call.results)]
+    paths = [folder / f"output{number}.{_FORMAT.get(element, 'npy')}" for number, element in enumerate(call.results)]
     for path in paths:
         path.unlink(missing_ok=True)
     done = process.run(
@@ -319,7 +321,7 @@ def run(tools: Tools, vmfb: Path, call: Call, *, device: str, folder: Path, time
         return Outputs(failure="run-timeout", detail=done.why())
     if not done.ok or not all(path.is_file() for path in paths):
         return Outputs(failure="run-error", detail=done.why())
-    arrays = tuple(_readable(np.load(path, allow_pickle=False)) for path in paths)
+    arrays = tuple(_read(path, element) for path, element in zip(paths, call.results, strict=True))
     for path in paths:
         path.unlink(missing_ok=True)
     return Outputs(arrays)
@@ -346,7 +348,7 @@ def finite(outputs: Outputs) -> bool:
     return all(np.isfinite(array.astype(np.float64)).all() for array in outputs.arrays)
 
 
-def _readable(array: Array) -> Array:
-    """numpy's format has no bfloat16: two bytes of no type are meant for it."""
-    bfloat16 = array.dtype.kind == "V" and array.dtype.itemsize == np.dtype(ml_dtypes.bfloat16).itemsize
-    return array.view(ml_dtypes.bfloat16) if bfloat16 else array
+def _read(path: Path, element: str) -> Array:
+    if path.suffix == ".npy":
+        return np.asarray(np.load(path, allow_pickle=False))
+    return np.fromfile(path, element_type(element).numpy)  # its shape is not kept, which comparing does not need

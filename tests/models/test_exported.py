@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import ml_dtypes
+import numpy as np
 import pytest
 from iree.compiler import ir
 from typer.testing import CliRunner
@@ -13,7 +15,7 @@ from autotuner.build import Cache
 from autotuner.cli.app import app
 from autotuner.models.context import Anatomy, Model, read_anatomy
 from autotuner.models.dispatch import DispatchProblem, runs_alone
-from autotuner.models.program import Program, ProgramBuilder
+from autotuner.models.program import Call, Program, ProgramBuilder, run
 from autotuner.render import problem_mlir
 from autotuner.targets import Target
 from autotuner.tools import Tools
@@ -83,3 +85,19 @@ def test_a_torch_program_is_tuned_from_end_to_end(name: str, states: list[str], 
     document = json.loads(done.stdout)
     assert [dispatch["state"] for dispatch in document["dispatches"]] == states
     assert [dispatch["applied"] for dispatch in document["dispatches"]] == [int(s == "estimated") for s in states]
+
+
+def test_results_that_numpy_has_no_format_for_are_read_too(tmp_path: Path) -> None:
+    anatomy = read("torch_bf16.mlir", tmp_path)
+    tools, flags = Tools.find(), list(Target.parse("cpu").compile_flags)
+    program = Program(EXPORTED / "torch_bf16.mlir", "torch_bf16")
+    assert anatomy.flow.signature.results == ("bf16",)
+    call = Call.make(program, anatomy.flow.signature, tmp_path / "inputs", seed=0)
+    built = ProgramBuilder(tools, Cache(tmp_path / "cache"), program).build(flags, folder=tmp_path / "b", timeout=120)
+    outputs = run(tools, built.vmfb, call, device="local-sync", folder=tmp_path / "outputs", timeout=60)
+    assert outputs.failure is None, outputs.detail
+    (result,) = outputs.arrays
+    x, y = (np.fromfile(tmp_path / "inputs" / f"input{n}.bin", ml_dtypes.bfloat16) for n in (0, 1))
+    wanted = x.reshape(4, 8).astype(np.float32) @ y.reshape(8, 6).astype(np.float32)
+    positive = wanted.ravel() > 0.5  # where GELU is nearly the identity
+    np.testing.assert_allclose(result.astype(np.float32)[positive], wanted.ravel()[positive], rtol=0.5)

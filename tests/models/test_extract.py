@@ -30,7 +30,7 @@ def test_dispatches_are_read_with_their_roots_and_calls(tmp_path: Path) -> None:
     found = anatomy("three", tmp_path)
     assert found.flow.signature.function == "main"
     assert [a.text for a in found.flow.signature.arguments][:3] == ["64x96xf32", "96x128xf32", "128xf32"]
-    assert found.flow.signature.results == 1
+    assert found.flow.signature.results == ("f32",)
     assert [g.root.loops for g in found.groups] == [(64, 128, 96), (64, 64, 128), (64, 32, 64)]
     assert [g.calls for g in found.groups] == [1, 1, 1]
     assert not found.others

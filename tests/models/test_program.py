@@ -16,7 +16,7 @@ from autotuner.models.program import Call, Outputs, Program, input_shapes, same_
 from autotuner.models.routes import choose
 from autotuner.targets import Target
 
-IMAGE = Signature("main", (Argument((1, 4), "f32"), Argument((None, 2), "i64")), 1)
+IMAGE = Signature("main", (Argument((1, 4), "f32"), Argument((None, 2), "i64")), ("f32",))
 
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
