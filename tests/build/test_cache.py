@@ -42,6 +42,15 @@ def test_what_was_stored_is_read_back(tmp_path: Path) -> None:
     assert list(cache.builds.glob(".making-*")) == []
 
 
+def test_a_record_needs_no_more_than_its_own_fields(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache")
+    record = {name: value for name, value in RECORD.items() if name != "ok"}
+    cache.store(KEY, record, vmfb=module(tmp_path))
+    read = cache.read(KEY)
+    assert read is not None
+    assert {name: read[name] for name in record} == record
+
+
 def test_a_failure_is_kept_without_a_module(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     failed = {**RECORD, "ok": False, "failure": "compile-error"}
