@@ -121,7 +121,7 @@ def test_a_module_without_executables_has_no_facts() -> None:
 
 
 def test_output_that_does_not_parse_is_an_environment_failure() -> None:
-    with pytest.raises(EnvironmentFailure, match="cannot read back") as caught:
+    with pytest.raises(EnvironmentFailure, match="cannot read what the compiler printed") as caught:
         read_root("module { this is no MLIR }")
     assert "autotune doctor" in caught.value.remedy
 

@@ -150,7 +150,7 @@ def test_what_a_killed_process_had_started_ends_with_it_and_grandchildren_too(tm
     done = subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path, timeout=120, check=False)
     assert done.returncode == -signal.SIGKILL
     grandchildren = [int((tmp_path / name).read_text()) for name in ("one", "two")]
-    assert wait_until(lambda: not any(map(alive, grandchildren)), seconds=5)
+    assert wait_until(lambda: not any(map(alive, grandchildren)), seconds=30)
 
 
 def test_the_watcher_knows_who_has_not_ended() -> None:

@@ -50,7 +50,7 @@ def test_no_part_of_the_command_line_prints_past_the_console() -> None:
     """Plain `print` is for JSON and numbers of our own; what may hold text from elsewhere goes through one place."""
     allowed = (
         "print(json.dumps(",
-        "print(clean(text)",
+        "print(clean(",
         'print(f"autotune {__version__}")',
         'print(f"bucket ',
         'print(f"\\nthe run',

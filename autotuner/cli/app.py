@@ -30,6 +30,7 @@ from autotuner.errors import (
     UsageError,
 )
 from autotuner.process import Closing
+from autotuner.text import clean
 from autotuner.workspace import is_text
 
 if TYPE_CHECKING:
@@ -153,6 +154,6 @@ def _bug(error: Exception) -> AutotuneError:
         path.write_text(f"{sys.argv}\n{details}", encoding="utf-8", errors="backslashreplace")
         remedy = f"Please report it with {path}."
     except OSError:
-        print(details, file=sys.stderr)
+        print(clean(details), file=sys.stderr)
         remedy = "Please report it with what stands above."
     return Bug(f"this is a bug of autotune: {type(error).__name__}: {error}.", remedy=remedy)

@@ -109,6 +109,7 @@ RULES: dict[str, Rule] = {
     "--iree-cuda-target": _CHIP,
     # Routes.
     "--iree-opt-data-tiling": _SWITCH,
+    "--iree-opt-level": _one_of("O0", "O1", "O2", "O3"),
     "--iree-global-opt-data-tiling": _SWITCH,
     "--iree-global-opt-use-im2col-for-convs": _SWITCH,
     "--iree-llvmcpu-enable-inner-tiled": _SWITCH,

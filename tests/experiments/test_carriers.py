@@ -73,7 +73,7 @@ def test_cuda_takes_a_tuning_spec_by_the_flag_that_it_does_not_ignore(
     assert result.arms[1].applied == 1
     ignored = tmp_path / "ignored.flags"
     ignored.write_text(f"--iree-codegen-tuning-spec-path={spec}\n")
-    with pytest.raises(NoCandidateError, match=r"IREE 3\.13 ignores it"):
+    with pytest.raises(NoCandidateError, match="IREE ignores it there"):
         compiled(workspace, f"@{ignored}", target=target, problem=problem)
 
 
