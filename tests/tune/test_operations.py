@@ -24,9 +24,7 @@ ONE_IMAGE = Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f3
     "problem",
     [
         Gemm.parse(shape="64x96x128", batch=3, dtype="f32"),
-        Gemm.parse(shape="100x33x77", dtype="i8"),
         Conv.parse(shape="2x16x16x32", filter="3x3x32", pad="1x1", dtype="f32"),
-        Conv.parse(shape="1x16x16x32", filter="1x1x64", dtype="f32"),
         Attention.parse(shape="1x2x64x64x32", dtype="f32", causal=True),
     ],
     ids=lambda problem: problem.name,
