@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from autotuner import process
 from autotuner.build import FailureClass
 from autotuner.errors import EnvironmentFailure
+from autotuner.execution import local_executor
 from autotuner.problems import Array, Bound, Problem
 from autotuner.render import FUNCTION
 from autotuner.tools import Tools
@@ -206,8 +206,9 @@ class Checker:
     def _outputs(self, vmfb: Path) -> dict[str, Array | Check]:
         """By set of inputs; both at once, for most of a run is its start."""
         names = list(self.data.inputs)
-        with ThreadPoolExecutor(len(names)) as pool:
-            return dict(zip(names, pool.map(lambda name: self._output(vmfb, name), names), strict=True))
+        with local_executor(len(names)) as pool:
+            runs = {name: pool.submit(self._output, vmfb, name) for name in names}
+            return {name: run.result() for name, run in runs.items()}
 
     def _output(self, vmfb: Path, name: str) -> Array | Check:
         """What the module computes, or why it does not."""

@@ -20,6 +20,7 @@ from autotuner.problems.accuracy import (
     Sums,
     known_precision,
     lower_precision,
+    rms,
     sum_bound,
     whole_numbers,
 )
@@ -99,7 +100,7 @@ class DispatchProblem(Problem):
     def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
         """Both sides are kernels, and the sums that round are inside: their size is taken from the result's."""
         del inputs
-        size, sums = _rms(reference), self._sums
+        size, sums = rms(reference), self._sums
         if not self.output.element.is_float:
             return _STEPS
         if sums is None:
@@ -126,7 +127,7 @@ class DispatchProblem(Problem):
         if self.root.kind == "attention" or not self.output.element.is_float:
             return self.bound(inputs, reference)
         unit = max(UNITS[self.output.element.name], UNITS["f32"])
-        return Bound(_FUSED * unit * (np.abs(reference) + _rms(reference)))
+        return Bound(_FUSED * unit * (np.abs(reference) + rms(reference)))
 
     def allowing(self, precision: str | None) -> DispatchProblem:
         """As far as it means anything here: a model's dispatches are of many types."""
@@ -160,10 +161,6 @@ class DispatchProblem(Problem):
 
     def describe(self) -> dict[str, object]:
         return {**super().describe(), "dispatch": self.piece.symbol, "calls": self.piece.calls}
-
-
-def _rms(array: Array) -> float:
-    return math.sqrt(float(np.mean(np.square(array, dtype=np.float64)))) if array.size else 0.0
 
 
 def flops(root: Dispatch) -> int:

@@ -67,8 +67,7 @@ class Bound:
     @classmethod
     def relative(cls, reference: Array, tolerance: float, *, worst: float = 50.0) -> Bound:
         """A relative error in the norm, for results of which no more is known."""
-        rms = math.sqrt(float(np.mean(np.square(reference, dtype=np.float64)))) if reference.size else 0.0
-        return cls(tolerance * (rms or 1.0), worst=worst, mean=1.0)
+        return cls(tolerance * (rms(reference) or 1.0), worst=worst, mean=1.0)
 
     def worst_of(self, size: int) -> float:
         return self.worst if self.worst is not None else math.log(2 * max(size, 1) / CHANCE) / _TAIL
@@ -76,6 +75,11 @@ class Bound:
     def mean_of(self, size: int) -> float:
         """Few elements vary more: five standard deviations of a mean square."""
         return self.mean if self.worst is not None else self.mean * (1 + 5 / math.sqrt(max(size, 1)))
+
+
+def rms(array: Array) -> float:
+    """The root mean square."""
+    return math.sqrt(float(np.mean(np.square(array, dtype=np.float64)))) if array.size else 0.0
 
 
 def parse_precision(text: str | None, *, dtype: str, acc: str) -> Precision:
@@ -126,7 +130,7 @@ class Sums:
         if self.unit == 0.0:
             return 0
         largest = min(1 / self.unit, *(_LARGEST.get(name, math.inf) for name in (self.acc, self.out)))
-        m = min(_WHOLE[self.element.name], _WHOLE["f16"] if self.allow else _WHOLE["f32"])
+        m = min(_WHOLE.get(self.element.name, 0), _WHOLE["f16"] if self.allow else _WHOLE["f32"])
         while m and max(m * m, _WALK * math.sqrt(self.length) * (m + 1) * (2 * m + 1) / 6) > largest:
             m = m * 3 // 4
         return m
