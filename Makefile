@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 # Of the files in pyproject.toml's tool.mutmut; of the builder only its key.
-MUTANTS ?= autotuner.measure.* autotuner.build.cache.* autotuner.build.builder.*key* autotuner.build.builder.*object_hashes* \
-           autotuner.digests.* autotuner.experiments.* autotuner.microkernels.* autotuner.names.* autotuner.problems.* \
+MUTANTS ?= autotuner.measure.* autotuner.system.cache.* autotuner.build.builder.*key* autotuner.build.builder.*object_hashes* \
+           autotuner.system.digests.* autotuner.jobs.ab.* autotuner.microkernels.* autotuner.system.names.* autotuner.problems.* \
            autotuner.specfiles.*
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
@@ -17,7 +17,7 @@ help:
 	@echo "make test-otherarch  run what is compiled for the other architecture (aarch64 or x86_64) under QEMU; needs Debian's"
 	@echo "             $$($(PYTHON) -m tests.otherarch.machine apt)"
 	@echo "make test-oldest  install IREE $(IREE_OLDEST) into $(OLDEST), run the tests that versions of IREE may break"
-	@echo "make lint    ruff and mypy --strict"
+	@echo "make lint    ruff, mypy --strict and the order of the rooms"
 	@echo "make format  ruff format"
 	@echo "make mutants change the code that decides what is right, bit by bit, and list the changes that no test sees (minutes)"
 	@echo "make clean   remove $(VENV) and caches"
@@ -63,6 +63,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -13,14 +13,14 @@ from autotuner._version import __version__
 from autotuner.errors import AutotuneError
 
 if TYPE_CHECKING:
-    from autotuner.api import load_results
-    from autotuner.models.context import Model
-    from autotuner.models.tuner import tune_model
-    from autotuner.options import Options
+    from autotuner.jobs.model.context import Model
+    from autotuner.jobs.model.tuner import tune_model
     from autotuner.problems import Attention, Conv, Gemm, Problem
-    from autotuner.result import Result
-    from autotuner.single import tune
+    from autotuner.report.api import load_results
     from autotuner.targets import Target
+    from autotuner.tuning.options import Options
+    from autotuner.tuning.result import Result
+    from autotuner.tuning.single import tune
 
 __all__ = [
     "Attention",
@@ -42,14 +42,14 @@ _HOMES = {
     "Attention": "problems",
     "Conv": "problems",
     "Gemm": "problems",
-    "Model": "models.context",
-    "Options": "options",
+    "Model": "jobs.model.context",
+    "Options": "tuning.options",
     "Problem": "problems",
-    "Result": "result",
+    "Result": "tuning.result",
     "Target": "targets",
-    "load_results": "api",
-    "tune": "single",
-    "tune_model": "models.tuner",
+    "load_results": "report.api",
+    "tune": "tuning.single",
+    "tune_model": "jobs.model.tuner",
 }
 
 

@@ -16,14 +16,15 @@ from pathlib import Path
 
 import numpy as np
 
-from autotuner.build import Builder, BuildJob, Cache
+from autotuner.build import Builder, BuildJob
+from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
+from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data, compare
 from autotuner.problems import Array, Attention, Bound, Conv, Gemm, Problem
-from autotuner.render import problem_mlir
-from autotuner.settings import usable_cores
+from autotuner.system.cache import Cache
+from autotuner.system.settings import usable_cores
 from autotuner.targets import Target
-from autotuner.tools import Tools
 from benchmarks.machine import machine
 from tests.measure.simulated_kernels import TYPES, honest, judged, wrong
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from autotuner import process
-from autotuner.build import FailureClass
+from autotuner.carriers.render import FUNCTION
 from autotuner.errors import DeviceError
+from autotuner.iree.compile import FailureClass
 from autotuner.problems import Operand
-from autotuner.render import FUNCTION
+from autotuner.system import process
 from benchmarks.resident import LENGTH, Message, frame
 
 OPEN_SECONDS = 60.0

@@ -10,14 +10,15 @@ from typing import Any
 
 import pandas as pd
 
-from autotuner.build import Builder, Cache
+from autotuner.build import Builder
 from autotuner.build.isa import Isa
-from autotuner.estimate import estimate
-from autotuner.plan import Plan
+from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.space import Config
+from autotuner.system.cache import Cache
 from autotuner.targets import Target
-from autotuner.tools import Tools
+from autotuner.tuning.estimate import estimate
+from autotuner.tuning.plan import Plan
 
 RECORDED = Path("results/reference/h200/candidates.json")
 """`autotune export --json` of four runs."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from autotuner.measure.environment import capture
-from autotuner.tools import Tools
+from autotuner.devices.environment import capture
+from autotuner.iree.tools import Tools
 
 
 def machine() -> str:

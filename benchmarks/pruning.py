@@ -15,11 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from autotuner.build import Build, Builder, Cache
+from autotuner.build import Build, Builder
 from autotuner.errors import NoCandidateError
+from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.space.prune import REGISTERS, RULES, Rule
-from autotuner.tools import Tools
+from autotuner.system.cache import Cache
 from benchmarks.machine import machine
 from benchmarks.success import build_all, make_plan, parser, read_space, with_space
 

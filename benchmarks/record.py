@@ -23,18 +23,19 @@ from pathlib import Path
 
 import numpy as np
 
-from autotuner.build import Build, Builder, BuildJob, Cache
+from autotuner.build import Build, Builder, BuildJob
+from autotuner.devices.environment import capture
+from autotuner.devices.timer import choose_repeat
 from autotuner.errors import AutotuneError, DeviceError, NoCandidateError, WrongResultError
-from autotuner.locks import device_lock
+from autotuner.iree.tools import Tools
 from autotuner.measure.check import Check, compare, poison
-from autotuner.measure.environment import capture
-from autotuner.measure.timer import choose_repeat
-from autotuner.plan import Candidate, Plan
 from autotuner.problems import Array, Attention, Conv, Gemm, Problem
-from autotuner.settings import cache_dir, usable_cores
 from autotuner.space import Config
+from autotuner.system.cache import Cache
+from autotuner.system.locks import device_lock
+from autotuner.system.settings import cache_dir, usable_cores
 from autotuner.targets import Target
-from autotuner.tools import Tools
+from autotuner.tuning.plan import Candidate, Plan
 from benchmarks.device_process import DeviceProcess, Measured
 from benchmarks.recording import Figures, Row, Rows
 

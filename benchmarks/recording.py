@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from autotuner.build import FailureClass
 from autotuner.errors import UsageError
+from autotuner.iree.compile import FailureClass
 from autotuner.space import Config
 
 TIME, FAILURE, BINARY = "time_ms", "failure", "binary"

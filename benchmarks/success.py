@@ -20,16 +20,17 @@ from pathlib import Path
 
 import numpy as np
 
-from autotuner.build import Build, Builder, Cache
-from autotuner.plan import Plan
+from autotuner.build import Build, Builder
+from autotuner.carriers.render import problem_mlir
+from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
-from autotuner.render import problem_mlir
 from autotuner.space import Config
 from autotuner.space.gpu_config import Vendor
 from autotuner.space.gpu_dispatch import DispatchSpace, read_dispatch_space
 from autotuner.space.prune import Rule
+from autotuner.system.cache import Cache
 from autotuner.targets import Target
-from autotuner.tools import Tools
+from autotuner.tuning.plan import Plan
 from benchmarks.machine import machine
 
 TIMEOUT = 120.0

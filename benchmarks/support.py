@@ -14,12 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from autotuner.build import Builder, Cache
-from autotuner.plan import Plan
+from autotuner.build import Builder
+from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.space import Config
+from autotuner.system.cache import Cache
 from autotuner.targets import Target
-from autotuner.tools import Tools
+from autotuner.tuning.plan import Plan
 
 TIMEOUT = 120.0
 CANDIDATES = 3

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from autotuner.build import Builder, BuildJob, Cache
-from autotuner.plan import Candidate, Plan
+from autotuner.build import Builder, BuildJob
+from autotuner.iree.tools import Tools
 from autotuner.problems import Problem
-from autotuner.settings import cache_dir
+from autotuner.system.cache import Cache
+from autotuner.system.settings import cache_dir
 from autotuner.targets import Target
-from autotuner.tools import Tools
+from autotuner.tuning.plan import Candidate, Plan
 
 # A loaded machine is no reason to fail.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])

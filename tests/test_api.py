@@ -12,10 +12,10 @@ import pytest
 
 import autotuner
 from autotuner import AutotuneError, Gemm, Options, Result, Target, load_results, tune
-from autotuner.effort import Effort
-from autotuner.progress import Progress
-from autotuner.store import Store
+from autotuner.store.store import Store
+from autotuner.system.progress import Progress
 from autotuner.targets import PLAIN
+from autotuner.tuning.effort import Effort
 
 QUICK = Effort(trials=2, budget=60.0, compile_only_trials=2, confirm_blocks=6, race_entrants=2)
 

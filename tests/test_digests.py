@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from autotuner import digests
-from autotuner.digests import file_digest, known_digest, path_digest, read_by_flags
 from autotuner.errors import UsageError
+from autotuner.system import digests
+from autotuner.system.digests import file_digest, known_digest, path_digest, read_by_flags
 
 LARGE = bytes(2 << 20)
 

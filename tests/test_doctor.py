@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from autotuner.cli.app import main
-from autotuner.doctor import examine
+from autotuner.iree.tools import Tools
+from autotuner.iree.versions import SUPPORTED
+from autotuner.report.doctor import examine
 from autotuner.targets import all_targets
-from autotuner.tools import Tools
-from autotuner.versions import SUPPORTED
 
 
 def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:

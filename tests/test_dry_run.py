@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from autotuner import Gemm, Options, Target
+from autotuner.carriers.render import MARKER
 from autotuner.cli.app import main
-from autotuner.dry_run import Rehearsal, rehearse
-from autotuner.render import MARKER
+from autotuner.tuning.dry_run import Rehearsal, rehearse
 
 TARGETS = ["cpu", "gfx942", "sm_80"]
 

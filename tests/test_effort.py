@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotuner.effort import EFFORTS, parse_duration, parse_effort
 from autotuner.errors import UsageError
+from autotuner.tuning.effort import EFFORTS, parse_duration, parse_effort
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from autotuner.build.isa import Isa
-from autotuner.estimate import Estimate, estimate
-from autotuner.mlir import Dispatch
-from autotuner.plan import Plan
+from autotuner.iree.mlir import Dispatch
 from autotuner.problems import Attention, Gemm, Problem
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.targets import Target
+from autotuner.tuning.estimate import Estimate, estimate
+from autotuner.tuning.plan import Plan
 
 MakePlan = Callable[[Problem, str], Plan]
 PLAIN = Isa(threads=256, wavefront=64, occupancy=2, vgpr_spills=0)

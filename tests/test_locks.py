@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from autotuner.errors import BusyError, StorageError
-from autotuner.locks import device_lock, workspace_lock
+from autotuner.system.locks import device_lock, workspace_lock
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from autotuner.locks import device_lock, workspace_lock
+from autotuner.system.locks import device_lock, workspace_lock
 place = Path(sys.argv[2])
 with workspace_lock(place) if sys.argv[1] == "workspace" else device_lock(sys.argv[1], place):
     {inside}

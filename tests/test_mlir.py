@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from autotuner.build import Builder
+from autotuner.carriers.render import problem_mlir
 from autotuner.errors import EnvironmentFailure
-from autotuner.mlir import read_applied, read_cpu_facts, read_root, same_attributes, tile_levels
+from autotuner.iree.mlir import read_applied, read_cpu_facts, read_root, same_attributes, tile_levels
 from autotuner.problems import Gemm
-from autotuner.render import problem_mlir
 from autotuner.targets import Target
 
 ROOT = "--iree-codegen-add-tuner-attributes"

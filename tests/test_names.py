@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from autotuner.errors import StorageError, UsageError
-from autotuner.models.context import Model
-from autotuner.models.entries import Assembly
-from autotuner.models.routes import choose
-from autotuner.names import checked_name, is_component
+from autotuner.jobs.model.context import Model
+from autotuner.jobs.model.entries import Assembly
+from autotuner.jobs.model.routes import choose
+from autotuner.jobs.suite.state import Identity, State
+from autotuner.system.names import checked_name, is_component
+from autotuner.system.workspace import Workspace
 from autotuner.targets import Target
-from autotuner.workloads.state import Identity, State
-from autotuner.workspace import Workspace
 
 BAD = [
     "../../..",

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from autotuner import process, watcher
 from autotuner.errors import ToolMissingError
+from autotuner.system import process, watcher
 
 
 def alive(pid: int) -> bool:

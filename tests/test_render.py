@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from iree.compiler import ir
 
-from autotuner.mlir import walk
-from autotuner.plan import Plan
+from autotuner.carriers.render import FUNCTION, MARKER, cpu_compilation_info, problem_mlir, spec_mlir
+from autotuner.iree.mlir import walk
 from autotuner.problems import Gemm
 from autotuner.problems.gemm import LAYOUTS
-from autotuner.render import FUNCTION, MARKER, cpu_compilation_info, problem_mlir, spec_mlir
 from autotuner.space.cpu import CpuTiling
+from autotuner.tuning.plan import Plan
 
 MakePlan = Callable[[Gemm, str], Plan]
 ROOT = Path(__file__).parent.parent

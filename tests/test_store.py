@@ -22,11 +22,11 @@ from sqlalchemy import Engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
 from autotuner.build import Isa
-from autotuner.database import connect, locate
 from autotuner.errors import EnvironmentFailure, StorageError, UsageError
-from autotuner.keys import run_key
 from autotuner.space.table import Config
-from autotuner.store import Store
+from autotuner.store.database import connect, locate
+from autotuner.store.keys import run_key
+from autotuner.store.store import Store
 
 POSTGRESQL = "AUTOTUNE_TEST_POSTGRESQL"
 """The URL of a database that the tests may write to, where there is one."""

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from autotuner.build import Build, Builder, BuildJob
+from autotuner.carriers.render import MARKER
+from autotuner.carriers.substitution import Executable, configure, find_executable
+from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
-from autotuner.plan import Candidate, Plan
 from autotuner.problems import Conv, Problem
-from autotuner.render import MARKER
 from autotuner.space import Config
-from autotuner.substitution import Executable, configure, find_executable
-from autotuner.tools import Tools
+from autotuner.tuning.plan import Candidate, Plan
 
 MakePlan = Callable[[Problem, str], Plan]
 MakeJob = Callable[[Plan, Candidate], BuildJob]

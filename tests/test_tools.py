@@ -11,16 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from autotuner import versions
-from autotuner.build import Builder, Cache
+from autotuner.build import Builder
 from autotuner.cli.app import main
-from autotuner.doctor import examine
 from autotuner.errors import ToolMissingError
-from autotuner.identity import compiler_digest, program_digest
-from autotuner.plan import Plan
+from autotuner.iree import versions
+from autotuner.iree.identity import compiler_digest, program_digest
+from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.report.doctor import examine
+from autotuner.system.cache import Cache
 from autotuner.targets import Target
-from autotuner.tools import Tools
+from autotuner.tuning.plan import Plan
 
 pytestmark = pytest.mark.versions
 

@@ -9,8 +9,8 @@ import pytest
 
 from autotuner._version import IREE_NEWEST, IREE_OLDEST, IREE_RANGE
 from autotuner.errors import INSTALL_IREE
-from autotuner.tools import Tools
-from autotuner.versions import bindings_version, compiler_version, release, supported
+from autotuner.iree.tools import Tools
+from autotuner.iree.versions import bindings_version, compiler_version, release, supported
 
 pytestmark = pytest.mark.versions
 

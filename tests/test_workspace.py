@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from autotuner.errors import StorageError
-from autotuner.workspace import Workspace, write_whole
+from autotuner.system.workspace import Workspace, write_whole
 
 
 def full(*_: object, **__: object) -> Any:

@@ -5,48 +5,30 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import shlex
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
-from autotuner import process
-from autotuner.build.cache import Cache
 from autotuner.build.isa import NO_FIGURES, REMARKS, Isa, read_isa, split_remarks
-from autotuner.digests import file_digest, known_digest, read_by_flags
+from autotuner.carriers import calls as proof
+from autotuner.carriers.render import MARKER
 from autotuner.errors import EnvironmentFailure, StorageError
-from autotuner.mlir import read_applied, same_attributes
-from autotuner.render import MARKER
+from autotuner.iree.compile import CompilerRefusal, FailureClass, compile_failure, lasting
+from autotuner.iree.mlir import read_applied, same_attributes
+from autotuner.iree.tools import Tools
+from autotuner.microkernels.instance import Call
 from autotuner.space.gpu_config import CompilationInfo
+from autotuner.system import process
+from autotuner.system.cache import Cache
+from autotuner.system.digests import file_digest, known_digest, read_by_flags
 from autotuner.targets.base import Backend
-from autotuner.tools import Tools
 
-if TYPE_CHECKING:
-    from autotuner.microkernels.spec import Call
-
-FailureClass = Literal["compile-error", "compile-timeout", "not-applied", "wrong-result", "run-error", "run-timeout"]
-FAILURE_CLASSES: tuple[FailureClass, ...] = (
-    "compile-error",
-    "compile-timeout",
-    "not-applied",
-    "wrong-result",
-    "run-error",
-    "run-timeout",
-)
 PROBLEM, SPEC, MODULE = "problem.mlir", "spec.mlir", "module.vmfb"
 CONFIGURATIONS, BINARIES = "configurations", "binaries"
 _STOP = "--compile-to=executable-configurations"
 _FULL = os.strerror(errno.ENOSPC)
-_MACHINE = (errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.EIO, errno.EINTR)
-_NOT_THE_PROGRAM = (
-    *(os.strerror(number).lower() for number in _MACHINE),
-    *("bad_alloc", "out of memory", "killed", "signal"),
-    # The linker is a program of its own: its end, too, may be the machine's doing.
-    "returned exit code",
-)
-"""Words of an error that is about the machine."""
 
 
 @dataclass(frozen=True)
@@ -201,8 +183,6 @@ class Builder:
 
     def _prove_calls(self, job: BuildJob) -> tuple[int, str]:
         """How often the job's microkernels are called, and what is wrong when one is not."""
-        from autotuner.microkernels import proof  # it reads the spec, which knows this room
-
         flags = [*job.flags, f"{job.spec_flag}={job.folder / SPEC}"]
         text = proof.preprocess(self.tools, job.folder / PROBLEM, flags, timeout=job.timeout)
         found = proof.prove(text, job.calls)
@@ -247,40 +227,6 @@ class Builder:
         return done.stdout
 
 
-class CompilerRefusal(EnvironmentFailure):
-    """iree-compile would not take the problem or the flags at all."""
-
-    def __init__(self, stderr: str) -> None:
-        self.stderr = stderr
-        super().__init__(f"iree-compile refused: {first_error(stderr)}", remedy="Check --flag and --target.")
-
-
-def compile_failure(done: process.Finished) -> FailureClass | None:
-    """What is wrong with a compile that has ended."""
-    if done.timed_out:
-        return "compile-timeout"
-    # Some mistakes (a misspelt pass pipeline) print an error and still give a module and exit code 0.
-    return "compile-error" if _says_error(done.stderr) or not done.ok else None
-
-
-def lasting(done: process.Finished) -> bool:
-    """Would this compile end the same way again? Only then is a failure remembered.
-
-    That is so where the compiler ended by itself: without an error, or with one that it printed about the program. A
-    time-out and a signal say as much about the machine as about the candidate (SIGKILL ends whoever is nearest when
-    memory runs out; a crash may be for want of it too); a shell gives a signal as an exit code above 128. To compile
-    once more what fails again costs a second; to take a machine's bad moment for an error costs the candidate for good.
-    """
-    by_itself = not done.timed_out and 0 <= done.code < 128
-    about_the_program = done.ok or _says_error(done.stderr)
-    words = done.stderr.lower()
-    return by_itself and about_the_program and not any(reason in words for reason in _NOT_THE_PROGRAM)
-
-
-def _says_error(stderr: str) -> bool:
-    return any(": error:" in line or line.startswith("error:") for line in stderr.splitlines())
-
-
 def dump_flags(*, substitutes: bool) -> tuple[str, str]:
     """What a compile must leave behind to be proven and told from others."""
     # Configurations are dumped before an executable is substituted; what is dumped for benchmarks has been.
@@ -312,18 +258,6 @@ def write_inputs(job: BuildJob) -> None:
 def _remove_dumps(folder: Path) -> None:
     for name in (CONFIGURATIONS, BINARIES):
         shutil.rmtree(folder / name, ignore_errors=True)
-
-
-def first_error(stderr: str) -> str:
-    """The line that says what is wrong, for a message of one line."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    return next((line for line in lines if "rror" in line or "nknown" in line), lines[0] if lines else "no message")[
-        :300
-    ]
-
-
-def shell_line(command: Iterable[str]) -> str:
-    return shlex.join(command)
 
 
 def prove(dump: Path, expected: CompilationInfo) -> tuple[int, str]:

@@ -15,9 +15,9 @@ from elftools.elf.sections import SymbolTableSection
 from flatbuffers.number_types import Uint32Flags
 from flatbuffers.table import Table
 
-from autotuner import process
 from autotuner.errors import ToolMissingError
 from autotuner.microkernels.objects import amd_metadata, ptx_target, read_ptx
+from autotuner.system import process
 
 REMARKS = "--pass-remarks-analysis=kernel-resource-usage|asm-printer"
 """LLVM says on stderr what a kernel uses and which instructions it has. This costs nothing; for a dump of the assembly

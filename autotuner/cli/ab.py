@@ -10,31 +10,31 @@ from functools import partial
 import typer
 from rich.console import Console
 
+from autotuner.carriers.flagfile import use_line
 from autotuner.cli.commands import operations
 from autotuner.cli.commands.ab import Wanted
 from autotuner.cli.console import emit, make_console, make_reporter, microseconds
 from autotuner.cli.microkernels import inspect_object, list_all, list_log, say_whose_code
 from autotuner.cli.request import Request
 from autotuner.cli.tuning import ctrl_c, print_result
-from autotuner.dry_run import rehearse
 from autotuner.errors import EXIT_INTERRUPTED, EXIT_NO_WINNER, UsageError
-from autotuner.experiments.arms import DEFAULT, Arm, parse_arm
-from autotuner.experiments.inputs import problem_inputs
-from autotuner.experiments.opening import Experiment
-from autotuner.experiments.rehearsal import rehearse_experiment
-from autotuner.experiments.result import AbResult
-from autotuner.experiments.run import run_experiment
-from autotuner.experiments.variants import experiment_options, judge, search_variants
+from autotuner.jobs.ab.arms import DEFAULT, Arm, parse_arm
+from autotuner.jobs.ab.inputs import problem_inputs
+from autotuner.jobs.ab.opening import Experiment
+from autotuner.jobs.ab.rehearsal import rehearse_experiment
+from autotuner.jobs.ab.result import AbResult
+from autotuner.jobs.ab.run import run_experiment
+from autotuner.jobs.ab.variants import experiment_options, judge, search_variants
+from autotuner.jobs.model.context import Model
 from autotuner.microkernels.library import find, own_folder, search_folders
 from autotuner.microkernels.skeleton import create
 from autotuner.microkernels.variants import Kernel
-from autotuner.models.context import Model
-from autotuner.options import Options
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.problems.accuracy import known_precision
-from autotuner.progress import Stop
-from autotuner.specfiles.flagfile import use_line
+from autotuner.system.progress import Stop
 from autotuner.targets import Target
+from autotuner.tuning.dry_run import rehearse
+from autotuner.tuning.options import Options
 
 _ATTENTION_SIZES = 5
 

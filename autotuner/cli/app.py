@@ -29,20 +29,20 @@ from autotuner.errors import (
     StorageError,
     UsageError,
 )
-from autotuner.process import Closing
-from autotuner.text import clean
-from autotuner.workspace import is_text
+from autotuner.system.process import Closing
+from autotuner.system.text import clean
+from autotuner.system.workspace import is_text
 
 if TYPE_CHECKING:
-    from autotuner import settings
     from autotuner.cli import ab as ab_action
     from autotuner.cli import buckets as gemm_action
     from autotuner.cli import console as consoles
     from autotuner.cli import model as model_action
     from autotuner.cli import suite as suite_action
     from autotuner.cli import tuning
+    from autotuner.system import settings
 else:
-    settings = Lazy("autotuner.settings")
+    settings = Lazy("autotuner.system.settings")
     ab_action, gemm_action, model_action = (Lazy(f"autotuner.cli.{name}") for name in ("ab", "buckets", "model"))
     suite_action, tuning, consoles = (Lazy(f"autotuner.cli.{name}") for name in ("suite", "tuning", "console"))
 

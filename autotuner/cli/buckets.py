@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from autotuner.buckets import Family, FamilyResult, plain_only, tune_family
 from autotuner.cli.console import emit, make_console, make_reporter, microseconds
 from autotuner.cli.request import Request
 from autotuner.cli.tuning import conclude, ctrl_c, print_result, run_tuning
-from autotuner.dry_run import rehearse
+from autotuner.jobs.buckets import Family, FamilyResult, plain_only, tune_family
 from autotuner.problems import Gemm
-from autotuner.progress import Stop
+from autotuner.system.progress import Stop
 from autotuner.targets import Target
+from autotuner.tuning.dry_run import rehearse
 
 
 def run_gemm(wanted: Gemm | Family, request: Request) -> None:

@@ -12,9 +12,9 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.segment import Segment
 
-from autotuner.progress import Progress, Reporter, Silent
-from autotuner.text import clean
-from autotuner.tools import Tools
+from autotuner.iree.tools import Tools
+from autotuner.system.progress import Progress, Reporter, Silent
+from autotuner.system.text import clean
 
 _NO_EDGE = 10_000
 """Columns of a table that goes into a pipe or a file: nothing is cut there."""

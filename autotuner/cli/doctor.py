@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autotuner.cli.console import make_console
-from autotuner.doctor import Finding, examine
+from autotuner.report.doctor import Finding, examine
 
 
 def doctor(*, iree_tools: Path | None, as_json: bool, no_color: bool) -> None:

@@ -15,10 +15,10 @@ from autotuner.errors import UsageError
 from autotuner.microkernels.abi import kernels_json, kernels_table
 from autotuner.microkernels.library import all_manifests, is_shipped, own_folder, search_folders
 from autotuner.microkernels.loader import FILE
-from autotuner.microkernels.misa import read_driver_log
+from autotuner.microkernels.providers.misa import read_driver_log
 from autotuner.microkernels.variants import AUTO, Kernel
-from autotuner.text import printable
-from autotuner.workspace import refuse_endless
+from autotuner.system.text import printable
+from autotuner.system.workspace import refuse_endless
 
 _LISTED = 5
 

@@ -9,17 +9,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from autotuner.carriers.flagfile import use_line
 from autotuner.cli.console import emit, make_console, make_reporter, microseconds
 from autotuner.cli.request import Request
 from autotuner.cli.tuning import conclude, ctrl_c
 from autotuner.errors import UsageError
-from autotuner.models.context import Model
-from autotuner.models.rehearse import rehearse_model
-from autotuner.models.result import ModelResult
-from autotuner.models.tuner import tune_model
+from autotuner.jobs.model.context import Model
+from autotuner.jobs.model.rehearse import rehearse_model
+from autotuner.jobs.model.result import ModelResult
+from autotuner.jobs.model.tuner import tune_model
 from autotuner.problems.accuracy import known_precision
-from autotuner.progress import Stop
-from autotuner.specfiles.flagfile import use_line
+from autotuner.system.progress import Stop
 
 
 def run_model(wanted: Model, request: Request) -> None:

@@ -12,19 +12,19 @@ import typer
 from autotuner.cli import options as o
 from autotuner.cli.given import Given
 from autotuner.cli.lazy import Lazy
-from autotuner.effort import parse_duration, parse_effort
 from autotuner.errors import UsageError
+from autotuner.tuning.effort import parse_duration, parse_effort
 
 NO_DEVICE = "none"
 
 if TYPE_CHECKING:
-    from autotuner import options as run_options
     from autotuner import targets
     from autotuner.microkernels import variants
     from autotuner.targets import files as target_files
+    from autotuner.tuning import options as run_options
 else:
     targets, target_files = Lazy("autotuner.targets"), Lazy("autotuner.targets.files")
-    run_options = Lazy("autotuner.options")
+    run_options = Lazy("autotuner.tuning.options")
     variants = Lazy("autotuner.microkernels.variants")
 
 

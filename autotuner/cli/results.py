@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from autotuner.build import Cache
 from autotuner.cli.console import emit, make_console
 from autotuner.errors import UsageError
 from autotuner.report.tables import export_csv, export_records, history_records, history_table, run_table
-from autotuner.settings import cache_dir
-from autotuner.store import Store
+from autotuner.store.store import Store
+from autotuner.system.cache import Cache
+from autotuner.system.settings import cache_dir
 
 MOST_RUNS = 2**31 - 1
 """More than a database can be asked for means all."""

@@ -11,16 +11,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from autotuner.carriers.flagfile import use_line
+from autotuner.carriers.provenance import Provenance
 from autotuner.cli.console import find_tools, make_console
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.specfiles.check import Report
 from autotuner.specfiles.check import check as check_spec
 from autotuner.specfiles.entries import read
 from autotuner.specfiles.files import MergedFiles, merge_files
-from autotuner.specfiles.flagfile import use_line
-from autotuner.specfiles.provenance import Provenance
+from autotuner.system.text import printable
 from autotuner.targets import Target
-from autotuner.text import printable
 
 
 def merge(

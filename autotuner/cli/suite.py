@@ -10,24 +10,24 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from autotuner.carriers.flagfile import use_line
 from autotuner.cli.commands.suite import SuiteWords
 from autotuner.cli.console import emit, make_console, make_reporter, microseconds
 from autotuner.cli.microkernels import say_whose_code
 from autotuner.cli.request import Request
 from autotuner.cli.tuning import ctrl_c
-from autotuner.dry_run import rehearse
 from autotuner.errors import EXIT_INTERRUPTED, EXIT_NO_WINNER, UsageError
-from autotuner.options import Options
-from autotuner.progress import Stop
+from autotuner.jobs.suite.load import load
+from autotuner.jobs.suite.result import SuiteResult
+from autotuner.jobs.suite.rows import Row
+from autotuner.jobs.suite.run import FINAL, RAW, tune_suite
+from autotuner.jobs.suite.suites import SUITES
+from autotuner.jobs.suite.workload import Workload
 from autotuner.report.tables import VERDICTS
-from autotuner.specfiles.flagfile import use_line
+from autotuner.system.progress import Stop
 from autotuner.targets import Target
-from autotuner.workloads.load import load
-from autotuner.workloads.result import SuiteResult
-from autotuner.workloads.rows import Row
-from autotuner.workloads.run import FINAL, RAW, tune_suite
-from autotuner.workloads.suites import SUITES
-from autotuner.workloads.workload import Workload
+from autotuner.tuning.dry_run import rehearse
+from autotuner.tuning.options import Options
 
 SHOWN = 20
 """Skipped lines that are printed; the others are counted."""

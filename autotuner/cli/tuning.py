@@ -14,17 +14,17 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from autotuner import process
+from autotuner.carriers.flagfile import use_line
 from autotuner.cli.console import emit, make_console, make_reporter, microseconds
 from autotuner.cli.microkernels import say_whose_code
 from autotuner.cli.request import Request
-from autotuner.dry_run import rehearse
 from autotuner.errors import EXIT_INTERRUPTED, EXIT_NO_WINNER
 from autotuner.problems import Problem
-from autotuner.progress import Stop
-from autotuner.result import Result
-from autotuner.single import tune
-from autotuner.specfiles.flagfile import use_line
+from autotuner.system import process
+from autotuner.system.progress import Stop
+from autotuner.tuning.dry_run import rehearse
+from autotuner.tuning.result import Result
+from autotuner.tuning.single import tune
 
 SHOWN = 3
 """How many of a ranking are printed."""

@@ -1,0 +1,1 @@
+"""Is it right, and is it faster: checks, races, intervals."""

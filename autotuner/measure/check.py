@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from autotuner import process
-from autotuner.build import FailureClass
+from autotuner.carriers.render import FUNCTION
 from autotuner.errors import EnvironmentFailure
-from autotuner.execution import local_executor
+from autotuner.iree.compile import FailureClass
+from autotuner.iree.tools import Tools
 from autotuner.problems import Array, Bound, Problem
-from autotuner.render import FUNCTION
-from autotuner.tools import Tools
+from autotuner.system import process
+from autotuner.system.execution import local_executor
 
 RANDOM, WHOLE = "input", "whole"
 """The two sets of inputs, as their files are called: numbers of all digits, and whole ones whose sums are exact."""

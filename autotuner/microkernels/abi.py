@@ -15,7 +15,7 @@ from elftools.elf.elffile import ELFFile
 
 from autotuner.errors import UsageError
 from autotuner.microkernels.objects import amd_chips, amd_metadata, elf_symbols, open_elf, read_ptx
-from autotuner.workspace import refuse_endless
+from autotuner.system.workspace import refuse_endless
 
 Kind = Literal["hsaco", "ptx", "elf"]
 """AMD's code object, NVIDIA's text, a processor's object."""

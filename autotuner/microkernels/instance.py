@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from autotuner.problems import Operand
+from autotuner.problems import Operand, Problem
 
 Access = Literal["read", "write"]
 
@@ -44,3 +44,11 @@ class Instance:
     local_memory: int
     """Bytes of dynamic shared memory."""
     grid: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What is replaced, and by which kernel."""
+
+    instance: Instance
+    problem: Problem

@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from autotuner.digests import file_digest
 from autotuner.errors import StorageError
-from autotuner.settings import cache_dir
+from autotuner.system.digests import file_digest
+from autotuner.system.settings import cache_dir
 
 
 def kept_folder(key: str) -> Path:

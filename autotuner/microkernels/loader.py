@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import cast
 
 from autotuner.errors import UsageError
-from autotuner.microkernels import misa, operations
+from autotuner.microkernels import operations
 from autotuner.microkernels.expressions import FUNCTIONS, Expression
 from autotuner.microkernels.instance import Access
 from autotuner.microkernels.manifest import (
@@ -24,10 +24,11 @@ from autotuner.microkernels.manifest import (
     ObjectFile,
     Provider,
 )
-from autotuner.microkernels.misa import KernelName
+from autotuner.microkernels.providers import misa
+from autotuner.microkernels.providers.misa import KernelName
 from autotuner.microkernels.tables import Table, read
 from autotuner.problems.dtypes import INPUT_NAMES
-from autotuner.text import short
+from autotuner.system.text import short
 
 FILE = "microkernel.toml"
 _NAMINGS = {"misa": misa.VALUES}

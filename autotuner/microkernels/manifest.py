@@ -16,7 +16,7 @@ from autotuner.errors import UsageError
 from autotuner.microkernels import operations
 from autotuner.microkernels.expressions import Expression
 from autotuner.microkernels.instance import Access, Binding, Instance
-from autotuner.microkernels.misa import KernelName
+from autotuner.microkernels.providers.misa import KernelName
 from autotuner.problems import Attention, Operand, Problem
 from autotuner.problems.dtypes import element_type
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from autotuner.errors import UsageError
 from autotuner.microkernels.expressions import Expression
-from autotuner.text import printable, short
+from autotuner.system.text import printable, short
 
 _MAX_BYTES = 1 << 18
 _MAX_VALUES = 1000

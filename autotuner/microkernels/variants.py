@@ -8,18 +8,19 @@ from pathlib import Path
 
 import numpy as np
 
-from autotuner.build import Cache
-from autotuner.digests import path_digest
-from autotuner.measure.environment import compute_capability
-from autotuner.microkernels import c_provider, check, triton_provider
-from autotuner.microkernels.instance import Instance
+from autotuner.devices.environment import compute_capability
+from autotuner.iree.mlir import read_features
+from autotuner.microkernels import check
+from autotuner.microkernels.instance import Call, Instance
 from autotuner.microkernels.library import all_manifests, find, search_folders
 from autotuner.microkernels.manifest import MOST_SETTINGS, DoesNotFitError, Manifest, is_gpu
-from autotuner.microkernels.spec import Call
+from autotuner.microkernels.providers import c as c_provider
+from autotuner.microkernels.providers import triton as triton_provider
 from autotuner.microkernels.visibility import hidden_copies
-from autotuner.mlir import read_features
 from autotuner.problems import Problem
 from autotuner.space import ABSENT, Config, Knob, Space
+from autotuner.system.cache import Cache
+from autotuner.system.digests import path_digest
 from autotuner.targets import NO_DEVICE, Target
 
 AUTO = "auto"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotuner.errors import UsageError
-from autotuner.mlir import Dispatch
+from autotuner.iree.mlir import Dispatch
 from autotuner.problems.accuracy import Array, Bound, Precision, Sums, whole_numbers
 from autotuner.problems.dtypes import ElementType
 

@@ -1,0 +1,1 @@
+"""What is told of results: tables, frames, the state of this machine."""

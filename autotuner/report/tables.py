@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from autotuner.build.isa import NO_FIGURES
-from autotuner.store import CandidateRow, RunRow, Store, TimedRow
-from autotuner.text import printable
+from autotuner.store.store import CandidateRow, RunRow, Store, TimedRow
+from autotuner.system.text import printable
 
 STATES = {"timed": "", "failed": "red", "duplicate": "dim"}
 VERDICTS = {"win": "bold green", "inconclusive": "yellow", "failed": "red", "interrupted": "yellow"}

@@ -18,7 +18,7 @@ from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (import
 from iree.compiler.dialects.smt import IntPredicate
 
 from autotuner.errors import EnvironmentFailure
-from autotuner.versions import SUPPORTED, bindings_version
+from autotuner.iree.versions import SUPPORTED, bindings_version
 
 Column = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

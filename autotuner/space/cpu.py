@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autotuner.mlir import CpuFacts, Dispatch, tile_levels
+from autotuner.iree.mlir import CpuFacts, Dispatch, tile_levels
 from autotuner.space.cpu_attention import attention_part
 from autotuner.space.cpu_conv import conv_part
 from autotuner.space.cpu_gemm import gemm_part

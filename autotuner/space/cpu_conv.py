@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotuner.mlir import CpuFacts, Dispatch
+from autotuner.iree.mlir import CpuFacts, Dispatch
 from autotuner.space.cpu_tiling import (
     MAX_WORKGROUPS,
     PEELING,

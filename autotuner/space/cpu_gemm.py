@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from autotuner.mlir import CpuFacts, Dispatch
+from autotuner.iree.mlir import CpuFacts, Dispatch
 from autotuner.space.cpu_tiling import (
     MAX_WORKGROUPS,
     PEELING,

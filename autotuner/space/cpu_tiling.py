@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autotuner.mlir import CpuFacts, Dispatch
+from autotuner.iree.mlir import CpuFacts, Dispatch
 from autotuner.space.table import Space
 
 Mask = npt.NDArray[np.bool_]

@@ -11,24 +11,16 @@ from typing import Any
 
 from iree.compiler import ir
 
-from autotuner import process
-from autotuner.build import CompilerRefusal
-from autotuner.microkernels.proof import WITHOUT_WEIGHTS, extern, preprocess, roots
-from autotuner.microkernels.spec import OBJECTS_FLAG, SPEC_FLAG
-from autotuner.mlir import parse, same_attributes, walk
-from autotuner.specfiles.entries import (
-    FOREACH,
-    Entry,
-    module_of,
-    parse_spec,
-    read_module,
-    references,
-    symbol,
-)
-from autotuner.specfiles.flagfile import tuning_flag
-from autotuner.specfiles.flags import SUBSTITUTION
+from autotuner.carriers.calls import WITHOUT_WEIGHTS, extern, preprocess, roots
+from autotuner.carriers.flagfile import tuning_flag
+from autotuner.carriers.flags import SUBSTITUTION
+from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
+from autotuner.iree.compile import CompilerRefusal
+from autotuner.iree.mlir import parse, same_attributes, walk
+from autotuner.iree.tools import Tools
+from autotuner.specfiles.entries import FOREACH, Entry, module_of, parse_spec, read_module, references, symbol
 from autotuner.specfiles.matchers import symbols
-from autotuner.tools import Tools
+from autotuner.system import process
 
 BY = "__autotune_by__"
 """Says on an operation which entry of the instrumented spec has matched it."""

@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from autotuner.carriers.flagfile import Flagfile, flagfile_text, name_of, tuning_flag
+from autotuner.carriers.flags import SUBSTITUTION, SUBSTITUTIONS
+from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.errors import UsageError
-from autotuner.microkernels.spec import OBJECTS_FLAG, SPEC_FLAG
+from autotuner.iree.tools import Tools
 from autotuner.specfiles.applied import TIMEOUT, Use, applied
 from autotuner.specfiles.entries import SpecFile, read_spec, read_text, vet_file
-from autotuner.specfiles.flagfile import Flagfile, flagfile_text, name_of, tuning_flag
-from autotuner.specfiles.flags import SUBSTITUTION, SUBSTITUTIONS
 from autotuner.specfiles.objects import Finding, check_objects, check_processor
 from autotuner.specfiles.vetting import executables_in, vet_program
+from autotuner.system.text import printable
 from autotuner.targets import Target
 from autotuner.targets.base import Backend
-from autotuner.text import printable
-from autotuner.tools import Tools
 
 
 @dataclass(frozen=True, slots=True)

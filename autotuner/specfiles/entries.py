@@ -10,14 +10,14 @@ from typing import Any, Literal
 from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen
 
+from autotuner.carriers.provenance import ENTRY, OBJECTS, Provenance
+from autotuner.carriers.render import MARKER
 from autotuner.errors import UsageError
-from autotuner.mlir import walk
-from autotuner.render import MARKER
+from autotuner.iree.mlir import walk
 from autotuner.specfiles.matchers import Matches, describe, key, symbols
-from autotuner.specfiles.provenance import ENTRY, OBJECTS, Provenance
 from autotuner.specfiles.vetting import vet_spec
-from autotuner.text import nesting, printable
-from autotuner.workspace import refuse_endless
+from autotuner.system.text import nesting, printable
+from autotuner.system.workspace import refuse_endless
 
 FileKind = Literal["tuning", "microkernel", "executable"]
 CONFIG = "__kernel_config"

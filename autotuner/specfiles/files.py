@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autotuner.build import shell_line
+from autotuner.carriers.flagfile import Flagfile, flagfile_text, use_line
+from autotuner.carriers.outputs import SPEC, Outputs
 from autotuner.errors import UsageError
-from autotuner.outputs import SPEC, Outputs
-from autotuner.specfiles.flagfile import Flagfile, flagfile_text, use_line
+from autotuner.iree.compile import shell_line
+from autotuner.iree.tools import Tools
 from autotuner.specfiles.merge import Merged, merge
-from autotuner.tools import Tools
 
 
 @dataclass(frozen=True, slots=True)

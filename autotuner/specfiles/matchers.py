@@ -9,7 +9,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from autotuner.mlir import ROLES, contraction_roles, positions, walk
+from autotuner.iree.mlir import ROLES, contraction_roles, positions, walk
 
 _STRUCTURE = "transform.iree.match."
 _KINDS = ("contraction", "convolution", "attention", "online_attention")

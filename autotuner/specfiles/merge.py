@@ -10,23 +10,15 @@ from typing import Any
 
 from iree.compiler import ir
 
-from autotuner import process
 from autotuner._version import __version__
+from autotuner.carriers.provenance import Provenance, today
 from autotuner.errors import EnvironmentFailure, UsageError
-from autotuner.specfiles.entries import (
-    CONFIG,
-    FOREACH,
-    Entry,
-    parse_spec,
-    read_module,
-    read_text,
-    references,
-)
+from autotuner.iree.tools import Tools
+from autotuner.specfiles.entries import CONFIG, FOREACH, Entry, parse_spec, read_module, read_text, references
 from autotuner.specfiles.matchers import body_key, symbols
-from autotuner.specfiles.provenance import Provenance, today
 from autotuner.specfiles.vetting import vet_spec
-from autotuner.text import printable
-from autotuner.tools import Tools
+from autotuner.system import process
+from autotuner.system.text import printable
 
 _DEFAULT = "iree_codegen.tuning_spec_with_default_entrypoint"
 _SEQUENCE, _INCLUDE = "transform.named_sequence", "transform.include"

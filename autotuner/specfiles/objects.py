@@ -12,19 +12,19 @@ from typing import Any, Literal
 
 from iree.compiler import ir
 
-from autotuner import process
-from autotuner.build import CompilerRefusal
+from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
+from autotuner.iree.compile import CompilerRefusal
+from autotuner.iree.mlir import target_table, walk
+from autotuner.iree.tools import Tools
 from autotuner.microkernels.abi import read_object
 from autotuner.microkernels.check import runs_on
 from autotuner.microkernels.visibility import shows_names
-from autotuner.mlir import target_table, walk
 from autotuner.problems import Gemm
-from autotuner.render import problem_mlir
 from autotuner.specfiles.entries import SpecFile, parse_spec
+from autotuner.system import process
+from autotuner.system.text import printable
 from autotuner.targets import Target
-from autotuner.text import printable
-from autotuner.tools import Tools
 
 Level = Literal["ok", "note", "error"]
 

@@ -14,11 +14,10 @@ from typing import Any
 
 from iree.compiler import ir
 
-from autotuner import process
-from autotuner.build import first_error
 from autotuner.errors import UsageError
-from autotuner.mlir import parse, walk
-from autotuner.names import is_component
+from autotuner.iree.compile import first_error
+from autotuner.iree.mlir import parse, walk
+from autotuner.iree.tools import Tools
 from autotuner.specfiles.accepted import (
     ATTRIBUTE_DIALECTS,
     ATTRIBUTES,
@@ -31,8 +30,9 @@ from autotuner.specfiles.accepted import (
     SPEC_OPS,
     SPEC_PASSES,
 )
-from autotuner.text import short
-from autotuner.tools import Tools
+from autotuner.system import process
+from autotuner.system.names import is_component
+from autotuner.system.text import short
 
 _TARGET, _OBJECT = "#hal.executable.target<", "#hal.executable.object<"
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')

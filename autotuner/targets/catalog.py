@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 
 from autotuner.errors import UsageError
-from autotuner.settings import usable_cores
+from autotuner.system.settings import usable_cores
 from autotuner.targets.base import PLAIN, Route, Target
 
 _TUNING_SPEC = "--iree-codegen-tuning-spec-path"

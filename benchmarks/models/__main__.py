@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from autotuner import Options, Target
-from autotuner.models.context import Model
-from autotuner.models.tuner import tune_model
+from autotuner.jobs.model.context import Model
+from autotuner.jobs.model.tuner import tune_model
 from benchmarks.machine import machine
 from benchmarks.models.encoder import Encoder
 

@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autotuner.build import Builder, BuildJob, Cache
+from autotuner.build import Builder, BuildJob
+from autotuner.carriers.render import problem_mlir
+from autotuner.iree.tools import Tools
 from autotuner.measure.check import poison
-from autotuner.plan import BASELINE
 from autotuner.problems import Gemm
-from autotuner.render import problem_mlir
+from autotuner.system.cache import Cache
 from autotuner.targets import Target
-from autotuner.tools import Tools
+from autotuner.tuning.plan import BASELINE
 from benchmarks.device_process import DeviceProcess
 from benchmarks.record import Request, parse, record
 from benchmarks.recording import Row, Rows

@@ -10,20 +10,21 @@ from pathlib import Path
 import pytest
 from iree.compiler import ir
 
-from autotuner import Gemm, Options, Target, process
-from autotuner.buckets import Family, tune_family
-from autotuner.buckets.members import for_all_rows
+from autotuner import Gemm, Options, Target
+from autotuner.carriers.render import dynamic_gemm_mlir
 from autotuner.errors import UsageError
+from autotuner.iree.tools import Tools
+from autotuner.jobs.buckets import Family, tune_family
+from autotuner.jobs.buckets.members import for_all_rows
 from autotuner.measure.check import Checker, Data
-from autotuner.plan import Plan
 from autotuner.problems import Problem
-from autotuner.progress import Silent, Stop
-from autotuner.render import dynamic_gemm_mlir
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.specfiles.applied import applied
 from autotuner.specfiles.check import check
 from autotuner.specfiles.entries import read
-from autotuner.tools import Tools
+from autotuner.system import process
+from autotuner.system.progress import Silent, Stop
+from autotuner.tuning.plan import Plan
 from tests.specfiles.conftest import Answer
 from tests.tune.conftest import EFFORT, SPEC, FakeTools
 
@@ -186,7 +187,7 @@ def test_what_is_changed_to_fit_all_sizes_must_win_again(
         text = info.translation_info
         return replace(info, translation_info=text.replace(*((peeled, plain) if peeled in text else (plain, peeled))))
 
-    monkeypatch.setattr("autotuner.buckets.run.for_all_rows", without_peeling)
+    monkeypatch.setattr("autotuner.jobs.buckets.run.for_all_rows", without_peeling)
     folder = tmp_path_factory.mktemp("changed")
     (folder / "fake").mkdir()
     fake = FakeTools(folder / "fake", folder / "labels", rules=[("*dim_bounds*", 100.0), (SPEC, 50.0)])

@@ -12,12 +12,12 @@ import pytest
 
 from autotuner.build import Build, Builder, BuildJob
 from autotuner.build.builder import SPEC, prove
-from autotuner.mlir import read_root
-from autotuner.plan import Candidate, Plan
+from autotuner.carriers.render import MARKER, problem_mlir
+from autotuner.iree.mlir import read_root
 from autotuner.problems import Attention, Conv, Gemm, Problem
-from autotuner.render import MARKER, problem_mlir
 from autotuner.space import ABSENT, Config
 from autotuner.targets import Target, all_targets
+from autotuner.tuning.plan import Candidate, Plan
 
 MakePlan = Callable[[Problem, str], Plan]
 MakeJob = Callable[[Plan, Candidate], BuildJob]

@@ -13,13 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.build import Build, Builder, BuildJob, Cache, CompilerRefusal
+from autotuner.build import Build, Builder, BuildJob
+from autotuner.carriers.render import problem_mlir, spec_mlir
 from autotuner.errors import EnvironmentFailure, StorageError
-from autotuner.plan import Candidate, Plan
+from autotuner.iree.compile import CompilerRefusal
+from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
-from autotuner.render import problem_mlir, spec_mlir
+from autotuner.system.cache import Cache
 from autotuner.targets import Target
-from autotuner.tools import Tools
+from autotuner.tuning.plan import Candidate, Plan
 
 MakePlan = Callable[[Gemm, str], Plan]
 MakeJob = Callable[[Plan, Candidate], BuildJob]
@@ -269,7 +271,7 @@ PROGRAM = """
 import json, sys
 from pathlib import Path
 from autotuner.build import BuildJob, Builder, Cache
-from autotuner.tools import Tools
+from autotuner.iree.tools import Tools
 cache, folder, source, *flags = sys.argv[1:]
 job = BuildJob(Path(source).read_text(), tuple(flags), Path(folder), timeout=120)
 build = Builder(Tools.find(), Cache(Path(cache))).build(job)

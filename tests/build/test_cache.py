@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from autotuner.build import Cache
 from autotuner.errors import StorageError
+from autotuner.system.cache import Cache
 
 RECORD: dict[str, Any] = {
     "ok": True,

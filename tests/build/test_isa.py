@@ -15,16 +15,17 @@ from typing import Any
 
 import pytest
 
-from autotuner.build import Builder, BuildJob, Cache, Isa
+from autotuner.build import Builder, BuildJob, Isa
 from autotuner.build.builder import write_inputs
 from autotuner.build.isa import REMARKS, read_isa, split_remarks
-from autotuner.plan import Candidate, Plan
+from autotuner.carriers.render import problem_mlir
+from autotuner.iree.tools import Tools, find_ptxas
 from autotuner.problems import Gemm
-from autotuner.process import CUT
-from autotuner.render import problem_mlir
 from autotuner.space.gpu import CompilationInfo
+from autotuner.system.cache import Cache
+from autotuner.system.process import CUT
 from autotuner.targets import Target
-from autotuner.tools import Tools, find_ptxas
+from autotuner.tuning.plan import Candidate, Plan
 
 MakePlan = Callable[[Gemm, str], Plan]
 MakeJob = Callable[[Plan, Candidate], BuildJob]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.build import Builder, BuildJob, Cache
-from autotuner.microkernels.instance import Instance
-from autotuner.microkernels.spec import Call
+from autotuner.build import Builder, BuildJob
+from autotuner.iree.tools import Tools
+from autotuner.microkernels.instance import Call, Instance
 from autotuner.problems import Gemm
 from autotuner.space.gpu_config import CompilationInfo
-from autotuner.tools import Tools
+from autotuner.system.cache import Cache
 
 EXPECTED = CompilationInfo("#config<a>", "#pipeline<a>")
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from autotuner.cli.app import main
-from autotuner.locks import workspace_lock
-from autotuner.store import Store
+from autotuner.store.store import Store
+from autotuner.system.locks import workspace_lock
 
 AUTOTUNE = [sys.executable, "-m", "autotuner"]
 GEMM = ("gemm", "--shape", "64x64x64", "--dtype", "f32")

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from autotuner import __version__
-from autotuner.store import Store
+from autotuner.store.store import Store
 
 AUTOTUNE = [sys.executable, "-m", "autotuner"]
 ESCAPE = "\x1b"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.space.table import Config
-from autotuner.store import Store
+from autotuner.store.store import Store
 from tests.cli.test_bad_input import AUTOTUNE, GEMM, Here, complaint, here
 from tests.specfiles.conftest import FRAME
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.specfiles.entries import read
-from autotuner.specs import ESTIMATED
+from autotuner.tuning.ship import ESTIMATED
 from tests.cli.test_bad_input import Here, complaint, here
 from tests.models.support import EXAMPLES
 

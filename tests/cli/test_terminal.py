@@ -13,7 +13,7 @@ from autotuner.cli.app import main
 from autotuner.cli.console import LiveReporter, emit, make_console
 from autotuner.errors import UsageError
 from autotuner.space.table import Config
-from autotuner.store import Store
+from autotuner.store.store import Store
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e[red]x[/red][link=http://x]y[/link]:boom:"
 SHOWN = "[red]x[/red][link=http://x]y[/link]:boom:"

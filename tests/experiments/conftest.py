@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from autotuner import Gemm, Options, Target
-from autotuner.effort import Effort
-from autotuner.experiments.arms import parse_arm
-from autotuner.experiments.opening import Experiment
-from autotuner.experiments.result import AbResult
-from autotuner.experiments.run import run_experiment
-from autotuner.models.context import Model
-from autotuner.tools import Tools
+from autotuner.iree.tools import Tools
+from autotuner.jobs.ab.arms import parse_arm
+from autotuner.jobs.ab.opening import Experiment
+from autotuner.jobs.ab.result import AbResult
+from autotuner.jobs.ab.run import run_experiment
+from autotuner.jobs.model.context import Model
+from autotuner.tuning.effort import Effort
 from tests.tune.conftest import FakeTools
 
 CPU = Target.parse("cpu")

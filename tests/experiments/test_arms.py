@@ -11,9 +11,9 @@ import pytest
 
 from autotuner import Gemm, Target
 from autotuner.errors import UsageError
-from autotuner.experiments.arms import file_flags, parse_arm
-from autotuner.experiments.inputs import model_inputs, problem_inputs
-from autotuner.models.extract import Argument
+from autotuner.jobs.ab.arms import file_flags, parse_arm
+from autotuner.jobs.ab.inputs import model_inputs, problem_inputs
+from autotuner.jobs.model.extract import Argument
 from tests.experiments.conftest import CPU
 
 SMALL = Gemm.parse(shape="2x3x4", dtype="f32")

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from autotuner import Conv, Gemm, Options, Problem, Target
+from autotuner.carriers.render import problem_mlir
 from autotuner.errors import NoCandidateError, UsageError
-from autotuner.experiments.arms import parse_arm
-from autotuner.experiments.opening import Experiment
-from autotuner.experiments.result import AbResult
-from autotuner.experiments.run import run_experiment
+from autotuner.jobs.ab.arms import parse_arm
+from autotuner.jobs.ab.opening import Experiment
+from autotuner.jobs.ab.result import AbResult
+from autotuner.jobs.ab.run import run_experiment
+from autotuner.jobs.model.context import Model
 from autotuner.microkernels.library import find, search_folders
-from autotuner.models.context import Model
-from autotuner.plan import Plan
-from autotuner.render import problem_mlir
 from autotuner.space import Config
+from autotuner.tuning.plan import Plan
 from tests.experiments.conftest import CPU, EFFORT
 from tests.microkernels.stand_in import misa_stand_in
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autotuner.tools import Tools
+from autotuner.iree.tools import Tools
 from tests.experiments.conftest import PLAIN, TILED
 from tests.microkernels.test_ab import autotune
 from tests.tune.conftest import BASE_MS, DATA_TILING, FakeTools

@@ -13,8 +13,8 @@ import pytest
 
 from autotuner import Gemm
 from autotuner.errors import NoCandidateError, UsageError, WrongResultError
-from autotuner.experiments.result import AbResult
-from autotuner.tools import Tools
+from autotuner.iree.tools import Tools
+from autotuner.jobs.ab.result import AbResult
 from tests.experiments.conftest import TILED, TWO_PRODUCTS
 from tests.microkernels.test_ab import own_kernel
 from tests.tune.conftest import BASE_MS, DATA_TILING, FakeTools

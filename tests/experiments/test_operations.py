@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from autotuner import Gemm, Problem
-from autotuner.experiments.operations import read_operations
-from autotuner.microkernels.proof import preprocess
+from autotuner.carriers.calls import preprocess
+from autotuner.carriers.render import problem_mlir
+from autotuner.iree.tools import Tools
+from autotuner.jobs.ab.operations import read_operations
 from autotuner.problems import Attention, Conv
-from autotuner.render import problem_mlir
-from autotuner.tools import Tools
 from tests.experiments.conftest import CPU
 
 

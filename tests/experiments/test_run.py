@@ -12,12 +12,12 @@ import pytest
 
 from autotuner import Gemm
 from autotuner.errors import DeviceError, NoCandidateError, UsageError
-from autotuner.experiments.result import AbResult
-from autotuner.plan import Plan
+from autotuner.iree.tools import Tools
+from autotuner.jobs.ab.result import AbResult
 from autotuner.problems import Problem
-from autotuner.progress import Stop
-from autotuner.store import Store
-from autotuner.tools import Tools
+from autotuner.store.store import Store
+from autotuner.system.progress import Stop
+from autotuner.tuning.plan import Plan
 from tests.experiments.conftest import PLAIN, PROBLEM, TILED
 from tests.tune.conftest import BASE_MS, DATA_TILING, SPEC, FakeTools
 

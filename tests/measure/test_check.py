@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.build import Builder, BuildJob
+from autotuner.carriers.render import problem_mlir
 from autotuner.errors import EnvironmentFailure
+from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data, compare, poison
 from autotuner.problems import Array, Bound, Gemm
-from autotuner.render import problem_mlir
 from autotuner.targets import Target
-from autotuner.tools import Tools
 
 Compile = Callable[[str], Path]
 SMALL = Gemm.parse(shape="12x20x33", dtype="f32")

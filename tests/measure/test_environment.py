@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.measure import environment
-from autotuner.measure.environment import Environment
-from autotuner.tools import Tools
+from autotuner.devices import environment
+from autotuner.devices.environment import Environment
+from autotuner.iree.tools import Tools
 
 ARM_CPUINFO = """processor\t: 0
 BogoMIPS\t: 243.75

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.build import Build, Builder, BuildJob
+from autotuner.carriers.render import problem_mlir
+from autotuner.devices.timer import INVOCATION_US, MAX_REPEAT, Timer, Timing, choose_repeat
+from autotuner.iree.tools import Tools
 from autotuner.measure.check import Data
-from autotuner.measure.timer import INVOCATION_US, MAX_REPEAT, Timer, Timing, choose_repeat
 from autotuner.problems import Gemm
-from autotuner.render import problem_mlir
 from autotuner.targets import Target
-from autotuner.tools import Tools
 
 SMALL = Gemm.parse(shape="16x16x16", dtype="f32")
 Printing = Callable[..., Timer]

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from autotuner import Gemm, Options, Target, tune
+from autotuner.carriers.render import problem_mlir
 from autotuner.cli.app import main
-from autotuner.effort import Effort
 from autotuner.errors import UsageError
+from autotuner.iree.tools import Tools
 from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.variants import Kernel
-from autotuner.render import problem_mlir
-from autotuner.store import Store
-from autotuner.tools import Tools
+from autotuner.store.store import Store
+from autotuner.tuning.effort import Effort
 from tests.tune.conftest import FakeTools
 
 SHAPE = ("--shape", "96x64x128")

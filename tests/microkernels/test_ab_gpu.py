@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from autotuner import Conv, Gemm, Options, Problem, Target, tune
-from autotuner.effort import Effort
 from autotuner.errors import UsageError
 from autotuner.microkernels.library import find, search_folders
 from autotuner.microkernels.variants import Kernel
-from autotuner.result import Result
+from autotuner.tuning.effort import Effort
+from autotuner.tuning.result import Result
 from tests.microkernels.stand_in import misa_stand_in
 
 MISA = "misa_igemm_fwd_nhwc_fp16"

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.errors import UsageError
+from autotuner.iree.tools import Tools
 from autotuner.microkernels.abi import Argument, Kernel, inspect, kernels_json, kernels_table, read_object
 from autotuner.microkernels.check import check
 from autotuner.targets import Target
-from autotuner.tools import Tools
 from tests.microkernels.stand_in import RELOCATABLE, misa_metadata, misa_stand_in, write_hsaco
 from tests.microkernels.test_check import instance
 

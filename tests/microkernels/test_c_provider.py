@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Builder, BuildJob
+from autotuner.carriers.calls import preprocess, prove
+from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags, spec_flags, spec_mlir
+from autotuner.carriers.render import problem_mlir
 from autotuner.errors import StorageError, ToolMissingError, UsageError
+from autotuner.iree.mlir import read_features
+from autotuner.iree.tools import Tools
 from autotuner.measure.check import Check, Checker, Data
-from autotuner.microkernels import c_provider
-from autotuner.microkernels.c_provider import ObjectRefusalError, choose_isa, compile_object, find_compiler, provide
 from autotuner.microkernels.check import check
-from autotuner.microkernels.instance import Binding, Instance
+from autotuner.microkernels.instance import Binding, Call, Instance
 from autotuner.microkernels.library import find, shipped_folder
-from autotuner.microkernels.proof import preprocess, prove
-from autotuner.microkernels.spec import SPEC_FLAG, Call, executable_target, object_flags, spec_flags, spec_mlir
-from autotuner.mlir import read_features
+from autotuner.microkernels.providers import c as c_provider
+from autotuner.microkernels.providers.c import ObjectRefusalError, choose_isa, compile_object, find_compiler, provide
 from autotuner.problems import Conv, Gemm, Operand, Problem
-from autotuner.render import problem_mlir
 from autotuner.targets import Target
-from autotuner.tools import Tools
 
 CHIP = platform.machine()
 CPU = Target.parse("cpu")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from autotuner.errors import UsageError
-from autotuner.microkernels.c_provider import ObjectRefusalError, compile_object
-from autotuner.microkernels.c_reads import prerequisites
+from autotuner.microkernels.providers.c import ObjectRefusalError, compile_object
+from autotuner.microkernels.providers.c_reads import prerequisites
 
 pytestmark = pytest.mark.skipif(
     not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler on this machine"

@@ -13,7 +13,7 @@ from autotuner.microkernels.instance import Instance
 from autotuner.microkernels.library import find, shipped_folder
 from autotuner.microkernels.loader import load
 from autotuner.microkernels.manifest import DoesNotFitError, Manifest
-from autotuner.microkernels.misa import KernelName, read_driver_log
+from autotuner.microkernels.providers.misa import KernelName, read_driver_log
 from autotuner.problems import Conv, Gemm, Problem
 
 PREFIX = "igemm_fwd_gtcx3_nhwc_fp16_bx0_ex1_"

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.build import CompilerRefusal
-from autotuner.microkernels.instance import Binding, Instance
-from autotuner.microkernels.proof import Proof, preprocess, prove
-from autotuner.microkernels.spec import Call, executable_name, spec_flags, spec_mlir
+from autotuner.carriers.calls import Proof, preprocess, prove
+from autotuner.carriers.microkernel import executable_name, spec_flags, spec_mlir
+from autotuner.carriers.render import problem_mlir
+from autotuner.iree.compile import CompilerRefusal
+from autotuner.iree.tools import Tools
+from autotuner.microkernels.instance import Binding, Call, Instance
 from autotuner.problems import Gemm
-from autotuner.render import problem_mlir
 from autotuner.targets import Target
-from autotuner.tools import Tools
 
 pytestmark = pytest.mark.versions
 

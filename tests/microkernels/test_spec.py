@@ -10,26 +10,18 @@ from typing import Any
 
 import pytest
 
-from autotuner import process
 from autotuner.build import Builder, BuildJob
+from autotuner.carriers.calls import preprocess, prove
+from autotuner.carriers.forms import read_forms
+from autotuner.carriers.microkernel import SPEC_FLAG, backend_of, executable_target, object_flags, spec_flags, spec_mlir
+from autotuner.carriers.render import problem_mlir
 from autotuner.errors import EnvironmentFailure, UsageError
-from autotuner.microkernels.forms import read_forms
-from autotuner.microkernels.instance import Access, Binding, Instance
-from autotuner.microkernels.proof import preprocess, prove
-from autotuner.microkernels.spec import (
-    SPEC_FLAG,
-    Call,
-    backend_of,
-    executable_target,
-    object_flags,
-    spec_flags,
-    spec_mlir,
-)
+from autotuner.iree.tools import Tools
+from autotuner.microkernels.instance import Access, Binding, Call, Instance
 from autotuner.problems import Attention, Conv, Gemm, Operand, Problem
 from autotuner.problems.dtypes import element_type
-from autotuner.render import problem_mlir
+from autotuner.system import process
 from autotuner.targets import Target
-from autotuner.tools import Tools
 
 GEMM = Gemm.parse(shape="64x96x32")
 PADDED = Conv.parse(shape="2x8x8x16", filter="3x3x32", pad="1x1")

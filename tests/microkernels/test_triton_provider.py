@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from autotuner import process
 from autotuner.errors import UsageError
-from autotuner.microkernels import triton_provider
 from autotuner.microkernels.abi import inspect, read_object
-from autotuner.microkernels.c_provider import ObjectRefusalError
 from autotuner.microkernels.check import check
 from autotuner.microkernels.library import find, own_folder, search_folders, shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.manifest import DoesNotFitError, Manifest
-from autotuner.microkernels.triton_compile import Job, trim_amdgcn, trim_ptx
-from autotuner.microkernels.triton_provider import bind, cache_key, kernel_parameters, plan, provide
+from autotuner.microkernels.providers import triton as triton_provider
+from autotuner.microkernels.providers.c import ObjectRefusalError
+from autotuner.microkernels.providers.triton import bind, cache_key, kernel_parameters, plan, provide
+from autotuner.microkernels.providers.triton_compile import Job, trim_amdgcn, trim_ptx
 from autotuner.problems import Attention, Gemm, Problem
+from autotuner.system import process
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 

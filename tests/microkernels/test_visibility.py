@@ -14,8 +14,8 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from autotuner.errors import UsageError
-from autotuner.microkernels.c_provider import compile_object
 from autotuner.microkernels.library import find
+from autotuner.microkernels.providers.c import compile_object
 from autotuner.microkernels.variants import Variants
 from autotuner.microkernels.visibility import hidden_copies, hide, shows_names
 from autotuner.problems import Gemm

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from autotuner import Options, Target
-from autotuner.effort import Effort
-from autotuner.models.context import Model
-from autotuner.models.result import ModelResult
-from autotuner.models.tuner import tune_model
+from autotuner.jobs.model.context import Model
+from autotuner.jobs.model.result import ModelResult
+from autotuner.jobs.model.tuner import tune_model
+from autotuner.tuning.effort import Effort
 from tests.tune.conftest import ONE_ROUTE, FakeTools
 
 EXAMPLES = Path(__file__).parent / "examples"

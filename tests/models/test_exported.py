@@ -11,14 +11,14 @@ import pytest
 from iree.compiler import ir
 from typer.testing import CliRunner
 
-from autotuner.build import Cache
+from autotuner.carriers.render import problem_mlir
 from autotuner.cli.app import app
-from autotuner.models.context import Anatomy, Model, read_anatomy
-from autotuner.models.dispatch import DispatchProblem, runs_alone
-from autotuner.models.program import Call, Program, ProgramBuilder, run
-from autotuner.render import problem_mlir
+from autotuner.iree.tools import Tools
+from autotuner.jobs.model.context import Anatomy, Model, read_anatomy
+from autotuner.jobs.model.dispatch import DispatchProblem, runs_alone
+from autotuner.jobs.model.program import Call, Program, ProgramBuilder, run
+from autotuner.system.cache import Cache
 from autotuner.targets import Target
-from autotuner.tools import Tools
 from tests.models.support import EXAMPLES
 
 EXPORTED = EXAMPLES / "exported"

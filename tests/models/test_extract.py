@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from autotuner import Target
-from autotuner.build import Cache
+from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
-from autotuner.mlir import read_root
-from autotuner.models.context import Anatomy, Model, read_anatomy
-from autotuner.models.dispatch import DispatchProblem, flops, loop_sizes, runs_alone
-from autotuner.models.program import Program, ProgramBuilder
-from autotuner.render import problem_mlir
-from autotuner.tools import Tools
+from autotuner.iree.mlir import read_root
+from autotuner.iree.tools import Tools
+from autotuner.jobs.model.context import Anatomy, Model, read_anatomy
+from autotuner.jobs.model.dispatch import DispatchProblem, flops, loop_sizes, runs_alone
+from autotuner.jobs.model.program import Program, ProgramBuilder
+from autotuner.system.cache import Cache
 from tests.models.support import EXAMPLES
 
 CPU = Target.parse("cpu")

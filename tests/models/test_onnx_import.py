@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autotuner import process
 from autotuner.errors import UsageError
-from autotuner.models.onnx_import import import_onnx
+from autotuner.iree.tools import Tools
+from autotuner.jobs.model.onnx_import import import_onnx
+from autotuner.system import process
 from autotuner.targets import Target
-from autotuner.tools import Tools
 
 onnx = pytest.importorskip("onnx")
-worker = pytest.importorskip("autotuner.models.onnx_worker")
+worker = pytest.importorskip("autotuner.jobs.model.onnx_worker")
 T = onnx.TensorProto
 ROWS, INNER, COLUMNS = 2, 3, 4
 WEIGHT = np.arange(INNER * COLUMNS, dtype=np.float32).reshape(INNER, COLUMNS) / 8

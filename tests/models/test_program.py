@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from autotuner.errors import EnvironmentFailure, UsageError
-from autotuner.models import onnx_import
-from autotuner.models.extract import Argument, Signature
-from autotuner.models.program import Call, Outputs, Program, input_shapes, same_outputs
-from autotuner.models.routes import choose
+from autotuner.jobs.model import onnx_import
+from autotuner.jobs.model.extract import Argument, Signature
+from autotuner.jobs.model.program import Call, Outputs, Program, input_shapes, same_outputs
+from autotuner.jobs.model.routes import choose
 from autotuner.targets import Target
 
 IMAGE = Signature("main", (Argument((1, 4), "f32"), Argument((None, 2), "i64")), ("f32",))

@@ -18,13 +18,13 @@ from rich.console import Console
 from autotuner import Target
 from autotuner.cli.model import print_model
 from autotuner.errors import DeviceError, OutOfTimeError, UsageError
-from autotuner.models import whole
-from autotuner.models.program import Program
-from autotuner.models.shares import Shares
-from autotuner.progress import Progress, Stop
+from autotuner.iree.tools import Tools
+from autotuner.jobs.model import whole
+from autotuner.jobs.model.program import Program
+from autotuner.jobs.model.shares import Shares
 from autotuner.specfiles.entries import read
-from autotuner.store import Store
-from autotuner.tools import Tools
+from autotuner.store.store import Store
+from autotuner.system.progress import Progress, Stop
 from tests.models.support import EXAMPLES, fake_tools, run
 from tests.tune.conftest import CPU, DATA_TILING, ONE_ROUTE, SPEC, TWO_ROUTES
 from tests.tune.test_budget import LATE

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.build import Builder, BuildJob, Cache
+from autotuner.build import Builder, BuildJob
+from autotuner.iree.tools import Tools
 from autotuner.measure.check import Check, Checker, Data
 from autotuner.problems import Problem
+from autotuner.system.cache import Cache
 from autotuner.targets import Target
-from autotuner.tools import Tools
 from tests.otherarch.machine import OTHER, Machine
 
 REQUIRED = "AUTOTUNE_TEST_OTHERARCH"

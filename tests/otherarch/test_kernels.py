@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Builder, BuildJob
+from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG, executable_target, object_flags, spec_mlir
+from autotuner.carriers.render import problem_mlir
 from autotuner.cli.app import main
 from autotuner.microkernels.abi import read_object
+from autotuner.microkernels.instance import Call
 from autotuner.microkernels.library import all_manifests, shipped_folder
 from autotuner.microkernels.manifest import Manifest
-from autotuner.microkernels.spec import OBJECTS_FLAG, SPEC_FLAG, Call, executable_target, object_flags, spec_mlir
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Gemm
-from autotuner.render import problem_mlir
 from autotuner.targets import Target
 from tests.otherarch.conftest import Run
 from tests.otherarch.machine import Machine

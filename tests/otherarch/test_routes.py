@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Builder
-from autotuner.plan import Candidate, Plan
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.targets import Target
+from autotuner.tuning.plan import Candidate, Plan
 from tests.otherarch.conftest import Run
 
 PROBLEMS: dict[str, Problem] = {

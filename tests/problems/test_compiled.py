@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Builder, BuildJob
+from autotuner.carriers.render import problem_mlir
+from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
 from autotuner.problems import Attention, Conv, Gemm, Problem
-from autotuner.render import problem_mlir
 from autotuner.targets import Target
-from autotuner.tools import Tools
 
 pytestmark = pytest.mark.versions
 

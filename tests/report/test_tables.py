@@ -17,7 +17,7 @@ from autotuner.build import Isa
 from autotuner.errors import UsageError
 from autotuner.report.tables import export_csv, export_records, history_records, history_table, run_table
 from autotuner.space.table import Config
-from autotuner.store import Store
+from autotuner.store.store import Store
 
 RESULT = {
     "verdict": "win",

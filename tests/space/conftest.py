@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from autotuner.tools import Tools
+from autotuner.iree.tools import Tools
 
 TARGETS = {
     "gfx942": ["--iree-hal-target-device=hip", "--iree-rocm-target=gfx942"],

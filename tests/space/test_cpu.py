@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from autotuner.build import Builder, BuildJob
-from autotuner.mlir import CpuFacts, Dispatch, read_cpu_facts, read_root, tile_levels
-from autotuner.plan import Candidate, Plan
+from autotuner.carriers.render import cpu_compilation_info, problem_mlir
+from autotuner.iree.mlir import CpuFacts, Dispatch, read_cpu_facts, read_root, tile_levels
 from autotuner.problems import Gemm
-from autotuner.render import cpu_compilation_info, problem_mlir
 from autotuner.space import ABSENT, Config
 from autotuner.space.cpu import CpuSpace
 from autotuner.targets import Target
+from autotuner.tuning.plan import Candidate, Plan
 
 MakePlan = Callable[[Gemm, str], Plan]
 MakeJob = Callable[[Plan, Candidate], BuildJob]

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from autotuner.build import Builder, BuildJob
-from autotuner.mlir import CpuFacts, Dispatch, read_cpu_facts, read_root, tile_levels
-from autotuner.plan import Candidate, Plan
+from autotuner.carriers.render import cpu_compilation_info, problem_mlir
+from autotuner.iree.mlir import CpuFacts, Dispatch, read_cpu_facts, read_root, tile_levels
 from autotuner.problems import Conv
-from autotuner.render import cpu_compilation_info, problem_mlir
 from autotuner.space.cpu import CpuSpace
 from autotuner.targets import PLAIN, Target
+from autotuner.tuning.plan import Candidate, Plan
 
 MakeJob = Callable[[Plan, Candidate], BuildJob]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from autotuner.carriers.provenance import Provenance
+from autotuner.carriers.render import spec_mlir
 from autotuner.cli import app
 from autotuner.errors import AutotuneError
-from autotuner.plan import Plan
-from autotuner.render import spec_mlir
-from autotuner.specfiles.provenance import Provenance
-from autotuner.tools import Tools
+from autotuner.iree.tools import Tools
+from autotuner.tuning.plan import Plan
 
 TIMED = Provenance(
     problem="gemm_64x32x48_f32_f32_nn",

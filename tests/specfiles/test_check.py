@@ -14,20 +14,20 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from autotuner.carriers.flagfile import flagfile_text
+from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
+from autotuner.iree.tools import Tools
 from autotuner.microkernels.instance import Instance
 from autotuner.microkernels.variants import Kernel, find_variants
-from autotuner.plan import Plan
 from autotuner.problems import Conv, Gemm, Problem
-from autotuner.render import problem_mlir
 from autotuner.specfiles.applied import applied
 from autotuner.specfiles.check import Report, check
 from autotuner.specfiles.entries import read_spec
-from autotuner.specfiles.flagfile import flagfile_text
 from autotuner.specfiles.merge import merge
 from autotuner.specfiles.objects import check_objects, check_processor
 from autotuner.targets import Target
-from autotuner.tools import Tools
+from autotuner.tuning.plan import Plan
 from tests.specfiles.conftest import FRAME, TIMED, Answer, make_spec
 
 MakePlan = Callable[[Problem, str], Plan]

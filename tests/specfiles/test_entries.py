@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 from iree.compiler import ir
 
+from autotuner.carriers.microkernel import spec_mlir as microkernel_spec
+from autotuner.carriers.provenance import Provenance
 from autotuner.errors import UsageError
-from autotuner.microkernels.instance import Binding, Instance
-from autotuner.microkernels.spec import Call
-from autotuner.microkernels.spec import spec_mlir as microkernel_spec
-from autotuner.plan import Plan
+from autotuner.microkernels.instance import Binding, Call, Instance
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.specfiles.entries import read, read_spec
-from autotuner.specfiles.provenance import Provenance
+from autotuner.tuning.plan import Plan
 from tests.specfiles.conftest import TIMED, Answer, make_spec
 
 MakePlan = Callable[[Problem, str], Plan]

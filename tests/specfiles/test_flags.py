@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autotuner.carriers.flagfile import SPEC_FLAGS, Flagfile, flagfile_text
+from autotuner.carriers.flags import RULES, SUBSTITUTION, SUBSTITUTIONS, objection
+from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.errors import UsageError
-from autotuner.microkernels.spec import OBJECTS_FLAG, SPEC_FLAG
-from autotuner.specfiles.flagfile import SPEC_FLAGS, Flagfile, flagfile_text
-from autotuner.specfiles.flags import RULES, SUBSTITUTION, SUBSTITUTIONS, objection
+from autotuner.iree.tools import Tools
 from autotuner.targets import all_targets
-from autotuner.tools import Tools
 
 PIPELINE = "--iree-preprocessing-pass-pipeline="
 

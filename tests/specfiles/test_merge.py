@@ -10,15 +10,15 @@ import pytest
 
 from autotuner.build import Builder
 from autotuner.build.builder import proven
+from autotuner.carriers.provenance import ENTRY, Provenance
 from autotuner.errors import UsageError
-from autotuner.plan import Plan
+from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm, Problem
 from autotuner.specfiles.entries import read, read_spec
 from autotuner.specfiles.files import merge_files
 from autotuner.specfiles.merge import Merged, merge
-from autotuner.specfiles.provenance import ENTRY, Provenance
 from autotuner.targets import Target
-from autotuner.tools import Tools
+from autotuner.tuning.plan import Plan
 from tests.specfiles.conftest import FRAME, TIMED, make_spec
 
 MakePlan = Callable[[Problem, str], Plan]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from autotuner import process
+from autotuner.carriers.flagfile import Flagfile, flagfile_text, use_line
 from autotuner.errors import UsageError
-from autotuner.specfiles.flagfile import Flagfile, flagfile_text, use_line
-from autotuner.tools import Tools
+from autotuner.iree.tools import Tools
+from autotuner.system import process
 
 AWKWARD = [
     "plain",

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 from iree.compiler import ir
 
-from autotuner import process
+from autotuner.carriers.flagfile import flagfile_text
+from autotuner.carriers.flags import PASSES, RULES
+from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
-from autotuner.models.program import Program
+from autotuner.iree.tools import Tools
+from autotuner.jobs.model.program import Program
 from autotuner.problems import Gemm
-from autotuner.render import problem_mlir
 from autotuner.specfiles.accepted import FORMATS, MATHEMATICS, MODEL_DIALECTS, SPEC_OPS, SPEC_PASSES
 from autotuner.specfiles.check import check
 from autotuner.specfiles.entries import vet_file
-from autotuner.specfiles.flagfile import flagfile_text
-from autotuner.specfiles.flags import PASSES, RULES
 from autotuner.specfiles.vetting import vet_model, vet_spec
+from autotuner.system import process
 from autotuner.targets import Target
-from autotuner.tools import Tools
 from tests.specfiles.conftest import FRAME, Answer
 
 SMALL = Gemm.parse(shape="64x32x48", dtype="f32")

@@ -9,12 +9,12 @@ from concurrent.futures import Executor
 import pytest
 
 from autotuner.build import Builder
+from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
-from autotuner.plan import Plan
 from autotuner.problems import Attention, Conv, Gemm, Problem
-from autotuner.render import problem_mlir
 from autotuner.targets import PRODUCTS, Target, all_targets
 from autotuner.targets.base import flag_name
+from autotuner.tuning.plan import Plan
 
 MakePlan = Callable[[Problem, str], Plan]
 

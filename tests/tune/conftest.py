@@ -22,12 +22,12 @@ from typing import Any, Literal
 import pytest
 
 from autotuner import Gemm, Options, Problem, Result, Target, tune
-from autotuner.effort import Effort
-from autotuner.progress import Stop
-from autotuner.rows import CandidateRow
-from autotuner.store import Store
+from autotuner.iree.tools import Tools
+from autotuner.store.rows import CandidateRow
+from autotuner.store.store import Store
+from autotuner.system.progress import Stop
 from autotuner.targets.base import PLAIN
-from autotuner.tools import Tools
+from autotuner.tuning.effort import Effort
 
 CompileRole = Literal["compiler-crashes", "compiler-hangs", "wrong-module"]
 BenchRole = Literal["benchmark-dies", "benchmark-hangs"]
@@ -111,7 +111,7 @@ import sys
 from pathlib import Path
 from autotuner.cli.app import main
 from autotuner.targets import catalog
-from autotuner.tools import Tools
+from autotuner.iree.tools import Tools
 folder = Path(sys.argv.pop(1))
 catalog.CPU_ROUTES = catalog.CPU_ROUTES[:int(sys.argv.pop(1))]
 tools = Tools(*(folder / name for name in ("iree-compile", "iree-run-module", "iree-benchmark-module")))

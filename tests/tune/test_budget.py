@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from autotuner import Attention, Conv, Gemm, Problem, process
-from autotuner.contest import RaceDeadline, confirm_blocks, longer
-from autotuner.effort import parse_effort
+from autotuner import Attention, Conv, Gemm, Problem
 from autotuner.errors import OutOfTimeError
-from autotuner.execution import local_executor
-from autotuner.progress import Clock, Stop
-from autotuner.settings import usable_cores
+from autotuner.system import process
+from autotuner.system.execution import local_executor
+from autotuner.system.progress import Clock, Stop
+from autotuner.system.settings import usable_cores
+from autotuner.tuning.contest import RaceDeadline, confirm_blocks, longer
+from autotuner.tuning.effort import parse_effort
 from tests.tune.conftest import CPU, SPEC, FakeTools, codegen, failures, run
 
 Fake = Callable[..., FakeTools]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from autotuner.errors import DeviceError, NoCandidateError, ToolMissingError, WrongResultError
-from autotuner.store import Store
-from autotuner.tools import Tools
+from autotuner.iree.tools import Tools
+from autotuner.store.store import Store
 from tests.tune.conftest import EFFORT, SPEC, FakeTools, candidates, codegen, failures, run
 from tests.tune.test_run import hold_contract
 

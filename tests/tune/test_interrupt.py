@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from autotuner.store import Store
+from autotuner.store.store import Store
 from tests.test_process import wait_until
 from tests.tune.conftest import SHAPE, TIMED, Cli, candidates, failures
 

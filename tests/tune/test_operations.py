@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from autotuner import Attention, Conv, Gemm, Problem, Target
-from autotuner.effort import Effort
-from autotuner.render import MARKER, problem_mlir
-from autotuner.tools import Tools
+from autotuner.carriers.render import MARKER, problem_mlir
+from autotuner.iree.tools import Tools
+from autotuner.tuning.effort import Effort
 from tests.tune.conftest import ONE_ROUTE, FakeTools, codegen, failures, run
 
 Fake = Callable[..., FakeTools]

@@ -12,11 +12,11 @@ from typing import Any, cast
 import pytest
 
 from autotuner.build import Build, Isa
-from autotuner.evaluate import Evaluator, Outcome
-from autotuner.loop import Loop
-from autotuner.plan import Candidate
-from autotuner.progress import Clock, Silent, Stop
+from autotuner.system.progress import Clock, Silent, Stop
 from autotuner.targets.base import PLAIN
+from autotuner.tuning.evaluate import Evaluator, Outcome
+from autotuner.tuning.loop import Loop
+from autotuner.tuning.plan import Candidate
 
 GOOD, BAD = Isa(vgpr_spills=0), Isa(vgpr_spills=1000)
 Queue = deque[tuple[Outcome, "Future[Build]"]]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.rows import BuildRow, CandidateRow, TimingRow
-from autotuner.store import Store
+from autotuner.store.rows import BuildRow, CandidateRow, TimingRow
+from autotuner.store.store import Store
 from tests.tune.conftest import ONE_ROUTE, SHAPE, TIMED, Cli, FakeTools, candidates, codegen, run
 from tests.tune.test_run import hold_contract
 

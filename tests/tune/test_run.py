@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from autotuner import Gemm, Result
+from autotuner.carriers.render import MARKER, problem_mlir
 from autotuner.cli.app import main
-from autotuner.effort import Effort
-from autotuner.render import MARKER, problem_mlir
-from autotuner.store import Store
-from autotuner.tools import Tools
+from autotuner.iree.tools import Tools
+from autotuner.store.store import Store
+from autotuner.tuning.effort import Effort
 from tests.tune.conftest import (
     DATA_TILING,
     EFFORT,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.cli.app import main
-from autotuner.workloads.suites import SUITES
+from autotuner.jobs.suite.suites import SUITES
 
 EXAMPLES = Path(__file__).parent / "examples"
 Command = Callable[..., subprocess.CompletedProcess[str]]

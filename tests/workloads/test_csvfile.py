@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.errors import UsageError
+from autotuner.jobs.suite.csvfile import COLUMNS, read_csv
+from autotuner.jobs.suite.load import load
+from autotuner.jobs.suite.workload import Entry
 from autotuner.problems import Attention, Conv, Gemm
-from autotuner.workloads.csvfile import COLUMNS, read_csv
-from autotuner.workloads.load import load
-from autotuner.workloads.workload import Entry
 
 EXAMPLES = Path(__file__).parent / "examples"
 

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.errors import UsageError
+from autotuner.jobs.suite.hipblaslt import Key, read_log, row_major
+from autotuner.jobs.suite.load import load
+from autotuner.jobs.suite.workload import Entry
 from autotuner.problems import Gemm
-from autotuner.workloads.hipblaslt import Key, read_log, row_major
-from autotuner.workloads.load import load
-from autotuner.workloads.workload import Entry
 
 EXAMPLES = Path(__file__).parent / "examples"
 LINE = (

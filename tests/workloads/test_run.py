@@ -18,16 +18,16 @@ from rich.console import Console
 
 from autotuner import Gemm, Options, Target
 from autotuner.build.builder import hash_binaries
+from autotuner.carriers.render import problem_mlir
 from autotuner.cli.suite import print_suite
-from autotuner.effort import Effort
 from autotuner.errors import UsageError
-from autotuner.progress import Progress, Stop
-from autotuner.render import problem_mlir
-from autotuner.store import Store
-from autotuner.tools import Tools
-from autotuner.workloads.load import load
-from autotuner.workloads.result import SuiteResult
-from autotuner.workloads.run import tune_suite
+from autotuner.iree.tools import Tools
+from autotuner.jobs.suite.load import load
+from autotuner.jobs.suite.result import SuiteResult
+from autotuner.jobs.suite.run import tune_suite
+from autotuner.store.store import Store
+from autotuner.system.progress import Progress, Stop
+from autotuner.tuning.effort import Effort
 from tests.tune.conftest import DATA_TILING, ONE_ROUTE, SPEC, TIMED, TWO_ROUTES, Cli, FakeTools
 from tests.tune.test_run import COUNTS, ENVIRONMENT, FAILED, KEYS, SECONDS
 

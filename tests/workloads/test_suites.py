@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from autotuner.errors import UsageError
+from autotuner.jobs.suite.load import load, named
+from autotuner.jobs.suite.suites import SUITES
 from autotuner.problems import Attention, Conv, Gemm
 from autotuner.targets import Target
-from autotuner.workloads.load import load, named
-from autotuner.workloads.suites import SUITES
 
 COUNTS = {
     "llama13b-matvec": 40,

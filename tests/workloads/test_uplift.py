@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotuner.workloads.budget import divide
-from autotuner.workloads.hipblaslt import read_log
-from autotuner.workloads.uplift import Gain, is_kept, measure, shares
+from autotuner.jobs.suite.budget import divide
+from autotuner.jobs.suite.hipblaslt import read_log
+from autotuner.jobs.suite.uplift import Gain, is_kept, measure, shares
 from tests.workloads.test_hipblaslt import line
 
 

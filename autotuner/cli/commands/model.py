@@ -9,9 +9,9 @@ from autotuner.cli import options as o
 from autotuner.cli.lazy import Lazy
 
 if TYPE_CHECKING:
-    from autotuner.models import context
+    from autotuner.jobs.model import context
 else:
-    context = Lazy("autotuner.models.context")
+    context = Lazy("autotuner.jobs.model.context")
 
 
 def model(

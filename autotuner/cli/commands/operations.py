@@ -7,9 +7,10 @@ import typer
 from autotuner.cli.lazy import Lazy
 
 if TYPE_CHECKING:
-    from autotuner import buckets, problems
+    from autotuner import problems
+    from autotuner.jobs import buckets
 else:
-    buckets, problems = Lazy("autotuner.buckets"), Lazy("autotuner.problems")
+    buckets, problems = Lazy("autotuner.jobs.buckets"), Lazy("autotuner.problems")
 
 
 def gemm(

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from autotuner.cli.request import Request
-from autotuner.workloads import THRESHOLD
+from autotuner.jobs.suite import THRESHOLD
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,0 @@
-"""One spec for a GEMM whose M varies: a configuration for each range of M."""
-
-from autotuner.buckets.bounds import Bucket, Family
-from autotuner.buckets.run import FamilyResult, plain_only, tune_family
-
-__all__ = ["Bucket", "Family", "FamilyResult", "plain_only", "tune_family"]

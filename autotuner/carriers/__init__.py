@@ -1,0 +1,1 @@
+"""What brings a configuration to its operation: tuning specs, flags, substituted executables, microkernels."""

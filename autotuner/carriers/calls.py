@@ -1,0 +1,108 @@
+"""Was the spec applied? iree-compile says nothing when a matcher never fires: the preprocessed program must show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from iree.compiler import ir
+
+from autotuner.carriers.forms import is_main
+from autotuner.carriers.microkernel import executable_name, marker
+from autotuner.iree.compile import CompilerRefusal
+from autotuner.iree.mlir import parse, walk
+from autotuner.iree.tools import Tools
+from autotuner.microkernels.instance import Call
+from autotuner.system import process
+
+_STOP = "--compile-to=preprocessing"
+WITHOUT_WEIGHTS = ("--mlir-elide-elementsattrs-if-larger=16", "--mlir-elide-resource-strings-if-larger=16")
+"""A model's weights would make the text as large as the model."""
+_LISTED = 12
+"""Operations that a reason names at the most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What the preprocessed program has of each call, and what of its kind was left as it is."""
+
+    found: tuple[int, ...]
+    """Dispatches of each call's kernel, in the order of the calls."""
+    instead: tuple[str, ...]
+    """Operations that could have been meant, with types and what their results start from."""
+
+    @property
+    def applied(self) -> bool:
+        """Every kernel is called."""
+        return all(self.found)
+
+    def reason(self, calls: Sequence[Call], *, expected: Sequence[int] | None = None) -> str:
+        """What is wrong; empty when every kernel is called, or called as often as expected."""
+        wanted = expected or [1] * len(calls)
+        short = [
+            f"{call.instance.name} is called {count} times, not {'at least ' if expected is None else ''}{want}"
+            for call, count, want in zip(calls, self.found, wanted, strict=True)
+            if (count != want if expected is not None else count < want)
+        ]
+        if not short:
+            return ""
+        more = len(self.instead) - _LISTED
+        left = [*self.instead[:_LISTED], *([f"and {more} more"] if more > 0 else [])]
+        seen = ["the program has:", *left] if left else ["the program has no such operation left"]
+        return "\n".join(["; ".join(short), *seen])
+
+
+def preprocess(tools: Tools, module: Path, flags: Sequence[str], *, timeout: float) -> str:
+    """The program after the spec, as text; raises with the compiler's own words when it refuses."""
+    # Relative paths in the flags mean what they mean in a compile: they begin where this program runs.
+    more = (*WITHOUT_WEIGHTS, *tools.printing, _STOP)
+    done = process.run([tools.iree_compile, module, *flags, *more, "-o", "-"], timeout=timeout)
+    # A spec that does not parse, or a transform that fails, must not pass for one that matched nothing.
+    if not done.ok or "error:" in done.stderr:
+        raise CompilerRefusal(done.why())
+    return done.stdout
+
+
+def prove(text: str, calls: Sequence[Call]) -> Proof:
+    """Counts the kernels' dispatches in the text of `preprocess`."""
+    found = [0] * len(calls)
+    markers = [marker(call) for call in calls]
+    names = {executable_name(number): number for number in range(len(calls))}
+    instead = []
+    with ir.Context() as context:
+        module = parse(text, context)  # operations live as long as their module
+        for op in walk(module.operation):
+            if op.name == "hal.dispatch.extern":
+                for number, wanted in enumerate(markers):
+                    found[number] += extern(op) == wanted
+            elif op.name == "flow.dispatch":
+                for name in roots(op):
+                    if name in names:
+                        found[names[name]] += 1
+            elif is_main(op):
+                instead.append(described(op))
+    return Proof(tuple(found), tuple(instead))
+
+
+def extern(op: Any) -> tuple[str, ...]:
+    """Symbol and types: two shapes may share a kernel."""
+    symbol = ir.StringAttr(op.attributes["export_name"]).value
+    tensors = [value.type for value in op.operands if isinstance(value.type, ir.RankedTensorType)]
+    return (symbol, *map(str, tensors), *(str(value.type) for value in op.results))
+
+
+def roots(op: Any) -> list[str]:
+    """The executables that a dispatch refers to."""
+    return [ir.SymbolRefAttr(entry).value[0] for entry in ir.ArrayAttr(op.attributes["entry_points"])]
+
+
+def described(op: Any) -> str:
+    """An operation in words: its types, and what its result starts from."""
+    types = ", ".join(str(value.type) for value in op.operands)
+    init = op.operands[len(op.operands) - 1].owner
+    start = "an argument" if isinstance(init, ir.Block) else init.name
+    maps = f" {op.attributes['indexing_maps']}" if "indexing_maps" in op.attributes else ""
+    result = ", ".join(str(value.type) for value in op.results)
+    return f"{op.name}({types}) -> {result}, which starts from {start}{maps}"

@@ -1,0 +1,109 @@
+"""What a problem looks like in a program: the operations that a kernel takes the place of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from iree.compiler import ir
+from iree.compiler.dialects import linalg
+from iree.compiler.dialects.transform import interpreter
+
+from autotuner.carriers.render import microkernel_mlir, problem_mlir
+from autotuner.iree.mlir import parse, walk
+from autotuner.problems import Problem
+
+GENERIC, PAD, ATTENTION = "linalg.generic", "tensor.pad", "iree_linalg_ext.attention"
+_MEMOIZED = "linalg.memoized_indexing_maps"
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One form in which a program may have the problem: operations in order, the last of them its result."""
+
+    arguments: tuple[tuple[str, str], ...]
+    """The problem's inputs: names and types."""
+    operations: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pad:
+    """Where a problem pads an operand. A matcher cannot see the value that the region of a tensor.pad takes from
+    outside: such pads are rewritten first, as a fill and an insertion."""
+
+    users: tuple[str, ...]
+    """Names that the operation behind it may have."""
+    types: tuple[str, ...]
+    """Of that operation's operands."""
+    position: int
+    """Which of them is padded."""
+    source: str
+    """The type before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """All that is looked for in a program."""
+
+    matches: tuple[Match, ...]
+    pads: tuple[Pad, ...]
+
+
+def read_forms(problem: Problem) -> Forms:
+    """The forms of a problem: as its own template writes it, and with its main operation as a linalg.generic."""
+    with ir.Context() as context:
+        module = parse(problem_mlir(problem), context)
+        pads = tuple(_pads(module))
+        if pads:
+            _rewrite(module, context, PAD, "rewrite_in_destination_passing_style")
+        named = _read_match(module)
+        main = next(op.name for op in walk(module.operation) if is_main(op))
+        if main in (GENERIC, ATTENTION):
+            return Forms((named,), pads)
+        _rewrite(module, context, main, "generalize")
+        return Forms((named, _read_match(module)), pads)
+
+
+def is_main(op: Any) -> bool:
+    """Whether this operation does a problem's work: a contraction, a convolution or an attention."""
+    if op.name == ATTENTION:
+        return True
+    return bool(op.name.startswith("linalg.") and (linalg.isa_contraction_op(op) or linalg.isa_convolution_op(op)))
+
+
+def _pads(module: Any) -> Iterator[Pad]:
+    for op in walk(module.operation):
+        if op.name == PAD:
+            for use in op.results[0].uses:
+                user = use.owner.operation
+                names = (user.name, GENERIC) if is_main(user) else (user.name,)
+                types = tuple(str(value.type) for value in user.operands)
+                yield Pad(names, types, use.operand_number, str(op.operands[0].type))
+
+
+def _rewrite(module: Any, context: Any, operation: str, rewrite: str) -> None:
+    script = parse(microkernel_mlir("rewrite", operation=operation, rewrite=rewrite), context)
+    interpreter.apply_named_sequence(module.operation, script.body.operations[0], script)
+    for op in walk(module.operation):
+        if _MEMOIZED in op.attributes:  # a trace of the rewrite that no program has
+            del op.attributes[_MEMOIZED]
+
+
+def _read_match(module: Any) -> Match:
+    function = next(op for op in walk(module.operation) if op.name == "func.func")
+    block = function.regions[0].blocks[0]
+    inputs = list(block.arguments)[:-1]  # the last is the storage of the result
+    return Match(
+        arguments=tuple((value.get_name(use_local_scope=True), str(value.type)) for value in inputs),
+        operations=tuple(_texts(block)),
+    )
+
+
+def _texts(block: Any) -> Iterator[str]:
+    for child in block.operations:
+        op = child.operation
+        # No uses have the return and the constants that a rewrite left behind.
+        if any(True for result in op.results for _ in result.uses):
+            # Without aliases: what they stand for would be outside of the spec's region.
+            yield op.get_asm(use_local_scope=True)

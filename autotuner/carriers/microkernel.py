@@ -1,0 +1,268 @@
+"""The preprocessing spec that puts hand-written kernels in the place of what they compute."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from iree.compiler import ir
+
+from autotuner.carriers.forms import Forms, read_forms
+from autotuner.carriers.provenance import ENTRY, OBJECTS, Provenance, text_dictionary
+from autotuner.carriers.render import microkernel_mlir
+from autotuner.errors import EnvironmentFailure, UsageError
+from autotuner.iree.mlir import parse, walk
+from autotuner.microkernels.instance import Binding, Call, Instance
+from autotuner.problems import Operand, Problem
+
+SPEC_FLAG = "--iree-preprocessing-transform-spec-filename"
+OBJECTS_FLAG = "--iree-hal-executable-object-search-path"
+_SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]{0,1000}")
+_FILE = re.compile(r"[\w.+-][\w .+-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A parameter of the kernel, as the function around it has it."""
+
+    number: int
+    tensor: Operand
+    operand: int
+    written: bool
+    permutation: tuple[int, ...]
+    zeroed: bool
+    last: bool
+
+    @property
+    def type(self) -> str:
+        return self.tensor.mlir
+
+    @property
+    def element(self) -> str:
+        return self.tensor.element.mlir
+
+    @property
+    def tied(self) -> bool:
+        """The result comes into a tensor that is passed: IREE puts other results behind all operands."""
+        return self.written and (self.zeroed or not self.last)
+
+    @property
+    def own(self) -> bool:
+        """It needs a tensor beside the problem's operands."""
+        return self.tied or (bool(self.permutation) and not self.written)
+
+    @property
+    def zero(self) -> str:
+        if not self.zeroed:
+            return ""
+        return "0.0" if self.tensor.element.is_float else "0"
+
+    @property
+    def value(self) -> str:
+        if self.written and not self.zeroed:
+            return f"%empty{self.number}"
+        return f"%buffer{self.number}" if self.own else f"%arg{self.operand}"
+
+    @property
+    def inverse(self) -> tuple[int, ...]:
+        """From the kernel's result to the problem's."""
+        return tuple(self.permutation.index(axis) for axis in range(len(self.permutation)))
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """All that the templates ask for."""
+
+    number: int
+    instance: Instance
+    backend: Literal["cpu", "cuda", "rocm"]
+    target: str
+    """The executable target that the compiler has on this processor; empty on GPUs."""
+    inputs: tuple[str, ...]
+    output: Operand
+    buffers: tuple[Buffer, ...]
+    forms: Forms
+
+    @property
+    def function(self) -> str:
+        return function_name(self.number)
+
+    @property
+    def executable(self) -> str:
+        return executable_name(self.number)
+
+    @property
+    def objects(self) -> tuple[str, ...]:
+        return tuple(path.name for path in self.instance.objects)
+
+    @property
+    def hashes(self) -> str:
+        """The SHA-256 of each object, as an MLIR dictionary: a set of files that was copied can be verified."""
+        files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in self.instance.objects}
+        return text_dictionary(files)
+
+    @property
+    def constants(self) -> tuple[int, ...]:
+        """As i32, which has a sign."""
+        return tuple(c - (1 << 32) if c >= 1 << 31 else c for c in self.instance.constants)
+
+    @property
+    def conversion(self) -> str:
+        """What makes the problem's type of the kernel's; empty: they are the same."""
+        mine, own = self.written.tensor.element, self.output.element
+        if mine == own:
+            return ""
+        return "extf" if mine.bits < own.bits else "truncf"
+
+    @property
+    def passed(self) -> tuple[Buffer, ...]:
+        """What the dispatch takes; a result that is not tied is no operand."""
+        return tuple(b for b in self.buffers if not b.written or b.tied)
+
+    @property
+    def written(self) -> Buffer:
+        return next(b for b in self.buffers if b.written)
+
+
+def function_name(number: int) -> str:
+    """The function around the kernel of this call."""
+    return f"autotune_microkernel_{number}"
+
+
+def executable_name(number: int) -> str:
+    """The executable of this call, on a processor."""
+    return f"autotune_microkernel_{number}_executable"
+
+
+def marker(call: Call) -> tuple[str, ...]:
+    """What tells a GPU kernel's dispatch from others: the symbol, and the types of what goes in and comes out."""
+    buffers = _buffers(call.instance)
+    tensors = [b.type for b in buffers if not b.written or b.tied]
+    return (call.instance.symbol, *tensors, next(b.type for b in buffers if b.written))
+
+
+def spec_mlir(
+    calls: Sequence[Call], *, target: str = "", header: Sequence[str] = (), provenance: Provenance | None = None
+) -> str:
+    """One spec for all of these kernels. `target` is `executable_target`'s answer: processors need it.
+
+    With its `provenance` a spec also records what its objects are, so they must be there.
+    """
+    for line in header:
+        if "\n" in line or "\r" in line:
+            raise ValueError(f"a header line holds a line break: {line!r}")
+    kernels = [_kernel(number, call, target=target) for number, call in enumerate(calls)]
+    pads = list(dict.fromkeys(pad for kernel in kernels for pad in kernel.forms.pads))
+    return microkernel_mlir(
+        "spec",
+        kernels=kernels,
+        pads=pads,
+        header=header,
+        provenance=provenance.attribute() if provenance else "",
+        provenance_name=ENTRY,
+        objects_name=OBJECTS,
+    )
+
+
+def spec_flags(spec: Path | str, instances: Sequence[Instance]) -> tuple[str, ...]:
+    """The flags that carry a spec and its objects into a compile."""
+    return (f"{SPEC_FLAG}={spec}", *object_flags(instances))
+
+
+def object_flags(instances: Sequence[Instance]) -> tuple[str, ...]:
+    """Where the objects lie: a spec has their names only, so that it can move with them."""
+    folders = dict.fromkeys(path.absolute().parent for i in instances for path in i.objects)
+    return tuple(f"{OBJECTS_FLAG}={folder}" for folder in folders)
+
+
+def executable_target(text: str) -> str:
+    """The target that the compiler chose for this processor, from the configured dispatches of any program."""
+    with ir.Context() as context:
+        for op in walk(parse(text, context).operation):
+            if op.name == "hal.executable.variant":
+                return str(op.attributes["target"])
+    raise EnvironmentFailure(
+        "iree-compile made no executable for this problem.", remedy="Run `autotune doctor` and check --flag."
+    )
+
+
+def _kernel(number: int, call: Call, *, target: str) -> Kernel:
+    instance, problem = call.instance, call.problem
+    _check(instance, problem)
+    backend = backend_of(instance.chip)
+    if backend == "cpu" and not target:
+        raise ValueError("a kernel for a processor needs the compiler's executable target")
+    return Kernel(
+        number=number,
+        instance=instance,
+        backend=backend,
+        target=target if backend == "cpu" else "",
+        inputs=tuple(operand.mlir for operand in problem.operands[:-1]),
+        output=problem.output,
+        buffers=_buffers(instance),
+        forms=read_forms(problem),
+    )
+
+
+def _buffers(instance: Instance) -> tuple[Buffer, ...]:
+    last = len(instance.bindings) - 1
+    return tuple(
+        Buffer(i, b.tensor, b.operand, b.access == "write", b.permutation, b.zeroed, i == last)
+        for i, b in enumerate(instance.bindings)
+    )
+
+
+def backend_of(chip: str) -> Literal["cpu", "cuda", "rocm"]:
+    """Which of IREE's backends takes an object for this chip."""
+    if chip.startswith("gfx"):
+        return "rocm"
+    return "cuda" if chip.startswith("sm_") else "cpu"
+
+
+def _convertible(binding: Binding, operand: Operand) -> bool:
+    """The types agree, or the result is a float that becomes a wider or narrower one."""
+    mine, own = binding.tensor.element, operand.element
+    floats = mine.is_float and own.is_float and mine.bits != own.bits
+    return mine == own or (binding.access == "write" and floats)
+
+
+def _check(instance: Instance, problem: Problem) -> None:
+    """What would make a spec that iree-compile misreads, or reads as another kernel."""
+    if not _SYMBOL.fullmatch(instance.symbol):
+        raise UsageError(f"{instance.name}: {instance.symbol!r} is no symbol.", remedy="Check the manifest.")
+    for path in instance.objects:
+        if not _FILE.fullmatch(path.name):
+            raise UsageError(
+                f"{instance.name}: the object's name {path.name!r} cannot stand in a spec.",
+                remedy="Rename it: letters, digits, dots, dashes and underscores.",
+            )
+    output = len(problem.operands) - 1
+    if [b.operand for b in instance.bindings if b.access == "write"] != [output]:
+        raise UsageError(
+            f"{instance.name} does not write exactly the output of {problem.name}.", remedy="Check its bindings."
+        )
+    for binding in instance.bindings:
+        if not 0 <= binding.operand <= output or (binding.access == "read" and binding.operand == output):
+            raise UsageError(
+                f"{instance.name} reads operand {binding.operand}, which is no input of {problem.name}.",
+                remedy=f"Inputs are 0 to {output - 1}.",
+            )
+        operand = problem.operands[binding.operand]
+        order = binding.permutation or tuple(range(len(operand.shape)))
+        if sorted(order) != list(range(len(operand.shape))):
+            raise UsageError(
+                f"{instance.name}: {order} is no order of the {len(operand.shape)} dimensions of operand "
+                f"{binding.operand}.",
+                remedy="Check its bindings.",
+            )
+        shape = tuple(operand.shape[axis] for axis in order)
+        if binding.tensor.shape != shape or not _convertible(binding, operand):
+            raise UsageError(
+                f"{instance.name} takes {binding.tensor.text}, but operand {binding.operand} of {problem.name} is "
+                f"{operand.text}.",
+                remedy="Check the shape and the type of the kernel, or give a permutation.",
+            )

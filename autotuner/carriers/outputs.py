@@ -1,0 +1,196 @@
+"""Where a command's files go, and whether they may: nothing is written over or removed that is not this tool's own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotuner._version import __version__
+from autotuner.carriers.flagfile import SPEC_FLAGS, Flagfile, name_of
+from autotuner.errors import StorageError, UsageError
+from autotuner.system.digests import file_digest
+from autotuner.system.workspace import Workspace, write_whole
+
+Suffixes = tuple[str, ...]
+_BY = "by autotune "
+MARK = f"<!-- {_BY}{__version__} -->"
+"""The first line of a report, as the header of a spec says it in MLIR."""
+_FOLDERS = (".executables", ".objects")
+_RECORD = "written.json"
+_HEADER = 400
+"""Characters in which a file says that it is this tool's."""
+
+
+SPEC: Suffixes = (".mlir", ".flags")
+MICROKERNEL: Suffixes = (*SPEC, ".objects")
+MODEL: Suffixes = (*SPEC, ".md", ".executables")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """A spec and what goes beside it, all of one name: a flagfile, and a report and folders where there are some."""
+
+    spec: Path
+    suffixes: Suffixes = SPEC
+    record: Path | None = None
+    """The workspace's list of what was written: some files have no room for a header."""
+
+    @classmethod
+    def at(cls, spec: Path, workspace: Workspace, suffixes: Suffixes = SPEC) -> Outputs:
+        return cls(spec.absolute(), suffixes, workspace.results / _RECORD)
+
+    @property
+    def flagfile(self) -> Path:
+        return self.spec.with_suffix(".flags")
+
+    @property
+    def report(self) -> Path:
+        return self.spec.with_suffix(".md")
+
+    @property
+    def executables(self) -> Path:
+        return self.spec.with_suffix(".executables")
+
+    @property
+    def objects(self) -> Path:
+        return self.spec.with_suffix(".objects")
+
+    @property
+    def all(self) -> tuple[Path, ...]:
+        return tuple(self.spec.with_suffix(suffix) for suffix in self.suffixes)
+
+    def claim(self, inputs: Iterable[Path] = ()) -> None:
+        """Refuses, before any work is done, what must not or cannot be written in the end."""
+        read = tuple(inputs)
+        for path in self.all:
+            if any(_same(path, one) for one in read):
+                raise UsageError(f"{path} is an input of this command.", remedy="Choose another -o.")
+            self._refuse_foreign(path)
+        _try_folder(self.spec)
+
+    def write(self, path: Path, text: str) -> None:
+        """One of the files, whole or not at all."""
+        self._refuse_foreign(path)
+        write_whole(path, text)
+        self._note(path)
+
+    def copy(self, source: Path) -> None:
+        """An object, into the folder of objects."""
+        path = self.objects / source.name
+        self._refuse_foreign(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, path)
+        except OSError as error:
+            raise StorageError(
+                f"cannot write {path}: {error.strerror}.", remedy="Free some space or choose another -o."
+            ) from error
+        self._note(path)
+
+    def clear(self) -> None:
+        """What an earlier run left must not be taken for this one's; what is not this tool's stays."""
+        for path in [path for path in self.all if self.owns(path)]:  # the flagfile is told by the spec
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+    def owns(self, path: Path) -> bool:
+        """Did this tool write what is there? A folder is its own when all that is in it is."""
+        kind = _kind(path)
+        if kind == "folder":
+            return path.suffix in _FOLDERS and all(_kind(one) == "file" and self.owns(one) for one in path.iterdir())
+        return kind == "file" and (_says_so(path) or self._recorded(path))
+
+    def _refuse_foreign(self, path: Path) -> None:
+        if os.path.lexists(path) and not self.owns(path):
+            raise UsageError(
+                f"{path} is there and was not written by autotune (or was changed since).",
+                remedy="Choose another -o, or remove it.",
+            )
+
+    def _recorded(self, path: Path) -> bool:
+        return self._notes().get(self._name(path)) == file_digest(path)
+
+    def _name(self, path: Path) -> str:
+        """As it stays when the workspace is moved."""
+        return os.path.relpath(path, self.record.parent) if self.record else ""
+
+    def _notes(self) -> dict[str, str]:
+        with contextlib.suppress(OSError, ValueError):
+            notes = json.loads(self.record.read_text()) if self.record else {}
+            return notes if isinstance(notes, dict) else {}
+        return {}
+
+    def _note(self, path: Path) -> None:
+        if self.record is not None and not _says_so(path):
+            notes = {**self._notes(), self._name(path): file_digest(path)}
+            write_whole(self.record, json.dumps(notes, indent=1) + "\n")
+
+
+def files_in(words: Iterable[str]) -> Iterator[Path]:
+    """The files that options name: FILE, @FILE, NAME=FILE, SHAPExTYPE=@FILE."""
+    for word in words:
+        for part in (word, word.partition("=")[2]):
+            if path := part.removeprefix("@"):
+                yield Path(path)
+
+
+def _kind(path: Path) -> str:
+    """`file`, `folder`, or what it is to be refused as: a link is neither, wherever it leads."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return "nothing"
+    return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "other"
+
+
+def _says_so(path: Path) -> bool:
+    """By a header of its own, or, of a flagfile, by that of the spec beside it, which it names."""
+    if path.suffix == ".flags":
+        return _names_our_spec(path)
+    if path.suffix not in (".mlir", ".md"):
+        return False
+    with contextlib.suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
+        first = file.readline(_HEADER)
+        return first.startswith(("// ", "<!-- ")) and _BY in first
+    return False
+
+
+def _names_our_spec(flagfile: Path) -> bool:
+    spec = flagfile.with_suffix(".mlir")
+    try:
+        flags = Flagfile.read(flagfile).flags
+    except UsageError:
+        return False
+    named = {Path(flag.rpartition("=")[2]).name for flag in flags if name_of(flag) in SPEC_FLAGS}
+    return spec.name in named and _says_so(spec)
+
+
+def _same(path: Path, other: Path) -> bool:
+    """The same file, also by way of a link; or inside a folder that would be written."""
+    with contextlib.suppress(OSError, ValueError):
+        real, read = path.resolve(), other.resolve()
+        if real == read or (path.is_dir() and read.is_relative_to(real)):
+            return True
+        return path.exists() and other.exists() and path.samefile(other)
+    return False
+
+
+def _try_folder(spec: Path) -> None:
+    """A file of nearly this name is made and removed where the spec will be, or where its folder will."""
+    folder = spec.parent
+    while not os.path.lexists(folder):
+        folder = folder.parent
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{spec.stem}.executables."):
+            pass
+    except OSError as error:
+        raise StorageError(f"cannot write {spec}: {error.strerror}.", remedy="Choose another -o.") from error

@@ -1,0 +1,102 @@
+"""Where an entry of a spec comes from: an attribute of its matcher, for comments do not survive linking."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from typing import Any
+
+from iree.compiler import ir
+
+from autotuner.system.text import printable
+
+ENTRY = "__autotune_entry__"
+"""Without a dot: an attribute with one must belong to a dialect that every tool knows."""
+OBJECTS = "__autotune_objects__"
+"""Of a microkernel's matchers: the SHA-256 of each of its objects. (A module takes attributes of dialects only.)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """What was measured, where, and what repeats it; empty and None where it is not known."""
+
+    problem: str = ""
+    target: str = ""
+    device: str = ""
+    iree: str = ""
+    compiler: str = ""
+    """Which build of it: version, revision and digest."""
+    verdict: str = ""
+    us: float | None = None
+    baseline_us: float | None = None
+    low: float | None = None
+    median: float | None = None
+    high: float | None = None
+    """Of the speedup over IREE's default."""
+    date: str = ""
+    command: str = ""
+
+    def attribute(self) -> str:
+        """As an MLIR dictionary; what is not known is left out."""
+        with ir.Context():
+            values: dict[str, Any] = {}
+            for name, value in asdict(self).items():
+                if isinstance(value, float):
+                    values[name] = ir.FloatAttr.get_f64(value)
+                elif value:
+                    values[name] = ir.StringAttr.get(value)
+            return str(ir.DictAttr.get(values))
+
+    @classmethod
+    def read(cls, attribute: Any) -> Provenance | None:
+        """From an attribute that may have been made by anybody: what does not fit is left out."""
+        if not isinstance(attribute, ir.DictAttr):
+            return None
+        given = {entry.name: entry.attr for entry in attribute}
+        values: dict[str, Any] = {}
+        for field in fields(cls):
+            value = given.get(field.name)
+            if field.type == "str" and isinstance(value, ir.StringAttr):
+                values[field.name] = printable(value.value_bytes.decode(errors="replace")).strip()
+            elif field.type != "str" and isinstance(value, ir.FloatAttr) and 0 < value.value < math.inf:
+                values[field.name] = float(value.value)
+        return cls(**values)
+
+    @property
+    def has_figures(self) -> bool:
+        return self.us is not None or self.median is not None
+
+    def to_json(self) -> dict[str, Any]:
+        known = asdict(self)
+        interval = {name: known.pop(name) for name in ("low", "median", "high")}
+        return {**known, "speedup": interval if self.median is not None else None}
+
+    def figures(self) -> str:
+        """Times and interval, in words."""
+        words = []
+        if self.us is not None and self.baseline_us is not None:
+            words.append(f"{self.us:.1f} µs, default {self.baseline_us:.1f} µs")
+        elif self.us is not None:
+            words.append(f"{self.us:.1f} µs")
+        if self.median is not None:
+            interval = f" ({self.low:.3f} to {self.high:.3f})" if self.low is not None and self.high is not None else ""
+            words.append(f"{self.median:.3f}x{interval}")
+        return ", ".join(words) or "no figures"
+
+    def line(self) -> str:
+        """All of it for a comment."""
+        parts = (self.problem, self.target, f"IREE {self.iree}" if self.iree else "", self.verdict)
+        return "; ".join([*(part for part in parts if part), self.figures(), *([self.date] if self.date else [])])
+
+
+def today() -> str:
+    """The date as specs have it."""
+    return f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def text_dictionary(values: Mapping[str, str]) -> str:
+    """An MLIR dictionary of strings."""
+    with ir.Context():
+        return str(ir.DictAttr.get({name: ir.StringAttr.get(value) for name, value in values.items()}))

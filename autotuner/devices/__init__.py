@@ -1,0 +1,1 @@
+"""What runs and times modules."""

@@ -1,0 +1,189 @@
+"""IREE's programs, found once: the real binaries, not their Python wrappers (0.2 s dearer each time)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+
+from autotuner.errors import INSTALL_IREE, ToolMissingError
+from autotuner.iree import versions
+from autotuner.iree.identity import compiler_digest, program_digest
+from autotuner.system import process
+from autotuner.system.settings import iree_tools
+
+_PLACES = ("", "tools", "bin")
+"""Where the programs lie in a folder of the user's: themselves, in a build tree, in an install tree."""
+_SHOWN = 12
+"""Letters of a digest that are shown."""
+
+
+@dataclass(frozen=True)
+class Tools:
+    """Paths of the programs that a run uses."""
+
+    iree_compile: Path
+    iree_run_module: Path
+    iree_benchmark_module: Path
+    ptxas: Path | None = None
+    """NVIDIA's assembler, where there is one: it knows the registers of a CUDA kernel."""
+    folder: Path | None = None
+    """Where the user's own build of IREE is; None: the installed wheels."""
+
+    @classmethod
+    def find(cls, folder: Path | None = None) -> Tools:
+        """The programs of a build in `folder`, or of AUTOTUNE_IREE_TOOLS, or of the installed wheels."""
+        own = folder or iree_tools()
+        return cls._of_wheels() if own is None else cls._of_folder(own.expanduser().absolute())
+
+    @classmethod
+    def _of_folder(cls, folder: Path) -> Tools:
+        names = ("iree-compile", "iree-run-module", "iree-benchmark-module")
+        compiler, run, benchmark = (_in_folder(folder, name) for name in names)
+        return cls(compiler, run, benchmark, find_ptxas(), folder)
+
+    @classmethod
+    def _of_wheels(cls) -> Tools:
+        try:
+            from iree.compiler.tools.binaries import find_tool
+
+            compiler = Path(find_tool("iree-compile"))
+        except (ImportError, ValueError) as error:
+            raise ToolMissingError("iree-compile is not installed.", remedy=INSTALL_IREE) from error
+        try:
+            import iree._runtime_libs as runtime
+
+            folder = Path(next(iter(runtime.__path__)))
+        except (ImportError, StopIteration) as error:
+            raise ToolMissingError("iree-benchmark-module is not installed.", remedy=INSTALL_IREE) from error
+        tools = cls(compiler, folder / "iree-run-module", folder / "iree-benchmark-module", find_ptxas())
+        for path in (tools.iree_compile, tools.iree_run_module, tools.iree_benchmark_module):
+            if not path.is_file():
+                raise ToolMissingError(f"{path.name} is missing from {path.parent}.", remedy=INSTALL_IREE)
+        return tools
+
+    @cached_property
+    def iree_opt(self) -> Path:
+        """IREE's own passes by name; only linking specs needs it, so it is looked for only then."""
+        if self.folder is not None:
+            return _in_folder(self.folder, "iree-opt")
+        beside = self.iree_compile.with_name("iree-opt")
+        if beside.is_file():
+            return beside
+        try:
+            from iree.compiler.tools.binaries import find_tool
+
+            return Path(find_tool("iree-opt"))
+        except (ImportError, ValueError) as error:
+            raise ToolMissingError("iree-opt is not installed.", remedy=INSTALL_IREE) from error
+
+    def arguments(self) -> list[str]:
+        """What must be said to use these programs again."""
+        return ["--iree-tools", str(self.folder)] if self.folder else []
+
+    # --- which build it is --------------------------------------------------------------------------------------
+
+    @cached_property
+    def version(self) -> str:
+        """What the compiler says of itself."""
+        answer = process.run([self.iree_compile, "--version"], timeout=60)
+        if not answer.ok:
+            remedy = "Name another folder with --iree-tools." if self.folder else INSTALL_IREE
+            raise ToolMissingError(f"{self.iree_compile} does not run: {answer.why()[-200:]}", remedy=remedy)
+        lines = [line.strip() for line in answer.stdout.splitlines() if "version" in line.lower()]
+        return "; ".join(lines)
+
+    @property
+    def release(self) -> str:
+        """`3.13.0`: what specs say that they are for."""
+        return versions.release(versions.compiler_version(self.version)) or "unknown"
+
+    @property
+    def runtime_release(self) -> str:
+        """Of the programs that run modules; these do not tell, so only that of the wheel is known."""
+        return "" if self.folder else versions.package("iree-base-runtime")
+
+    @cached_property
+    def compiler_digest(self) -> str:
+        return compiler_digest(self.iree_compile)
+
+    @property
+    def build(self) -> str:
+        """Version and bytes of the compiler, short: what a spec's header and provenance name."""
+        return f"{versions.compiler_version(self.version) or 'unknown'}, compiler {self.compiler_digest[:_SHOWN]}"
+
+    @cached_property
+    def identity(self) -> str:
+        """Compiler and processor, part of every cache key: `--iree-llvmcpu-target-cpu=host` means the processor."""
+        cpu = Path("/proc/cpuinfo")
+        features = ""
+        if cpu.is_file():
+            wanted = ("model name", "flags", "Features", "CPU part", "CPU implementer")
+            features = "\n".join(sorted({x for x in cpu.read_text().splitlines() if x.startswith(wanted)}))
+        digest = hashlib.sha256(features.encode()).hexdigest()[:16]
+        return f"{self.version}|{self.compiler_digest}|{platform.machine()}|{digest}"
+
+    @cached_property
+    def printing(self) -> tuple[str, ...]:
+        """Flags of every command whose text the bindings read.
+
+        Releases spell operations differently, but all read the generic form: it bridges a compiler and bindings of two
+        builds. For people it is harder to read, so it is not used where there is no need.
+        """
+        same = versions.compiler_version(self.version) == versions.bindings_version()
+        return () if same else ("--mlir-print-op-generic",)
+
+    @cached_property
+    def programs(self) -> tuple[str, ...]:
+        """All that a measurement was made with, part of a run's key: times by another runtime are other times."""
+        return self.identity, *map(program_digest, (self.iree_run_module, self.iree_benchmark_module))
+
+    def warnings(self) -> list[str]:
+        """What a user must know of versions that do not go together, or that nobody has tried."""
+        compiler, bindings = versions.compiler_version(self.version), versions.bindings_version()
+        found = []
+        if self.folder is not None and compiler != bindings:
+            found.append(
+                f"the tools in {self.folder} are IREE {compiler or 'of no version'}, the Python bindings that read "
+                f"their text are {bindings}: an attribute that is spelt differently ends a run with an error"
+            )
+        package = versions.package("iree-base-compiler")
+        if self.folder is None and package != self.runtime_release:
+            found.append(
+                f"iree-base-compiler is {package or 'not installed'}, iree-base-runtime is "
+                f"{self.runtime_release or 'not installed'}: install the same release of both"
+            )
+        if versions.supported(compiler) is False:
+            found.append(f"IREE {self.release} is untried: autotune is made for {versions.SUPPORTED}")
+        return found
+
+
+def _in_folder(folder: Path, name: str) -> Path:
+    places = [folder / place for place in _PLACES]
+    for place in places:
+        if (place / name).is_file() and os.access(place / name, os.X_OK):
+            return place / name
+    raise ToolMissingError(
+        f"there is no program {name} in {', '.join(map(str, places))}.",
+        remedy="--iree-tools (or AUTOTUNE_IREE_TOOLS) names a build or an install tree of IREE, or its tools.",
+    )
+
+
+def find_ptxas() -> Path | None:
+    """The one on PATH, or that of NVIDIA's wheels (`pip install autotune-iree[cuda]`)."""
+    on_path = shutil.which("ptxas")
+    if on_path:
+        return Path(on_path)
+    nvidia = find_spec("nvidia")
+    folders = nvidia.submodule_search_locations if nvidia else None
+    for folder in folders or ():
+        for toolkit in ("cu13", "cuda_nvcc"):  # CUDA 13's wheel and CUDA 12's
+            path = Path(folder) / toolkit / "bin" / "ptxas"
+            if path.is_file() and os.access(path, os.X_OK):
+                return path
+    return None

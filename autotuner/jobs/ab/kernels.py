@@ -1,0 +1,166 @@
+"""A microkernel in a program: which of its operations it fits, the spec that calls it there, and the proof."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotuner.build.builder import SPEC
+from autotuner.carriers.calls import Proof, preprocess, prove
+from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG, executable_target, spec_mlir
+from autotuner.errors import NoCandidateError
+from autotuner.iree.compile import CompilerRefusal, first_error
+from autotuner.iree.tools import Tools
+from autotuner.jobs.ab.operations import Operation, read_operations
+from autotuner.jobs.model.program import Program, ProgramBuilder
+from autotuner.microkernels.instance import Call
+from autotuner.microkernels.library import find, search_folders
+from autotuner.microkernels.manifest import DoesNotFitError
+from autotuner.microkernels.variants import Kernel, Variants
+from autotuner.problems import Problem
+from autotuner.system.cache import Cache
+from autotuner.system.settings import cache_dir
+from autotuner.targets import Target
+
+OBJECTS = "objects"
+_LISTED = 12
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The kernel where it is called."""
+
+    calls: tuple[Call, ...]
+    counts: tuple[int, ...]
+    """How often the program calls each, as its preprocessed form shows."""
+    executable_target: str
+    flags: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def zeroed(self) -> bool:
+        """It adds to its result: repeated, it would add it up."""
+        return any(binding.zeroed for call in self.calls for binding in call.instance.bindings)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a kernel is to be called."""
+
+    source: Path
+    flags: tuple[str, ...]
+    """The target's and the program's own."""
+    target: Target
+    chip: str
+    tools: Tools
+    workspace: Path
+    folder: Path
+    """Where the spec and the objects go."""
+    timeout: float
+
+    def put(self, kernel: Kernel, problem: Problem | None) -> Placed:
+        """Replaces the operation of `problem`, or all that the kernel fits, and proves it."""
+        operations = read_operations(self._preprocess(()))
+        wanted = [problem] if problem is not None else self._fitting(kernel, operations)
+        made_for = self._executable_target() if self.target.backend == "cpu" else ""
+        calls = self._calls(kernel, wanted, made_for)
+        proof = self._prove(calls, made_for)
+        kept = [call for call, count in zip(calls, proof.found, strict=True) if count]
+        if not kept:
+            raise NoCandidateError(
+                f"{kernel.name} is called nowhere in {self.source.name}: {proof.reason(calls)}",
+                remedy="It must stand there as the problem has it: the types, and zeros to start from.",
+            )
+        notes = [
+            f"{call.problem.name} stands in another form in the program: {kernel.name} is not called for it"
+            for call in calls
+            if call not in kept
+        ]
+        if len(kept) < len(calls):
+            proof = self._prove(kept, made_for)
+        # An operation that can be taken for two problems, padded and not, counts once.
+        total = sum(any(call.problem in op.problems for call in kept) for op in operations)
+        if sum(proof.found) < total:
+            notes.append(f"{kernel.name} is called {sum(proof.found)} times for {total} operations that look alike")
+        return Placed(tuple(kept), proof.found, made_for, self._carriers(), tuple(notes))
+
+    def _fitting(self, kernel: Kernel, operations: Sequence[Operation]) -> list[Problem]:
+        """One problem for each operation that the kernel can compute, the same only once."""
+        found: dict[Problem, None] = {}
+        reasons = []
+        for operation in operations:
+            fits, why = None, "no problem has this form"
+            for problem in operation.problems:
+                try:
+                    self._variants(kernel, problem)
+                except DoesNotFitError as error:
+                    why = error.message
+                else:
+                    fits = problem
+                    break
+            if fits is not None:
+                found[fits] = None
+            else:
+                reasons.append(f"{operation.text}: {why}")
+        if not found:
+            more = [f"and {len(reasons) - _LISTED} more"] if len(reasons) > _LISTED else []
+            listed = "\n".join(["the program has:", *reasons[:_LISTED], *more])
+            raise NoCandidateError(
+                f"{kernel.name} fits no operation of {self.source.name}; "
+                f"{listed if reasons else 'the program has no product, convolution or attention'}",
+                remedy="`autotune ab --list` names the microkernels there are.",
+            )
+        return list(found)
+
+    def _variants(self, kernel: Kernel, problem: Problem, made_for: str = "") -> Variants:
+        manifest = find(kernel.name, search_folders(self.workspace))
+        return Variants.of(
+            manifest,
+            problem,
+            self.chip,
+            workspace=self.workspace,
+            objects=kernel.objects,
+            symbol=kernel.symbol,
+            executable_target=made_for,
+        )
+
+    def _calls(self, kernel: Kernel, problems: Sequence[Problem], made_for: str) -> list[Call]:
+        """The default choice of the kernel's parameters for each."""
+        offers = [self._variants(kernel, problem, made_for) for problem in problems]
+        calls = [variants.call(variants.default()) for variants in offers]
+        if len({call.instance.objects for call in calls}) == 1:
+            return calls
+        # Executables are linked into one: of two functions of the same name both would call the first.
+        return [variants.call(variants.default(), suffix=f"_{number}") for number, variants in enumerate(offers)]
+
+    def _executable_target(self) -> str:
+        builder = ProgramBuilder(self.tools, Cache(cache_dir()), Program(self.source, self.source.stem))
+        try:
+            return executable_target(builder.configured(self.flags, timeout=self.timeout)[0])
+        except (CompilerRefusal, IndexError) as error:
+            words = first_error(error.stderr) if isinstance(error, CompilerRefusal) else "it has no dispatch"
+            raise NoCandidateError(f"{self.source.name}: {words}", remedy="Check the program and --flag.") from error
+
+    def _prove(self, calls: Sequence[Call], made_for: str) -> Proof:
+        """Writes the spec of these calls with their objects, and counts what it puts into the program."""
+        objects = self.folder / OBJECTS
+        shutil.rmtree(objects, ignore_errors=True)
+        objects.mkdir(parents=True)
+        for path in {path for call in calls for path in call.instance.objects}:
+            shutil.copy(path, objects / path.name)
+        (self.folder / SPEC).write_text(spec_mlir(calls, target=made_for))
+        return prove(self._preprocess(self._carriers()), calls)
+
+    def _carriers(self) -> tuple[str, ...]:
+        return f"{SPEC_FLAG}={self.folder / SPEC}", f"{OBJECTS_FLAG}={self.folder / OBJECTS}"
+
+    def _preprocess(self, carriers: Sequence[str]) -> str:
+        try:
+            return preprocess(self.tools, self.source, [*self.flags, *carriers], timeout=self.timeout)
+        except CompilerRefusal as refusal:
+            raise NoCandidateError(
+                f"iree-compile does not take {self.source.name}: {first_error(refusal.stderr)}",
+                remedy="Check the program, --flag and --target.",
+            ) from refusal

@@ -1,0 +1,97 @@
+"""A rehearsal of an experiment: both arms are prepared and proven, and the commands shown; no module is made."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autotuner.build.builder import MODULE, PROBLEM, dump_flags
+from autotuner.carriers.render import problem_mlir
+from autotuner.iree.compile import shell_line
+from autotuner.iree.tools import Tools
+from autotuner.jobs.ab.arms import Arm
+from autotuner.jobs.ab.kernels import Place
+from autotuner.jobs.ab.opening import Experiment
+from autotuner.jobs.ab.recipe import Kitchen, Recipe
+from autotuner.jobs.model.program import Program
+from autotuner.microkernels.variants import kernel_chip
+from autotuner.targets import Target
+from autotuner.tuning.options import Options
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What an experiment would do."""
+
+    name: str
+    target: Target
+    arms: tuple[Mapping[str, Any], ...]
+    source: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema": 1,
+            "problem": {"name": self.name},
+            "target": self.target.name,
+            "arms": [dict(arm) for arm in self.arms],
+            "problem_mlir": self.source,
+        }
+
+    def text(self) -> str:
+        lines = [f"{self.name} on {self.target.name}"]
+        for letter, arm in zip("AB", self.arms, strict=True):
+            applied = f", its spec applies {arm['applied']} times" if arm["spec"] else ""
+            lines += ["", f"--- {letter}: {arm['name']} ({arm['kind']}){applied}", *arm["command"]]
+        return "\n".join([*lines, "", "--- problem.mlir", self.source.rstrip()] if self.source else lines)
+
+
+def rehearse_experiment(wanted: Experiment, target: Target, *, options: Options) -> Rehearsal:
+    """Writes nothing outside of a folder that is thrown away."""
+    tools = Tools.find(options.iree_tools)
+    problem = target.prepare(wanted.problem) if wanted.problem is not None else None
+    with tempfile.TemporaryDirectory(prefix="autotune-") as scratch:
+        folder = Path(scratch)
+        source: Path = folder / PROBLEM
+        if wanted.model is not None:
+            program = Program.open(wanted.model.path, folder=folder, tools=tools, trust=wanted.model.trust)
+            source, name, text = program.path, program.name, None
+        elif problem is not None:
+            text, name = problem_mlir(problem), problem.name
+            source.write_text(text)
+        else:
+            raise ValueError("neither a problem nor a model")
+        arms = []
+        for arm in (wanted.a, wanted.b):
+            place = Place(
+                source=source,
+                flags=(*(problem.flags if wanted.model is None and problem else ()), *target.compile_flags),
+                target=target,
+                chip=kernel_chip(target, target.choose_device(options.device)),
+                tools=tools,
+                workspace=options.workspace.absolute(),
+                folder=folder,
+                timeout=options.effort.compile_timeout,
+            )
+            recipe = Kitchen(place, problem).make(arm)
+            arms.append(_described(arm, recipe, source, folder))
+        return Rehearsal(name, target, tuple(arms), text)
+
+
+def _described(arm: Arm, recipe: Recipe, source: Path, folder: Path) -> dict[str, Any]:
+    """As an experiment would run it in its folder."""
+
+    def inside(word: str) -> str:
+        return word.replace(f"{folder}/", "")
+
+    words = [str(recipe.compiler), str(source), *recipe.flags, *dump_flags(substitutes=False), "-o", MODULE]
+    return {
+        "name": arm.name,
+        "kind": arm.kind,
+        "flags": [inside(flag) for flag in recipe.flags],
+        "spec": inside(str(recipe.spec)) if recipe.spec else None,
+        "applied": recipe.applied,
+        "command": [shell_line(inside(word) for word in words)],
+    }

@@ -1,0 +1,103 @@
+"""What an experiment comes to: the contract's JSON document, with both arms beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from autotuner.iree.compile import shell_line
+from autotuner.jobs.ab.arms import ArmKind
+from autotuner.tuning.result import Result
+
+
+@dataclass(frozen=True)
+class ArmReport:
+    """One arm, with what is needed to repeat it by hand."""
+
+    name: str
+    kind: ArmKind
+    flags: tuple[str, ...]
+    """What it adds to the target's flags."""
+    spec: Path | None
+    folder: Path
+    compile: tuple[str, ...]
+    """Run in its folder."""
+    benchmark: tuple[str, ...] = ()
+    """Likewise; empty without a device."""
+    repeat: int = 1
+    us: float | None = None
+    error: float | None = None
+    """Against the reference; of a model, against arm A."""
+    applied: int = 0
+    """Operations that its spec is proven to reach."""
+    version: str = ""
+    """Of a compiler."""
+    kernels: tuple[Mapping[str, Any], ...] = ()
+    """Which problems its microkernel computes, by which variant, and how often that is called."""
+    share: float | None = None
+    """Of the model's time: the dispatches that the other arm does not have."""
+    dispatches: tuple[str, ...] = ()
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """Lines for a shell."""
+        enter = f"cd {shell_line([str(self.folder)])}"
+        return tuple(f"{enter} && {shell_line(words)}" for words in (self.compile, self.benchmark) if words)
+
+    @property
+    def divisor(self) -> str:
+        return f"# divide the time by {self.repeat}: the module repeats its dispatches that often"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "flags": list(self.flags),
+            "spec": str(self.spec) if self.spec else None,
+            "us": self.us,
+            "error": self.error,
+            "applied": self.applied,
+            "command": list(self.commands),
+            "repeat": self.repeat,
+            **({"version": self.version} if self.version else {}),
+            **({"kernels": [dict(kernel) for kernel in self.kernels]} if self.kernels else {}),
+            **({"share": self.share, "dispatches": list(self.dispatches)} if self.share is not None else {}),
+        }
+
+
+@dataclass(frozen=True)
+class AbResult(Result):
+    """One finished experiment: `baseline` is arm A, `best` is arm B."""
+
+    arms: tuple[ArmReport, ...] = ()
+    difference: float | None = None
+    """Relative error between what both arms compute."""
+    same_code: bool = False
+    share_from: str = field(default="")
+
+    @classmethod
+    def of(cls, result: Result, arms: tuple[ArmReport, ...], *, difference: float | None) -> AbResult:
+        """A result with its arms."""
+        values = {f.name: getattr(result, f.name) for f in fields(Result)}
+        return cls(**values, arms=arms, difference=difference)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **super().to_json(),
+            "arms": [arm.to_json() for arm in self.arms],
+            "difference": self.difference,
+            "same_code": self.same_code,
+            **({"share_from": self.share_from} if self.share_from else {}),
+        }
+
+
+def write_commands(arm: ArmReport, *, stderr: str) -> None:
+    """The files of a candidate's folder that say how it was made."""
+    lines = [f"cd {shell_line([str(arm.folder)])}", shell_line(arm.compile)]
+    if arm.benchmark:
+        lines.append(shell_line(arm.benchmark))
+        lines += [arm.divisor] if arm.repeat > 1 else []
+    (arm.folder / "command.txt").write_text("\n".join(lines) + "\n")
+    (arm.folder / "stderr.txt").write_text(stderr)

@@ -1,0 +1,80 @@
+"""Which dispatches of a model are not the same in both arms, and what part of its time they take."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from iree.compiler import ir
+
+from autotuner.iree.mlir import parse, walk
+from autotuner.iree.tools import Tools
+from autotuner.jobs.ab.build import Built
+from autotuner.jobs.model.program import Call
+from autotuner.jobs.model.shares import Shares, from_statistics, repeated
+
+_READINGS = 3
+_TRANSLATION = "translation_info"
+_NAMES = ("function_ref", "sym_name")
+_PLACES = (
+    "hal.",
+    "arith.constant",
+    "arith.index_cast",
+    "builtin.module",
+    "util.",
+    "iree_codegen.load",
+    "memref.assume",
+)
+"""Operations that say where a dispatch reads and writes, not what it computes."""
+
+
+def read_shares(tools: Tools, a: Built, b: Built, call: Call, *, device: str, timeout: float) -> list[Shares]:
+    """Both arms' dispatches, read in turns; empty where the device keeps no statistics."""
+    readings: list[list[Shares]] = [[], []]
+    for _ in range(_READINGS):
+        for module, found in zip((a, b), readings, strict=True):
+            reading = from_statistics(tools, module, call, device=device, timeout=timeout)
+            if reading is None:
+                return []
+            found.append(reading)
+    return [repeated(found) for found in readings]
+
+
+def own_exports(
+    shares: Shares, mine: Mapping[str, str], other: Mapping[str, str], *, substituted: Collection[str] = ()
+) -> list[str]:
+    """The exports of this arm whose executable the other arm does not have.
+
+    Executables are told by what they compute and how, whatever their number: taking one dispatch out renumbers the
+    rest, and moves what they read and write in memory.
+    """
+    left = Counter(_form(text) for name, text in other.items() if name not in substituted)
+    same = []
+    for name, text in mine.items():
+        form = _form(text)
+        if name not in substituted and left[form]:
+            left[form] -= 1
+            same.append(name)
+    return [export for export in shares.us if _executable(export, mine) not in same]
+
+
+def _form(text: str) -> tuple[object, ...]:
+    """The operations of a configured executable with their types and attributes; not where its bindings lie."""
+    with ir.Context() as context:
+        module = parse(text, context)  # operations live as long as their module
+        return tuple(_described(op) for op in walk(module.operation) if not op.name.startswith(_PLACES))
+
+
+def _described(op: Any) -> tuple[object, ...]:
+    if op.name == "func.func":
+        return op.name, str(op.attributes[_TRANSLATION]) if _TRANSLATION in op.attributes else ""
+    types = [str(value.type) for value in (*op.operands, *op.results)]
+    named = [a for a in (op.attributes[i] for i in range(len(op.attributes))) if a.name not in _NAMES]
+    return op.name, *types, *(f"{attribute.name} = {attribute.attr}" for attribute in named)
+
+
+def _executable(export: str, names: Collection[str]) -> str:
+    """An export's name begins with that of its executable."""
+    fitting = [name for name in names if export == name or export.startswith(f"{name}_")]
+    return max(fitting, key=len, default="")

@@ -1,0 +1,97 @@
+"""A microkernel that has won, as files: a spec with its provenance, the objects, and a flagfile, proven once more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from autotuner._version import __version__
+from autotuner.carriers.flagfile import flagfile_text, use_line
+from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG, spec_mlir
+from autotuner.carriers.outputs import MICROKERNEL, Outputs
+from autotuner.carriers.provenance import Provenance, today
+from autotuner.errors import EnvironmentFailure
+from autotuner.iree.compile import first_error, shell_line
+from autotuner.jobs.ab.build import build
+from autotuner.jobs.ab.side import A, B, Side
+from autotuner.jobs.ab.subject import Subject
+from autotuner.jobs.model.context import Context
+from autotuner.jobs.model.finals import Final
+
+
+def outputs(side: Side, subject: Subject, context: Context) -> Outputs:
+    """Where the files of an arm that wins go."""
+    name = f"{subject.name}-{context.target.name}-{side.arm.name}.mlir"
+    workspace = context.session.workspace
+    return Outputs.at(context.options.output or workspace.specs / name, workspace, MICROKERNEL)
+
+
+def ship(side: Side, subject: Subject, final: Final, context: Context) -> tuple[Path, Path]:
+    """(spec, flagfile); what does not give the code that won is not left behind."""
+    placed = side.how.placed
+    if placed is None:
+        raise ValueError(f"{side.arm.name} is no microkernel")
+    files = outputs(side, subject, context)
+    path, flagfile = files.spec, files.flagfile
+    command = shell_line(("autotune", *context.options.command[1:]))
+    speedup, tools = final.speedup, replace(context.session.tools, iree_compile=side.how.compiler)
+    provenance = Provenance(
+        problem=subject.name,
+        target=context.target.name,
+        device=context.session.device,
+        iree=tools.release,
+        compiler=tools.build,
+        verdict=final.verdict,
+        us=final.us.get(B),
+        baseline_us=final.us.get(A),
+        low=speedup.low if speedup else None,
+        median=speedup.median if speedup else None,
+        high=speedup.high if speedup else None,
+        date=today(),
+        command=command,
+    )
+    interval = f"{speedup.median:.3f}x, 95 % interval {speedup.low:.3f} to {speedup.high:.3f}" if speedup else ""
+    header = [
+        f"Microkernel spec by autotune {__version__}",
+        f"problem:    {subject.name}",
+        f"target:     {context.target.name}; IREE {tools.release} ({tools.build})",
+        f"verdict:    {final.verdict}, {interval}",
+        f"date:       {today()}",
+        f"made by:    {command}",
+        f"use:        {use_line(flagfile)}",
+    ]
+    lines = [" ".join(line.splitlines()) for line in header]
+    text = spec_mlir(placed.calls, target=placed.executable_target, header=lines, provenance=provenance)
+    files.write(path, text)
+    for source in {source for call in placed.calls for source in call.instance.objects}:
+        files.copy(source)
+    own = [flag for flag in side.how.flags if flag not in placed.flags]
+    files.write(flagfile, flagfile_text([*own, f"{SPEC_FLAG}={path}", f"{OBJECTS_FLAG}={files.objects}"]))
+    try:
+        _verify(side, subject, flagfile, context)
+    except EnvironmentFailure:
+        files.clear()
+        raise
+    return path, flagfile
+
+
+def _verify(side: Side, subject: Subject, flagfile: Path, context: Context) -> None:
+    """A fresh compile by `@flagfile`, as a user would do it, must give the code that won."""
+    with context.builder.cache.scratch() as folder:
+        fresh = build(
+            side.how.compiler,
+            subject.source(folder),
+            [f"@{flagfile}"],
+            folder=folder,
+            timeout=context.compile_timeout,
+        )
+        if not fresh.ok:
+            raise EnvironmentFailure(
+                f"the winner does not compile again from {flagfile}: {first_error(fresh.stderr)}",
+                remedy="Run again; if it stays so, please report it with the candidate's folder.",
+            )
+        if side.built is not None and fresh.binary != side.built.binary:
+            raise EnvironmentFailure(
+                "the shipped files give another binary than the one that won.",
+                remedy="Was IREE exchanged during the run? Run again.",
+            )

@@ -1,0 +1,76 @@
+"""An arm on its way through the experiment, and what is told of it in the end."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotuner.build.builder import MODULE
+from autotuner.devices.timer import Timer
+from autotuner.jobs.ab.arms import Arm
+from autotuner.jobs.ab.build import Built
+from autotuner.jobs.ab.recipe import Recipe
+from autotuner.jobs.ab.result import ArmReport
+from autotuner.jobs.ab.subject import Answer
+from autotuner.targets import Target
+
+A, B = "a", "b"
+
+
+@dataclass
+class Side:
+    """An arm on its way."""
+
+    key: str
+    arm: Arm
+    row: int = 0
+    folder: Path = Path()
+    recipe: Recipe | None = None
+    built: Built | None = None
+    """Each dispatch once: what is checked."""
+    timed: Built | None = None
+    """As it is raced."""
+    answer: Answer | None = None
+    us: float | None = None
+    failure: str = ""
+    exports: tuple[str, ...] = ()
+    share: float | None = None
+
+    @property
+    def module(self) -> Built:
+        if self.built is None:
+            raise ValueError(f"{self.arm.name} was not built")
+        return self.timed or self.built
+
+    @property
+    def how(self) -> Recipe:
+        if self.recipe is None:
+            raise ValueError(f"{self.arm.name} was not prepared")
+        return self.recipe
+
+    def report(self, target: Target, timer: Timer | None) -> ArmReport:
+        how, module = self.how, self.module
+        placed = how.placed
+        kernels = [
+            {"problem": call.problem.name, "variant": call.instance.name, "calls": count}
+            for call, count in (zip(placed.calls, placed.counts, strict=True) if placed else ())
+        ]
+        error = self.answer.check.error if self.answer is not None else None
+        return ArmReport(
+            name=self.arm.name,
+            kind=self.arm.kind,
+            flags=tuple(flag for flag in how.flags if flag not in target.compile_flags),
+            spec=how.spec,
+            folder=self.folder,
+            compile=module.command,
+            benchmark=tuple(timer.command(Path(MODULE), repetitions=3)) if timer else (),
+            repeat=module.repeat,
+            us=self.us,
+            error=error if error is not None and math.isfinite(error) else None,
+            applied=how.applied,
+            version=how.version,
+            kernels=tuple(kernels),
+            share=self.share,
+            dispatches=self.exports,
+        )

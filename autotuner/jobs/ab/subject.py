@@ -1,0 +1,163 @@
+"""What both arms compile: a problem of its own with a reference, or a whole model, which arm A is the reference of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from autotuner.build.builder import PROBLEM
+from autotuner.carriers.render import problem_mlir
+from autotuner.devices.timer import Feed
+from autotuner.iree.tools import Tools
+from autotuner.jobs.model.program import Call, Outputs, Program, finite, run, same_outputs
+from autotuner.measure.check import Check, Checker, Data, compare
+from autotuner.problems import Array, Bound, Problem
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an arm computed, and how far that is from what is right."""
+
+    arrays: tuple[Array, ...] = field(repr=False)
+    check: Check
+
+
+def difference(one: Answer, other: Answer) -> float:
+    """The largest relative error of an output of one arm against the other's."""
+    pairs = zip(other.arrays, one.arrays, strict=True)
+    errors = [compare(b, a.astype(np.float64), Bound(math.inf)).error for b, a in pairs]
+    return max(errors, default=0.0)
+
+
+class Subject(Protocol):
+    """The program, how it is called, and what is right."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What iree-compile must be told to take it."""
+
+    @property
+    def repeated(self) -> bool:
+        """Its dispatches may be repeated for timing."""
+
+    @property
+    def problem(self) -> Problem | None:
+        """What a microkernel is to compute; None: whatever it fits."""
+
+    def describe(self) -> Mapping[str, object]: ...
+
+    def source(self, folder: Path) -> Path | str:
+        """The program as it is named in this folder, where it is written if it does not lie elsewhere."""
+
+    def feed(self) -> Feed: ...
+
+    def answer(self, vmfb: Path, against: Answer | None) -> Answer:
+        """Calls a module once; `against` is arm A's answer, None for arm A itself."""
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A problem."""
+
+    problem: Problem
+    inputs: tuple[Array, ...]
+    tools: Tools
+    device: str
+    seed: int
+    timeout: float
+    folder: Path
+    """Where its inputs are written."""
+
+    repeated = True
+
+    @property
+    def name(self) -> str:
+        return self.problem.name
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        return self.problem.flags
+
+    def describe(self) -> Mapping[str, object]:
+        return self.problem.describe()
+
+    def source(self, folder: Path) -> str:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / PROBLEM).write_text(problem_mlir(self.problem))
+        return PROBLEM
+
+    def feed(self) -> Feed:
+        return Data.write(self.problem, self.folder / "inputs", seed=self.seed, given=self.inputs)
+
+    def answer(self, vmfb: Path, against: Answer | None) -> Answer:
+        del against  # what is right is known without it
+        out, check = Checker(self.tools, self._data, self.device, self.timeout).answer(vmfb)
+        return Answer(() if out is None else (out,), check)
+
+    @cached_property
+    def _data(self) -> Data:
+        return Data(self.problem, self.folder / "inputs", self.seed, self.inputs)
+
+
+@dataclass(frozen=True)
+class Inside:
+    """A model."""
+
+    program: Program
+    call: Call
+    flops: int
+    tools: Tools
+    device: str
+    timeout: float
+    folder: Path
+    tolerance: float | None
+    problem: Problem | None = None
+
+    repeated = False
+    flags = ()
+
+    @property
+    def name(self) -> str:
+        return self.program.name
+
+    def describe(self) -> Mapping[str, object]:
+        return model_description(self.program, flops=self.flops)
+
+    def source(self, folder: Path) -> Path:
+        del folder  # it may be large, and it lies where its owner keeps it
+        return self.program.path
+
+    def feed(self) -> Feed:
+        return self.call
+
+    def answer(self, vmfb: Path, against: Answer | None) -> Answer:
+        outputs = run(
+            self.tools, vmfb, self.call, device=self.device, folder=self.folder / "outputs", timeout=self.timeout
+        )
+        if outputs.failure is not None:
+            return Answer((), Check(outputs.failure, math.inf, outputs.detail))
+        if against is not None:
+            check = same_outputs(outputs, Outputs(against.arrays), tolerance=self.tolerance)
+            return Answer(outputs.arrays, check)
+        right = Check(None, 0.0) if finite(outputs) else Check("wrong-result", math.inf, "its outputs are not finite")
+        return Answer(outputs.arrays, right)
+
+
+def model_description(program: Program, *, flops: int) -> dict[str, object]:
+    """The `problem` object of the JSON document."""
+    return {
+        "op": "model",
+        "name": program.name,
+        "flops": flops,
+        "bytes": program.path.stat().st_size,
+        "sha256": program.digest,
+    }

@@ -1,0 +1,155 @@
+"""A microkernel against IREE's default: its variants are searched, and the best of them is arm B."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from autotuner.build import Builder
+from autotuner.build.builder import MODULE, write_inputs
+from autotuner.devices.timer import Timer, choose_repeat
+from autotuner.errors import NoCandidateError, WrongResultError
+from autotuner.iree.tools import Tools
+from autotuner.jobs.ab.arms import DEFAULT
+from autotuner.jobs.ab.result import AbResult, ArmReport, write_commands
+from autotuner.jobs.ab.subject import Answer, difference
+from autotuner.measure.check import Checker, Data
+from autotuner.microkernels.variants import Kernel
+from autotuner.problems import Problem
+from autotuner.space import Value
+from autotuner.store.rows import Status
+from autotuner.system.cache import Cache
+from autotuner.system.progress import Reporter, Stop
+from autotuner.system.settings import cache_dir
+from autotuner.targets import NO_DEVICE, Target
+from autotuner.tuning.options import Options
+from autotuner.tuning.plan import Candidate, Plan
+from autotuner.tuning.result import Result
+from autotuner.tuning.session import Session
+from autotuner.tuning.single import search
+
+TRIALS = 24
+"""Variants of a microkernel that are tried unless --trials says otherwise."""
+
+
+def experiment_options(options: Options, kernel: Kernel) -> Options:
+    """Only this microkernel and the default."""
+    trials = options.trials or TRIALS
+    return replace(options, trials=trials, microkernels=(kernel,), microkernels_alone=True)
+
+
+def search_variants(
+    kernel: Kernel,
+    problem: Problem,
+    target: Target,
+    *,
+    options: Options,
+    reporter: Reporter | None = None,
+    stop: Stop | None = None,
+    tools: Tools | None = None,
+) -> AbResult:
+    """Searches the kernel's parameters as tuning does; nothing but the default is beside it."""
+    chosen = experiment_options(options, kernel)
+    with Session.open(target, chosen, reporter=reporter, stop=stop, tools=tools) as session:
+        found = search(target.prepare(problem), target, options=chosen, session=session)
+        result = _with_arms(found.result, found.plan, kernel, chosen, session)
+        ended: Status = "interrupted" if result.interrupted else "finished"
+        session.store.finish_run(result.run, ended, result=result.to_json())
+        return result
+
+
+def judge(kernel: Kernel, result: Result) -> None:
+    """A microkernel that never worked is no slow one: the user must know."""
+    counts = result.counts
+    failed = {name: n for name, n in counts["failed"].items() if n}
+    if not failed or counts["asked"] - counts["duplicate"] - 1 > sum(failed.values()):
+        return
+    where = f"candidates/{result.run} has each one's stderr"
+    if failed.get("wrong-result"):
+        raise WrongResultError(f"{kernel.name} computes wrong results.", remedy=f"{where.capitalize()}.")
+    reasons = ", ".join(f"{name} {n}" for name, n in failed.items())
+    raise NoCandidateError(f"no variant of {kernel.name} works ({reasons}).", remedy=f"{where}.")
+
+
+def _with_arms(result: Result, plan: Plan, kernel: Kernel, options: Options, session: Session) -> AbResult:
+    """The default and the best variant, each with a folder to repeat it from, run once more side by side."""
+    if result.interrupted:
+        return AbResult.of(result, (), difference=None)
+    bench = _Bench(result, plan, options, session)
+    arms = [bench.arm("a", DEFAULT, plan.baseline, result.baseline["us"])]
+    if (best := _best(result, session)) is not None:
+        candidate = plan.candidate(plan.space[plan.space.nearest(best[0])], id="b")
+        arms.append(bench.arm("b", kernel.name, candidate, best[1]))
+    apart = difference(*bench.answers) if len(bench.answers) == 2 else None
+    if "none" in options.keep:
+        shutil.rmtree(bench.folder, ignore_errors=True)
+    return AbResult.of(result, tuple(arms), difference=apart)
+
+
+def _best(result: Result, session: Session) -> tuple[Mapping[str, Value], float | None] | None:
+    """The fastest variant, be it slower than the default; without a device the most promising one."""
+    chosen = result.best or {}
+    if chosen.get("kind") == "microkernel":
+        return chosen["config"], chosen["us"]
+    rows = [row for row in session.store.candidates(result.run) if row.kind == "microkernel" and row.state == "timed"]
+    best = min(rows, key=lambda row: row.us or math.inf, default=None)
+    return (best.config.as_dict(), best.us) if best is not None else None
+
+
+class _Bench:
+    """Puts candidates into folders and runs them."""
+
+    def __init__(self, result: Result, plan: Plan, options: Options, session: Session) -> None:
+        self.result, self.plan, self.options, self.session = result, plan, options, session
+        self.folder = session.workspace.run_folder(result.run)
+        self.builder = Builder(session.tools, Cache(cache_dir()))
+        self.answers: list[Answer] = []
+        self.timed = session.device != NO_DEVICE
+        self.data = Data(plan.problem, self.folder / "inputs", options.seed, tuple(options.inputs))
+        if self.timed:
+            self.data = Data.write(plan.problem, self.folder / "inputs", seed=options.seed, given=options.inputs)
+
+    def arm(self, key: str, name: str, candidate: Candidate, us: float | None) -> ArmReport:
+        plan, effort, session = self.plan, self.options.effort, self.session
+        repeat = choose_repeat(us) if us else 1
+        job = plan.job(candidate, folder=self.folder / key, timeout=effort.compile_timeout, repeat=repeat)
+        build = self.builder.build(job)
+        write_inputs(job)
+        if build.ok:
+            shutil.copy(build.vmfb, job.folder / MODULE)
+        benchmark: tuple[str, ...] = ()
+        error = None
+        if self.timed:
+            timer = Timer(session.tools, self.data, session.device, effort.run_timeout, effort.repetition_seconds)
+            benchmark = tuple(timer.command(Path(MODULE), repetitions=3))
+            error = self._run(build.vmfb) if build.ok else None
+        report = ArmReport(
+            name=name,
+            kind="default" if candidate.kind == "baseline" else "microkernel",
+            flags=tuple(flag for flag in job.compile_flags if flag not in plan.target.compile_flags),
+            spec=job.folder / "spec.mlir" if job.spec is not None else None,
+            folder=job.folder,
+            compile=build.command,
+            benchmark=benchmark,
+            repeat=job.repeat,
+            us=us,
+            error=error,
+            applied=build.applied,
+            kernels=tuple(
+                {"problem": call.problem.name, "variant": call.instance.name, "calls": build.applied}
+                for call in job.calls
+            ),
+        )
+        write_commands(report, stderr=build.stderr)
+        return report
+
+    def _run(self, vmfb: Path) -> float | None:
+        checker = Checker(self.session.tools, self.data, self.session.device, self.options.effort.run_timeout)
+        out, check = checker.answer(vmfb)
+        if out is None:
+            return None
+        self.answers.append(Answer((out,), check))
+        return check.error if math.isfinite(check.error) else None

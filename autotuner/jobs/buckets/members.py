@@ -1,0 +1,201 @@
+"""A bucket's winner at other sizes than where it was tuned: built, proven, right, and raced against the default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from iree.compiler import ir
+from iree.compiler.dialects import iree_gpu
+
+from autotuner.build import Build, Builder, BuildJob
+from autotuner.carriers.render import dynamic_gemm_mlir, problem_mlir, spec_mlir
+from autotuner.devices.timer import Timer, choose_repeat
+from autotuner.errors import DeviceError
+from autotuner.iree.compile import first_error
+from autotuner.iree.mlir import Dispatch
+from autotuner.jobs.buckets.bounds import Bucket, Family
+from autotuner.measure.check import Checker, Data
+from autotuner.measure.race import Interval, TimingFailed, confirm
+from autotuner.space.gpu_config import CompilationInfo
+from autotuner.targets import NO_DEVICE, Target
+from autotuner.tuning.contest import ALPHA
+from autotuner.tuning.effort import Effort
+from autotuner.tuning.session import Session
+
+DEFAULT, TUNED = "default", "tuned"
+_TILE_AND_FUSE = "TileAndFuse"
+_LEAST_BLOCKS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What came of a bucket's configuration at one M, or (`m` None) with an M that is known only when it runs."""
+
+    m: int | None
+    failure: str = ""
+    us: float | None = None
+    baseline_us: float | None = None
+    speedup: Interval | None = None
+    checked: bool = False
+    """It was run, and its result is right."""
+
+    def to_json(self) -> dict[str, Any]:
+        speedup = self.speedup and {
+            "median": self.speedup.median,
+            "low": self.speedup.low,
+            "high": self.speedup.high,
+        }
+        known = {"us": self.us, "baseline_us": self.baseline_us, "speedup": speedup}
+        said = {"failure": self.failure or None, "checked": self.checked}
+        return {"m": self.m if self.m is not None else "dynamic", **said, **known}
+
+    def harms(self, *, smallest_gain: float) -> bool:
+        """Slower than the default by more than the smallest gain that counts."""
+        return self.speedup is not None and self.speedup.median < 1 / (1 + smallest_gain)
+
+
+def for_all_rows(info: CompilationInfo) -> CompilationInfo:
+    """The configuration for sizes that its tiles do not divide: on GPUs TileAndFuse then needs padding."""
+    with ir.Context():
+        if f"<{_TILE_AND_FUSE}>" not in info.translation_info:
+            return info
+        config = ir.Attribute.parse(info.lowering_config)
+        if not isinstance(config, iree_gpu.LoweringConfigAttr) or config.mma_kind is None:
+            return info
+        parts = {entry.name: entry.attr for entry in config.attributes}
+        if "padding" in parts:
+            return info
+        workgroup, reduction = list(config.workgroup_tile_sizes), list(config.reduction_tile_sizes)
+        reduction[-1] *= config.mma_kind.mnk_shape[2]  # It counts in the instruction's K.
+        index = ir.IntegerType.get_signless(64)
+        tiles = [ir.IntegerAttr.get(index, max(pair)) for pair in zip(workgroup, reduction, strict=True)]
+        padded = iree_gpu.LoweringConfigAttr.get(ir.DictAttr.get({**parts, "padding": ir.ArrayAttr.get(tiles)}))
+        return replace(info, lowering_config=str(padded))
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """Tries one bucket's configuration at its members."""
+
+    family: Family
+    bucket: Bucket
+    dispatch: Dispatch
+    info: CompilationInfo
+    target: Target
+    session: Session
+    builder: Builder
+    effort: Effort
+    seed: int
+    should_stop: Callable[[], bool]
+
+    @property
+    def timed(self) -> bool:
+        return self.session.device != NO_DEVICE
+
+    @property
+    def spec(self) -> str:
+        name = self.family.entry_name(self.bucket)
+        return spec_mlir(name=name, dispatch=self.dispatch, info=self.info, rows=self.bucket.rows)
+
+    def static(self, m: int, folder: Path) -> Member:
+        """A program of this very M."""
+        problem = self.target.prepare(self.family.member(m))
+        source = problem_mlir(problem)
+        build = self._build(source, folder, tuned=True)
+        if not build.ok:
+            return Member(m, _why(build))
+        if not self.timed:
+            return Member(m)
+        data = Data.write(problem, folder / "inputs", seed=self.seed)
+        check = self._checker(data).check(build.vmfb)
+        if not check.ok:
+            return Member(m, f"{check.failure}: {check.detail}")
+        return self._race(m, source, build, data, folder)
+
+    def dynamic(self, folder: Path) -> Member:
+        """A program whose M is known only when it runs; run at the middle one."""
+        m = self.bucket.members[len(self.bucket.members) // 2]
+        problem = self.target.prepare(self.family.member(m))
+        build = self._build(dynamic_gemm_mlir(problem, rows=self.bucket.rows), folder, tuned=True)
+        if not build.ok:
+            return Member(None, _why(build))
+        if self.timed:
+            check = self._checker(Data.write(problem, folder / "inputs", seed=self.seed)).check(build.vmfb)
+            if not check.ok:
+                return Member(None, f"{check.failure}: {check.detail}")
+        return Member(None, checked=self.timed)
+
+    def _race(self, m: int, source: str, build: Build, data: Data, folder: Path) -> Member:
+        baseline = self._build(source, folder, tuned=False)
+        if not baseline.ok:
+            return Member(m, "IREE's own default does not compile here", checked=True)
+        timer = Timer(
+            self.session.tools,
+            data,
+            self.session.device,
+            self.effort.run_timeout,
+            min_time=self.effort.repetition_seconds,
+            quick_start=self.target.compiles_on_device,
+        )
+        builds = {}
+        for name, first in ((DEFAULT, baseline), (TUNED, build)):
+            rough = timer.time(first, repetitions=1)
+            if not rough.ok:
+                return Member(m, f"{rough.failure}: {rough.detail[-200:]}")
+            repeat = choose_repeat(rough.median)
+            builds[name] = self._build(source, folder, tuned=name == TUNED, repeat=repeat) if repeat > 1 else first
+        if not all(one.ok for one in builds.values()):
+            return Member(m, "it does not compile with repeated dispatches")
+
+        def time_one(name: str) -> float:
+            timing = timer.time(builds[name], repetitions=3)
+            if not timing.ok:
+                raise TimingFailed(timing.detail)
+            return timing.median
+
+        try:
+            result = confirm(
+                TUNED,
+                baseline=DEFAULT,
+                time_one=time_one,
+                rng=np.random.default_rng(self.seed),
+                blocks=max(_LEAST_BLOCKS, self.effort.confirm_blocks // 2),
+                alpha=ALPHA,
+                smallest_gain=self.effort.smallest_gain,
+                should_stop=self.should_stop,
+            )
+        except TimingFailed as failure:
+            raise DeviceError(
+                f"the default stopped working at M = {m}: {str(failure)[:200]}", remedy="Check the device."
+            ) from failure
+        us, default_us = (
+            float(np.median([t for t in result.times[name] if t is not None] or [np.nan])) for name in (TUNED, DEFAULT)
+        )
+        failure_text = "" if result.speedup is not None else f"not raced to the end: {result.reason}"
+        return Member(m, failure_text, us, default_us, result.speedup, checked=True)
+
+    def _build(self, source: str, folder: Path, *, tuned: bool, repeat: int = 1) -> Build:
+        return self.builder.build(
+            BuildJob(
+                problem=source,
+                flags=self.target.compile_flags,
+                folder=folder / "build",
+                timeout=self.effort.compile_timeout,
+                repeat=repeat,
+                spec=self.spec if tuned else None,
+                spec_flag=self.target.spec_flag,
+                expected=self.info if tuned else None,
+                backend=self.target.backend,
+            )
+        )
+
+    def _checker(self, data: Data) -> Checker:
+        return Checker(self.session.tools, data, self.session.device, self.effort.run_timeout)
+
+
+def _why(build: Build) -> str:
+    return f"{build.failure}: {first_error(build.stderr)}"

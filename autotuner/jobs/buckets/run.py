@@ -1,0 +1,389 @@
+"""Tunes a family: each bucket on its own, merged where it does no harm, and proven as one file."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from autotuner.build import Builder
+from autotuner.carriers.flagfile import flagfile_text, use_line
+from autotuner.carriers.outputs import Outputs, files_in
+from autotuner.carriers.provenance import Provenance, today
+from autotuner.carriers.render import dynamic_gemm_mlir, problem_mlir, spec_mlir
+from autotuner.errors import EnvironmentFailure, NoCandidateError, OutOfTimeError, UsageError
+from autotuner.iree.compile import shell_line
+from autotuner.iree.mlir import Dispatch
+from autotuner.iree.tools import Tools
+from autotuner.jobs.buckets.bounds import Bucket, Family
+from autotuner.jobs.buckets.members import Examiner, Member, for_all_rows
+from autotuner.specfiles.applied import applied
+from autotuner.specfiles.merge import merge
+from autotuner.system import process
+from autotuner.system.cache import Cache
+from autotuner.system.progress import LATE_SECONDS, Prefixed, Reporter, Stop
+from autotuner.system.settings import cache_dir
+from autotuner.targets import NO_DEVICE, PLAIN, Target
+from autotuner.tuning.options import Options
+from autotuner.tuning.result import FinalVerdict, Result
+from autotuner.tuning.session import Session
+from autotuner.tuning.single import Found, search
+
+SEARCH_SHARE = 0.8
+"""Of a bucket's time; the rest is for its other members."""
+
+
+_Program = tuple["BucketResult | None", str, str]
+"""Whose entry must apply, what the program is, and its text."""
+
+
+@dataclass(frozen=True)
+class BucketResult:
+    """What became of one bucket."""
+
+    bucket: Bucket
+    result: Result | None
+    """Of the run at its bound; None when there was none."""
+    kept: Literal["tuned", "default"]
+    reason: str
+    members: tuple[Member, ...] = ()
+    spec: str = ""
+    dispatch: Dispatch | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        run = self.result.to_json() if self.result else {}
+        names = ("run", "verdict", "reason", "baseline", "best", "speedup", "counts")
+        return {
+            "bucket": self.bucket.name,
+            "low": self.bucket.low,
+            "high": self.bucket.high,
+            "tuned_at": self.bucket.at,
+            "uses": self.kept,
+            "why": self.reason,
+            "members": [member.to_json() for member in self.members],
+            **{name: run.get(name) for name in names},
+        }
+
+
+@dataclass(frozen=True)
+class FamilyResult:
+    """The contract's document, with the buckets beside it."""
+
+    result: Result
+    """Verdict and files are the family's; the figures are those of the bucket in which --shape's own M falls."""
+    buckets: tuple[BucketResult, ...]
+
+    @property
+    def interrupted(self) -> bool:
+        return self.result.interrupted
+
+    @property
+    def verdict(self) -> FinalVerdict:
+        return self.result.verdict
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.result.to_json(), "buckets": [bucket.to_json() for bucket in self.buckets]}
+
+
+def plain_only(target: Target) -> Target:
+    """Without the stock routes of a processor: those are flags for the whole program."""
+    return replace(target, routes=(PLAIN,)) if target.backend == "cpu" else target
+
+
+def tune_family(
+    family: Family,
+    target: Target,
+    *,
+    options: Options | None = None,
+    reporter: Reporter | None = None,
+    stop: Stop | None = None,
+    tools: Tools | None = None,
+) -> FamilyResult:
+    """Tunes every bucket at its bound, and ships one spec of those whose winner harms no other size of the bucket."""
+    options = options or Options()
+    if options.microkernels:
+        raise UsageError("--bucket-m takes no microkernels: each is for one shape.", remedy="Leave --microkernels out.")
+    target = plain_only(target)
+    for bucket in family.buckets:
+        target.prepare(family.member(bucket.at))
+    with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
+        return _FamilyRun(family, target, options, session).go()
+
+
+@dataclass
+class _FamilyRun:
+    family: Family
+    target: Target
+    options: Options
+    session: Session
+
+    def __post_init__(self) -> None:
+        self.started = time.monotonic()
+        self.builder = Builder(self.session.tools, Cache(cache_dir()))
+        output = self.options.output or self.session.workspace.specs / f"{self.family.name}-{self.target.name}.mlir"
+        self.files = Outputs.at(output, self.session.workspace)
+        self.path = self.files.spec
+        self.files.claim(files_in(self.target.user_flags))
+
+    def go(self) -> FamilyResult:
+        done: list[BucketResult] = []
+        for number, bucket in enumerate(self.family.buckets):
+            if self.session.stop.requested:
+                break
+            done.append(self._bucket(bucket, left=len(self.family.buckets) - number))
+        tuned = [bucket for bucket in done if bucket.kept == "tuned"]
+        files: tuple[Path | None, Path | None] = (None, None)
+        if tuned and not self.session.stop.requested:
+            self.session.reporter.stage(f"merging {len(tuned)} buckets, and proving what each M gets")
+            files = self._ship(done)
+        return FamilyResult(self._document(done, files), tuple(done))
+
+    # --- one bucket -----------------------------------------------------------------------------------------------
+
+    def _bucket(self, bucket: Bucket, *, left: int) -> BucketResult:
+        session = replace(self.session, reporter=Prefixed(self.session.reporter, f"bucket {bucket.name}: "))
+        seconds = self._seconds(left)
+        ends = time.monotonic() + seconds
+        budget = None if self.options.budget is None else SEARCH_SHARE * seconds
+        options = replace(self.options, ship=False, budget=budget, recall=self.options.resume, output=None)
+        problem = self.target.prepare(self.family.member(bucket.at))
+        try:
+            found = search(problem, self.target, options=options, session=session)
+        except (NoCandidateError, OutOfTimeError) as error:
+            return BucketResult(bucket, None, "default", error.message)
+        result, winner = found.result, found.winner
+        if self.session.stop.requested:
+            return BucketResult(bucket, result, "default", "interrupted")
+        if (
+            winner is None
+            or winner.info is None
+            or winner.dispatch is None
+            or result.verdict not in ("win", "compile-only")
+        ):
+            return BucketResult(bucket, result, "default", f"{result.verdict}: {result.reason}")
+        if len(winner.dispatch.dims("m")) != 1:
+            return BucketResult(
+                bucket, result, "default", "to the compiler this is a matrix-vector product, without an M"
+            )
+        info = for_all_rows(winner.info)
+        examiner = Examiner(
+            family=self.family,
+            bucket=bucket,
+            dispatch=winner.dispatch,
+            info=info,
+            target=self.target,
+            session=session,
+            builder=self.builder,
+            effort=self.options.effort,
+            seed=self.options.seed,
+            should_stop=lambda: self.session.stop.requested or (budget is not None and time.monotonic() > ends),
+        )
+        session.reporter.stage("the winner at other sizes")
+        try:
+            with process.until(ends + LATE_SECONDS if budget is not None else math.inf):
+                members = self._members(examiner, found, changed=info != winner.info)
+        except OutOfTimeError as error:
+            return BucketResult(bucket, result, "default", error.message)
+        if reason := self._objection(bucket, members):
+            return BucketResult(bucket, result, "default", reason, members)
+        text = spec_mlir(
+            name=self.family.entry_name(bucket),
+            dispatch=winner.dispatch,
+            info=info,
+            rows=bucket.rows,
+            provenance=self._provenance(bucket, result, members),
+        )
+        how = "best by estimate, not timed" if result.verdict == "compile-only" else result.reason
+        return BucketResult(bucket, result, "tuned", how, members, text, winner.dispatch)
+
+    def _seconds(self, left: int) -> float:
+        """The effort's for each bucket; of --budget, what is left of it divided among the buckets that are left."""
+        if self.options.budget is None:
+            return self.options.effort.budget
+        return max(self.options.budget - (time.monotonic() - self.started), 1.0) / left
+
+    def _members(self, examiner: Examiner, found: Found, *, changed: bool) -> tuple[Member, ...]:
+        members, bucket = [], examiner.bucket
+        for m in bucket.members:
+            if m == bucket.at and not changed and examiner.timed:
+                members.append(_of_run(m, found.result))  # Raced and confirmed by its run.
+                continue
+            with self.builder.cache.scratch() as folder:
+                members.append(examiner.static(m, folder))
+            if self._objection(bucket, members):
+                return tuple(members)
+        with self.builder.cache.scratch() as folder:
+            members.append(examiner.dynamic(folder))
+        return tuple(members)
+
+    def _objection(self, bucket: Bucket, members: Sequence[Member]) -> str:
+        """Why the default is kept; empty when nothing speaks against the winner."""
+        gain = self.options.effort.smallest_gain
+        for member in members:
+            where = "with a dynamic M" if member.m is None else f"at M = {member.m}"
+            if member.failure:
+                return f"its winner fails {where}: {member.failure}"
+            if member.harms(smallest_gain=gain) and member.speedup is not None:
+                return f"its winner harms {where}: {member.speedup.median:.3f}x"
+            # Where it was tuned it must still win, also as what ships.
+            if member.m == bucket.at and member.speedup is not None and member.speedup.low <= 1 + gain:
+                return f"in the form that fits all sizes its winner gains nothing certain {where}"
+        return ""
+
+    def _provenance(self, bucket: Bucket, result: Result, members: Sequence[Member]) -> Provenance:
+        own = next((member for member in members if member.m == bucket.at), Member(bucket.at))
+        speedup = own.speedup
+        return Provenance(
+            problem=f"{self.family.name}, {bucket.text}, tuned at M = {bucket.at}",
+            target=self.target.name,
+            device=self.session.device,
+            iree=self.session.tools.release,
+            compiler=self.session.tools.build,
+            verdict=result.verdict,
+            us=own.us,
+            baseline_us=own.baseline_us,
+            low=speedup.low if speedup else None,
+            median=speedup.median if speedup else None,
+            high=speedup.high if speedup else None,
+            date=today(),
+            command=shell_line(self._command()),
+        )
+
+    def _command(self) -> list[str]:
+        words = [*self.family.arguments(), "--target", self.target.name, "--device", self.session.device]
+        words += [f"--flag={flag}" for flag in self.target.user_flags]
+        words += self.session.tools.arguments()
+        if self.options.budget is not None:
+            words += ["--budget", f"{self.options.budget:g}s"]
+        if self.options.trials is not None:
+            words += ["--trials", str(self.options.trials)]
+        return ["autotune", *words, "--seed", str(self.options.seed)]
+
+    # --- one file -------------------------------------------------------------------------------------------------
+
+    def _ship(self, done: Sequence[BucketResult]) -> tuple[Path, Path]:
+        flagfile = self.files.flagfile
+        made_by = [
+            f"problem:    {self.family.name}, M in {len(self.family.buckets)} ranges",
+            *(f"  {one.bucket.text}: {one.kept} ({one.reason})" for one in done),
+            f"made by:    {shell_line(self._command())}",
+            f"use:        {use_line(flagfile)}",
+        ]
+        texts = self._texts(done)
+        merged = merge(texts, tools=self.session.tools, made_by=made_by)
+        self._prove(merged.text, done)
+        self.files.write(self.path, merged.text)
+        self.files.write(flagfile, flagfile_text([*self.target.compile_flags, f"{self.target.spec_flag}={self.path}"]))
+        return self.path, flagfile
+
+    def _texts(self, done: Sequence[BucketResult]) -> list[str]:
+        """The specs in the order in which they are tried.
+
+        IREE reads an M of which only the least is known as at most -1, which is within every bound: such a one is
+        `any` or nothing, so it is taken out before the bounded buckets are asked.
+        """
+        tuned = [one for one in done if one.spec]
+        unbounded = [one.spec for one in tuned if one.bucket.high is None]
+        bounded = [one for one in tuned if one.bucket.high is not None]
+        dispatch = bounded[0].dispatch if bounded else None
+        if dispatch is None:
+            return unbounded
+        guard = spec_mlir(
+            name=f"{self.family.name}_without_end",
+            dispatch=dispatch,
+            info=None,
+            rows=(None, 0),
+            provenance=Provenance(
+                problem="an M without an upper bound",
+                target=self.target.name,
+                iree=self.session.tools.release,
+                compiler=self.session.tools.build,
+            ),
+        )
+        return [*unbounded, guard, *(one.spec for one in bounded)]
+
+    def _prove(self, text: str, done: Sequence[BucketResult]) -> None:
+        """In the merged file every M gets the entry of its own bucket, and none where the default is kept."""
+        programs: list[_Program] = []
+        for one in done:
+            bucket = one.bucket
+            for m in bucket.members:
+                programs.append((one, f"M = {m}", problem_mlir(self.target.prepare(self.family.member(m)))))
+            own = self.target.prepare(self.family.member(bucket.at))
+            programs.append((one, f"a dynamic {bucket.text}", dynamic_gemm_mlir(own, rows=bucket.rows)))
+        any_size = next((one for one in done if one.spec and one.bucket.low == 1 and one.bucket.high is None), None)
+        endless = dynamic_gemm_mlir(self.target.prepare(self.family.gemm), rows=(1, None))
+        programs.append((any_size, "a dynamic M >= 1", endless))
+        for owner, what, uses in self.session.executor.map(partial(self._uses, text), programs):
+            wanted = {f"match_{self.family.entry_name(owner.bucket)}": 1} if owner and owner.spec else {}
+            if uses != wanted:
+                raise EnvironmentFailure(
+                    f"in the merged spec {what} gets {uses or 'nothing'}, not {wanted or 'nothing'}.",
+                    remedy="Please report it with the command.",
+                )
+
+    def _uses(self, text: str, program: _Program) -> tuple[BucketResult | None, str, Mapping[str, int]]:
+        one, what, source = program
+        with self.builder.cache.scratch() as folder:
+            path = folder / "program.mlir"
+            path.write_text(source)
+            uses = applied(text, path, self.target.compile_flags, self.session.tools)
+        return one, what, {use.entry.name: use.dispatches for use in uses if use.matched and use.entry.lowering_config}
+
+    def _document(self, done: Sequence[BucketResult], files: tuple[Path | None, Path | None]) -> Result:
+        home = next((one for one in done if one.bucket == self.family.home and one.result), None)
+        shown = home or next((one for one in reversed(done) if one.result), None)
+        if shown is None or shown.result is None:
+            if self.session.stop.requested:
+                raise KeyboardInterrupt
+            reasons = "; ".join(f"{one.bucket.text}: {one.reason}" for one in done)
+            raise NoCandidateError(f"no bucket could be tuned: {reasons}", remedy="Try other bounds.")
+        results = [one.result for one in done if one.result is not None]
+        tuned = sum(one.kept == "tuned" for one in done)
+        verdict, spec = self._verdict(results, tuned), files[0]
+        kept = [one.bucket.text for one in done if one.kept == "default"]
+        reason = f"{tuned} of {len(self.family.buckets)} buckets are tuned"
+        reason += f"; the default is kept for {', '.join(kept)}" if kept else ""
+        notes = [f"bucket {one.bucket.name}: {note}" for one in done if one.result for note in one.result.notes]
+        return replace(
+            shown.result,
+            problem={**shown.result.problem, "name": self.family.name},
+            verdict=verdict,
+            reason=reason,
+            spec=spec,
+            flagfile=files[1],
+            carrier="spec" if spec else None,
+            counts=_sums([result.counts for result in results]),
+            seconds={**_sums([result.seconds for result in results]), "total": time.monotonic() - self.started},
+            notes=tuple(dict.fromkeys(notes)),
+            interrupted=self.session.stop.requested,
+        )
+
+    def _verdict(self, results: Sequence[Result], tuned: int) -> FinalVerdict:
+        if self.session.device == NO_DEVICE:
+            return "compile-only"
+        if self.session.stop.requested:
+            return "inconclusive"
+        if tuned:
+            return "win"
+        return "inconclusive" if any(result.verdict == "inconclusive" for result in results) else "no-winner"
+
+
+def _of_run(m: int, result: Result) -> Member:
+    best = result.best or {}
+    return Member(m, us=best.get("us"), baseline_us=result.baseline["us"], speedup=result.speedup, checked=True)
+
+
+def _sums(tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Numbers added up by name, tables in tables too."""
+    total: dict[str, Any] = {}
+    for table in tables:
+        for name, value in table.items():
+            total[name] = (
+                _sums([total.get(name, {}), value]) if isinstance(value, Mapping) else total.get(name, 0) + value
+            )
+    return total

@@ -1,0 +1,243 @@
+"""One dispatch of a model as a problem: the core loop tunes it as the compiler made it, fusions and all."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from autotuner.iree.mlir import Dispatch, map_positions
+from autotuner.jobs.model.extract import Piece, Value, tensor_type
+from autotuner.problems import Array, Gemm, Operand, Problem
+from autotuner.problems.accuracy import (
+    UNITS,
+    Bound,
+    Precision,
+    Sums,
+    known_precision,
+    lower_precision,
+    rms,
+    sum_bound,
+    whole_numbers,
+)
+from autotuner.problems.dtypes import ACCUMULATORS, element_type, known_type
+
+_FUSED = 4.0
+"""What is fused to the sums may round too, and make their errors larger."""
+_STEPS = Bound(0.1, worst=10.0)
+"""For whole numbers that are rounded sums: one in a hundred may be on the other side of a half."""
+_CONTRACTED = {"contraction": ("k",), "convolution": ("filter", "input"), "attention": ("k1", "k2")}
+_GEMM_RANK = 4
+
+
+@dataclass(frozen=True)
+class DispatchProblem(Problem):
+    """A piece of a program. What is right is what IREE's default computes: the model itself is compared in the end."""
+
+    piece: Piece = field(repr=False)
+    root: Dispatch = field(repr=False)
+    label: str
+    """A name that is its own within the model."""
+    allow: Precision = ""
+
+    op = "dispatch"
+    declared = False
+    template = "dispatch.mlir.j2"
+    flags = ("--compile-from=flow",)
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+    @property
+    def repeatable(self) -> bool:  # type: ignore[override]
+        return all(operand is None for operand in self.piece.tied)
+
+    @property
+    def flops(self) -> int:
+        return flops(self.root)
+
+    @cached_property
+    def operands(self) -> tuple[Operand, ...]:
+        return tuple(_operand(value) for value in (*self.piece.tensors, *self.piece.results))
+
+    @property
+    def types(self) -> tuple[str, str]:
+        return self.root.element_types[0], self.root.element_types[-1]
+
+    def with_f8(self, element: str) -> Problem:
+        del element  # its types are the program's
+        return self
+
+    def template_values(self) -> Mapping[str, object]:
+        piece = self.piece
+        values = (*piece.operands, *piece.results)
+        sizes = dict.fromkeys([*piece.workload, *(size for value in values for size in value.dims)])
+        return {
+            "sizes": list(sizes),
+            "workload": piece.workload,
+            "symbol": piece.symbol,
+            "export": piece.export,
+            "executable": piece.text,
+            "resources": piece.resources,
+            "devices": piece.devices,
+            "attributes": piece.attributes,
+            "operands": piece.operands,
+            "result": piece.results[0],
+            "tied": piece.tied[0],
+        }
+
+    def inputs(self, seed: int) -> tuple[Array, ...]:
+        return random_tensors(self.operands[:-1], seed)
+
+    def reference(self, inputs: tuple[Array, ...]) -> None:
+        del inputs
+
+    def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
+        """Both sides are kernels, and the sums that round are inside: their size is taken from the result's."""
+        del inputs
+        size, sums = rms(reference), self._sums
+        if not self.output.element.is_float:
+            return _STEPS
+        if sums is None:
+            return Bound.relative(reference, _FUSED * UNITS[self.output.element.name])
+        summed = sum_bound(np.full((), size), size, sums, kernels=2)
+        unit = UNITS[self.output.element.name]
+        if self.root.kind == "attention":  # its weights are rounded to the operands' type on the way
+            unit = max(unit, UNITS[sums.element.name])
+        slack = _FUSED * unit * (np.abs(reference) + size)
+        return Bound(_FUSED * np.asarray(summed.deviation), slack=slack)
+
+    def whole_inputs(self, seed: int) -> tuple[Array, ...] | None:
+        sums = self._sums
+        if sums is None or not sums.whole_limit:
+            return None
+        rng = np.random.default_rng(seed)
+        return tuple(
+            whole_numbers(o.shape, o.element, limit=sums.whole_limit, rng=rng) if o.element.is_float else given
+            for o, given in zip(self.operands[:-1], self.inputs(seed), strict=True)
+        )
+
+    def whole_bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
+        """The sums are exact; what is fused to them is not."""
+        if self.root.kind == "attention" or not self.output.element.is_float:
+            return self.bound(inputs, reference)
+        unit = max(UNITS[self.output.element.name], UNITS["f32"])
+        return Bound(_FUSED * unit * (np.abs(reference) + rms(reference)))
+
+    def allowing(self, precision: str | None) -> DispatchProblem:
+        """As far as it means anything here: a model's dispatches are of many types."""
+        dtype, acc = self.types
+        return replace(self, allow=lower_precision(known_precision(precision), dtype=dtype, acc=acc))
+
+    @property
+    def _sums(self) -> Sums | None:
+        """Of its root; None where its types are not ours to know."""
+        element, acc = self.types
+        if not (known_type(element) and known_type(acc)):
+            return None
+        lengths = [math.prod(self.root.sizes(role)) for role in _CONTRACTED[self.root.kind]]
+        length = sum(lengths) if self.root.kind == "attention" else math.prod(lengths)
+        return Sums(length, element_type(element), acc, self.output.element.name, self.allow)
+
+    def arguments(self) -> tuple[str, ...]:
+        text = self.piece.text + self.piece.resources
+        return "dispatch", self.label, hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def resolved(self, root: Dispatch) -> Dispatch:
+        return root.sized(loop_sizes(self.piece, root) or {})
+
+    def unbatched(self) -> tuple[Problem, int]:
+        """A batched product on its own has the constraints of one of its entries."""
+        root = self.root
+        if root.kind != "contraction" or not root.dims("batch"):
+            return self, 0
+        single = _entry(root)
+        return (self, 0) if single is None else (single, 1)
+
+    def describe(self) -> dict[str, object]:
+        return {**super().describe(), "dispatch": self.piece.symbol, "calls": self.piece.calls}
+
+
+def flops(root: Dispatch) -> int:
+    """Multiplications and additions of the root operation."""
+    if root.kind != "attention":
+        return 2 * root.work
+    batch, m, n, k1, k2 = (math.prod(root.sizes(role)) for role in ("batch", "m", "n", "k1", "k2"))
+    return 2 * batch * m * k2 * (k1 + n)
+
+
+def runs_alone(piece: Piece, root: Dispatch) -> str:
+    """Why a piece cannot be a problem of its own; empty when it can."""
+    if piece.obstacle:
+        return piece.obstacle
+    elements = [tensor_type(value)[1] for value in (*piece.tensors, *piece.results)]
+    unknown = next((element for element in elements if not known_type(element)), None)
+    if unknown:
+        return f"its element type {unknown} cannot be made here"
+    return "its dynamic sizes cannot be told apart" if loop_sizes(piece, root) is None else ""
+
+
+def loop_sizes(piece: Piece, root: Dispatch) -> dict[int, int] | None:
+    """The sizes of the root's dynamic loops when it is called as the piece is; None when they cannot be told.
+
+    Inside the dispatch a dynamic size is a number like another. It can be told when there is only one of them, or when
+    the root has an operand of the same type as the dispatch.
+    """
+    if not root.dynamic:
+        return {}
+    values = (*piece.tensors, *piece.results)
+    numbers = {size for value in values for size in value.dims if size is not None}
+    if len(numbers) == 1:
+        return dict.fromkeys(root.dynamic, numbers.pop())
+    found: dict[int, int] = {}
+    for text, type in zip(root.maps, root.operand_types, strict=True):
+        shapes = {tensor_type(value)[0] for value in values if value.type == type}
+        if len(shapes) == 1:
+            sizes = zip(map_positions(text), shapes.pop(), strict=True)
+            found |= {loop: size for loop, size in sizes if loop in root.dynamic}
+    return found if set(found) == set(root.dynamic) else None
+
+
+def random_tensors(operands: tuple[Operand, ...], seed: int) -> tuple[Array, ...]:
+    """Numbers in [-1, 1]; whole numbers may be positions in other tensors, so they are small."""
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for operand in operands:
+        array: Array
+        if operand.element.is_float:
+            array = rng.random(operand.shape, np.float32) * 2 - 1
+        elif operand.element.name == "i8":
+            array = rng.integers(-127, 128, operand.shape, np.int8)
+        else:
+            array = rng.integers(0, 2, operand.shape, np.int64)
+        arrays.append(array.astype(operand.element.numpy))
+    return tuple(arrays)
+
+
+def _operand(value: Value) -> Operand:
+    shape, element = tensor_type(value)
+    return Operand(shape, element_type(element))
+
+
+def _entry(root: Dispatch) -> Gemm | None:
+    """One entry of a batch of plain products, or None when it is not that."""
+    lhs, rhs, out = (map_positions(text) for text in root.maps)
+    if len(root.loops) != _GEMM_RANK or any(len(root.dims(role)) != 1 for role in ("batch", "m", "n", "k")):
+        return None
+    (batch,), (m,), (n,), (k,) = (root.dims(role) for role in ("batch", "m", "n", "k"))
+    left, right = [p for p in lhs if p != batch], [p for p in rhs if p != batch]
+    dtype, acc = root.element_types[0], root.element_types[-1]
+    if (
+        [p for p in out if p != batch] != [m, n]
+        or root.element_types[1] != dtype
+        or acc not in ACCUMULATORS.get(dtype, ())
+    ):
+        return None
+    layout = ("n" if left == [m, k] else "t") + ("n" if right == [k, n] else "t")
+    sizes = "x".join(str(root.loops[d]) for d in (m, n, k))
+    return Gemm.parse(shape=sizes, dtype=dtype, acc=acc, layout=layout)

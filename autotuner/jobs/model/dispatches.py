@@ -1,0 +1,210 @@
+"""Tunes the dispatches of a model on one route: those that take its time, each through the core loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from autotuner.build import Builder
+from autotuner.errors import AutotuneError, StorageError, ToolMissingError
+from autotuner.jobs.model.context import Anatomy, Context
+from autotuner.jobs.model.dispatch import DispatchProblem, runs_alone
+from autotuner.jobs.model.entries import Entry
+from autotuner.jobs.model.extract import Group
+from autotuner.jobs.model.program import Call, ProgramBuild
+from autotuner.jobs.model.result import Row
+from autotuner.jobs.model.shares import Shares, by_work, from_statistics
+from autotuner.jobs.suite.defaults import DefaultTimer
+from autotuner.system.progress import Prefixed
+from autotuner.targets import PLAIN, Route, Target
+from autotuner.tuning.result import Result
+from autotuner.tuning.single import search
+
+LEAST_SECONDS = 15.0
+"""What a dispatch needs to be calibrated, searched and raced at all."""
+RACED_FROM = 120.0
+"""Seconds from which a dispatch is raced alone: fewer serve the search alone, and the model is the judge."""
+SEEDS = 4
+"""Earlier winners that a search begins with."""
+_SHOWN = 20
+_KIND = {"contraction": "matmul", "convolution": "conv", "attention": "attention"}
+
+
+@dataclass
+class Dispatches:
+    """The dispatches of a model on one route, ranked, and what became of each."""
+
+    context: Context
+    route: Route
+    anatomy: Anatomy
+    shares: Shares
+    rows: dict[str, Row] = field(default_factory=dict)
+    results: list[Result] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        ranked = sorted(self.anatomy.groups, key=self._share, reverse=True)
+        for group in ranked:
+            share = self._share(group)
+            us = sum(self.shares.us.get(piece.export, 0.0) for piece in group.pieces) if self.context.timed else None
+            label = _label(group, taken=self.rows)
+            self.rows[label] = Row(label, group, share, us, "ranked")
+
+    @property
+    def others(self) -> float:
+        """The share of dispatches that have no root to tune."""
+        return self.shares.of([piece.export for piece in self.anatomy.others])
+
+    @property
+    def tunable(self) -> float:
+        """The share of those that can be run alone."""
+        return sum(row.share for row in self.rows.values() if self._obstacle(row.group) == "")
+
+    def tune(self, *, budget: float) -> list[Entry]:
+        """The entries that won, the largest share first."""
+        context = self.context
+        chosen = self._choose(budget)
+        context.session.reporter.note(self.ranking())
+        entries = []
+        ends = context.clock.elapsed + budget
+        for number, label in enumerate(chosen, 1):
+            if context.session.stop.requested:
+                break
+            left = ends - context.clock.elapsed
+            if number > 1 and left < LEAST_SECONDS / 2:
+                for name in chosen[number - 1 :]:
+                    self._set(name, "left-out", "no time left for it (--budget)")
+                break
+            rest = sum(self.rows[name].share for name in chosen[number - 1 :])
+            spare = max(left - LEAST_SECONDS * (len(chosen) - number + 1), 0.0)
+            seconds = min(LEAST_SECONDS, left) + (spare * self.rows[label].share / rest if rest else 0.0)
+            prefix = f"[{number}/{len(chosen)}] {label}: "
+            entry = self._tune_one(label, seconds=seconds, prefix=prefix)
+            if entry is not None:
+                entries.append(entry)
+        return entries
+
+    def ranking(self) -> str:
+        """The dispatches by their shares, for people."""
+        lines = [f"dispatches on route {self.route.name}, by {self.shares.how}:"]
+        for row in list(self.rows.values())[:_SHOWN]:
+            why = f", {row.state}: {row.reason}" if row.reason else ""
+            lines.append(f"  {row.share:6.1%}  {row.label}, {row.group.calls} calls{why}")
+        more = len(self.rows) - _SHOWN
+        lines += [f"  and {more} more"] if more > 0 else []
+        return "\n".join([*lines, f"  {self.others:6.1%}  all others, which have nothing to tune"])
+
+    def _choose(self, budget: float) -> list[str]:
+        """Which dispatches are tuned; every other one says why it is not."""
+        model = self.context.model
+        room = int(budget / LEAST_SECONDS) if self.context.timed else len(self.rows)
+        chosen: list[str] = []
+        for label, row in self.rows.items():
+            obstacle = self._obstacle(row.group)
+            if obstacle:
+                self._set(label, "skipped", obstacle)
+            elif 100 * row.share < model.min_share and model.top is None:
+                self._set(label, "left-out", f"less than {model.min_share:g} % of the time (--min-share)")
+            elif model.top is not None and len(chosen) >= model.top:
+                self._set(label, "left-out", f"not among the first {model.top} (--top)")
+            elif len(chosen) >= room:
+                self._set(label, "left-out", "no time left for it (--budget)")
+            else:
+                chosen.append(label)
+        return chosen
+
+    def _tune_one(self, label: str, *, seconds: float, prefix: str) -> Entry | None:
+        context, row = self.context, self.rows[label]
+        piece = row.group.leading(self.shares.us)
+        problem = DispatchProblem(piece, row.group.root, label).allowing(context.model.allow)
+        options = replace(
+            context.options,
+            budget=seconds,
+            race=seconds >= RACED_FROM,
+            ship=False,
+            recall=True,
+            microkernels=(),
+            seeds=context.session.store.winners(context.target.name)[:SEEDS],
+        )
+        session = replace(context.session, reporter=Prefixed(context.session.reporter, prefix))
+        try:
+            found = search(problem, on_route(context.target, self.route), options=options, session=session)
+        except (StorageError, ToolMissingError):
+            raise
+        except AutotuneError as error:
+            self._set(label, "skipped", error.message)
+            context.note(f"{prefix}{error.message}")
+            return None
+        result = found.result
+        self.results.append(result)
+        for name in context.seconds:
+            context.seconds[name] += result.seconds.get(name, 0.0)
+        context.session.reporter.note(f"{prefix}{result.verdict}, {result.reason}")
+        # What is only ahead so far may join as well: the whole model is the judge of it.
+        chosen = found.winner or found.leader
+        if chosen is None or chosen.info is None:
+            self.rows[label] = replace(row, state="no-gain", reason=result.reason, result=result)
+            return None
+        state = "ahead" if found.winner is None else "tuned" if context.timed else "estimated"
+        self.rows[label] = replace(row, state=state, reason=result.reason, result=result)
+        return Entry(label, row.group, piece, row.share, result, found.plan, chosen)
+
+    def set_row(self, label: str, **values: object) -> None:
+        self.rows[label] = replace(self.rows[label], **values)  # type: ignore[arg-type]
+
+    def _set(self, label: str, state: str, reason: str) -> None:
+        self.set_row(label, state=state, reason=reason)
+
+    def _share(self, group: Group) -> float:
+        return self.shares.of([piece.export for piece in group.pieces])
+
+    def _obstacle(self, group: Group) -> str:
+        return runs_alone(group.leading(self.shares.us), group.root)
+
+
+def measure_shares(
+    context: Context, route: Route, anatomy: Anatomy, build: ProgramBuild | None, call: Call | None
+) -> Shares:
+    """By the runtime's statistics; where it has none, by timing each dispatch; without a device, by arithmetic."""
+    if build is None or call is None:
+        return by_work(anatomy.groups)
+    session = context.session
+    with context.clocked("time"):
+        found = from_statistics(session.tools, build, call, device=session.device, timeout=context.run_timeout)
+        return found or _alone(context, route, anatomy)
+
+
+def on_route(target: Target, route: Route) -> Target:
+    """The target with a route's flags for its own: within it there is no other route."""
+    return replace(target, user_flags=(*target.user_flags, *route.flags), routes=(PLAIN,))
+
+
+def _alone(context: Context, route: Route, anatomy: Anatomy) -> Shares:
+    """Each dispatch timed on its own, times its calls."""
+    context.stage("timing each dispatch alone: this device keeps no statistics")
+    pieces = [(g, p) for g in anatomy.groups for p in g.pieces if not runs_alone(p, g.root)]
+    problems = [DispatchProblem(piece, group.root, f"piece_{n}") for n, (group, piece) in enumerate(pieces)]
+    timer = DefaultTimer(
+        on_route(context.target, route),
+        context.session,
+        Builder(context.session.tools, context.builder.cache),
+        context.options.effort,
+        context.options.seed,
+        jobs=2,
+    )
+    us = {}
+    for problem, default in timer.time(problems, should_stop=lambda: context.session.stop.requested):
+        if default.us is not None and isinstance(problem, DispatchProblem):
+            us[problem.piece.export] = default.us * problem.piece.calls
+    return Shares(us, "each dispatch timed alone")
+
+
+def _label(group: Group, *, taken: Sequence[str] | dict[str, Row]) -> str:
+    root = group.root
+    sizes = "x".join("D" if d in root.dynamic else str(size) for d, size in enumerate(root.loops))
+    types = "_".join(dict.fromkeys(e for e in (root.element_types[0], root.element_types[-1])))
+    name = f"{_KIND[root.kind]}_{sizes}_{types}"
+    number = 2
+    label = name
+    while label in taken:
+        label, number = f"{name}_{number}", number + 1
+    return label

@@ -1,0 +1,347 @@
+"""The dispatches that the compiler made of a program, each as a program of its own, with how often it is called."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from iree.compiler import ir
+
+from autotuner.errors import UsageError
+from autotuner.iree.mlir import Dispatch, parse, resources, root_of, walk
+from autotuner.jobs.model.sizes import Sizes
+
+_ASYNC = "$async"
+"""What the compiler adds to the name of a function that it makes asynchronous: the body is there."""
+_LISTED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An input of the program's function: a tensor, or a number where it has no shape."""
+
+    shape: tuple[int | None, ...] | None
+    element: str
+
+    @property
+    def text(self) -> str:
+        sizes = ["?" if size is None else str(size) for size in self.shape or ()]
+        return "x".join([*sizes, self.element])
+
+    @property
+    def dynamic(self) -> bool:
+        return self.shape is None or None in self.shape
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a program's function takes and gives."""
+
+    function: str
+    arguments: tuple[Argument, ...]
+    results: tuple[str, ...]
+    """The element type of each; empty where it is not told."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """Something that goes into a dispatch or comes out of it."""
+
+    type: str
+    dims: tuple[int | None, ...] = ()
+    """Of a tensor: the sizes of its dynamic dimensions, in order, as far as the inputs tell them."""
+    number: int | None = None
+    """Of what is no tensor: its value, if the inputs tell it."""
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.type.startswith("tensor<")
+
+    @property
+    def obstacle(self) -> str:
+        """Why it cannot be made here; empty when it can."""
+        if not self.is_tensor:
+            return "" if self.number is not None else f"it takes a number ({self.type}) that the inputs do not tell"
+        if "#" in self.type:
+            return "its operands are in an encoding that only the compiler knows"
+        return "its shape is dynamic, and the inputs do not tell its sizes (--input)" if None in self.dims else ""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One dispatch of a program: the executable with what is needed to call it alone."""
+
+    symbol: str
+    export: str
+    text: str
+    resources: str
+    """The section that stands after a module: values of constants that the text names only."""
+    workload: tuple[int | None, ...]
+    operands: tuple[Value, ...]
+    results: tuple[Value, ...]
+    tied: tuple[int | None, ...]
+    """Of each result: the operand that it is written into."""
+    calls: int
+    devices: tuple[str, ...] = field(repr=False, default=())
+    attributes: tuple[str, ...] = field(repr=False, default=())
+
+    @property
+    def tensors(self) -> tuple[Value, ...]:
+        """What it is called with, the numbers aside."""
+        return tuple(value for value in self.operands if value.is_tensor)
+
+    @property
+    def obstacle(self) -> str:
+        """Why it cannot be run alone; empty when it can."""
+        if len(self.results) != 1:
+            return f"it has {len(self.results)} results"
+        if None in self.workload:
+            return "its shape is dynamic, and the inputs do not tell its sizes (--input)"
+        return next((value.obstacle for value in (*self.operands, *self.results) if value.obstacle), "")
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A program after its dispatches were formed."""
+
+    signature: Signature
+    pieces: tuple[Piece, ...]
+
+
+def read_flow(text: str, *, function: str | None, shapes: Sequence[tuple[int, ...] | None] = ()) -> Flow:
+    """Reads what `--compile-to=flow` printed; weights may be left out of it.
+
+    `shapes` are those of the inputs that the function will be called with, as far as they are known.
+    """
+    with ir.Context() as context:
+        module = parse(text, context)
+        top = list(module.body.operations)
+        functions = {_symbol(op): op.operation for op in top if op.operation.name == "util.func"}
+        signature = _signature(functions, _choose(functions, function))
+        calls: Counter[str] = Counter()
+        sites: dict[str, Any] = {}
+        for name, body in functions.items():
+            if not _belongs(name, signature.function, functions):
+                continue
+            for op in walk(body):
+                if op.name == "flow.dispatch":
+                    for entry in ir.ArrayAttr(op.attributes["entry_points"]):
+                        path = "::".join(ir.SymbolRefAttr(entry).value)
+                        calls[path] += 1
+                        sites.setdefault(path, op)
+        body = functions.get(signature.function + _ASYNC, functions.get(signature.function))
+        sizes = Sizes(body, shapes)
+        executables = {_symbol(op): op.operation for op in top if op.operation.name == "flow.executable"}
+        devices = tuple(_text(op) for op in top if op.operation.name == "util.global" and "!hal.device" in _type(op))
+        # A dispatch on its own needs what dialects say of the module, not the name that an exporter gave it.
+        attributes = tuple(f"{a.name} = {a.attr}" for a in _named(module.operation.attributes) if "." in a.name)
+        pieces = []
+        for path, op in sites.items():
+            symbol, export = path.split("::", 1)
+            workload, operands, results = _values(op, sizes)
+            executable = executables.get(symbol)
+            pieces.append(
+                Piece(
+                    symbol=symbol,
+                    export=export,
+                    text=_text(executable) if executable is not None else "",
+                    resources=_resources(executable, context) if executable is not None else "",
+                    workload=workload,
+                    operands=operands,
+                    results=results,
+                    tied=_tied(op, len(results)),
+                    calls=calls[path],
+                    devices=devices,
+                    attributes=attributes,
+                )
+            )
+    return Flow(signature, tuple(pieces))
+
+
+def read_roots(texts: Iterable[str]) -> dict[str, Dispatch]:
+    """The root operation of each configured executable that has one, by the executable's name."""
+    roots = {}
+    for name, text in by_name(texts).items():
+        with ir.Context() as context:
+            module = parse(text, context)
+            root = root_of(module.operation)
+            if root is not None:
+                roots[name] = root[1]
+    return roots
+
+
+def by_name(texts: Iterable[str]) -> dict[str, str]:
+    """What the compiler dumped of its executables, by their names."""
+    named = {}
+    with ir.Context() as context:
+        for text in texts:
+            module = parse(text, context)
+            for op in walk(module.operation):
+                if op.name == "hal.executable":
+                    named[_symbol(op)] = text
+                    break
+    return named
+
+
+@dataclass(frozen=True)
+class Group:
+    """Dispatches whose root operation is the same: one matcher hits them all, whatever is fused to it."""
+
+    root: Dispatch
+    pieces: tuple[Piece, ...]
+
+    @property
+    def calls(self) -> int:
+        return sum(piece.calls for piece in self.pieces)
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        return tuple(piece.symbol for piece in self.pieces)
+
+    def leading(self, share: Mapping[str, float]) -> Piece:
+        """The piece that stands for the group: the one with the largest share that can be run alone."""
+        return max(self.pieces, key=lambda piece: (not piece.obstacle, share.get(piece.export, 0.0)))
+
+
+def group(pieces: Sequence[Piece], roots: Mapping[str, Dispatch]) -> tuple[tuple[Group, ...], tuple[Piece, ...]]:
+    """The pieces that have a root operation, those of the same one together; and those that have none."""
+    found: dict[tuple[object, ...], list[Piece]] = {}
+    known: dict[tuple[object, ...], Dispatch] = {}
+    other = []
+    for piece in pieces:
+        root = roots.get(piece.symbol)
+        if root is None:
+            other.append(piece)
+            continue
+        key = (root.op, root.maps, root.element_types, root.loops, root.dynamic, root.strides, root.dilations)
+        known.setdefault(key, root)
+        found.setdefault(key, []).append(piece)
+    return tuple(Group(known[key], tuple(members)) for key, members in found.items()), tuple(other)
+
+
+def _choose(functions: Mapping[str, Any], wanted: str | None) -> str:
+    public = [
+        name.removesuffix(_ASYNC)
+        for name, op in functions.items()
+        if "sym_visibility" not in op.attributes or ir.StringAttr(op.attributes["sym_visibility"]).value == "public"
+    ]
+    public = list(dict.fromkeys(public))
+    if wanted is None:
+        if len(public) == 1:
+            return public[0]
+        if "main" in public:
+            return "main"
+        what = f"has {len(public)} functions" if public else "has no function that can be called"
+        raise UsageError(f"the model {what}.", remedy=f"Choose one by --function: {', '.join(public[:_LISTED])}.")
+    if wanted not in public:
+        raise UsageError(f"the model has no function {wanted!r}.", remedy=f"It has: {', '.join(public[:_LISTED])}.")
+    return wanted
+
+
+def _belongs(name: str, function: str, functions: Mapping[str, Any]) -> bool:
+    """The function itself, its asynchronous body, or a private one, which it may call."""
+    if name in (function, function + _ASYNC):
+        return True
+    return "sym_visibility" in functions[name].attributes and (
+        ir.StringAttr(functions[name].attributes["sym_visibility"]).value == "private"
+    )
+
+
+def _signature(functions: Mapping[str, Any], function: str) -> Signature:
+    body = functions.get(function + _ASYNC, functions.get(function))
+    block = body.regions[0].blocks[0]
+    imports: dict[int, Any] = {}
+    results: tuple[str, ...] = ()
+    for op in walk(body):
+        if op.name == "hal.tensor.import":
+            for number, argument in enumerate(block.arguments):
+                if op.operands[0] == argument:
+                    imports[number] = op.results[0].type
+        elif op.name == "util.return":
+            views = [value for value in op.operands if str(value.type) == "!hal.buffer_view"]
+            results = tuple(_exported(value) for value in views)
+    arguments = []
+    for number, argument in enumerate(block.arguments):
+        kind = str(argument.type)
+        if number in imports:
+            shaped = ir.RankedTensorType(imports[number])
+            sizes = tuple(None if shaped.is_dynamic_dim(i) else int(shaped.shape[i]) for i in range(shaped.rank))
+            arguments.append(Argument(sizes, str(shaped.element_type)))
+        elif kind not in ("!hal.fence", "!hal.buffer_view", "!hal.buffer"):
+            arguments.append(Argument(None, kind))
+    return Signature(function, tuple(arguments), results)
+
+
+def _exported(view: Any) -> str:
+    """The element type of the tensor behind a result."""
+    owner = view.owner
+    if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "hal.tensor.export":
+        return ""
+    return str(ir.RankedTensorType(owner.operation.operands[0].type).element_type)
+
+
+def _values(op: Any, sizes: Sizes) -> tuple[tuple[int | None, ...], tuple[Value, ...], tuple[Value, ...]]:
+    """Workload, operands and results of a dispatch: all its operands come in one list, in four parts."""
+    counts = [int(n) for n in ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])]
+    given = iter(list(op.operands))
+    workload, arguments, argument_dims, result_dims = ([next(given) for _ in range(count)] for count in counts)
+    dims = iter(argument_dims)
+    operands = [
+        Value(str(v.type), tuple(sizes.of(next(dims)) for _ in range(_unknown(v.type))))
+        if isinstance(v.type, ir.RankedTensorType)
+        else Value(str(v.type), number=sizes.of(v))
+        for v in arguments
+    ]
+    dims = iter(result_dims)
+    results = [Value(str(v.type), tuple(sizes.of(next(dims)) for _ in range(_unknown(v.type)))) for v in op.results]
+    return tuple(sizes.of(v) for v in workload), tuple(operands), tuple(results)
+
+
+def _unknown(type: Any) -> int:
+    tensor = ir.RankedTensorType(type)
+    return sum(tensor.is_dynamic_dim(axis) for axis in range(tensor.rank))
+
+
+def _tied(op: Any, results: int) -> tuple[int | None, ...]:
+    if "tied_operands" not in op.attributes:
+        return (None,) * results
+    return tuple(
+        None if (index := int(ir.IntegerAttr(entry).value)) < 0 else index
+        for entry in ir.ArrayAttr(op.attributes["tied_operands"])
+    )
+
+
+def _symbol(op: Any) -> str:
+    return str(ir.StringAttr(op.operation.attributes["sym_name"]).value)
+
+
+def _type(op: Any) -> str:
+    return str(op.operation.attributes["type"])
+
+
+def _text(op: Any) -> str:
+    """The operation with all that it refers to spelt out in it, so that it can stand elsewhere."""
+    return str(op.operation.get_asm(use_local_scope=True))
+
+
+def _resources(op: Any, context: ir.Context) -> str:
+    """Only a module prints them, after itself: those of the operations in it."""
+    with ir.Location.unknown(context):
+        module = ir.Module.create()
+        module.body.append(op.clone())
+    return resources(str(module))
+
+
+def _named(attributes: Any) -> list[Any]:
+    return [attributes[i] for i in range(len(attributes))]
+
+
+def tensor_type(value: Value) -> tuple[tuple[int, ...], str]:
+    """Sizes, dynamic ones as the inputs tell them, and element type of a tensor."""
+    with ir.Context():
+        tensor = ir.RankedTensorType(ir.Type.parse(value.type))
+        dims = iter(value.dims)
+        sizes = [next(dims) if tensor.is_dynamic_dim(i) else int(tensor.shape[i]) for i in range(tensor.rank)]
+        return tuple(size or 0 for size in sizes), str(tensor.element_type)

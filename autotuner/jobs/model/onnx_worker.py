@@ -1,0 +1,106 @@
+"""Imports one ONNX file, in a process of its own: `python -m autotuner.jobs.model.onnx_worker MODEL.onnx OUT.mlir`.
+
+It is IREE's own importer, which reads values of some types only as raw bytes. Converters also write them as numbers
+(an f16 as its 16 bits in an int32): such tensors become raw bytes first.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+from iree.compiler.tools.import_onnx.__main__ import main as import_model
+from iree.compiler.tools.import_onnx.__main__ import parse_arguments
+
+from autotuner.system.digests import known_digest
+
+_T = onnx.TensorProto
+_BYTES: dict[int, int] = {
+    **dict.fromkeys((_T.FLOAT16, _T.BFLOAT16, _T.UINT16), 2),
+    **dict.fromkeys((_T.FLOAT8E4M3FN, _T.FLOAT8E4M3FNUZ, _T.FLOAT8E5M2, _T.FLOAT8E5M2FNUZ), 1),
+    **dict.fromkeys((_T.INT4, _T.UINT4), 1),
+}
+"""Types whose values may stand in `int32_data` and are not read from there, with the bytes of each number."""
+_LONGEST = 250
+
+
+def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Every tensor of a model: of its graph, of the graphs in it, and of its functions."""
+    yield from _of_graph(model.graph)
+    for function in model.functions:
+        yield from _of_nodes(function.node)
+
+
+def _of_graph(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    yield from _of_nodes(graph.node)
+
+
+def _of_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            if attribute.HasField("g"):
+                yield from _of_graph(attribute.g)
+            for graph in attribute.graphs:
+                yield from _of_graph(graph)
+
+
+def normalise(tensor: onnx.TensorProto) -> bool:
+    """Moves numbers that the importer does not read into raw bytes; says whether it had to."""
+    size = _BYTES.get(tensor.data_type)
+    if size is None or not tensor.int32_data:
+        return False
+    numbers = np.array(tensor.int32_data, np.int64)
+    tensor.raw_data = (numbers & (256**size - 1)).astype(f"<u{size}").tobytes()
+    tensor.ClearField("int32_data")
+    return True
+
+
+def external_files(model: onnx.ModelProto) -> list[str]:
+    """The files that hold a model's weights, relative to the model's folder."""
+    found = (
+        entry.value
+        for tensor in tensors(model)
+        if tensor.data_location == _T.EXTERNAL
+        for entry in tensor.external_data
+        if entry.key == "location"
+    )
+    return list(dict.fromkeys(found))
+
+
+def main(source: Path, imported: Path) -> None:
+    """Writes `imported`, and beside it (.json) the digests of the other files that were read."""
+    model = onnx.ModelProto.FromString(source.read_bytes())
+    changed = [normalise(tensor) for tensor in tensors(model)]
+    given = source
+    if any(changed):
+        given = imported.with_suffix(".onnx")
+        given.write_bytes(model.SerializeToString())
+    words = [str(given), "-o", str(imported), "--data-dir", str(source.parent)]
+    try:
+        import_model(parse_arguments(words))
+    finally:
+        if given != source:
+            given.unlink()
+    read = {name: known_digest(source.parent / name) for name in external_files(model)}
+    imported.with_suffix(".json").write_text(json.dumps(read))
+
+
+def _message(error: Exception) -> str:
+    """In one line; an importer's message may have a whole tensor in it."""
+    words = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST]} …"
+
+
+if __name__ == "__main__":
+    try:
+        main(Path(sys.argv[1]), Path(sys.argv[2]))
+    except Exception as error:  # Whatever the importer raises, its words are what a user needs.
+        sys.exit(_message(error))

@@ -1,0 +1,355 @@
+"""A whole model as IREE's tools take it: where it is, how it is called, how it is compiled, what it computes."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from autotuner.build.builder import BINARIES, CONFIGURATIONS, MODULE, hash_binaries
+from autotuner.errors import UsageError
+from autotuner.iree.compile import CompilerRefusal, FailureClass, compile_failure, lasting
+from autotuner.iree.tools import Tools
+from autotuner.jobs.model.dispatch import random_tensors
+from autotuner.jobs.model.extract import Argument, Signature, by_name
+from autotuner.jobs.model.onnx_import import import_onnx
+from autotuner.measure.check import Check, compare
+from autotuner.problems import Array, Bound, Operand
+from autotuner.problems.dtypes import element_type, known_type
+from autotuner.specfiles.vetting import vet_program
+from autotuner.system import process
+from autotuner.system.cache import Cache
+from autotuner.system.digests import known_digest, read_by_flags
+
+FORMATS = (".mlir", ".mlirbc", ".onnx")
+WITHOUT_WEIGHTS = ("--mlir-elide-elementsattrs-if-larger=1024", "--mlir-elide-resource-strings-if-larger=1024")
+"""A model's weights would make the text as large as the model; what is inside a dispatch is always smaller."""
+BENCHMARKS = "benchmarks"
+_DUMPS = (
+    f"--iree-hal-dump-executable-configurations-to={CONFIGURATIONS}",
+    f"--iree-hal-dump-executable-benchmarks-to={BENCHMARKS}",
+    f"--iree-hal-dump-executable-binaries-to={BINARIES}",
+)
+_FORMAT = dict.fromkeys(("bf16", "f8E4M3FN", "f8E4M3FNUZ"), "bin")
+"""What numpy's format has no name for is written as bare bytes."""
+_TOLERANCE = {"float64": 1e-6, "float32": 1e-4, "float16": 2e-2, "bfloat16": 5e-2}
+"""By the type of an output, for a model of many layers; whole numbers must be equal."""
+LOWER_TOLERANCE = 2e-2
+"""For every type, where the user allows a lower precision."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A model's file and what the user said of how to call it."""
+
+    path: Path
+    name: str
+    function: str | None = None
+    inputs: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        folder: Path,
+        tools: Tools | None = None,
+        trust: bool = False,
+        function: str | None = None,
+        inputs: Sequence[str] = (),
+        parameters: Sequence[str] = (),
+    ) -> Program:
+        """The model at `path`; one in ONNX is imported into `folder` first.
+
+        Without `trust` one that could start a program or write a file is refused.
+        """
+        if path.suffix not in FORMATS:
+            raise UsageError(f"{path} is not {', '.join(FORMATS)}.", remedy="Export the model to one of these.")
+        if not path.is_file():
+            raise UsageError(f"there is no model {path}.", remedy="Is the path right?")
+        name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in path.stem)
+        source = path.absolute()
+        if path.suffix == ".onnx":
+            source = import_onnx(source, folder, name=name)
+        if not trust:
+            vet_program(source, tools or Tools.find())
+        return cls(source, name, function, tuple(inputs), tuple(parameters))
+
+    def reads(self) -> list[str]:
+        """Digests of the files that a call of it reads: parameters and inputs."""
+        named = [text.rpartition("=")[2] for text in self.parameters]
+        named += [text.rpartition("@")[2] for text in self.inputs if "@" in text]
+        return [known_digest(path) for path in map(Path, named) if path.is_file()]
+
+    @cached_property
+    def digest(self) -> str:
+        return known_digest(self.path)
+
+
+@dataclass(frozen=True)
+class Call:
+    """How the model's function is called: the flags that give its inputs to IREE's tools."""
+
+    function: str
+    arguments: list[str]
+    results: tuple[str, ...]
+    """The element type of each result."""
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def make(cls, program: Program, signature: Signature, folder: Path, *, seed: int) -> Call:
+        """Inputs as the user gave them; what has only a shape is filled with seeded numbers."""
+        folder.mkdir(parents=True, exist_ok=True)
+        words, whole = [], False
+        for number, (text, operand) in enumerate(check_inputs(program, signature)):
+            if operand is None:
+                words.append(f"--input={text}")
+                continue
+            path = folder / f"input{number}.bin"
+            random_tensors((operand,), seed + number)[0].tofile(path)
+            words.append(f"--input={operand.text}=@{path}")
+            whole |= not operand.element.is_float
+        words += [f"--parameters={p}" for p in program.parameters]
+        notes = ("whole-number inputs are filled with 0 and 1: give --input with values where they matter",)
+        return cls(signature.function, words, signature.results, notes if whole else ())
+
+
+def check_inputs(program: Program, signature: Signature) -> list[tuple[str, Operand | None]]:
+    """Each input as the user gave it, or by the function's types; with what is to be filled where it has no values."""
+    given = program.inputs
+    if not given:
+        lacking = [a.text for a in signature.arguments if a.dynamic]
+        if lacking:
+            raise UsageError(
+                f"{program.name} takes {', '.join(lacking)}: these sizes are not known.",
+                remedy="Give --input SHAPExTYPE (or =VALUES, or @FILE.npy) for each input, in order.",
+            )
+        given = tuple(a.text for a in signature.arguments)
+    if len(given) != len(signature.arguments):
+        wanted = ", ".join(a.text for a in signature.arguments) or "none"
+        raise UsageError(
+            f"{signature.function} takes {len(signature.arguments)} inputs ({wanted}), not {len(given)}.",
+            remedy="Give --input once for each, in order.",
+        )
+    return [(text, _shaped(text, argument)) for text, argument in zip(given, signature.arguments, strict=True)]
+
+
+def input_shapes(given: Sequence[str]) -> list[tuple[int, ...] | None]:
+    """The shapes of the inputs as the user gave them; None where the text does not say."""
+    shapes: list[tuple[int, ...] | None] = []
+    for text in given:
+        shape, found, path = text.partition("@")
+        if found and not shape.strip("=") and path.endswith(".npy"):
+            shapes.append(_npy_shape(Path(path)))
+            continue
+        sizes = shape.partition("=")[0].split("x")[:-1]
+        shapes.append(tuple(map(int, sizes)) if all(s.isascii() and s.isdigit() for s in sizes) else None)
+    return shapes
+
+
+def _npy_shape(path: Path) -> tuple[int, ...] | None:
+    try:
+        return tuple(np.load(path, mmap_mode="r", allow_pickle=False).shape)
+    except (OSError, ValueError):
+        return None  # the tools that run the model will say what is wrong with it
+
+
+def _shaped(text: str, argument: Argument) -> Operand | None:
+    """The operand that `1x3x224x224xf32` means; None when the text has values of its own."""
+    if "=" in text or "@" in text:
+        _check_valued(text, argument)
+        return None
+    if argument.shape is None and _is_number(text):
+        return None
+    *sizes, element = text.lower().split("x")
+    exact = next((name for name in (element, argument.element) if name.lower() == element and known_type(name)), None)
+    if exact is None or not all(size.isascii() and size.isdigit() and int(size) > 0 for size in sizes):
+        raise UsageError(
+            f"--input {text} is not SHAPExTYPE.", remedy="Such as 1x3x224x224xf32, 1x3xf32=1 2 3 or @image.npy."
+        )
+    shape = tuple(map(int, sizes))
+    _fit(text, shape, argument)
+    return Operand(shape, element_type(exact))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _fit(text: str, shape: tuple[int, ...], argument: Argument) -> None:
+    wanted = argument.shape
+    if wanted is None:
+        return
+    if len(shape) != len(wanted) or any(b not in (None, a) for a, b in zip(shape, wanted, strict=True)):
+        raise UsageError(f"--input {text} does not fit {argument.text}.", remedy="Give the sizes that the model takes.")
+
+
+def _check_valued(text: str, argument: Argument) -> None:
+    """Its values are for IREE's tools to read; that its file is there and its shape fits can be told here."""
+    named = text.partition("@")[2].partition("+")[0]
+    if named and not Path(named).is_file():
+        raise UsageError(f"--input {text}: there is no file {named}.", remedy="Is the path right?")
+    (shape,) = input_shapes([text])
+    if shape is not None:
+        _fit(text, shape, argument)
+
+
+@dataclass(frozen=True)
+class ProgramBuild:
+    """What a compile of the whole model came to."""
+
+    vmfb: Path
+    failure: FailureClass | None
+    stderr: str
+    seconds: float
+    binary: str
+    executables: Mapping[str, str] = field(repr=False, default_factory=dict)
+    """After a fresh build: the configured executables by name, substituted ones as they were substituted."""
+    repeat: int = 1
+    lasting: bool = True
+    """It would end the same way again."""
+
+    @property
+    def ok(self) -> bool:
+        return self.failure is None
+
+
+@dataclass(frozen=True)
+class ProgramBuilder:
+    """Compiles one model, again and again, with different flags."""
+
+    tools: Tools
+    cache: Cache
+    program: Program
+
+    def flow(self, flags: Iterable[str], *, timeout: float) -> str:
+        """The program after its dispatches were formed, without its weights."""
+        return self._stop_at("flow", flags, timeout=timeout)
+
+    def configured(self, flags: Iterable[str], *, timeout: float) -> list[str]:
+        """The configured executables, each as the compiler would go on with it."""
+        with self.cache.scratch() as folder:
+            dump = f"--iree-hal-dump-executable-configurations-to={folder / CONFIGURATIONS}"
+            self._stop_at("executable-configurations", [*flags, dump], timeout=timeout)
+            return read_folder(folder / CONFIGURATIONS)
+
+    def build(self, flags: Sequence[str], *, folder: Path, timeout: float) -> ProgramBuild:
+        """A module, remembered by the model, the flags and the files that these name."""
+        files = read_by_flags(flags, folder=folder)
+        entry = Cache.key([self.tools.identity, "model", self.program.digest, *files, *flags])
+        record = self.cache.read(entry)
+        if record is None:
+            built = self.build_fresh(flags, folder=folder, timeout=timeout)
+            if not built.ok and not built.lasting:
+                return built
+            record = {name: getattr(built, name) for name in ("failure", "stderr", "seconds", "binary")}
+            self.cache.store(entry, {**record, "applied": 0, "isa": {}}, vmfb=built.vmfb if built.ok else None)
+        vmfb = self.cache.entry(entry) / MODULE
+        return ProgramBuild(vmfb, record["failure"], record["stderr"], record["seconds"], record["binary"])
+
+    def build_fresh(self, flags: Sequence[str], *, folder: Path, timeout: float) -> ProgramBuild:
+        """A module, with what must be known to prove what is in it."""
+        for name in (CONFIGURATIONS, BENCHMARKS, BINARIES):
+            shutil.rmtree(folder / name, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        vmfb = folder / MODULE
+        # Where the dumps lie becomes part of the binaries: a name without a path is the same in every folder.
+        words = [*self.command(flags, vmfb=Path(MODULE)), *self.tools.printing, *_DUMPS]
+        done = process.run(words, timeout=timeout, cwd=folder)
+        texts: dict[str, str] = {}
+        failure = compile_failure(done)
+        binary = "" if failure else hash_binaries(folder / BINARIES)
+        # Configurations are dumped before executables are substituted, and benchmarks not of all: what is in the
+        # second overrules the first.
+        if failure is None:
+            texts = by_name([*read_folder(folder / CONFIGURATIONS), *read_folder(folder / BENCHMARKS)])
+        for name in (CONFIGURATIONS, BENCHMARKS, BINARIES):
+            shutil.rmtree(folder / name, ignore_errors=True)
+        return ProgramBuild(vmfb, failure, done.why(), done.seconds, binary, texts, lasting=lasting(done))
+
+    def command(self, flags: Sequence[str], *, vmfb: Path) -> list[str]:
+        return [str(self.tools.iree_compile), str(self.program.path), *flags, "-o", str(vmfb)]
+
+    def _stop_at(self, phase: str, flags: Iterable[str], *, timeout: float) -> str:
+        more = (*WITHOUT_WEIGHTS, *self.tools.printing, f"--compile-to={phase}")
+        done = process.run([self.tools.iree_compile, self.program.path, *flags, *more, "-o", "-"], timeout=timeout)
+        if not done.ok:
+            raise CompilerRefusal(done.why())
+        return done.stdout
+
+
+def read_folder(folder: Path) -> list[str]:
+    return [path.read_text() for path in sorted(folder.glob("*.mlir"))]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a model computed on its inputs, or why it did not."""
+
+    arrays: tuple[Array, ...] = field(repr=False, default=())
+    failure: FailureClass | None = None
+    detail: str = ""
+
+
+def run(tools: Tools, vmfb: Path, call: Call, *, device: str, folder: Path, timeout: float) -> Outputs:
+    """Calls the model once and reads its results."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"output{number}.{_FORMAT.get(element, 'npy')}" for number, element in enumerate(call.results)]
+    for path in paths:
+        path.unlink(missing_ok=True)
+    done = process.run(
+        [
+            tools.iree_run_module,
+            f"--module={vmfb}",
+            f"--function={call.function}",
+            f"--device={device}",
+            *call.arguments,
+            *(f"--output=@{path}" for path in paths),
+        ],
+        timeout=timeout,
+    )
+    if done.timed_out:
+        return Outputs(failure="run-timeout", detail=done.why())
+    if not done.ok or not all(path.is_file() for path in paths):
+        return Outputs(failure="run-error", detail=done.why())
+    arrays = tuple(_read(path, element) for path, element in zip(paths, call.results, strict=True))
+    for path in paths:
+        path.unlink(missing_ok=True)
+    return Outputs(arrays)
+
+
+def same_outputs(found: Outputs, wanted: Outputs, *, tolerance: float | None) -> Check:
+    """The worst of the outputs, each compared as the results of single problems are."""
+    if found.failure is not None:
+        return Check(found.failure, math.inf, found.detail)
+    worst = Check(None, 0.0)
+    for number, (one, other) in enumerate(zip(found.arrays, wanted.arrays, strict=True)):
+        if one.shape != other.shape:
+            return Check("wrong-result", math.inf, f"output {number} has shape {one.shape}, not {other.shape}")
+        allowed = tolerance if tolerance is not None else _TOLERANCE.get(other.dtype.name, 0.0)
+        wide = other.astype(np.float64)
+        check = compare(one, wide, Bound.relative(wide, allowed))
+        if not check.ok:
+            return Check(check.failure, check.error, f"output {number}: {check.detail}")
+        worst = max(worst, check, key=lambda c: c.error)
+    return worst
+
+
+def finite(outputs: Outputs) -> bool:
+    return all(np.isfinite(array.astype(np.float64)).all() for array in outputs.arrays)
+
+
+def _read(path: Path, element: str) -> Array:
+    if path.suffix == ".npy":
+        return np.asarray(np.load(path, allow_pickle=False))
+    return np.fromfile(path, element_type(element).numpy)  # its shape is not kept, which comparing does not need

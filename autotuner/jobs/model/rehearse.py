@@ -1,0 +1,105 @@
+"""A rehearsal of a model's run: routes, ranking, the first dispatch's space; nothing is built and nothing timed."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autotuner.iree.compile import shell_line
+from autotuner.iree.tools import Tools
+from autotuner.jobs.model.context import KINDS, Anatomy, Model, read_anatomy
+from autotuner.jobs.model.dispatch import DispatchProblem, flops, runs_alone
+from autotuner.jobs.model.dispatches import on_route
+from autotuner.jobs.model.extract import Group
+from autotuner.jobs.model.program import Program, ProgramBuilder
+from autotuner.jobs.model.routes import choose
+from autotuner.system.cache import Cache
+from autotuner.system.settings import cache_dir
+from autotuner.targets import PLAIN, Route, Target
+from autotuner.tuning.dry_run import Rehearsal, rehearse
+from autotuner.tuning.options import Options
+
+
+@dataclass(frozen=True)
+class ModelRehearsal:
+    """What a run over a model would do."""
+
+    program: Program
+    target: Target
+    anatomy: Anatomy
+    routes: tuple[Route, ...]
+    ranked: tuple[Group, ...]
+    first: Rehearsal | None
+    commands: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema": 1,
+            "problem": {"op": "model", "name": self.program.name, "flops": self.anatomy.flops},
+            "target": self.target.name,
+            "routes": [{"name": route.name, "flags": list(route.flags)} for route in self.routes],
+            "dispatches": [
+                {
+                    "op": group.root.op,
+                    "loops": list(group.root.loops),
+                    "calls": group.calls,
+                    "share": self._share(group),
+                    "dispatches": list(group.symbols),
+                    "skipped": runs_alone(group.pieces[0], group.root),
+                }
+                for group in self.ranked
+            ],
+            "first": self.first.to_json() if self.first else None,
+            "commands": list(self.commands),
+        }
+
+    def text(self) -> str:
+        lines = [f"{self.program.name}: {len(self.anatomy.flow.pieces)} dispatches, {len(self.ranked)} different roots"]
+        lines += ["", "routes to try:", *(f"  {r.name}: {shell_line(r.flags) or 'no flags'}" for r in self.routes)]
+        lines += ["", "dispatches on the plain route, by their arithmetic (a run ranks by time):"]
+        for group in self.ranked:
+            why = runs_alone(group.pieces[0], group.root)
+            sizes = "x".join(map(str, group.root.loops))
+            lines.append(f"  {self._share(group):6.1%} {group.calls} calls of {group.root.op} {sizes} {why}".rstrip())
+        lines += ["", "--- commands", *self.commands]
+        if self.first is not None:
+            lines += ["", f"--- the first of them alone: {self.first.problem.name}", self.first.text()]
+        return "\n".join(lines)
+
+    def _share(self, group: Group) -> float:
+        return flops(group.root) * group.calls / (self.anatomy.flops or 1)
+
+
+def rehearse_model(model: Model, target: Target, *, options: Options) -> ModelRehearsal:
+    """Compiles to the point where dispatches are configured, and no further; an ONNX model is imported."""
+    tools = Tools.find(options.iree_tools)
+    with tempfile.TemporaryDirectory() as folder:
+        program = Program.open(
+            model.path,
+            folder=Path(folder),
+            tools=tools,
+            trust=model.trust,
+            function=model.function,
+            inputs=model.inputs,
+            parameters=model.parameters,
+        )
+        builder = ProgramBuilder(tools, Cache(cache_dir()), program)
+        flags = list(target.compile_flags)
+        anatomy = read_anatomy(builder, model, flags, target=target.name, timeout=options.effort.compile_timeout * 10)
+        routes = choose(target, model.routes, {KINDS[group.root.kind] for group in anatomy.groups})
+        ranked = sorted(anatomy.groups, key=lambda g: flops(g.root) * g.calls, reverse=True)
+        commands = [shell_line(builder.command([*flags, *r.flags], vmfb=Path(f"{r.name}.vmfb"))) for r in routes]
+        return ModelRehearsal(
+            program, target, anatomy, routes, tuple(ranked), _first(ranked, target, options), tuple(commands)
+        )
+
+
+def _first(ranked: Sequence[Group], target: Target, options: Options) -> Rehearsal | None:
+    group = next((g for g in ranked if not runs_alone(g.pieces[0], g.root)), None)
+    if group is None:
+        return None
+    problem = DispatchProblem(group.pieces[0], group.root, "dispatch")
+    return rehearse(problem, on_route(target, PLAIN), options=options)

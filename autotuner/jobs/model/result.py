@@ -1,0 +1,98 @@
+"""What tuning a model comes to: the contract's JSON document, with routes, dispatches and entries beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autotuner.iree.compile import FAILURE_CLASSES
+from autotuner.jobs.model.entries import Entry, carriers
+from autotuner.jobs.model.extract import Group
+from autotuner.jobs.model.routes import Tried
+from autotuner.tuning.result import Result
+
+_COUNTS = ("space", "asked", "built", "cached", "duplicate", "checked", "timed")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the ranking: a dispatch or a group of equal ones, and what became of it."""
+
+    label: str
+    group: Group
+    share: float
+    us: float | None
+    state: str
+    """`tuned`, `ahead` (faster so far, without a verdict), `estimated` (without a device), `no-gain`, `skipped`,
+    `left-out` or `dropped`."""
+    reason: str = ""
+    result: Result | None = None
+    applied: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        speedup = self.result.speedup if self.result else None
+        return {
+            "name": self.label,
+            "op": self.group.root.op,
+            "loops": list(self.group.root.loops),
+            "types": list(self.group.root.element_types),
+            "calls": self.group.calls,
+            "dispatches": list(self.group.symbols),
+            "share": self.share,
+            "us": self.us,
+            "state": self.state,
+            "reason": self.reason,
+            "verdict": self.result.verdict if self.result else None,
+            "run": self.result.run if self.result else None,
+            "speedup": {"median": speedup.median, "low": speedup.low, "high": speedup.high} if speedup else None,
+            "applied": self.applied,
+        }
+
+
+@dataclass(frozen=True)
+class ModelResult(Result):
+    """One finished run over a model."""
+
+    routes: tuple[Tried, ...] = ()
+    rows: tuple[Row, ...] = ()
+    others: float = 0.0
+    """The share of the dispatches that have nothing to tune."""
+    ranked_by: str = ""
+    ranked_route: str = ""
+    """The route whose dispatches these are."""
+    entries: tuple[Entry, ...] = ()
+    applied: int = 0
+    error: float | None = None
+    """How far the tuned model's outputs are from the untuned one's."""
+    executables: Path | None = None
+    report: Path | None = None
+    commands: tuple[str, ...] = field(default=())
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **super().to_json(),
+            "routes": [tried.to_json() for tried in self.routes],
+            "dispatches": [row.to_json() for row in self.rows],
+            "ranked_by": self.ranked_by,
+            "ranked_route": self.ranked_route,
+            "other_share": self.others,
+            "entries": {"shipped": len(self.entries), "applied": self.applied, "carriers": carriers(self.entries)},
+            "error": self.error,
+            "executables": str(self.executables) if self.executables else None,
+            "report": str(self.report) if self.report else None,
+        }
+
+
+def summed(results: Iterable[Result]) -> dict[str, Any]:
+    """The counts of many runs as one."""
+    runs = [result.counts for result in results]
+    counts: dict[str, Any] = {name: sum(int(run[name]) for run in runs) for name in _COUNTS}
+    failed: dict[str, int] = {name: sum(_failed(run).get(name, 0) for run in runs) for name in FAILURE_CLASSES}
+    return {**counts, "failed": failed}
+
+
+def _failed(counts: Mapping[str, Any]) -> Mapping[str, int]:
+    found: Mapping[str, int] = counts["failed"]
+    return found

@@ -1,0 +1,375 @@
+"""The run over a model: routes, dispatches, the tuning of each, and the whole put together and raced."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from autotuner.devices.environment import capture
+from autotuner.devices.timer import Timer
+from autotuner.errors import OutOfTimeError
+from autotuner.iree.tools import Tools
+from autotuner.jobs.model.context import KINDS, Anatomy, Context, Model
+from autotuner.jobs.model.dispatches import Dispatches, measure_shares
+from autotuner.jobs.model.entries import Assembly, Entry
+from autotuner.jobs.model.finals import Field, Final, hold
+from autotuner.jobs.model.program import Call, Program, ProgramBuild, ProgramBuilder, check_inputs
+from autotuner.jobs.model.result import ModelResult, summed
+from autotuner.jobs.model.routes import RouteRace, Tried, choose
+from autotuner.jobs.model.ship import report_text, ship
+from autotuner.jobs.model.whole import Tuned, Whole
+from autotuner.measure.race import LOOKS
+from autotuner.store.keys import run_key
+from autotuner.store.rows import Phase
+from autotuner.system import process
+from autotuner.system.cache import Cache
+from autotuner.system.progress import Reporter, Stop
+from autotuner.system.settings import cache_dir
+from autotuner.targets import PLAIN, Target
+from autotuner.tuning.contest import ALPHA, longer
+from autotuner.tuning.options import Options
+from autotuner.tuning.plan import BASELINE, Carrier
+from autotuner.tuning.result import FinalVerdict
+from autotuner.tuning.session import Session, ends
+
+MIN_TIME = 0.05
+"""Seconds a repetition of the whole model, at least."""
+_GAIN = 0.5
+"""What tuning is thought to save of what can be tuned, when routes are compared for it."""
+_SECOND_WITHIN = 1.2
+_SECOND_BUDGET = 600.0
+"""A second route is tuned when it promises nearly as much and at least so many seconds are left."""
+_FIRST_SHARE = 0.6
+_RACING = 0.3
+"""Of the budget, at most, is kept for the race; without a device, of what is left for compiling the whole."""
+
+
+def tune_model(
+    model: Model,
+    target: Target,
+    *,
+    options: Options | None = None,
+    reporter: Reporter | None = None,
+    stop: Stop | None = None,
+    tools: Tools | None = None,
+) -> ModelResult:
+    """Makes a model faster: by flags, and by a spec for the dispatches that take its time."""
+    options = options or Options()
+    with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
+        program = Program.open(
+            model.path,
+            folder=session.workspace.candidates / "models",
+            tools=session.tools,
+            trust=model.trust,
+            function=model.function,
+            inputs=model.inputs,
+            parameters=model.parameters,
+        )
+        builder = ProgramBuilder(session.tools, Cache(cache_dir()), program)
+        context = Context(model, program, target, options, session, builder)
+        with process.until(context.clock.latest):
+            return _Run(context).go()
+
+
+@dataclass
+class _Run:
+    """One run's steps in order."""
+
+    context: Context
+    tried: list[Tried] = field(default_factory=list)
+    tuned: list[Tuned] = field(default_factory=list)
+    parts: list[Dispatches] = field(default_factory=list)
+
+    def go(self) -> ModelResult:
+        context = self.context
+        context.files.claim(context.model.files(context.target))
+        context.stage("reading the model")
+        plain = context.anatomy(PLAIN)
+        self.problem = {
+            "op": "model",
+            "name": context.program.name,
+            "flops": plain.flops,
+            "bytes": context.program.path.stat().st_size,
+            "sha256": context.program.digest,
+            **({"allow_precision": context.model.allow} if context.model.allow else {}),
+        }
+        store, target = context.session.store, context.target
+        context.run = store.start_run(
+            key=run_key(
+                problem=self.problem,
+                target=f"{target.name}/{context.session.device}",
+                flags=target.user_flags,
+                reads=[*context.session.tools.programs, *context.program.reads()],
+            ),
+            command=context.options.command,
+            problem=self.problem,
+            target=target.name,
+            device=context.session.device,
+            seed=context.options.seed,
+        )
+        self.environment = capture(context.session.device, context.session.tools).as_dict()
+        store.record_environment(context.run, self.environment)
+        with ends(store, context.run):
+            try:
+                result = self._timed(plain) if context.timed else self._compiled(plain)
+            except OutOfTimeError:
+                reason = f"the time was up before a race of whole models: {longer(2 * context.clock.budget)}"
+                result = self._result("inconclusive", reason, None, None)
+        self._clean()
+        document = result.to_json()
+        store.record_verdict(context.run, result.verdict, document)
+        store.finish_run(context.run, "interrupted" if result.interrupted else "finished", result=document)
+        return result
+
+    def _clean(self) -> None:
+        """What is left of a run: the tuned models and their inputs, unless --keep wants none."""
+        folder = self.context.folder
+        if "none" in self.context.options.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+            return
+        kept = {"inputs", *(path.parent.name for path in folder.glob("*/command.txt"))}
+        for path in folder.glob("*"):
+            if path.name not in kept:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def _timed(self, plain: Anatomy) -> ModelResult:
+        context = self.context
+        ops = {KINDS[group.root.kind] for group in plain.groups}
+        routes = choose(context.target, context.model.routes, ops)
+        call = Call.make(context.program, plain.flow.signature, context.folder / "inputs", seed=context.options.seed)
+        for note in call.notes:
+            context.note(note)
+        timer = Timer(
+            context.session.tools,
+            call,
+            context.session.device,
+            context.run_timeout,
+            min_time=MIN_TIME,
+            quick_start=context.target.compiles_on_device,
+        )
+        race = RouteRace(context, call, timer, tried=self.tried)
+        race.all(routes)
+        if not context.session.stop.requested:
+            for dispatches, tried, budget in self._worth_tuning(call, plain):
+                entries = dispatches.tune(budget=budget)
+                self.parts.append(dispatches)
+                if entries and not context.session.stop.requested:
+                    self._put_together(Whole(dispatches, tried, race), entries)
+        if context.session.stop.requested:
+            return self._result("inconclusive", "interrupted before the race", None, None)
+        final = self._race(timer)
+        return self._shipped(final)
+
+    def _put_together(self, whole: Whole, entries: Sequence[Entry]) -> None:
+        """The model with these entries, if it can be compiled before the time for the race begins."""
+        context = self.context
+        racing = 2 * LOOKS[0] * len({PLAIN, whole.tried.route}) * context.timing_seconds
+        try:
+            with process.until(context.clock.at(context.clock.budget - min(racing, _RACING * context.clock.budget))):
+                made = whole.make(entries)
+        except OutOfTimeError:
+            context.note(f"no time to compile the model with {len(entries)} entries: a longer --budget would try them")
+            return
+        self.tuned += [made] if made else []
+
+    def _compiled(self, plain: Anatomy) -> ModelResult:
+        """Without a device: the most promising candidate of each dispatch, proven in the model."""
+        context = self.context
+        if context.program.inputs:
+            check_inputs(context.program, plain.flow.signature)
+        ops = {KINDS[group.root.kind] for group in plain.groups}
+        # One route at a time can be taken without timing: the user's, or the plain one.
+        route = choose(context.target, context.model.routes, ops)[-1] if context.model.routes else PLAIN
+        anatomy = plain if route == PLAIN else context.anatomy(route)
+        dispatches = Dispatches(context, route, anatomy, measure_shares(context, route, anatomy, None, None))
+        self.parts.append(dispatches)
+        entries = dispatches.tune(budget=(1 - _RACING) * context.clock.left)
+        tried = Tried(route, 0)
+        self.tried = [tried]
+        made = Whole(dispatches, tried, None).make(entries) if entries else None
+        self.tuned += [made] if made else []
+        reason = "no device: every entry is proven in the model, none is timed; the choice is by a static score"
+        if made is None:
+            return self._result("compile-only", "no device, and nothing to put into the model", None, None)
+        return self._ship(made, "compile-only", reason, None)
+
+    def _worth_tuning(self, call: Call, plain: Anatomy) -> list[tuple[Dispatches, Tried, float]]:
+        """The route that promises most, all in all, and a second when it promises nearly as much."""
+        context = self.context
+        promising = sorted((t for t in self.tried if t.ok), key=lambda t: t.us or math.inf)[:3]
+        found: list[tuple[float, Dispatches, Tried]] = []
+        for tried in promising:
+            if found and context.clock.left < self._reserve():
+                break
+            anatomy = plain if tried.route == PLAIN else context.anatomy(tried.route)
+            shares = measure_shares(context, tried.route, anatomy, tried.build, call)
+            dispatches = Dispatches(context, tried.route, anatomy, shares)
+            found.append(((tried.us or math.inf) * (1 - _GAIN * dispatches.tunable), dispatches, tried))
+        found.sort(key=lambda item: item[0])
+        left = max(context.clock.left - self._reserve(), 0.0)
+        first = found[0]
+        rivals = [f for f in found[1:] if f[0] <= _SECOND_WITHIN * first[0] and f[1].tunable > 0]
+        if not rivals or left < _SECOND_BUDGET:
+            return [(first[1], first[2], left)]
+        second = rivals[0]
+        return [(first[1], first[2], _FIRST_SHARE * left), (second[1], second[2], (1 - _FIRST_SHARE) * left)]
+
+    def _reserve(self) -> float:
+        """Seconds that compiling the tuned model and racing it will take."""
+        compile_seconds = max((t.build.seconds for t in self.tried if t.build and t.build.ok), default=0.0)
+        # Three whole models in the race and in the confirmation; a compile for the race, one when something is
+        # dropped, one of what ships.
+        blocks = LOOKS[0] + self.context.options.effort.confirm_blocks
+        needed = 3 * compile_seconds + 3 * blocks * self.context.timing_seconds
+        return min(needed, 0.5 * self.context.clock.budget)
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def _race(self, timer: Timer) -> Final:
+        context = self.context
+        good = [t for t in self.tried if t.ok and t.build is not None]
+        stock = min(good, key=lambda t: t.us or math.inf)
+        base = good[0]
+        modules: dict[str, ProgramBuild] = {BASELINE: _built(base.build)}
+        rows = {BASELINE: base.row}
+        complexity = {BASELINE: 0}
+        self.stock = BASELINE
+        if stock.route != PLAIN:
+            self.stock = stock.route.name
+            modules[self.stock], rows[self.stock] = _built(stock.build), stock.row
+            complexity[self.stock] = len(stock.route.flags)
+        for made in self.tuned:
+            modules[made.name], rows[made.name] = made.build, made.row
+            complexity[made.name] = 100 + len(made.entries)
+        if len(modules) == 1:
+            us = {BASELINE: base.us or 0.0}
+            if any(result.verdict == "inconclusive" for part in self.parts for result in part.results):
+                return Final("inconclusive", "the time was too short to tell whether any dispatch gains", None, us)
+            return Final("no-winner", "no route and no configuration is faster than the default", None, us)
+        context.stage(f"racing {len(modules) - 1} rivals against the default, as whole models")
+
+        def record(phase: Phase, name: str, block: int, us: tuple[float, ...]) -> None:
+            context.session.store.record_timing(rows[name], phase=phase, block=block, repetitions_us=us)
+
+        with context.clocked("time"):
+            return hold(
+                Field(modules, complexity, BASELINE, self.stock),
+                timer,
+                effort=context.options.effort,
+                clock=context.clock,
+                stop=context.session.stop,
+                seed=context.options.seed,
+                record=record,
+            )
+
+    def _shipped(self, final: Final) -> ModelResult:
+        if final.verdict != "win" or final.winner is None:
+            return self._result(final.verdict, final.reason, final, None)
+        made = next((t for t in self.tuned if t.name == final.winner), None)
+        if made is None:
+            stock = next(t for t in self.tried if t.route.name == final.winner)
+            made = Tuned(stock, final.winner, (), Assembly(None), _built(stock.build), stock.error, stock.row)
+        return self._ship(made, "win", final.reason, final)
+
+    def _ship(self, made: Tuned, verdict: FinalVerdict, reason: str, final: Final | None) -> ModelResult:
+        context = self.context
+        context.stage("shipping, and compiling the model once more with what is shipped")
+        files = context.files
+        with process.however_late():
+            count = ship(
+                files,
+                context.flags(made.tried.route),
+                made.assembly,
+                made.entries,
+                spec_flag=context.target.spec_flag,
+                builder=context.builder,
+                expected=made.build,
+                folder=context.folder / "shipped",
+                timeout=context.compile_timeout,
+            )
+        result = replace(
+            self._result(verdict, reason, final, made),
+            spec=files.spec if made.assembly.spec is not None else None,
+            flagfile=files.flagfile,
+            executables=files.executables if made.assembly.executables else None,
+            report=files.report,
+            applied=count,
+        )
+        files.write(files.report, report_text(result))
+        return result
+
+    def _result(self, verdict: FinalVerdict, reason: str, final: Final | None, made: Tuned | None) -> ModelResult:
+        context = self.context
+        us = dict(final.us) if final else {}
+        good = [t for t in self.tried if t.ok]
+        stock = min(good, key=lambda t: t.us or math.inf, default=None)
+        base = self.tried[0] if good else None
+        for made_row in self.tuned:
+            if made_row.name in us:
+                context.session.store.set_us(made_row.row, us[made_row.name])
+        context.seconds["total"] = context.clock.elapsed
+        shown = made or (self.tuned[0] if self.tuned else None)
+        # Where a route wins that was not tuned itself, the ranking is of the one that was.
+        first = self.parts[0] if self.parts else None
+        part = next((p for p in self.parts if shown is not None and p.route == shown.tried.route), first)
+        best: Mapping[str, Any] | None = None
+        if shown is not None:
+            flags = list(shown.tried.route.flags)
+            best_us = us.get(shown.name, shown.tried.us if not shown.entries else None)
+            best = {"us": best_us, "config": {}, "flags": flags, "route": shown.tried.route.name, "kind": "codegen"}
+        return ModelResult(
+            run=context.run,
+            problem=self.problem,
+            target=context.target.name,
+            device=context.session.device,
+            verdict=verdict,
+            reason=reason,
+            baseline={"us": us.get(BASELINE, base.us if base else None), "flags": []},
+            stock=_stock(stock, us),
+            best=best,
+            speedup=final.speedup if final else None,
+            speedup_over_stock=final.over_stock if final else None,
+            confidence=1 - ALPHA,
+            spec=None,
+            flagfile=None,
+            carrier=_carrier(made),
+            counts=summed(result for p in self.parts for result in p.results),
+            seconds=context.seconds,
+            environment=self.environment,
+            notes=tuple(context.notes),
+            interrupted=context.session.stop.requested,
+            workspace=context.session.workspace.root,
+            storage=context.options.storage,
+            routes=tuple(t for t in self.tried if t.row),
+            rows=tuple(part.rows.values()) if part else (),
+            others=part.others if part else 0.0,
+            ranked_by=part.shares.how if part else "",
+            ranked_route=part.route.name if part else "",
+            entries=made.entries if made else (),
+            error=made.error if made else None,
+            commands=("autotune", *context.options.command[1:]),
+        )
+
+
+def _built(build: ProgramBuild | None) -> ProgramBuild:
+    if build is None:
+        raise ValueError("a route without a build cannot be raced")
+    return build
+
+
+def _stock(stock: Tried | None, us: Mapping[str, float]) -> dict[str, Any]:
+    if stock is None:
+        return {"us": None, "flags": []}
+    name = BASELINE if stock.route == PLAIN else stock.route.name
+    return {"us": us.get(name, stock.us), "flags": list(stock.route.flags), "route": stock.route.name}
+
+
+def _carrier(made: Tuned | None) -> Carrier | None:
+    if made is None:
+        return None
+    if made.assembly.spec is not None:
+        return "spec"
+    return "substitution" if made.assembly.executables else "flags"

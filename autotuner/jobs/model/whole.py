@@ -1,0 +1,148 @@
+"""A route's tuned dispatches in the whole model: proven one by one, right as a whole, and each faster there too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autotuner.iree.compile import first_error, shell_line
+from autotuner.jobs.model.dispatches import Dispatches
+from autotuner.jobs.model.entries import Assembly, Entry, applied, assemble
+from autotuner.jobs.model.program import ProgramBuild
+from autotuner.jobs.model.routes import RouteRace, Tried
+from autotuner.jobs.model.shares import Shares, from_statistics, repeated
+from autotuner.system.workspace import write_whole
+
+_READINGS = 3
+_SPEC, _EXECUTABLES = "spec.mlir", "executables"
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What tuning made of a route."""
+
+    tried: Tried
+    name: str
+    entries: tuple[Entry, ...]
+    assembly: Assembly
+    build: ProgramBuild
+    error: float | None
+    row: int
+
+
+@dataclass
+class Whole:
+    """Puts entries into the model and takes out again what does not hold up there."""
+
+    dispatches: Dispatches
+    tried: Tried
+    race: RouteRace | None
+    """How outputs are compared; None without a device."""
+
+    def make(self, entries: Sequence[Entry]) -> Tuned | None:
+        """The tuned model, or None when nothing of it is left."""
+        context = self.dispatches.context
+        name = f"tuned-{self.tried.route.name}"
+        context.stage(f"compiling the model with {len(entries)} entries on route {self.tried.route.name}")
+        kept, row = list(entries), context.row("codegen", self.tried.route)
+        while kept:
+            assembly, build = self._build(kept, name)
+            if not build.ok:
+                context.session.store.record_failure(row, build.failure or "", stderr=build.stderr)
+                self._drop(kept, f"the model does not compile with it: {first_error(build.stderr)[:120]}")
+                return None
+            left_out = self._unproven(kept, build) or self._slower(kept, build)
+            if not left_out:
+                error = self._check(kept, build, row)
+                if self.race is not None and error is None:
+                    return None
+                return Tuned(self.tried, name, tuple(kept), assembly, build, error, row)
+            kept = [entry for entry in kept if entry.label not in left_out]
+        context.session.store.record_failure(row, "not-applied", stderr="no entry was left")
+        return None
+
+    def _build(self, entries: Sequence[Entry], name: str) -> tuple[Assembly, ProgramBuild]:
+        context = self.dispatches.context
+        folder = context.folder / name
+        assembly = assemble(
+            entries,
+            self.dispatches.anatomy.configured,
+            tools=context.session.tools,
+            command=shell_line(["autotune", *context.options.command[1:]]),
+        )
+        flags = context.flags(self.tried.route)
+        flags += assembly.write(folder / _SPEC, folder / _EXECUTABLES, spec_flag=context.target.spec_flag)
+        with context.clocked("build"):
+            build = context.builder.build_fresh(flags, folder=folder, timeout=context.compile_timeout)
+        lines = [shell_line(context.builder.command(flags, vmfb=build.vmfb))]
+        if self.race is not None:
+            lines.append(shell_line(self.race.timer.command(build.vmfb, repetitions=3)))
+        write_whole(folder / "command.txt", "\n".join(lines) + "\n")
+        write_whole(folder / "stderr.txt", build.stderr)
+        return assembly, build
+
+    def _unproven(self, entries: Sequence[Entry], build: ProgramBuild) -> set[str]:
+        """Entries that are nowhere in the compiled model."""
+        out = set()
+        for entry in entries:
+            count, why = applied(build, entry)
+            self.dispatches.set_row(entry.label, applied=count)
+            if not count:
+                out.add(entry.label)
+                self._drop([entry], f"it does not apply in the model: {why}")
+        return out
+
+    def _slower(self, entries: Sequence[Entry], build: ProgramBuild) -> set[str]:
+        """Entries whose dispatches take longer within the model than without them, where the runtime can tell."""
+        before, after = self._readings(build)
+        if before is None or after is None:
+            return set()
+        out = set()
+        for entry in entries:
+            exports = [piece.export for piece in entry.group.pieces]
+            old, new = (sum(reading.us.get(name, 0.0) for name in exports) for reading in (before, after))
+            if new >= old > 0:
+                out.add(entry.label)
+                self._drop([entry], f"within the model it takes {new:.1f} µs, without it {old:.1f} µs")
+        return out
+
+    def _readings(self, build: ProgramBuild) -> tuple[Shares | None, Shares | None]:
+        """The untuned and the tuned model's dispatches, read in turns."""
+        context = self.dispatches.context
+        if self.race is None or self.tried.build is None:
+            return None, None
+        old: list[Shares] = []
+        new: list[Shares] = []
+        for _ in range(_READINGS):
+            for module, readings in ((self.tried.build, old), (build, new)):
+                with context.clocked("time"):
+                    found = from_statistics(
+                        context.session.tools,
+                        module,
+                        self.race.call,
+                        device=context.session.device,
+                        timeout=context.run_timeout,
+                    )
+                if found is None:
+                    return None, None
+                readings.append(found)
+        return repeated(old), repeated(new)
+
+    def _check(self, entries: Sequence[Entry], build: ProgramBuild, row: int) -> float | None:
+        """How far the outputs are from the untuned model's; None when they are wrong, and no entry is left."""
+        if self.race is None:
+            return None
+        store = self.dispatches.context.session.store
+        check = self.race.check(build)
+        if check.failure is not None:
+            store.record_failure(row, check.failure, stderr=check.detail)
+            self._drop(entries, f"the model's outputs are not the untuned one's: {check.detail}")
+            return None
+        store.record_check(row, error=check.error)
+        return check.error if math.isfinite(check.error) else None
+
+    def _drop(self, entries: Sequence[Entry], why: str) -> None:
+        for entry in entries:
+            self.dispatches.set_row(entry.label, state="dropped", reason=why)
+            self.dispatches.context.note(f"{entry.label} is left out: {why}")

@@ -1,0 +1,117 @@
+"""How long IREE's default takes for each problem: what the shares of a workload are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotuner.build import Build, Builder, BuildJob
+from autotuner.carriers.render import problem_mlir
+from autotuner.devices.timer import INVOCATION_US, Timer, choose_repeat
+from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure, NoCandidateError, OutOfTimeError
+from autotuner.iree.compile import first_error
+from autotuner.measure.check import Data
+from autotuner.problems import Problem
+from autotuner.system.process import last_line
+from autotuner.targets import Target
+from autotuner.tuning.effort import Effort
+from autotuner.tuning.session import Session
+
+REPETITIONS = 3
+
+
+@dataclass(frozen=True)
+class Default:
+    """The default's time, or why there is none."""
+
+    us: float | None
+    error: AutotuneError | None = None
+
+
+@dataclass(frozen=True)
+class DefaultTimer:
+    """Builds and times defaults: a handful at a time, so that the compiler is not on the cores being timed."""
+
+    target: Target
+    session: Session
+    builder: Builder
+    effort: Effort
+    seed: int
+    jobs: int
+
+    def time(
+        self, problems: Sequence[Problem], *, should_stop: Callable[[], bool]
+    ) -> Iterator[tuple[Problem, Default]]:
+        """Each problem's default, in order, until it is told to stop."""
+        size = 2 * self.jobs
+        for start in range(0, len(problems), size):
+            with self.builder.cache.scratch() as folder:
+                yield from self._several(problems[start : start + size], folder, should_stop=should_stop)
+            if should_stop():
+                return
+
+    def _several(
+        self, problems: Sequence[Problem], folder: Path, *, should_stop: Callable[[], bool]
+    ) -> Iterator[tuple[Problem, Default]]:
+        short: dict[Problem, int] = {}
+        for problem, build in self._build(problems, [1] * len(problems), folder):
+            if should_stop():
+                return
+            default = self._time(problem, build, folder)
+            # Twice the shortest invocation, as a tuning run has it: its builds are then in the cache.
+            fixed = default.us is None or not problem.repeatable
+            repeat = 1 if fixed else choose_repeat(default.us or 1.0, invocation_us=2 * INVOCATION_US)
+            if repeat == 1:
+                yield problem, default
+            else:
+                short[problem] = repeat
+        for problem, build in self._build(list(short), list(short.values()), folder):
+            if should_stop():
+                return
+            yield problem, self._time(problem, build, folder)
+
+    def _build(self, problems: Sequence[Problem], repeats: Sequence[int], folder: Path) -> list[tuple[Problem, Build]]:
+        """Those that there was time for."""
+        jobs = [
+            BuildJob(
+                problem=problem_mlir(self.target.prepare(problem)),
+                flags=(*problem.flags, *self.target.compile_flags),
+                folder=folder / f"{i}-{repeat}",
+                timeout=self.effort.compile_timeout,
+                repeat=repeat,
+                backend=self.target.backend,
+            )
+            for i, (problem, repeat) in enumerate(zip(problems, repeats, strict=True))
+        ]
+        builds = [self.session.executor.submit(self.builder.build, job) for job in jobs]
+        done = []
+        for problem, build in zip(problems, builds, strict=True):
+            with suppress(OutOfTimeError):
+                done.append((problem, build.result()))
+        return done
+
+    def _time(self, problem: Problem, build: Build, folder: Path) -> Default:
+        if not build.ok:
+            words = first_error(build.stderr)
+            return Default(None, NoCandidateError(f"IREE's default does not compile: {words}"))
+        try:
+            data = Data.write(self.target.prepare(problem), folder / "inputs", seed=self.seed)
+        except MemoryError:
+            return Default(None, too_large(problem))
+        timer = Timer(
+            self.session.tools,
+            data,
+            self.session.device,
+            self.effort.run_timeout,
+            min_time=self.effort.repetition_seconds,
+        )
+        timing = timer.time(build, repetitions=REPETITIONS)
+        if not timing.ok:
+            return Default(None, DeviceError(f"IREE's default cannot be timed: {last_line(timing.detail)}"))
+        return Default(timing.median)
+
+
+def too_large(problem: Problem) -> EnvironmentFailure:
+    return EnvironmentFailure(f"{problem.bytes / 2**30:.1f} GiB of tensors do not fit in this machine's memory.")

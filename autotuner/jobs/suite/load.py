@@ -1,0 +1,73 @@
+"""From the word that the user gives, a suite's name or a file, to its problems."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from pathlib import Path
+
+from autotuner.errors import UsageError
+from autotuner.jobs.suite.csvfile import read_csv
+from autotuner.jobs.suite.hipblaslt import read_log
+from autotuner.jobs.suite.suites import SUITES, canonical
+from autotuner.jobs.suite.workload import Entry, Workload
+from autotuner.system.workspace import refuse_endless
+
+LOGS = (".yaml", ".yml", ".log")
+_MAX_CSV = 1 << 26
+
+
+def load(text: str) -> Workload:
+    """The named suite, the CSV or the hipBLASLt log of this name."""
+    if (name := canonical(text)) in SUITES:
+        return named(name)
+    path = Path(text)
+    if path.suffix.lower() not in (".csv", *LOGS):
+        close = difflib.get_close_matches(name, SUITES, n=1)
+        hint = f"Did you mean {close[0]}? " if close else ""
+        raise UsageError(
+            f"there is no suite {text!r}.",
+            remedy=f"{hint}`autotune suite --list` names the suites; a file ends in .csv, .yaml, .yml or .log.",
+        )
+    try:
+        refuse_endless(path)
+        workload = _read_csv(path) if path.suffix.lower() == ".csv" else _read_log(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
+    if not workload.entries:
+        reasons = f" (first: {workload.skipped[0]})" if workload.skipped else ""
+        raise UsageError(f"{path} holds nothing that can be tuned{reasons}.", remedy="docs/suites.md has an example.")
+    return workload
+
+
+def named(name: str) -> Workload:
+    suite = SUITES[name]
+    entries = tuple(Entry(problem) for problem in suite.problems())
+    words = [[*entry.problem.arguments(), entry.calls] for entry in entries]
+    return Workload(suite.name, suite.about, hashlib.sha256(json.dumps(words).encode()).hexdigest(), entries)
+
+
+def _read_csv(path: Path) -> Workload:
+    with path.open("rb") as file:
+        data = file.read(_MAX_CSV + 1)
+    if len(data) > _MAX_CSV:
+        raise UsageError(f"{path} is larger than {_MAX_CSV >> 20} MiB.", remedy="Divide it.")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise UsageError(f"{path}, line {line}: not UTF-8 text.", remedy="Save it as UTF-8.") from error
+    return Workload(_name(path), str(path), hashlib.sha256(data).hexdigest(), read_csv(text, path=str(path)))
+
+
+def _read_log(path: Path) -> Workload:
+    with path.open("rb") as file:
+        entries, skipped, sha256 = read_log(file)
+    return Workload(_name(path), str(path), sha256, entries, skipped)
+
+
+def _name(path: Path) -> str:
+    """What the file's results are called: it becomes a folder."""
+    clean = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in path.stem).strip(".")
+    return clean[:100] or "suite"

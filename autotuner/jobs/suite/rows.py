@@ -1,0 +1,140 @@
+"""What became of each problem of a suite: a row of raw_results.csv, of the state and of the JSON document."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+from autotuner.errors import AutotuneError, EnvironmentFailure
+from autotuner.jobs.suite.uplift import is_kept
+from autotuner.jobs.suite.workload import Entry
+from autotuner.store.rows import CandidateRow
+from autotuner.store.store import Store
+from autotuner.tuning.evaluate import candidate_id
+from autotuner.tuning.plan import BASELINE, Carrier
+from autotuner.tuning.result import FinalVerdict, Result
+
+RowVerdict = FinalVerdict | Literal["failed", "skipped", "below-threshold", "left-out", "waiting"]
+TUNED: tuple[RowVerdict, ...] = ("win", "no-winner", "inconclusive", "compile-only")
+COLUMNS = (
+    *("problem", "op", "arguments", "calls", "share", "reference_us", "tuned_us", "ratio", "low", "high", "verdict"),
+    *("carrier", "error", "spec", "run", "reason"),
+)
+"""Of raw_results.csv and final_results.csv; `share` is in per cent."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One problem. `default_us` was timed first and makes the share; `reference_us` beside the winner."""
+
+    problem: str
+    op: str
+    arguments: str
+    calls: int
+    verdict: RowVerdict = "waiting"
+    reason: str = ""
+    share: float | None = None
+    default_us: float | None = None
+    reference_us: float | None = None
+    tuned_us: float | None = None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    carrier: Carrier | None = None
+    kind: str | None = None
+    error: float | None = None
+    spec: str | None = None
+    flagfile: str | None = None
+    flags: tuple[str, ...] = ()
+    """Of the winner's route, beyond the target's own."""
+    run: str | None = None
+    interrupted: bool = False
+    exit_code: int = 0
+    """What a failure would have ended a run of this problem alone with."""
+    counts: Mapping[str, Any] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, entry: Entry) -> Row:
+        problem = entry.problem
+        return cls(problem.name, problem.op, " ".join(problem.arguments()), entry.calls)
+
+    @property
+    def kept(self) -> bool:
+        return is_kept(verdict=self.verdict, ratio=self.ratio, error=self.error)
+
+    @property
+    def finished(self) -> bool:
+        """A resumed run does not do it again; what the environment broke may be whole by then."""
+        if self.verdict == "failed":
+            return self.exit_code != EnvironmentFailure.exit_code
+        return self.verdict in TUNED and not self.interrupted
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def listed(self) -> dict[str, Any]:
+        """As the JSON document has it."""
+        return {**{name: getattr(self, name) for name in COLUMNS}, "flagfile": self.flagfile, "kept": self.kept}
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> Row:
+        known = {f.name: record[f.name] for f in fields(cls) if f.name in record}
+        return cls(**{**known, "flags": tuple(known.get("flags", ()))})
+
+
+def outcome(result: Result, *, store: Store) -> dict[str, Any]:
+    """The fields of a row that a tuning run fills."""
+    best, speedup = result.best or {}, result.speedup
+    return {
+        "verdict": result.verdict,
+        "reason": result.reason,
+        "reference_us": result.baseline["us"],
+        "tuned_us": best.get("us"),
+        "ratio": speedup.median if speedup else None,
+        "low": speedup.low if speedup else None,
+        "high": speedup.high if speedup else None,
+        "carrier": result.carrier,
+        "kind": best.get("kind"),
+        "error": _error(result, store),
+        "spec": str(result.spec) if result.spec else None,
+        "flagfile": str(result.flagfile) if result.flagfile else None,
+        "flags": tuple(best.get("flags", ())),
+        "run": result.run,
+        "interrupted": result.interrupted,
+        "exit_code": 0,
+        "counts": dict(result.counts),
+        "seconds": dict(result.seconds),
+    }
+
+
+def failure(error: AutotuneError) -> dict[str, Any]:
+    return {"verdict": "failed", "reason": str(error), "exit_code": error.exit_code, "interrupted": False}
+
+
+def _error(result: Result, store: Store) -> float | None:
+    """How far the best candidate's result was from the reference, as its check recorded it."""
+    best = result.best
+    if best is None or "candidate" not in best:
+        return None
+    return next((row.error for row in store.candidates(result.run) if _is(row, best)), None)
+
+
+def _is(row: CandidateRow, best: Mapping[str, Any]) -> bool:
+    name = str(best["candidate"])
+    if row.kind == "baseline":
+        return name == BASELINE
+    if row.kind == "stock":
+        return name.startswith("stock-") and row.route == best["route"]
+    return name == candidate_id(row.ordinal)
+
+
+def to_csv(rows: Iterable[Row]) -> str:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
+    table.writerows([getattr(row, name) for name in COLUMNS] for row in rows)
+    return text.getvalue()

@@ -1,0 +1,1 @@
+"""Where microkernels come from: C, Triton, MISA."""

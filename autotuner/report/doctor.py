@@ -1,0 +1,111 @@
+"""Looks at the installation as a run would: the tools, a small compile for each target, each device."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from autotuner.build import Builder
+from autotuner.carriers.render import problem_mlir
+from autotuner.errors import INSTALL_IREE, AutotuneError
+from autotuner.iree import versions
+from autotuner.iree.compile import CompilerRefusal
+from autotuner.iree.tools import Tools
+from autotuner.problems import Gemm
+from autotuner.system import process
+from autotuner.system.cache import Cache
+from autotuner.system.execution import local_executor
+from autotuner.system.settings import cache_dir, usable_cores
+from autotuner.targets import Target, all_targets
+
+State = Literal["ok", "warning", "absent", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str
+    state: State
+    found: str
+    remedy: str = ""
+    essential: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def examine(iree_tools: Path | None = None) -> list[Finding]:
+    """Everything, in the order in which a run would need it."""
+    findings = [_python(), _package("iree-base-compiler"), _package("iree-base-runtime")]
+    try:
+        tools = Tools.find(iree_tools)
+        findings += _programs(tools)
+    except AutotuneError as error:
+        return [*findings, Finding("iree-compile", "broken", error.message, error.remedy, essential=True)]
+    cache = Cache(cache_dir())
+    entries, size = cache.size()
+    findings.append(Finding("build cache", "ok", f"{cache.root}: {entries} builds, {size / 2**20:.1f} MiB"))
+    with local_executor(usable_cores()) as executor:
+        builder = Builder(tools, cache)
+        looks = [executor.submit(_compiles, target, builder) for target in all_targets()]
+        looks += [executor.submit(_answers, device, tools) for device in _DEVICE_REMEDY]
+        return findings + [look.result() for look in looks]
+
+
+def _python() -> Finding:
+    return Finding("python", "ok", f"{platform.python_version()} on {platform.machine()}, {usable_cores()} cores")
+
+
+def _package(name: str) -> Finding:
+    version = versions.package(name)
+    if not version:
+        return Finding(name, "broken", "not installed", INSTALL_IREE, essential=True)
+    if versions.supported(version) is False:
+        return Finding(name, "warning", f"{version}, untried: autotune is made for {versions.SUPPORTED}", INSTALL_IREE)
+    return Finding(name, "ok", f"{version} (supported: {versions.SUPPORTED})")
+
+
+def _programs(tools: Tools) -> list[Finding]:
+    """Which IREE is in use, from where, and whether its parts go together."""
+    runtime = f"{tools.runtime_release}, from {tools.iree_run_module.parent}".removeprefix(", ")
+    found = [
+        Finding("iree-compile", "ok", f"{tools.build}, from {tools.iree_compile.parent.resolve()}"),
+        Finding("iree-run-module", "ok", runtime),
+        Finding("MLIR bindings", "ok", versions.bindings_version()),
+    ]
+    remedy = "" if tools.folder is None else "Put the build's own bindings first on PYTHONPATH."
+    return found + [Finding("versions", "warning", warning, remedy) for warning in tools.warnings()]
+
+
+def _compiles(target: Target, builder: Builder) -> Finding:
+    what = f"target {target.name}"
+    problem = target.prepare(Gemm.parse(shape="64x64x64", dtype="f16"))
+    try:
+        builder.inspect(problem_mlir(problem), target.compile_flags, timeout=120)
+    except CompilerRefusal as refusal:
+        essential = target.name == "cpu"
+        return Finding(what, "broken", refusal.message, "Reinstall iree-base-compiler.", essential=essential)
+    return Finding(what, "ok", target.describe_types())
+
+
+_DEVICE_REMEDY = {
+    "local-task": "Reinstall iree-base-runtime.",
+    "cuda": "Install NVIDIA's driver, or tune with --device none.",
+    "hip": "Install ROCm's runtime, or tune with --device none.",
+}
+
+
+def _answers(device: str, tools: Tools) -> Finding:
+    """A driver lists its devices only when it can talk to them."""
+    done = process.run([tools.iree_run_module, f"--list_devices={device}"], timeout=60)
+    found = [line.strip() for line in done.stdout.splitlines() if "://" in line]
+    what = f"device {device}"
+    if done.ok and found:
+        return Finding(what, "ok", ", ".join(found))
+    essential = device == "local-task"
+    said = [line.split("; ", 1)[1] for line in done.stderr.splitlines() if "; " in line]
+    why = said[0].split(";")[0][:120] if said else "no device answers"
+    return Finding(what, "broken" if essential else "absent", why, _DEVICE_REMEDY[device], essential=essential)

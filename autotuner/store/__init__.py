@@ -1,0 +1,1 @@
+"""The results database: every row is written when it happens."""

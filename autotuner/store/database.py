@@ -1,0 +1,175 @@
+"""From a `--storage` URL to an engine, and from a database's errors to words that a user can act on."""
+
+from __future__ import annotations
+
+import errno
+import json
+import sqlite3
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, make_url, select, update
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.schema import CreateColumn
+
+from autotuner.errors import AutotuneError, EnvironmentFailure, StorageError, UsageError
+from autotuner.store.schema import ADDED, METADATA, SCHEMA, VERSION
+
+DATABASE_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError)
+"""What may come out of a database; the last two come unwrapped from a connection's first statements."""
+
+BUSY_SECONDS = "15"
+"""How long a write waits for another process's write. One takes a millisecond; this is for slow disks."""
+
+ELSEWHERE = "choose another --workspace or --storage."
+
+URL_FORMS = "Write sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE (%-encode :, / and @ in a password)."
+
+
+def locate(url: str | None, workspace: Path) -> URL:
+    """The database that is meant. What was typed is never repeated in a message: it may hold a password."""
+    if url is None:
+        return URL.create("sqlite", database=str(workspace / "results" / "autotune.db"))
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        raise UsageError("--storage is not a database URL.", remedy=URL_FORMS) from None
+    if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
+        raise UsageError("--storage names no file, so its results would be lost.", remedy=URL_FORMS)
+    if parsed.drivername in ("postgres", "postgresql"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    return parsed
+
+
+def name_of(url: URL) -> str:
+    """A database in words, without user, password or options."""
+    if url.get_backend_name() == "sqlite":
+        return str(url.database)
+    bare = URL.create(url.get_backend_name(), host=url.host, port=url.port, database=url.database)
+    return bare.render_as_string()
+
+
+def file_of(url: URL) -> Path | None:
+    """The file of a SQLite database."""
+    return Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
+
+
+def connect(url: URL) -> Engine:
+    """An engine; nothing is opened yet."""
+    if file_of(url) and "timeout" not in url.query:
+        url = url.update_query_dict({"timeout": BUSY_SECONDS})
+    try:
+        # NaN is not JSON: PostgreSQL refuses it and other readers choke, so it must not get into a column.
+        engine = create_engine(url, json_serializer=partial(json.dumps, allow_nan=False), pool_pre_ping=True)
+    except ModuleNotFoundError as error:
+        if url.get_backend_name() == "postgresql":
+            remedy = 'Run: pip install "autotune-iree[postgresql]"'
+            raise EnvironmentFailure("PostgreSQL needs the psycopg package.", remedy=remedy) from error
+        raise EnvironmentFailure(
+            f"{url.drivername} needs the Python package {error.name}.", remedy="Install it."
+        ) from error
+    except (SQLAlchemyError, TypeError, ValueError):
+        raise UsageError("--storage is not a database URL that can be used.", remedy=URL_FORMS) from None
+    if file_of(url):
+        event.listen(engine, "connect", _set_up_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _set_up_sqlite(connection: Any, _record: object) -> None:
+    # Python's driver begins transactions only before some statements; _begin_sqlite does it before all.
+    connection.isolation_level = None
+    connection.execute("PRAGMA foreign_keys = ON")
+    # With a write-ahead log a kill loses nothing that was committed, and no commit waits for the disk.
+    connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get("begin", "BEGIN"))
+
+
+def writer(engine: Engine) -> Engine:
+    """The engine for transactions that write: SQLite can wait for its write lock only at their beginning."""
+    return engine.execution_options(begin="BEGIN IMMEDIATE")
+
+
+def prepare(engine: Engine, *, create: bool) -> None:
+    """Make the tables where there are none, and upgrade older ones; refuse what is not ours or of a newer autotune."""
+    name = name_of(engine.url)
+    with engine.connect() as connection:
+        found = set(inspect(connection).get_table_names())
+    if not found & set(METADATA.tables):
+        if not create:
+            raise StorageError(f"{name} holds no results of autotune yet.", remedy="Tune something first.")
+        if engine.url.get_backend_name() == "sqlite":
+            _keep_write_ahead_log(engine)
+        with writer(engine).begin() as connection:
+            METADATA.create_all(connection)
+            if connection.scalar(select(SCHEMA.c.version)) is None:
+                connection.execute(insert(SCHEMA).values(version=VERSION))
+    elif SCHEMA.name not in found:
+        raise StorageError(
+            f"{name} holds tables of another program that have the names of ours.",
+            remedy=f"Please {ELSEWHERE}",
+        )
+    with engine.connect() as connection:
+        version = connection.scalar(select(SCHEMA.c.version))
+    if version is None or version > VERSION:
+        raise StorageError(
+            f"{name} was written by a newer autotune (schema {version}, this one knows {VERSION}).",
+            remedy=f"Upgrade autotune or {ELSEWHERE}",
+        )
+    if version < VERSION:
+        _upgrade(engine)
+
+
+def _upgrade(engine: Engine) -> None:
+    """Adds what an older database does not have; its rows stay as they are."""
+    with writer(engine).begin() as connection:
+        # Read again under a lock: another process may be doing the same.
+        version = connection.scalar(select(SCHEMA.c.version).with_for_update()) or VERSION
+        for column in (column for step in range(version, VERSION) for column in ADDED[step + 1]):
+            definition = CreateColumn(column).compile(dialect=engine.dialect)
+            connection.exec_driver_sql(f"ALTER TABLE {column.table.name} ADD COLUMN {definition}")
+        connection.execute(update(SCHEMA).values(version=VERSION))
+
+
+def _keep_write_ahead_log(engine: Engine) -> None:
+    """The file remembers its journal mode, so this is done once, outside of a transaction."""
+    connection = engine.raw_connection()
+    try:
+        connection.cursor().execute("PRAGMA journal_mode = WAL")
+    finally:
+        connection.close()
+
+
+def explain(error: Exception, url: URL) -> AutotuneError:
+    """What went wrong, in one line, with what to do about it."""
+    name = name_of(url)
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+    text = str(cause).strip().partition("\n")[0]
+    code = cause.errno if isinstance(cause, OSError) else None
+    for secret in (url.password, url.query.get("password")):
+        text = text.replace(str(secret), "…") if secret else text
+
+    def says(*phrases: str) -> bool:
+        return any(phrase in text for phrase in phrases)
+
+    if code in (errno.ENOSPC, errno.EDQUOT) or says("disk is full"):
+        remedy = f"Free some space, or {ELSEWHERE} What was written before is kept: --resume goes on with it."
+        return StorageError(f"there is no space left to write {name}.", remedy=remedy)
+    if says("not a database"):
+        return StorageError(f"{name} is not a database.", remedy=f"Move it away, or {ELSEWHERE}")
+    if says("malformed"):
+        return StorageError(f"{name} is damaged ({text}).", remedy=f"Move it away, or {ELSEWHERE}")
+    if says("is locked", "is busy"):
+        remedy = f"Close the program that has it open, or {ELSEWHERE}"
+        return StorageError(f"{name} is locked by another program.", remedy=remedy)
+    if says("readonly", "unable to open") or code is not None:
+        reason = cause.strerror if isinstance(cause, OSError) else text
+        remedy = f"Check that you may write there, or {ELSEWHERE}"
+        return StorageError(f"{name} cannot be written ({reason}).", remedy=remedy)
+    if says("no such table", "no such column"):
+        return StorageError(f"{name} is not a database of autotune ({text}).", remedy=f"Please {ELSEWHERE}")
+    return StorageError(f"{name} does not work ({text}).", remedy=f"Check it, or {ELSEWHERE}")

@@ -1,0 +1,120 @@
+"""Builds by content: the same IR, spec, flags and compiler give the same entry, whoever asks."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autotuner.errors import StorageError
+from autotuner.system.digests import file_digest
+
+_FORMAT = "v3"
+_MODULE = "module.vmfb"
+_RECORD = {"failure", "stderr", "seconds", "binary", "applied", "isa"}
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A folder that several runs may read and write at once: an entry appears whole, by rename, or not at all."""
+
+    root: Path
+
+    @property
+    def builds(self) -> Path:
+        return self.root / "builds" / _FORMAT
+
+    @staticmethod
+    def key(parts: Sequence[str]) -> str:
+        digest = hashlib.sha256()
+        for part in parts:
+            data = part.encode()
+            digest.update(len(data).to_bytes(8, "little"))
+            digest.update(data)
+        return digest.hexdigest()
+
+    def entry(self, key: str) -> Path:
+        return self.builds / key[:2] / key
+
+    def read(self, key: str) -> dict[str, Any] | None:
+        """The record of an entry; None when there is none, or when it is damaged."""
+        folder = self.entry(key)
+        try:
+            record = json.loads((folder / "build.json").read_text())
+        except (OSError, ValueError):
+            return None
+        if not isinstance(record, dict) or not record.keys() >= _RECORD:
+            return None
+        if record["failure"] is None and not _intact(folder / _MODULE, record.get("sha256")):
+            return None
+        return record
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A folder on the cache's own file system, gone afterwards unless it was stored."""
+        try:
+            self.builds.mkdir(parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(prefix=".making-", dir=self.builds))
+        except OSError as error:
+            raise StorageError(
+                f"the build cache {self.root} cannot be written: {error.strerror}.",
+                remedy="Free some space or set AUTOTUNE_CACHE_DIR.",
+            ) from error
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def store(self, key: str, record: Mapping[str, Any], *, vmfb: Path | None) -> Path:
+        """Puts an entry in place; when another run was faster, its entry stays."""
+        final = self.entry(key)
+        with self.scratch() as folder:
+            try:
+                kept = dict(record)
+                if vmfb is not None:
+                    shutil.move(vmfb, folder / _MODULE)  # the cache may lie on another file system
+                    kept["sha256"] = file_digest(folder / _MODULE)
+                (folder / "build.json").write_text(json.dumps(kept))
+                final.parent.mkdir(parents=True, exist_ok=True)
+                if self.read(key) is None:
+                    shutil.rmtree(final, ignore_errors=True)
+                    with contextlib.suppress(FileExistsError, OSError):
+                        os.rename(folder, final)
+            except OSError as error:
+                raise StorageError(
+                    f"the build cache {self.root} cannot be written: {error.strerror}.",
+                    remedy="Free some space or set AUTOTUNE_CACHE_DIR.",
+                ) from error
+        if self.read(key) is None:
+            raise StorageError(
+                f"the build cache {self.root} does not keep what is written to it.",
+                remedy="Free some space or set AUTOTUNE_CACHE_DIR.",
+            )
+        return final
+
+    def size(self) -> tuple[int, int]:
+        """(entries, bytes), those of earlier formats included."""
+        entries = size = 0
+        for path in self.builds.parent.glob("*/*/*/*"):
+            entries += path.name == "build.json"
+            with contextlib.suppress(OSError):
+                size += path.stat().st_size
+        return entries, size
+
+    def clear(self) -> None:
+        shutil.rmtree(self.builds.parent, ignore_errors=True)
+
+
+def _intact(path: Path, digest: object) -> bool:
+    """Is it what was stored? A disk that lost a block leaves a module that is wrong and not empty."""
+    try:
+        return path.stat().st_size > 0 and file_digest(path) == digest
+    except OSError:
+        return False

@@ -1,0 +1,220 @@
+"""Runs IREE's programs: argument lists, a time-out each, their own process group, stderr kept."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from autotuner.errors import INSTALL_IREE, OutOfTimeError, ToolMissingError
+from autotuner.system import watcher
+
+_KEEP = 32 * 1024
+"""Characters of stderr that are kept, at each end."""
+CUT = "\n[…]\n"
+"""Stands where the middle of a long stderr is left out."""
+_running: set[int] = set()
+_watchers: dict[int, subprocess.Popen[str]] = {}
+"""By the process that it watches: a forked child needs one of its own."""
+_closing = threading.Event()
+_lock = threading.Lock()
+_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a program ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+    seconds: float
+    timed_out: bool
+
+    @property
+    def ok(self) -> bool:
+        return self.code == 0 and not self.timed_out
+
+    def why(self) -> str:
+        """stderr's tail, with the signal named where one ended the program."""
+        if self.timed_out:
+            return f"killed after {self.seconds:.0f} s\n{self.stderr}".strip()
+        if self.code < 0:
+            with contextlib.suppress(ValueError):
+                return f"ended by {signal.Signals(-self.code).name}\n{self.stderr}".strip()
+        return self.stderr.strip() or f"exit code {self.code} without a message"
+
+
+def last_line(text: str) -> str:
+    """Of what a program said: where a failing run names its reason."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "no message"
+
+
+@contextlib.contextmanager
+def until(moment: float) -> Iterator[None]:
+    """No program that is started within outlives this moment of `time.monotonic()`; of nested ones the earlier holds.
+
+    One that is cut short raises OutOfTimeError: that it did not end says nothing about it.
+    """
+    token = _deadline.set(min(moment, _deadline.get()))
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+@contextlib.contextmanager
+def however_late() -> Iterator[None]:
+    """For what must be finished once it is begun: what a run has found is not thrown away for some seconds."""
+    token = _deadline.set(math.inf)
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = None) -> Finished:
+    """Runs to the end or to the time-out, which kills the whole process group."""
+    _raise_if_closing()
+    left = _deadline.get() - time.monotonic()
+    if left <= 0:
+        raise OutOfTimeError
+    start = time.perf_counter()
+    try:
+        process = subprocess.Popen(
+            [str(word) for word in command],
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ToolMissingError(f"{command[0]} cannot be run: {error.strerror}.", remedy=INSTALL_IREE) from error
+    with _lock:
+        _running.add(process.pid)
+        _tell_watcher(f"+{process.pid}")
+    timed_out = False
+    try:
+        out, err = process.communicate(timeout=min(timeout, left))
+    except subprocess.TimeoutExpired:
+        timed_out = True
+        _kill_group(process.pid)
+        out, err = process.communicate()
+    except BaseException:
+        _kill_group(process.pid)
+        process.wait()
+        raise
+    finally:
+        with _lock:
+            _running.discard(process.pid)
+            _tell_watcher(f"-{process.pid}")
+    _raise_if_closing()
+    if timed_out and left < timeout:
+        raise OutOfTimeError
+    return Finished(
+        code=process.returncode,
+        stdout=out.decode(errors="replace"),
+        stderr=_shortened(err.decode(errors="replace")),
+        seconds=time.perf_counter() - start,
+        timed_out=timed_out,
+    )
+
+
+def start(command: Sequence[str | Path], *, stderr: BinaryIO, cwd: Path | None = None) -> subprocess.Popen[bytes]:
+    """A program that is talked to through its pipes until `end`."""
+    _raise_if_closing()
+    child = subprocess.Popen(
+        [str(word) for word in command],
+        cwd=cwd,
+        bufsize=0,  # what a dead program did not take must not wait to be flushed
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        start_new_session=True,
+    )
+    with _lock:
+        _running.add(child.pid)
+        _tell_watcher(f"+{child.pid}")
+    return child
+
+
+def end(child: subprocess.Popen[bytes]) -> None:
+    """Kills what `start` started, with its whole process group."""
+    _kill_group(child.pid)
+    with child:
+        child.wait()
+    with _lock:
+        _running.discard(child.pid)
+        _tell_watcher(f"-{child.pid}")
+
+
+def _tell_watcher(line: str) -> None:
+    """Starts the watcher with the first program. Without one (it was killed, say) the work goes on all the same."""
+    with contextlib.suppress(OSError):
+        if os.getpid() not in _watchers:
+            _watchers[os.getpid()] = subprocess.Popen(
+                [sys.executable, "-I", "-S", watcher.__file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                bufsize=1,
+                start_new_session=True,
+            )
+            atexit.register(_dismiss, _watchers[os.getpid()])
+        if (pipe := _watchers[os.getpid()].stdin) is not None:
+            pipe.write(f"{line}\n")
+
+
+def _dismiss(watcher: subprocess.Popen[str]) -> None:
+    if watcher.stdin is not None:
+        with contextlib.suppress(OSError):
+            watcher.stdin.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        watcher.wait(timeout=5)
+
+
+def _shortened(text: str) -> str:
+    """Both ends: the first error is at the top of a long output, the reason for a crash at its bottom."""
+    return text if len(text) <= 2 * _KEEP else f"{text[:_KEEP]}{CUT}{text[-_KEEP:]}"
+
+
+class Closing(Exception):
+    """The program is ending: nothing is started any more, and what was killed for it is no result."""
+
+
+def shut_down() -> None:
+    """Ends every program and starts no other: for an impatient Ctrl-C, whose waiting threads would go on."""
+    _closing.set()
+    kill_all()
+
+
+def _raise_if_closing() -> None:
+    if _closing.is_set():
+        raise Closing
+
+
+def kill_all() -> None:
+    """Ends every program that is still running."""
+    with _lock:
+        pids = list(_running)
+    for pid in pids:
+        _kill_group(pid)
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)

@@ -1,0 +1,108 @@
+"""The folders that a run writes to, and files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotuner.errors import StorageError, UsageError
+from autotuner.system.names import is_name
+from autotuner.system.text import short
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """`candidates/`, `results/` and `specs/` under one root."""
+
+    root: Path
+
+    @classmethod
+    def open(cls, root: Path) -> Workspace:
+        workspace = cls(absolute(root))
+        for folder in (workspace.candidates, workspace.results, workspace.specs):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryFile(dir=folder):
+                    pass
+            except OSError as error:
+                raise StorageError(
+                    f"the workspace {workspace.root} cannot be written: {error.strerror}.",
+                    remedy="Choose another --workspace.",
+                ) from error
+        return workspace
+
+    @property
+    def candidates(self) -> Path:
+        return self.root / "candidates"
+
+    def run_folder(self, run: str) -> Path:
+        """Where a run keeps its candidates; what a database calls a run may be anything."""
+        if not is_name(run):
+            raise StorageError(
+                f"the database has a run {short(run)}, which cannot name a folder.",
+                remedy="Is the database yours? Choose another --storage or --workspace.",
+            )
+        return self.candidates / run
+
+    @property
+    def results(self) -> Path:
+        return self.root / "results"
+
+    @property
+    def specs(self) -> Path:
+        return self.root / "specs"
+
+
+def absolute(path: Path) -> Path:
+    """The whole path; a refusal where the current folder is gone, or where the path is no text."""
+    try:
+        whole = path.absolute()
+    except OSError as error:
+        raise StorageError(
+            f"the current folder cannot be used: {error.strerror}.", remedy="Go to another folder."
+        ) from error
+    if not is_text(str(whole)):
+        raise UsageError(f"the path {str(whole)!a} is not valid UTF-8.", remedy="Choose another --workspace.")
+    return whole
+
+
+def is_text(name: str) -> bool:
+    """Not every file name is valid UTF-8: Python keeps other bytes as lone surrogates."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in name
+
+
+def refuse_endless(path: Path) -> None:
+    """A pipe or a device is no file: to read one may never end."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise UsageError(f"{path} is a pipe or a device, not a file.", remedy="Name a file.")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes beside the file and renames: a full disk leaves the old file, never half of the new one."""
+    name = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8"
+        ) as file:
+            name = file.name
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException as error:
+        if name is not None:
+            Path(name).unlink(missing_ok=True)
+        if not isinstance(error, OSError | UnicodeError):
+            raise
+        why = error.strerror if isinstance(error, OSError) else "its text is not valid Unicode"
+        raise StorageError(
+            f"cannot write {path}: {why}.", remedy="Free some space or choose another -o or --workspace."
+        ) from error

@@ -1,0 +1,1 @@
+"""One problem: its candidates, the search over them, the verdict, what is shipped."""

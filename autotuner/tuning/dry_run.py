@@ -1,0 +1,109 @@
+"""A rehearsal: the space, one candidate and the exact commands, with nothing built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autotuner.build import Builder
+from autotuner.devices.timer import Timer
+from autotuner.iree.compile import shell_line
+from autotuner.iree.tools import Tools
+from autotuner.measure.check import Data
+from autotuner.microkernels.variants import find_variants
+from autotuner.problems import Problem
+from autotuner.system.cache import Cache
+from autotuner.system.execution import local_executor
+from autotuner.system.settings import cache_dir, usable_cores
+from autotuner.targets import NO_DEVICE, Target
+from autotuner.tuning.evaluate import candidate_id
+from autotuner.tuning.options import Options
+from autotuner.tuning.plan import Candidate, Plan
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What a run would do."""
+
+    problem: Problem
+    target: Target
+    space: int
+    pieces: dict[str, int]
+    candidate: Candidate | None
+    source: str
+    spec: str | None
+    commands: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema": 1,
+            "problem": self.problem.describe(),
+            "target": self.target.name,
+            "space": self.space,
+            "pieces": self.pieces,
+            "config": self.candidate.knobs if self.candidate else None,
+            "problem_mlir": self.source,
+            "spec_mlir": self.spec,
+            "commands": list(self.commands),
+            "notes": list(self.notes),
+        }
+
+    def text(self) -> str:
+        pieces = ", ".join(f"{name} {count}" for name, count in self.pieces.items())
+        lines = [f"space: {self.space} configurations ({pieces})" if pieces else f"space: {self.space} configurations"]
+        lines += [f"note: {note}" for note in self.notes]
+        lines += ["", "--- problem.mlir", self.source.rstrip()]
+        if self.candidate is not None and self.spec is not None:
+            knobs = ", ".join(f"{k}={v}" for k, v in self.candidate.knobs.items())
+            lines += ["", f"--- spec.mlir of a sample candidate: {knobs}", self.spec.rstrip()]
+        return "\n".join([*lines, "", "--- commands", *self.commands])
+
+
+def rehearse(problem: Problem, target: Target, *, options: Options) -> Rehearsal:
+    """Reads the space from the compiler and renders a sample; compiles and times nothing, and writes nothing.
+
+    A microkernel that comes from source is built: its spec names the object.
+    """
+    prepared = target.prepare(problem)
+    tools = Tools.find(options.iree_tools)
+    builder = Builder(tools, Cache(cache_dir()))
+    with local_executor(options.jobs or usable_cores()) as executor:
+        plan = Plan.make(prepared, target, builder, executor, timeout=options.effort.compile_timeout)
+    device = target.choose_device(options.device)
+    variants, left_out = find_variants(
+        options.microkernels,
+        prepared,
+        target,
+        device=device,
+        workspace=options.workspace,
+        executable_target=plan.executable_target,
+    )
+    plan = plan.with_kernels(variants, alone=options.microkernels_alone)
+    candidate = None
+    pieces: dict[str, int] = {}
+    if len(plan.space):
+        row = int(plan.space.sample(1, np.random.default_rng(options.seed))[0])
+        candidate = plan.candidate(plan.space[row], id=candidate_id(0))
+        pieces = {str(value): count for value, count in plan.space.counts(plan.space.knobs[0].name).items()}
+    chosen = candidate or plan.baseline
+    job = plan.job(chosen, folder=Path(), timeout=0.0)
+    commands = [shell_line(builder.command(job))]
+    if device != NO_DEVICE:
+        timer = Timer(tools, Data(prepared, Path(), options.seed), device, 0.0)
+        words = [w for w in timer.command(Path("module.vmfb"), repetitions=3) if not w.startswith("--input=")]
+        commands.append(shell_line([*words, *(f"--input={operand.text}" for operand in prepared.operands)]))
+    return Rehearsal(
+        prepared,
+        target,
+        len(plan.space),
+        pieces,
+        candidate,
+        plan.source,
+        job.spec,
+        tuple(commands),
+        (*plan.notes, *left_out),
+    )

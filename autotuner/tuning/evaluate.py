@@ -1,0 +1,280 @@
+"""One candidate from text to time: built, proven, deduplicated, checked, timed; each step is a row when it happens."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autotuner.build import Build, Builder, BuildJob
+from autotuner.build.builder import write_inputs
+from autotuner.devices.timer import Timer
+from autotuner.errors import UsageError
+from autotuner.iree.compile import FAILURE_CLASSES, FailureClass, shell_line
+from autotuner.measure.check import Checker
+from autotuner.measure.shortlist import Screened
+from autotuner.microkernels.providers.c import ObjectRefusalError
+from autotuner.store.rows import CandidateRow
+from autotuner.store.store import Store
+from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate, Plan
+
+KEEP = ("all", "failed", "best", "none")
+
+
+@dataclass
+class Outcome:
+    """How far a candidate came."""
+
+    candidate: Candidate
+    row: int
+    build: Build | None = None
+    failure: FailureClass | None = None
+    detail: str = ""
+    duplicate_of: str | None = None
+    checked: bool = False
+    error: float | None = None
+    us: float | None = None
+
+    @property
+    def built(self) -> bool:
+        return self.build is not None and self.build.ok
+
+    @property
+    def contends(self) -> bool:
+        """It may enter the race: right, timed, and nobody's twin."""
+        return self.failure is None and self.duplicate_of is None and self.us is not None
+
+
+@dataclass
+class Evaluator:
+    """Carries candidates through build, check and time, and remembers what became of each."""
+
+    plan: Plan
+    builder: Builder
+    store: Store
+    run: str
+    folder: Path
+    """`candidates/<run>`."""
+    keep: frozenset[str]
+    compile_timeout: float
+    checker: Checker | None = None
+    timer: Timer | None = None
+    repeat: int = 1
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    screened: list[Screened] = field(default_factory=list)
+    """Timings in the order in which they were taken, the baseline's own repeats among them."""
+    next_ordinal: int = 0
+    """Where the numbering of new rows goes on."""
+    _first_of: dict[str, str] = field(default_factory=dict)
+
+    # --- rows ---------------------------------------------------------------------------------------------------
+
+    def restore(self, rows: Sequence[CandidateRow], binaries: Mapping[int, str]) -> list[Outcome]:
+        """Takes over the rows of an interrupted run; gives those that it left unfinished."""
+        names = {row.id: self._identify(row) for row in rows}
+        self.next_ordinal = max((row.ordinal for row in rows), default=-1) + 1
+        unfinished = []
+        for row in rows:
+            candidate = names[row.id]
+            if candidate is None:
+                continue
+            outcome = Outcome(candidate, row.id)
+            self.outcomes[candidate.id] = outcome
+            if row.state == "timed" and row.us is not None:
+                outcome.us, outcome.error, outcome.checked = row.us, row.error, True
+                self.screened.append(Screened(candidate.id, row.us))
+                self._first_of.setdefault(binaries.get(row.id, candidate.id), candidate.id)
+            elif row.state == "failed":
+                outcome.failure, outcome.detail = _failure_class(row.failure), row.stderr
+                outcome.checked = not row.failure.startswith(("compile-", "not-applied"))
+            elif row.state == "duplicate" and (twin := names.get(row.duplicate_of or -1)) is not None:
+                original = self.outcomes[twin.id]
+                outcome.duplicate_of, outcome.us, outcome.failure = twin.id, original.us, original.failure
+            else:
+                unfinished.append(outcome)
+        return unfinished
+
+    def _identify(self, row: CandidateRow) -> Candidate | None:
+        """The candidate that a row stands for; None when this version of the space does not have it."""
+        if row.kind == "baseline":
+            return self.plan.baseline
+        if row.kind == "stock":
+            return next((c for c in self.plan.stock if c.route.name == row.route), None)
+        if row.config not in self.plan.space:
+            return None
+        return self.plan.candidate(row.config, id=candidate_id(row.ordinal))
+
+    def open(self, candidate: Candidate) -> Outcome:
+        """The candidate with its row, which is new unless an interrupted run left one."""
+        if candidate.id not in self.outcomes:
+            row = self.store.add_candidate(
+                self.run,
+                ordinal=self.next_ordinal,
+                config=candidate.config,
+                kind=candidate.kind,
+                route=candidate.route.name,
+            )
+            self.next_ordinal += 1
+            self.outcomes[candidate.id] = Outcome(candidate, row)
+        return self.outcomes[candidate.id]
+
+    # --- build --------------------------------------------------------------------------------------------------
+
+    def job(self, candidate: Candidate, *, repeat: int | None = None) -> BuildJob:
+        return self.plan.job(
+            candidate,
+            folder=self.folder / candidate.id,
+            timeout=self.compile_timeout,
+            repeat=self.repeat if repeat is None else repeat,
+        )
+
+    def submit(self, candidate: Candidate, executor: Executor) -> tuple[Outcome, Future[Build]]:
+        """Opens the row and starts the build."""
+        return self.open(candidate), executor.submit(self.build, candidate)
+
+    def build(self, candidate: Candidate, *, repeat: int | None = None) -> Build:
+        """From the candidate's text, or its kernel's source, to a module; a kernel that does not fit is a failure."""
+        try:
+            return self.builder.build(self.job(candidate, repeat=repeat))
+        except (UsageError, ObjectRefusalError) as error:
+            if candidate.kind != "microkernel":
+                raise
+            return Build.refused(str(error), folder=self.folder / candidate.id)
+
+    def settle_build(self, outcome: Outcome, build: Build) -> bool:
+        """Writes the build's row; True when the candidate is new and should be checked and timed."""
+        outcome.build = build
+        self.store.record_build(
+            outcome.row,
+            seconds=build.seconds,
+            cached=build.cached,
+            binary=build.binary,
+            applied=build.applied,
+            command=build.command,
+            vmfb=str(build.vmfb),
+            isa=build.isa,
+        )
+        if build.failure is not None:
+            self._fail(outcome, build.failure, build.stderr)
+            return False
+        twin = self._first_of.setdefault(build.binary, outcome.candidate.id)
+        if twin != outcome.candidate.id:
+            original = self.outcomes[twin]
+            outcome.duplicate_of, outcome.us, outcome.failure = twin, original.us, original.failure
+            self.store.record_duplicate(outcome.row, of=original.row)
+            self.tidy(outcome)
+            return False
+        return True
+
+    # --- check and time -----------------------------------------------------------------------------------------
+
+    def measure(self, outcome: Outcome) -> None:
+        """Check, then time; needs a device."""
+        build = outcome.build
+        if build is None or self.checker is None or self.timer is None:
+            raise ValueError(f"{outcome.candidate.id} cannot be measured yet")
+        check = self.checker.check(build.vmfb)
+        outcome.checked = True
+        outcome.error = check.error if math.isfinite(check.error) else None
+        if check.failure is not None:
+            self._fail(outcome, check.failure, check.detail)
+            return
+        self.store.record_check(outcome.row, error=check.error)
+        timing = self.timer.screen(build, best_us=self.best_us)
+        if timing.failure is not None:
+            self._fail(outcome, timing.failure, timing.detail)
+            return
+        outcome.us = timing.median
+        self.screened.append(Screened(outcome.candidate.id, timing.median))
+        self.store.record_timing(outcome.row, phase="screen", block=0, repetitions_us=timing.us)
+        self.tidy(outcome)
+
+    def retime_baseline(self) -> float | None:
+        """The baseline once more, to see the device drift; its ratio to the first time."""
+        baseline = self.outcomes[BASELINE]
+        if self.timer is None or baseline.build is None or baseline.us is None:
+            return None
+        timing = self.timer.time(baseline.build, repetitions=3)
+        if not timing.ok:
+            return None
+        self.screened.append(Screened(BASELINE, timing.median))
+        self.store.record_timing(baseline.row, phase="drift", block=len(self.screened), repetitions_us=timing.us)
+        return timing.median / baseline.us
+
+    @property
+    def best_us(self) -> float:
+        return min((o.us for o in self.outcomes.values() if o.us is not None and o.failure is None), default=math.inf)
+
+    def contenders(self) -> list[Outcome]:
+        return [o for o in self.outcomes.values() if o.contends]
+
+    def leader(self) -> Candidate | None:
+        """The fastest of the search, if it is faster than the default at all."""
+        found = [o for o in self.contenders() if o.candidate.kind in SEARCHED]
+        best = min(found, key=lambda o: o.us or math.inf, default=None)
+        baseline = self.outcomes[BASELINE].us
+        ahead = best is not None and best.us is not None and baseline is not None and best.us < baseline
+        return best.candidate if ahead and best is not None else None
+
+    def counts(self) -> dict[str, object]:
+        """How many candidates came how far."""
+        outcomes = list(self.outcomes.values())
+        built = [o for o in outcomes if o.built or o.checked or o.us is not None or o.duplicate_of]
+        failed = {name: sum(o.failure == name and not o.duplicate_of for o in outcomes) for name in FAILURE_CLASSES}
+        return {
+            "space": len(self.plan.space),
+            "asked": len(outcomes),
+            "built": len(built),
+            "cached": sum(o.build is not None and o.build.cached for o in outcomes),
+            "duplicate": sum(o.duplicate_of is not None for o in outcomes),
+            "checked": sum(o.checked for o in outcomes),
+            "timed": sum(o.us is not None and o.duplicate_of is None for o in outcomes),
+            "failed": failed,
+        }
+
+    # --- folders ------------------------------------------------------------------------------------------------
+
+    def tidy(self, outcome: Outcome) -> None:
+        """Removes the candidate's folder unless --keep wants it."""
+        failed = outcome.failure is not None
+        if "all" in self.keep or (failed and "failed" in self.keep):
+            self.keep_folder(outcome)
+        else:
+            shutil.rmtree(self.folder / outcome.candidate.id, ignore_errors=True)
+
+    def keep_folder(self, outcome: Outcome) -> None:
+        """All that a person needs to repeat the candidate by hand."""
+        candidate = outcome.candidate
+        try:
+            job = self.job(candidate)
+        except (UsageError, ObjectRefusalError) as error:
+            folder = self.folder / candidate.id
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "command.txt").write_text("# nothing to compile: the kernel could not be made\n")
+            (folder / "stderr.txt").write_text(str(error))
+            return
+        write_inputs(job)
+        lines = [f"cd {shell_line([str(job.folder)])}", shell_line(self.builder.command(job))]
+        if self.timer is not None:
+            lines.append(shell_line(self.timer.command(Path("module.vmfb"), repetitions=3)))
+            if job.repeat > 1:
+                lines.append(f"# divide the time by {job.repeat}: the module repeats its dispatches that often")
+        (job.folder / "command.txt").write_text("\n".join(lines) + "\n")
+        (job.folder / "stderr.txt").write_text(outcome.detail or (outcome.build.stderr if outcome.build else ""))
+
+    def _fail(self, outcome: Outcome, failure: FailureClass, detail: str) -> None:
+        outcome.failure, outcome.detail = failure, detail
+        self.store.record_failure(outcome.row, failure, stderr=detail)
+        self.tidy(outcome)
+
+
+def candidate_id(ordinal: int) -> str:
+    """The name of a search candidate: also its folder's."""
+    return f"c{ordinal:04d}"
+
+
+def _failure_class(text: str) -> FailureClass:
+    return next((known for known in FAILURE_CLASSES if known == text), "run-error")

@@ -1,0 +1,78 @@
+"""Everything about a run that is neither the problem nor the target."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autotuner.errors import UsageError
+from autotuner.microkernels.variants import Kernel
+from autotuner.problems import Array
+from autotuner.space import Value
+from autotuner.tuning.effort import Effort, parse_effort
+from autotuner.tuning.evaluate import KEEP
+
+MOST_TRIALS, MOST_JOBS = 10**6, 1024
+MOST_SECONDS = 1e7
+"""Nearly four months; the system's own timers take not much more."""
+MOST_SEED = 2**63 - 1
+"""What a database column takes."""
+DEFAULT_KEEP = ("best", "failed")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How long, where, and what to keep."""
+
+    device: str | None = None
+    effort: Effort = field(default_factory=lambda: parse_effort("normal"))
+    trials: int | None = None
+    budget: float | None = None
+    jobs: int | None = None
+    seed: int = 0
+    workspace: Path = Path()
+    output: Path | None = None
+    storage: str | None = None
+    resume: bool = False
+    keep: Sequence[str] = DEFAULT_KEEP
+    microkernels: Sequence[Kernel] = ()
+    """Which microkernels join the search; the name `auto` stands for all that fit."""
+    microkernels_alone: bool = False
+    """Only they and the baseline: an A/B experiment."""
+    seeds: Sequence[Mapping[str, Value]] = ()
+    """Configurations that won elsewhere: the search begins with what is nearest to them."""
+    recall: bool = False
+    """With `resume`: a finished run of the same problem is not run again."""
+    race: bool = True
+    """Without: the fastest of a short look side by side leads, and somebody else is the judge of it."""
+    ship: bool = True
+    """Write the winner's files; without, the run only finds it."""
+    inputs: Sequence[Array] = field(default=(), repr=False, compare=False)
+    """The user's own inputs of the problem, one for each; empty: seeded ones."""
+    iree_tools: Path | None = None
+    """A build of IREE to use in place of the installed wheels."""
+    command: Sequence[str] = field(default_factory=lambda: tuple(sys.argv))
+
+    def __post_init__(self) -> None:
+        for name, most in (("trials", MOST_TRIALS), ("jobs", MOST_JOBS)):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(
+                    f"--{name} {value} is not a positive whole number.", remedy=f"Give --{name} 1 or more."
+                )
+            if value is not None and value > most:
+                raise UsageError(f"--{name} {value} is too many.", remedy=f"Give --{name} {most} or less.")
+        if self.budget is not None and not self.budget > 0:
+            raise UsageError(f"a budget of {self.budget:g} s leaves no time.", remedy="Give more than 0 seconds.")
+        if self.budget is not None and self.budget > MOST_SECONDS:
+            raise UsageError(
+                f"a budget of {self.budget:g} s is too long.", remedy=f"Give {MOST_SECONDS:.0f} s or less."
+            )
+        if self.seed < 0:
+            raise UsageError(f"--seed {self.seed} is negative.", remedy="Give --seed 0 or more.")
+        if self.seed > MOST_SEED:
+            raise UsageError(f"--seed {self.seed} is too large.", remedy=f"Give --seed {MOST_SEED} or less.")
+        if unknown := set(self.keep) - set(KEEP):
+            raise UsageError(f"unknown --keep {', '.join(sorted(unknown))}.", remedy=f"Choose from: {', '.join(KEEP)}.")

@@ -1,0 +1,335 @@
+"""From a problem on a target to its candidates: the baseline, the stock routes, and the space of specs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, TypedDict
+
+from autotuner.build import Builder, BuildJob
+from autotuner.build.builder import proven
+from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags
+from autotuner.carriers.microkernel import spec_mlir as microkernel_spec
+from autotuner.carriers.provenance import Provenance
+from autotuner.carriers.render import MARKER, cpu_compilation_info, fused_configs, problem_mlir, spec_mlir
+from autotuner.carriers.substitution import Executable, configure, find_executable
+from autotuner.errors import NoCandidateError, UsageError
+from autotuner.iree.compile import CompilerRefusal, first_error
+from autotuner.iree.mlir import Dispatch, read_cpu_facts, read_function, read_root, resources
+from autotuner.microkernels.instance import Call
+from autotuner.microkernels.variants import Variants
+from autotuner.problems import Problem
+from autotuner.space import ABSENT, Config, Space, Value
+from autotuner.space.cpu import CpuSpace
+from autotuner.space.gpu_config import CompilationInfo, Vendor
+from autotuner.space.gpu_dispatch import DispatchSpace, read_dispatch_space
+from autotuner.system.settings import usable_cores
+from autotuner.targets import PLAIN, Route, Target
+
+Kind = Literal["baseline", "stock", "codegen", "microkernel"]
+SEARCHED: tuple[Kind, ...] = ("codegen", "microkernel")
+"""What the search asks for."""
+Carrier = Literal["flags", "spec", "substitution", "microkernel"]
+KERNEL, CODEGEN = "kernel", "codegen"
+"""Where microkernels join the search: the knob that says which of them, or the compiler's own code."""
+BASELINE = "baseline"
+_ROOT = "--iree-codegen-add-tuner-attributes"
+_CONSTRAINTS = "--iree-codegen-emit-pipeline-constraints"
+_SPEC_COMPLEXITY = 100
+"""A spec is a file to keep and to renew with the compiler: any stock route is simpler than any spec."""
+_KERNEL_COMPLEXITY = 200
+"""A microkernel is code of one's own: any spec is simpler."""
+
+
+class _Said(TypedDict):
+    """What every carrier says of itself beside its configuration."""
+
+    header: Sequence[str]
+    provenance: Provenance | None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Something that can be compiled and timed."""
+
+    id: str
+    kind: Kind
+    route: Route
+    complexity: int
+    config: Config = field(default_factory=lambda: Config(()))
+    info: CompilationInfo | None = None
+    dispatch: Dispatch | None = None
+    carrier: Carrier = "flags"
+    """What brings the configuration to the operation."""
+
+    @property
+    def knobs(self) -> dict[str, Value]:
+        """The configuration without the knobs that this candidate's route or pipeline does not have."""
+        return {name: value for name, value in self.config.items if value != ABSENT}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that can be tried for one problem on one target."""
+
+    problem: Problem
+    target: Target
+    source: str
+    baseline: Candidate
+    stock: tuple[Candidate, ...]
+    space: Space
+    first: tuple[Config, ...] = ()
+    """The compiler's own choices, as configurations: what the search begins with."""
+    seeds: tuple[Config, ...] = ()
+    """What won elsewhere, as near as this space has it: the search goes on with it."""
+    cpu: Mapping[str, CpuSpace] = field(default_factory=dict)
+    """The declared spaces, by route; empty on GPUs."""
+    executables: Mapping[str, Executable] = field(default_factory=dict)
+    """Of the routes whose operation no spec reaches: the executable that is substituted."""
+    gpu: DispatchSpace | None = None
+    dispatch: Dispatch | None = None
+    """The operation that a GPU's spec matches; on a processor each route has its own."""
+    kernels: Mapping[str, Variants] = field(default_factory=dict)
+    """The microkernels that take part, by name."""
+    executable_target: str = ""
+    """What the compiler makes code for on this processor: a microkernel's executable needs it."""
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def make(cls, problem: Problem, target: Target, builder: Builder, executor: Executor, *, timeout: float) -> Plan:
+        """Reads the dispatch of every route from the compiler, and the space that belongs to it."""
+        source = problem_mlir(problem)
+        routes = target.routes_for(problem.op)
+        jobs = {
+            route: executor.submit(
+                builder.inspect, source, [*problem.flags, *target.compile_flags, *route.flags, _ROOT], timeout=timeout
+            )
+            for route in routes
+        }
+        texts: dict[Route, str] = {}
+        for route, job in jobs.items():
+            try:
+                texts[route] = job.result()
+            except CompilerRefusal as refusal:
+                if route == PLAIN:
+                    raise _refused(refusal, target, problem) from refusal
+        base = Candidate(BASELINE, "baseline", PLAIN, complexity=0)
+        stock = tuple(
+            Candidate(f"stock-{i}", "stock", route, complexity=len(route.flags))
+            for i, route in enumerate(routes)
+            if route != PLAIN
+        )
+        bare = cls(problem, target, source, base, stock, Space.empty())
+        if target.backend == "cpu":
+            bare = replace(bare, executable_target=executable_target(texts[PLAIN]))
+            return _with_cpu(bare, texts, builder, timeout=timeout)
+        root = read_root(texts[PLAIN])
+        return _with_gpu(replace(bare, dispatch=problem.resolved(root) if root else None), builder, timeout=timeout)
+
+    def with_kernels(self, variants: Sequence[Variants], *, alone: bool = False) -> Plan:
+        """The same with microkernels in its space; `alone` leaves only them and the baseline."""
+        if not variants:
+            return self
+        kernels = {v.manifest.name: v for v in variants}
+        parts = {name: v.space for name, v in kernels.items()}
+        if not alone and len(self.space):
+            parts = {CODEGEN: self.space, **parts}
+        space = Space.join(KERNEL, parts)
+        defaults = [{KERNEL: name, **v.default().as_dict()} for name, v in kernels.items()]
+        if not alone:
+            defaults += [{KERNEL: CODEGEN, **config.as_dict()} for config in self.first]
+        first = tuple(space[space.nearest(wanted)] for wanted in defaults)
+        stock = () if alone else self.stock
+        return replace(self, space=space, first=first, kernels=kernels, stock=stock)
+
+    def with_executable(self, route: str, executable: Executable) -> Plan:
+        """The same for another program that has this dispatch, in an executable of its own."""
+        return replace(self, executables={**self.executables, route: executable})
+
+    def with_seeds(self, seeds: Sequence[Mapping[str, Value]]) -> Plan:
+        """The same, whose search begins also with what is nearest to these configurations of other problems."""
+        own = {knob.name for knob in self.space.knobs}
+        alike = [seed for seed in seeds if 2 * len(own & {*seed}) > len(own)]
+        return replace(self, seeds=tuple(dict.fromkeys(self.space[self.space.nearest(seed)] for seed in alike)))
+
+    def candidate(self, config: Config, *, id: str) -> Candidate:
+        """The candidate that this configuration means."""
+        kernel = config.as_dict().get(KERNEL, CODEGEN)
+        if kernel != CODEGEN:
+            complexity = _KERNEL_COMPLEXITY + self._changed(config, knob=KERNEL)
+            return Candidate(id, "microkernel", PLAIN, complexity, config, carrier="microkernel")
+        own = Config(tuple(item for item in config.items if item[0] != KERNEL))
+        if self.gpu is not None:
+            known = {knob.name for knob in self.gpu.space.knobs}
+            info = self.gpu.compilation_info(Config(tuple(item for item in own.items if item[0] in known)))
+            changed = self._changed(config, knob=None)
+            return Candidate(id, "codegen", PLAIN, _SPEC_COMPLEXITY + changed, config, info, self.dispatch, "spec")
+        route = next(r for r in self.target.routes if r.name == config["route"])
+        part = self.cpu[route.name]
+        info = cpu_compilation_info(part.tiling(own))
+        complexity = _SPEC_COMPLEXITY + len(route.flags) + self._changed(config, knob="route")
+        carrier: Carrier = "substitution" if route.name in self.executables else "spec"
+        return Candidate(id, "codegen", route, complexity, config, info, part.dispatch, carrier)
+
+    def flags(self, candidate: Candidate) -> tuple[str, ...]:
+        return self.problem.flags + self.target.compile_flags + candidate.route.flags
+
+    def spec(
+        self, candidate: Candidate, *, header: Sequence[str] = (), provenance: Provenance | None = None
+    ) -> str | None:
+        """The text that carries the candidate's configuration, or None when flags are all it needs."""
+        said: _Said = {"header": header, "provenance": provenance}
+        if candidate.kind == "microkernel":
+            return microkernel_spec([self.call(candidate)], target=self.executable_target, **said)
+        if candidate.info is None or candidate.dispatch is None:
+            return None
+        if candidate.carrier == "substitution":
+            route = candidate.route.name
+            fused = fused_configs(self.cpu[route].tiling(candidate.config), candidate.dispatch)
+            return configure(self.executables[route], candidate.info, fused=fused, marker=MARKER, **said)
+        return spec_mlir(name=self.problem.name, dispatch=candidate.dispatch, info=candidate.info, **said)
+
+    def spec_flag(self, candidate: Candidate) -> str:
+        """The flag that takes that text, up to the name of its file."""
+        if candidate.carrier == "substitution":
+            return self.executables[candidate.route.name].flag
+        return SPEC_FLAG if candidate.carrier == "microkernel" else self.target.spec_flag
+
+    def call(self, candidate: Candidate) -> Call:
+        """The kernel that a candidate stands for; built first, where it comes from source."""
+        return self.kernels[str(candidate.config[KERNEL])].call(candidate.config)
+
+    def job(self, candidate: Candidate, *, folder: Path, timeout: float, repeat: int = 1) -> BuildJob:
+        """The compile that makes this candidate and proves that its configuration arrived."""
+        calls = (self.call(candidate),) if candidate.kind == "microkernel" else ()
+        if not self.problem.repeatable or any(b.zeroed for call in calls for b in call.instance.bindings):
+            repeat = 1  # It adds to its result: repeated, it would add it up.
+        return BuildJob(
+            problem=self.source,
+            flags=(*self.flags(candidate), *object_flags([call.instance for call in calls])),
+            folder=folder,
+            timeout=timeout,
+            repeat=repeat,
+            spec=self.spec(candidate),
+            spec_flag=self.spec_flag(candidate),
+            expected=candidate.info,
+            backend=self.target.backend,
+            substitutes=candidate.carrier == "substitution",
+            calls=calls,
+        )
+
+    def _changed(self, config: Config, *, knob: str | None) -> int:
+        """In how many knobs a configuration differs from the default of its part of the space."""
+        own = [f for f in self.first if knob is None or f[knob] == config[knob]]
+        return min((sum(a != b for a, b in zip(config.items, f.items, strict=True)) for f in own), default=0)
+
+
+def _with_cpu(plan: Plan, texts: Mapping[Route, str], builder: Builder, *, timeout: float) -> Plan:
+    """The declared spaces of all routes side by side, and what carries each."""
+    parts: dict[str, CpuSpace] = {}
+    executables: dict[str, Executable] = {}
+    notes = []
+    seen: set[tuple[str, tuple[str, ...]]] = set()
+    for route, text in texts.items():
+        found = read_root(text)
+        root = plan.problem.resolved(found) if found else None
+        # A route that leaves the operation as it is would only have the same space searched twice. What becomes of
+        # packed operands depends on flags that the operation does not show.
+        key = (read_function(text), route.flags if root is not None and root.packed else ())
+        if not route.reachable or key in seen:
+            continue
+        seen.add(key)
+        part = CpuSpace.declare(root, read_cpu_facts(text), cores=usable_cores()) if root else None
+        if part is None or not len(part.space):
+            notes.append(f"route {route.name}: no knobs for its dispatch, only its default competes")
+        else:
+            parts[route.name] = part
+    if not parts:
+        return replace(plan, notes=tuple(notes))
+    space = Space.join("route", {name: part.space for name, part in parts.items()})
+    first = {}
+    for name, part in parts.items():
+        default = part.default()
+        if default is not None:
+            first[name] = space[space.nearest({"route": name, **default.as_dict()})]
+    plan = replace(plan, space=space, first=tuple(first.values()), cpu=parts)
+    for name, part in parts.items():
+        # A contraction keeps what a spec gives it; on the way of other operations there are passes that drop it.
+        if part.dispatch.kind != "contraction" and not _reached(plan, name, builder, timeout=timeout):
+            executable = _executable(plan, name, builder, timeout=timeout)
+            if executable is None:
+                notes.append(f"route {name}: neither a spec nor a substituted executable reaches its dispatch")
+                continue
+            executables[name] = executable
+            notes.append(
+                f"route {name}: later passes of the compiler drop what a spec sets here, so configurations are carried "
+                f"by a substituted executable ({executable.name}), which fits this program and these flags only"
+            )
+    return replace(plan, executables=executables, notes=tuple(notes))
+
+
+def _reached(plan: Plan, route: str, builder: Builder, *, timeout: float) -> bool:
+    """Does a spec's configuration arrive at the end of configuration? The compiler is asked, not trusted."""
+    config = plan.space[plan.space.nearest({"route": route})]
+    candidate = plan.candidate(config, id="probe")
+    if candidate.info is None:
+        return False
+    try:
+        text = builder.inspect(
+            plan.source,
+            plan.flags(candidate),
+            timeout=timeout,
+            spec=plan.spec(candidate),
+            spec_flag=plan.spec_flag(candidate),
+        )
+    except CompilerRefusal:
+        return False
+    return proven([text], candidate.info)[0] > 0
+
+
+def _executable(plan: Plan, route: str, builder: Builder, *, timeout: float) -> Executable | None:
+    flags = next(r.flags for r in plan.target.routes if r.name == route)
+    words = [*plan.problem.flags, *plan.target.compile_flags, *flags, _ROOT]
+    texts = builder.executables(plan.source, words, timeout=timeout)
+    return find_executable(text + resources(plan.source) for text in texts)
+
+
+def _with_gpu(plan: Plan, builder: Builder, *, timeout: float) -> Plan:
+    """The space that the compiler's own constraints give."""
+    # IREE crashes when it emits constraints for a batched contraction or a grouped convolution. Those of one
+    # batch entry or group are the same, less one loop.
+    single, loops = plan.problem.unbatched()
+    flags = [*single.flags, *plan.target.compile_flags, _ROOT, _CONSTRAINTS]
+    try:
+        text = builder.inspect(problem_mlir(single), flags, timeout=timeout)
+    except CompilerRefusal as refusal:
+        return replace(plan, notes=(f"the compiler gives no constraints: {first_error(refusal.stderr)}",))
+    try:
+        vendor: Vendor = "amd" if plan.target.backend == "rocm" else "nvidia"
+        gpu = read_dispatch_space(text, vendor=vendor, batch=loops, batch_at=_batch_loop(plan.dispatch))
+        space = gpu.space
+    except NoCandidateError as error:
+        return replace(plan, notes=(error.message,))
+    default = gpu.default()
+    return replace(plan, space=space, first=(default,) if default else (), gpu=gpu)
+
+
+def _batch_loop(dispatch: Dispatch | None) -> int:
+    """Where the loop over batch entries or groups is, of those that `unbatched` takes away."""
+    if dispatch is None or dispatch.kind == "attention":
+        return 0
+    dims = dispatch.dims("depth" if dispatch.kind == "convolution" else "batch")
+    return dims[0] if dims else 0
+
+
+def _refused(refusal: CompilerRefusal, target: Target, problem: Problem) -> Exception:
+    words = first_error(refusal.stderr)
+    if target.user_flags:
+        flags = " ".join(target.user_flags)
+        return UsageError(f"iree-compile refused this problem with {flags}: {words}", remedy="Check --flag.")
+    return NoCandidateError(
+        f"iree-compile cannot compile {problem.name} for {target.name}: {words}",
+        remedy="Try another shape, type or target.",
+    )

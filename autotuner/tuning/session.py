@@ -1,0 +1,81 @@
+"""What runs share that follow one another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from autotuner.errors import AutotuneError
+from autotuner.iree.tools import Tools
+from autotuner.store.store import Store
+from autotuner.system.execution import local_executor
+from autotuner.system.locks import device_lock, workspace_lock
+from autotuner.system.progress import Reporter, Silent, Stop
+from autotuner.system.settings import cache_dir, usable_cores
+from autotuner.system.workspace import Workspace
+from autotuner.targets import NO_DEVICE, Target
+from autotuner.tuning.options import Options
+
+
+@contextmanager
+def ends(store: Store, run: str) -> Iterator[None]:
+    """A run that an error or a signal ends is not left as running."""
+    try:
+        yield
+    except AutotuneError as error:
+        store.finish_run(run, "failed", result={"verdict": "failed", "reason": str(error)})
+        raise
+    except BaseException:
+        store.finish_run(run, "interrupted")
+        raise
+
+
+@contextmanager
+def clocked(seconds: dict[str, float], what: str) -> Iterator[None]:
+    """Adds the wall time of a block to a run's account."""
+    started = time.monotonic()
+    try:
+        yield
+    finally:
+        seconds[what] += time.monotonic() - started
+
+
+@dataclass(frozen=True)
+class Session:
+    """The workspace and the device, held; the store; who watches."""
+
+    device: str
+    reporter: Reporter
+    stop: Stop
+    tools: Tools
+    workspace: Workspace
+    store: Store
+    executor: Executor
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls,
+        target: Target,
+        options: Options,
+        *,
+        reporter: Reporter | None = None,
+        stop: Stop | None = None,
+        tools: Tools | None = None,
+    ) -> Iterator[Session]:
+        found = tools or Tools.find(options.iree_tools)
+        workspace = Workspace.open(options.workspace)
+        watcher = reporter or Silent()
+        for warning in found.warnings():
+            watcher.note(warning)
+        device = target.choose_device(options.device)
+        with ExitStack() as stack:
+            stack.enter_context(workspace_lock(workspace.root))
+            store = stack.enter_context(Store.open(options.storage, workspace=workspace.root))
+            executor = stack.enter_context(local_executor(options.jobs or usable_cores()))
+            if device != NO_DEVICE:
+                stack.enter_context(device_lock(device, cache_dir(), on_wait=watcher.note))
+            yield cls(device, watcher, stop or Stop(), found, workspace, store, executor)
