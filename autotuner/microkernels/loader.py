@@ -10,7 +10,6 @@ from pathlib import Path, PurePosixPath
 from typing import cast
 
 from autotuner.errors import UsageError
-from autotuner.microkernels import operations
 from autotuner.microkernels.expressions import FUNCTIONS, Expression
 from autotuner.microkernels.instance import Access
 from autotuner.microkernels.manifest import (
@@ -27,6 +26,7 @@ from autotuner.microkernels.manifest import (
 from autotuner.microkernels.providers import misa
 from autotuner.microkernels.providers.misa import KernelName
 from autotuner.microkernels.tables import Table, read
+from autotuner.problems import OPERATIONS, Operation
 from autotuner.problems.dtypes import INPUT_NAMES
 from autotuner.system.text import short
 
@@ -57,8 +57,8 @@ def load(file: Path) -> Manifest:
     """The manifest in this file; its folder's name is the microkernel's."""
     table = read(file)
     name = checked_name(file.absolute().parent.name)
-    operation = table.choice("operation", tuple(operations.OPERANDS))
-    layouts = table.choices("layouts", operations.LAYOUTS[operation]) if operations.LAYOUTS[operation] else ()
+    operation = OPERATIONS[table.choice("operation", tuple(OPERATIONS))]
+    layouts = table.choices("layouts", operation.layouts) if operation.layouts else ()
     provider = _provider(table.table("provider"), file.absolute().parent)
     objects = _objects(table.table("objects"), file.absolute().parent)
     if provider.kind != "prebuilt" and objects:
@@ -67,7 +67,7 @@ def load(file: Path) -> Manifest:
         raise table.error("objects", "it is missing.", "Add [objects.CHIP], or chips to [provider].")
     symbol, naming = _symbol(table)
 
-    known = {*operations.variable_names(operation), SUBGROUP, *_NAMINGS.get(naming, ())}
+    known = {*operation.smallest().variables(), SUBGROUP, *_NAMINGS.get(naming, ())}
     parameters = _parameters(table.table("parameters"), known, REPORTS[provider.kind])
     known |= set(parameters)
     values = _values(table.table("values"), known, REPORTS[provider.kind])
@@ -77,7 +77,7 @@ def load(file: Path) -> Manifest:
         name=name,
         file=file,
         summary=table.text("summary", default=""),
-        operation=operation,
+        operation=operation.op,
         dtypes=table.choices("dtypes", INPUT_NAMES),
         layouts=layouts,
         conditions=table.expressions("conditions", known, most=_MAX_CONDITIONS, default=()),
@@ -179,8 +179,8 @@ def _check_new(table: Table, name: str, known: Collection[str], reports: Collect
         raise table.error(name, "this name has a meaning already.", "Choose another.")
 
 
-def _buffers(table: Table, operation: str, naming: str, known: Collection[str]) -> tuple[Buffer, ...]:
-    operands = operations.OPERANDS[operation]
+def _buffers(table: Table, operation: type[Operation], naming: str, known: Collection[str]) -> tuple[Buffer, ...]:
+    operands = tuple(operation.letters)
     buffers: list[Buffer] = []
     for entry in table.tables("bindings"):
         buffer = _buffer(entry, operation, naming, known)
@@ -194,13 +194,13 @@ def _buffers(table: Table, operation: str, naming: str, known: Collection[str]) 
     return tuple(buffers)
 
 
-def _buffer(entry: Table, operation: str, naming: str, known: Collection[str]) -> Buffer:
-    operand = entry.choice("operand", operations.OPERANDS[operation])
+def _buffer(entry: Table, operation: type[Operation], naming: str, known: Collection[str]) -> Buffer:
+    operand = entry.choice("operand", tuple(operation.letters))
     is_out = operand == "out"
     access = cast(Access, entry.choice("access", ("write",) if is_out else ("read",)))
     layout = entry.text("layout", default="").lower()
-    letters = operations.letters(operation, operand)
-    spelled = operations.spelled(operation, operand, layout)
+    letters = operation.letters[operand]
+    spelled = operation.spelled(operand, layout)
     if len(set(spelled)) < len(spelled) or not set(spelled) <= set(letters):
         raise entry.error("layout", f"{short(layout)} is not a layout of {operand}.", f"Use each of {letters!r} once.")
     # A result of another type than the kernel writes would be read or written beyond its end: no default there.

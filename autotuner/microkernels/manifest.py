@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Literal
 
 from autotuner.errors import UsageError
-from autotuner.microkernels import operations
 from autotuner.microkernels.expressions import Expression
 from autotuner.microkernels.instance import Access, Binding, Instance
 from autotuner.microkernels.providers.misa import KernelName
-from autotuner.problems import Attention, Operand, Problem
+from autotuner.problems import Operand, Operation, Problem
 from autotuner.problems.dtypes import element_type
 
 Kind = Literal["prebuilt", "c", "triton"]
@@ -148,10 +147,10 @@ class Manifest:
         self, problem: Problem, chip: str, *, parameters: Mapping[str, int] | None = None, symbol: str | None = None
     ) -> dict[str, int]:
         """The numbers that expressions may use, or a refusal; nothing need be built for it."""
-        self._refuse_other_problems(problem)
+        declared = self._declared(problem)
         if self.provider.chips and chip not in self.provider.chips:
             raise self._unfit(f"it is not for {chip}.", f"It is for: {', '.join(self.provider.chips)}.")
-        numbers = operations.variables(problem) | {SUBGROUP: subgroup_of(chip)}
+        numbers = {**declared.variables(), SUBGROUP: subgroup_of(chip)}
         numbers |= self._checked(parameters or {})
         if self.naming:
             kernel = KernelName.parse(symbol or self.symbol)
@@ -206,15 +205,16 @@ class Manifest:
             grid=self._sizes("grid", self.grid, numbers, most=_MAX_GRID),
         )
 
-    def _refuse_other_problems(self, problem: Problem) -> None:
+    def _declared(self, problem: Problem) -> Operation:
+        """The problem, when it is one that this kernel computes."""
         dtype = problem.types[0]
-        if problem.op != self.operation:
+        if problem.op != self.operation or not isinstance(problem, Operation):
             raise self._unfit(f"it computes {self.operation}, not {problem.op}.", f"Give a {self.operation} problem.")
         if dtype not in self.dtypes:
             raise self._unfit(f"it does not compute {dtype}.", f"It computes: {', '.join(self.dtypes)}.")
-        layout = "" if isinstance(problem, Attention) else str(getattr(problem, "layout", ""))
-        if self.layouts and layout not in self.layouts:
-            raise self._unfit(f"it does not take layout {layout}.", f"It takes: {', '.join(self.layouts)}.")
+        if self.layouts and problem.layout not in self.layouts:
+            raise self._unfit(f"it does not take layout {problem.layout}.", f"It takes: {', '.join(self.layouts)}.")
+        return problem
 
     def _checked(self, parameters: Mapping[str, int]) -> dict[str, int]:
         chosen = {name: values[0] for name, values in self.parameters.items()}
@@ -243,12 +243,13 @@ class Manifest:
         return (self.objects[match].verified(),)
 
     def _binding(self, buffer: Buffer, problem: Problem, numbers: Mapping[str, int], kernel: str) -> Binding:
-        index = operations.OPERANDS[self.operation].index(buffer.operand)
+        declared = self._declared(problem)
+        index = list(declared.letters).index(buffer.operand)
         own = problem.operands[index]
-        layout = buffer.layout or operations.dimensions(problem, buffer.operand)
-        order = operations.permutation(problem, buffer.operand, layout)
+        layout = buffer.layout or declared.dimensions(buffer.operand)
+        order = declared.permutation(buffer.operand, layout)
         if order is None:
-            have = operations.dimensions(problem, buffer.operand)
+            have = declared.dimensions(buffer.operand)
             raise self._unfit(f"it wants {buffer.operand} as {layout}; the problem has it as {have}.", "")
         element = own.element
         if buffer.element != PROBLEM:

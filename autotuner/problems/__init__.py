@@ -1,9 +1,15 @@
 """The operations that can be tuned."""
 
+from collections.abc import Mapping
+
 from autotuner.problems.accuracy import Array, Bound
 from autotuner.problems.attention import Attention
 from autotuner.problems.base import Operand, Problem
 from autotuner.problems.conv import Conv
 from autotuner.problems.gemm import Gemm
+from autotuner.problems.operation import Operation
 
-__all__ = ["Array", "Attention", "Bound", "Conv", "Gemm", "Operand", "Problem"]
+OPERATIONS: Mapping[str, type[Operation]] = {operation.op: operation for operation in (Gemm, Conv, Attention)}
+"""By the name of their command."""
+
+__all__ = ["OPERATIONS", "Array", "Attention", "Bound", "Conv", "Gemm", "Operand", "Operation", "Problem"]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
 from autotuner.problems.accuracy import UNITS, Array, Bound, Precision, last_rounding, parse_precision, whole_numbers
-from autotuner.problems.base import Operand, Problem, parse_dims, random_inputs, refuse_if_too_large
+from autotuner.problems.base import Operand, parse_dims, random_inputs, refuse_if_too_large
 from autotuner.problems.dtypes import ElementType, element_type, parse_dtype
+from autotuner.problems.operation import Operation
 
 _SHARPNESS = 4.0
 """Queries are this much larger than keys: weights that differ make a wrong mask or maximum visible."""
@@ -26,7 +28,7 @@ _VALUES = 8
 
 
 @dataclass(frozen=True)
-class Attention(Problem):
+class Attention(Operation):
     """softmax(Q·Kᵀ/√D)·V for each batch entry and head. Q is BxHxSQxD, K and V are BxHxSKVxD.
 
     `causal` lets query i see keys 0 to i, as torch has it.
@@ -43,15 +45,34 @@ class Attention(Problem):
     allow: Precision = ""
 
     op = "attention"
+    kind = "attention"
     template = "attention.mlir.j2"
+    letters: ClassVar[Mapping[str, str]] = {"query": "bhqd", "key": "bhkd", "value": "bhkd", "out": "bhqd"}
 
     @classmethod
-    def parse(cls, *, shape: str, dtype: str = "f16", causal: bool = False) -> Attention:
+    def parse(cls, *, shape: str, dtype: str = "f16", causal: bool = False) -> Self:
         """From the words of the command line, checked."""
         batch, heads, queries, keys, width = parse_dims(shape, names="BxHxSQxSKVxD")
         attention = cls(batch, heads, queries, keys, width, parse_dtype(dtype), causal)
         refuse_if_too_large(attention)
         return attention
+
+    @classmethod
+    def smallest(cls) -> Self:
+        return cls(1, 1, 1, 1, 1)
+
+    def variables(self) -> Mapping[str, int]:
+        return {
+            "batch": self.batch,
+            "heads": self.heads,
+            "queries": self.queries,
+            "keys": self.keys,
+            "width": self.width,
+            "causal": int(self.causal),
+        }
+
+    def dimensions(self, operand: str) -> str:
+        return self.letters[operand]
 
     @property
     def name(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from autotuner.errors import UsageError
 from autotuner.problems.accuracy import Array, Bound, Precision, Sums, parse_precision, sum_bound
 from autotuner.problems.base import (
     Operand,
-    Problem,
     parse_dims,
     random_inputs,
     reference_rounds,
@@ -21,13 +21,14 @@ from autotuner.problems.base import (
     widened,
 )
 from autotuner.problems.dtypes import ACCUMULATORS, ElementType, element_type, parse_dtype
+from autotuner.problems.operation import Operation
 
 LAYOUTS = ("nhwc-hwcf", "nchw-fchw")
 Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Conv(Problem):
+class Conv(Operation):
     """Image and filter in one of two layouts; the result has the image's layout and the accumulator's type.
 
     A depthwise filter has no input channels (HWC, CHW); a grouped one is GFHWC with channels last and FCHW with
@@ -51,7 +52,10 @@ class Conv(Problem):
     allow: Precision = ""
 
     op = "conv"
+    kind = "convolution"
     template = "conv.mlir.j2"
+    layouts = LAYOUTS
+    letters: ClassVar[Mapping[str, str]] = {"image": "nhwc", "weights": "gkyxc", "out": "nhwc"}
 
     @classmethod
     def parse(
@@ -65,7 +69,7 @@ class Conv(Problem):
         groups: int = 1,
         dtype: str = "f16",
         layout: str = "nhwc-hwcf",
-    ) -> Conv:
+    ) -> Self:
         """From the words of the command line, checked."""
         n, h, w, c = parse_dims(shape, names="NxHxWxC")
         kh, kw, f = parse_dims(filter, names="KHxKWxF", option="--filter")
@@ -93,6 +97,52 @@ class Conv(Problem):
             )
         refuse_if_too_large(conv)
         return conv
+
+    @classmethod
+    def smallest(cls) -> Self:
+        return cls(1, 1, 1, 1, 1, 1, 1)
+
+    def variables(self) -> Mapping[str, int]:
+        height, width = self.output_size
+        return {
+            "n": self.n,
+            "h": self.h,
+            "w": self.w,
+            "c": self.c,
+            "kh": self.kh,
+            "kw": self.kw,
+            "f": self.f,
+            "stride_h": self.stride[0],
+            "stride_w": self.stride[1],
+            "dilation_h": self.dilation[0],
+            "dilation_w": self.dilation[1],
+            "pad_h": self.pad[0],
+            "pad_w": self.pad[1],
+            "groups": self.groups,
+            "ho": height,
+            "wo": width,
+            # The same by the names that MISA and MIOpen have for them.
+            "hi": self.h,
+            "wi": self.w,
+            "k": self.f,
+            "y": self.kh,
+            "x": self.kw,
+            "group": self.groups,
+        }
+
+    def dimensions(self, operand: str) -> str:
+        if operand != "weights":
+            return "nhwc" if self.channels_last else "nchw"
+        if self.depthwise:
+            return "yxc" if self.channels_last else "cyx"
+        if self.channels_last:
+            return "yxck" if self.groups == 1 else "gkyxc"
+        return "kcyx"
+
+    @staticmethod
+    def spelled(operand: str, layout: str) -> str:
+        """Filters are known as HWCF and as YXCK, results as NHWK too."""
+        return layout.translate(str.maketrans("hwf", "yxk") if operand == "weights" else str.maketrans("kf", "cc"))
 
     @property
     def name(self) -> str:

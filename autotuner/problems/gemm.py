@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from autotuner.errors import UsageError
 from autotuner.problems.accuracy import Array, Bound, Precision, Sums, parse_precision, sum_bound
 from autotuner.problems.base import (
     Operand,
-    Problem,
     parse_dims,
     random_inputs,
     reference_rounds,
@@ -21,6 +21,7 @@ from autotuner.problems.base import (
     widened,
 )
 from autotuner.problems.dtypes import ElementType, element_type, parse_accumulator, parse_dtype
+from autotuner.problems.operation import Operation
 
 LAYOUTS = ("nn", "nt", "tn", "tt")
 ROUNDED = ("f16", "bf16")
@@ -28,7 +29,7 @@ ROUNDED = ("f16", "bf16")
 
 
 @dataclass(frozen=True)
-class Gemm(Problem):
+class Gemm(Operation):
     """A is MxK (layout n.) or KxM (t.); B is KxN (.n) or NxK (.t); C is MxN in the accumulator's type, or rounded."""
 
     m: int
@@ -44,7 +45,10 @@ class Gemm(Problem):
     allow: Precision = ""
 
     op = "gemm"
+    kind = "contraction"
     template = "gemm.mlir.j2"
+    layouts = LAYOUTS
+    letters: ClassVar[Mapping[str, str]] = {"lhs": "bmk", "rhs": "bkn", "out": "bmn"}
 
     @classmethod
     def parse(
@@ -56,7 +60,7 @@ class Gemm(Problem):
         acc: str | None = None,
         layout: str = "nn",
         out: str | None = None,
-    ) -> Gemm:
+    ) -> Self:
         """From the words of the command line, checked."""
         m, n, k = parse_dims(shape, names="MxNxK")
         (checked_batch,) = parse_dims(str(batch), names="B", option="--batch")
@@ -67,6 +71,18 @@ class Gemm(Problem):
         gemm = replace(gemm, out=_parse_out(out, acc=gemm.acc))
         refuse_if_too_large(gemm)
         return gemm
+
+    @classmethod
+    def smallest(cls) -> Self:
+        return cls(1, 1, 1)
+
+    def variables(self) -> Mapping[str, int]:
+        return {"m": self.m, "n": self.n, "k": self.k, "batch": self.batch}
+
+    def dimensions(self, operand: str) -> str:
+        lhs = "mk" if self.layout[0] == "n" else "km"
+        rhs = "kn" if self.layout[1] == "n" else "nk"
+        return ("b" if self.batch > 1 else "") + {"lhs": lhs, "rhs": rhs, "out": "mn"}[operand]
 
     @property
     def name(self) -> str:

@@ -15,9 +15,8 @@ from autotuner.errors import UsageError
 from autotuner.microkernels.library import own_folder
 from autotuner.microkernels.loader import load
 from autotuner.microkernels.manifest import MOST_SETTINGS, DoesNotFitError, Manifest
-from autotuner.microkernels.operations import variable_names, variables
 from autotuner.microkernels.variants import Kernel, Variants, find_variants
-from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems import Attention, Conv, Gemm, Operation, Problem
 from autotuner.targets import Target
 
 OBJECT = b"object"
@@ -360,7 +359,7 @@ def test_no_value_of_a_wrong_type_breaks_the_reader(
         assert str(file) in message or "cannot name" in message
 
 
-PROBLEMS: list[Problem] = [
+PROBLEMS: list[Operation] = [
     Gemm.parse(shape="2x3x4"),
     Conv.parse(shape="1x8x9x6", filter="3x2x4", stride="2x1", pad="1x0"),
     Attention.parse(shape="1x2x3x4x5", causal=True),
@@ -368,11 +367,11 @@ PROBLEMS: list[Problem] = [
 
 
 def test_expressions_may_use_the_problems_numbers() -> None:
-    gemm, conv, attention = map(variables, PROBLEMS)
+    gemm, conv, attention = (problem.variables() for problem in PROBLEMS)
     assert gemm == {"m": 2, "n": 3, "k": 4, "batch": 1}
     assert (conv["ho"], conv["wo"], conv["k"], conv["f"], conv["y"], conv["stride_h"]) == (4, 8, 4, 4, 3, 2)
     assert attention == {"batch": 1, "heads": 2, "queries": 3, "keys": 4, "width": 5, "causal": 1}
-    assert all(variable_names(problem.op) == tuple(variables(problem)) for problem in PROBLEMS)
+    assert all(list(problem.smallest().variables()) == list(problem.variables()) for problem in PROBLEMS)
 
 
 def test_attention_takes_no_layouts_and_transposes_heads(folder: Path) -> None:

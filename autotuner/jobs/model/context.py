@@ -16,6 +16,7 @@ from autotuner.iree.mlir import resources
 from autotuner.jobs.model.dispatch import flops
 from autotuner.jobs.model.extract import Flow, Group, Piece, by_name, group, read_flow, read_roots
 from autotuner.jobs.model.program import LOWER_TOLERANCE, Program, ProgramBuild, ProgramBuilder, input_shapes
+from autotuner.problems import OPERATIONS
 from autotuner.problems.accuracy import Precision
 from autotuner.space.table import Config
 from autotuner.store.rows import Kind
@@ -27,7 +28,7 @@ from autotuner.tuning.session import Session, clocked
 
 BUDGET_FACTOR = 3.0
 """A model's budget, unless one is given, over that of a single problem."""
-KINDS: Mapping[str, str] = {"contraction": "gemm", "convolution": "conv", "attention": "attention"}
+KINDS: Mapping[str, str] = {operation.kind: name for name, operation in OPERATIONS.items()}
 """What the kinds of root operations are called on the command line."""
 _ROOT = "--iree-codegen-add-tuner-attributes"
 

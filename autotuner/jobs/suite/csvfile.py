@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
-from typing import Any
 
 from autotuner.errors import UsageError
 from autotuner.jobs.suite.workload import Entry, distinct
-from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems import OPERATIONS
+from autotuner.problems.operation import whole_number
 from autotuner.system.text import short
 
 REQUIRED = ("op", "shape")
-OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "gemm": ("batch", "dtype", "acc", "layout", "out"),
-    "conv": ("filter", "stride", "dilation", "pad", "groups", "dtype", "layout"),
-    "attention": ("dtype", "causal"),
-}
-"""Which further columns belong to which operation; an empty cell is the option's default."""
 CALLS = "calls"
-COLUMNS = (*REQUIRED, *dict.fromkeys(name for names in OPTIONS.values() for name in names), CALLS)
-MAX_CALLS = 10**15
-_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+COLUMNS = (*REQUIRED, *dict.fromkeys(name for known in OPERATIONS.values() for name in known.options()), CALLS)
+"""An empty cell is the option's default."""
 _SHOWN = 5
 """How many bad rows an error names."""
 
@@ -75,37 +67,11 @@ def _entry(columns: list[str], cells: list[str]) -> Entry:
     if len(cells) > len(columns):
         raise UsageError(f"{len(cells)} cells, but {len(columns)} columns.", remedy="Quote cells that hold commas.")
     row = {name: cell.strip() for name, cell in zip(columns, cells, strict=False) if cell.strip()}
-    calls = whole(row.pop(CALLS, "1"), CALLS)
+    calls = whole_number(row.pop(CALLS, "1"), CALLS)
     op = row.pop("op", "").lower()
-    if op not in OPTIONS:
-        raise UsageError(f"op {short(op)} is unknown.", remedy=f"Choose one of: {', '.join(OPTIONS)}.")
-    if "shape" not in row:
-        raise UsageError("the shape is missing.")
-    if strange := [name for name in row if name not in (*OPTIONS[op], "shape")]:
-        raise UsageError(f"{op} has no {', '.join(strange)}.", remedy=f"It has: {', '.join(OPTIONS[op])}.")
-    return Entry(_problem(op, row), calls)
-
-
-def _problem(op: str, row: Mapping[str, str]) -> Problem:
-    words: dict[str, Any] = {name: value.lower() for name, value in row.items()}
-    for name in ("batch", "groups"):
-        if name in words:
-            words[name] = whole(words[name], name)
-    if op == "gemm":
-        return Gemm.parse(**words)
-    if op == "conv":
-        if "filter" not in words:
-            raise UsageError("a convolution needs a filter.", remedy="Give KHxKWxF.")
-        return Conv.parse(**words)
-    if "causal" in words:
-        if words["causal"] not in _TRUTH:
-            raise UsageError(f"causal {short(row['causal'])} is neither true nor false.")
-        words["causal"] = _TRUTH[words["causal"]]
-    return Attention.parse(**words)
-
-
-def whole(text: str, name: str) -> int:
-    """A positive whole number."""
-    if not (text.isascii() and text.isdigit()) or len(text) > 16 or not 0 < int(text) <= MAX_CALLS:
-        raise UsageError(f"{name} {text[:20]!r} is not a positive whole number.")
-    return int(text)
+    if op not in OPERATIONS:
+        raise UsageError(f"op {short(op)} is unknown.", remedy=f"Choose one of: {', '.join(OPERATIONS)}.")
+    known = OPERATIONS[op]
+    if strange := [name for name in row if name not in (*known.options(), "shape")]:
+        raise UsageError(f"{op} has no {', '.join(strange)}.", remedy=f"It has: {', '.join(known.options())}.")
+    return Entry(known.from_words(row), calls)

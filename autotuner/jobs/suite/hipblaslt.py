@@ -15,9 +15,9 @@ from typing import BinaryIO, NamedTuple
 import yaml
 
 from autotuner.errors import UsageError
-from autotuner.jobs.suite.csvfile import MAX_CALLS
 from autotuner.jobs.suite.workload import Entry, Skipped, distinct
 from autotuner.problems import Gemm
+from autotuner.problems.operation import MOST
 from autotuner.system.text import printable, short
 
 _MAX_LINE = 4096
@@ -164,7 +164,7 @@ def _read(text: str) -> tuple[Key, int]:
     a_type, b_type, d_type, compute = (_word(fields, name) for name in ("a_type", "b_type", "d_type", "compute_type"))
     c_type = _word(fields, "c_type") if "c_type" in fields else d_type
     calls = _whole(fields, "call_count") if "call_count" in fields else 1
-    if not 0 < calls <= MAX_CALLS:
+    if not 0 < calls <= MOST:
         raise _BrokenError(f"call_count is {calls}")
     trans_a, trans_b = letters
     return Key(trans_a, trans_b, batch, m, n, k, a_type, b_type, c_type, d_type, compute), calls

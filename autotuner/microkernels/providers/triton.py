@@ -19,14 +19,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from autotuner.errors import StorageError, UsageError
-from autotuner.microkernels import operations
 from autotuner.microkernels.instance import Instance
 from autotuner.microkernels.library import own_folder, shipped_folder
 from autotuner.microkernels.manifest import PROBLEM, Manifest, subgroup_of
 from autotuner.microkernels.providers import triton_compile
 from autotuner.microkernels.providers.c import ObjectRefusalError, problem_macros
 from autotuner.microkernels.providers.triton_compile import ALIGNED, JOB, RESULT, SOURCE, Job
-from autotuner.problems import Problem
+from autotuner.problems import OPERATIONS, Problem
 from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.system.digests import file_digest
@@ -167,7 +166,7 @@ def _element(manifest: Manifest, problem: Problem, position: int) -> str:
     buffer = manifest.buffers[position]
     if buffer.element != PROBLEM:
         return buffer.element
-    return problem.operands[operations.OPERANDS[manifest.operation].index(buffer.operand)].element.name
+    return problem.operands[list(OPERATIONS[manifest.operation].letters).index(buffer.operand)].element.name
 
 
 def kernel_parameters(source: bytes, symbol: str) -> list[tuple[str, bool]]:

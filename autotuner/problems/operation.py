@@ -1,0 +1,98 @@
+"""An operation that a user can name: what the command line, workload files and microkernel manifests say of it.
+
+A new operation is one class of this kind, listed in `autotuner.problems.OPERATIONS`, and its template.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from autotuner.errors import UsageError
+from autotuner.iree.mlir import Kind
+from autotuner.problems.base import Problem
+
+_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+MOST = 10**15
+"""Of anything that is counted."""
+
+
+class Operation(Problem):
+    """A problem that is declared by its sizes and options."""
+
+    kind: ClassVar[Kind]
+    """What IREE's compiler calls its dispatch."""
+    layouts: ClassVar[tuple[str, ...]] = ()
+    letters: ClassVar[Mapping[str, str]]
+    """The operands by the names that manifests use, in the problem's order, the output last; each with all the letters
+    that a layout of it may have."""
+    layout: str = ""
+
+    @classmethod
+    @abstractmethod
+    def parse(cls, *args: Any, **words: Any) -> Self:
+        """From the words of the command line, checked. Each operation has parameters of its own: its options."""
+
+    @classmethod
+    @abstractmethod
+    def smallest(cls) -> Self:
+        """One of them, to ask what all have in common."""
+
+    @abstractmethod
+    def variables(self) -> Mapping[str, int]:
+        """Its numbers by the names that a manifest's expressions use."""
+
+    @abstractmethod
+    def dimensions(self, operand: str) -> str:
+        """A letter for each dimension of an operand."""
+
+    @staticmethod
+    def spelled(operand: str, layout: str) -> str:
+        """A layout in the letters of `dimensions`, where people have other letters for the same."""
+        del operand
+        return layout
+
+    def permutation(self, operand: str, layout: str) -> tuple[int, ...] | None:
+        """How an operand's dimensions are reordered to give this layout; None where they are not the same dimensions.
+
+        A batch or group that the layout leaves out stays outermost.
+        """
+        have = self.dimensions(operand)
+        want = self.spelled(operand, layout)
+        if have[0] in "bg" and have[0] not in want:
+            want = have[0] + want
+        if sorted(have) != sorted(want):
+            return None
+        return tuple(have.index(letter) for letter in want)
+
+    @classmethod
+    def options(cls) -> tuple[str, ...]:
+        """What can be said of it beside its shape, in the words of the command line."""
+        return tuple(name for name in inspect.signature(cls.parse).parameters if name != "shape")
+
+    @classmethod
+    def from_words(cls, words: Mapping[str, str]) -> Self:
+        """From text alone, as a file has it."""
+        known = inspect.signature(cls.parse).parameters
+        for name, parameter in known.items():
+            if parameter.default is inspect.Parameter.empty and name not in words:
+                raise UsageError(f"{cls.op} needs a {name}.", remedy=f"Give its {name} too.")
+        return cls.parse(**{name: _value(name, text, known[name].default) for name, text in words.items()})
+
+
+def _value(name: str, text: str, default: object) -> str | int | bool:
+    """In the type of the option's default."""
+    if isinstance(default, bool):
+        if text.lower() not in _TRUTH:
+            raise UsageError(f"{name} {text[:20]!r} is neither true nor false.")
+        return _TRUTH[text.lower()]
+    return whole_number(text, name) if isinstance(default, int) else text.lower()
+
+
+def whole_number(text: str, name: str) -> int:
+    """A positive whole number."""
+    if not (text.isascii() and text.isdigit()) or len(text) > 16 or not 0 < int(text) <= MOST:
+        raise UsageError(f"{name} {text[:20]!r} is not a positive whole number.")
+    return int(text)
