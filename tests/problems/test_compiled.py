@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 
@@ -43,21 +44,49 @@ GEMMS = [
 ]
 
 
-@pytest.mark.parametrize("problems", [CONVS, ATTENTIONS, GEMMS], ids=["conv", "attention", "gemm"])
-def test_the_default_compile_agrees_with_the_reference(
-    problems: list[Problem], builder: Builder, executor: Executor, tools: Tools, tmp_path: Path
-) -> None:
-    target = Target.parse("cpu")
+CONV = Conv.parse(shape="1x10x10x8", filter="3x3x16", pad="1x1", dtype="f32")
+WINOGRAD = "iree-linalg-ext-convert-conv2d-to-winograd{replace-all-convs=true}"
 
-    def check(numbered: tuple[int, Problem]) -> str:
-        number, problem = numbered
+Trouble = Callable[[Problem, Sequence[str]], str]
+
+
+@pytest.fixture
+def trouble(builder: Builder, tools: Tools, tmp_path: Path) -> Trouble:
+    """trouble(problem, flags): what is wrong with the result of this processor's code for it, if anything is."""
+    target, count = Target.parse("cpu"), iter(range(1000))
+
+    def of(problem: Problem, flags: Sequence[str]) -> str:
         prepared = target.prepare(problem)
-        folder = tmp_path / str(number)
-        build = builder.build(BuildJob(problem_mlir(prepared), target.compile_flags, folder / "job", timeout=120))
+        folder = tmp_path / str(next(count))
+        job = BuildJob(problem_mlir(prepared), (*target.compile_flags, *flags), folder / "job", timeout=120)
+        build = builder.build(job)
         if not build.ok:
             return f"{problem.name}: {build.stderr[-300:]}"
         data = Data.write(prepared, folder / "data", seed=3)
         result = Checker(tools, data, "local-sync", timeout=120).check(build.vmfb)
         return "" if result.ok else f"{problem.name}: {result.detail}"
 
-    assert [trouble for trouble in executor.map(check, enumerate(problems)) if trouble] == []
+    return of
+
+
+@pytest.mark.parametrize("problems", [CONVS, ATTENTIONS, GEMMS], ids=["conv", "attention", "gemm"])
+def test_the_default_compile_agrees_with_the_reference(
+    problems: list[Problem], trouble: Trouble, executor: Executor
+) -> None:
+    assert [text for text in executor.map(lambda problem: trouble(problem, ()), problems) if text] == []
+
+
+def test_no_route_for_convolutions_is_refused_by_the_check(trouble: Trouble, executor: Executor) -> None:
+    """Time that is spent on a route that cannot pass is wasted."""
+    routes = Target.parse("cpu").routes_for("conv")
+    assert len(routes) > 5
+    found = zip(routes, executor.map(lambda route: trouble(CONV, route.flags), routes), strict=True)
+    assert {route.name: text for route, text in found if text} == {}
+
+
+@pytest.mark.parametrize("allow", ["", "tf32", "f16"])
+def test_winograd_is_no_route_because_its_results_are_refused_whatever_is_allowed(trouble: Trouble, allow: str) -> None:
+    flag = f"--iree-preprocessing-pass-pipeline=builtin.module(util.func({WINOGRAD}))"
+    problem = CONV.allowing(allow)
+    assert "relative error" in trouble(problem, (flag,))
+    assert trouble(problem, ()) == ""
