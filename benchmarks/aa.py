@@ -1,4 +1,4 @@
-"""How often the measuring protocol claims a win that is not there, and misses one that is: on a mock timer."""
+"""How often the judge claims a win that is not there, and misses one that is: on a mock timer."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def report(title: str, outcomes: list[Outcome], *, right: int) -> None:
         print(f"  claimed ratio  median {median(claims):.4f}, {min(claims):.4f} to {max(claims):.4f}")
     print(f"  blocks raced   {dict(sorted(Counter(outcome.race_blocks for outcome in outcomes).items()))}")
     for part in ("screen", "race", "confirm"):
-        mean = sum(getattr(outcome, f"{part}_repetitions") for outcome in outcomes) / len(outcomes)
+        mean = sum(outcome.repetitions_by_phase[part] for outcome in outcomes) / len(outcomes)
         print(f"  repetitions {part:8}{mean:6.0f}")
     print(f"  repetitions in all {sum(outcome.repetitions for outcome in outcomes) / len(outcomes):6.0f}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=300)
+    parser.add_argument("--runs", type=int, default=3000)
     parser.add_argument("--gain", type=float, default=0.03, help="how much faster the one better candidate is")
     options = parser.parse_args()
     outcomes = [run_protocol(identical(), seed=seed) for seed in range(options.runs)]

@@ -24,7 +24,7 @@ from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.rehearsal import rehearse_experiment
 from autotuner.jobs.ab.result import AbResult
 from autotuner.jobs.ab.run import run_experiment
-from autotuner.jobs.ab.variants import experiment_options, judge, search_variants
+from autotuner.jobs.ab.variants import experiment_options, refuse_broken, search_variants
 from autotuner.jobs.model.context import Model
 from autotuner.microkernels.library import find, own_folder, search_folders
 from autotuner.microkernels.skeleton import create
@@ -133,7 +133,7 @@ def _end(result: AbResult, request: Request, *, kernel: Kernel | None = None) ->
     if result.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
     if kernel is not None:
-        judge(kernel, result)
+        refuse_broken(kernel, result)
     if request.fail_if_no_winner and result.verdict != "win":
         raise typer.Exit(EXIT_NO_WINNER)
 

@@ -10,8 +10,10 @@ from typing import Literal
 
 import numpy as np
 
+from autotuner.errors import OutOfTimeError
 from autotuner.measure.interval import median_interval
 
+ALPHA = 0.05
 LOOKS = (12, 16, 24, 32, 48)
 """After how many blocks the race is judged; each look spends its share of alpha."""
 
@@ -30,6 +32,37 @@ class Entrant:
 
     id: str
     complexity: int = 0
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a win is: a gain above the smallest one, with a probability of alpha at most that it is none."""
+
+    alpha: float = ALPHA
+    smallest_gain: float = 0.01
+    looks: tuple[int, ...] = LOOKS
+
+
+DEFAULT_RULES = Rules()
+
+
+def never() -> bool:
+    return False
+
+
+def ignore_timing(block: int, name: str, time: float) -> None:
+    del block, name, time
+
+
+@dataclass(frozen=True)
+class Timekeeper:
+    """How timings are taken: by what, in which order, until when, and who is told of each."""
+
+    time_one: TimeOne
+    rng: np.random.Generator
+    should_stop: Callable[[], bool] = never
+    """Asked before each block."""
+    on_timing: OnTiming = ignore_timing
 
 
 @dataclass(frozen=True)
@@ -84,14 +117,12 @@ class RaceResult(BlockTimes):
     survivors: tuple[str, ...]
     dropped: Mapping[str, Drop] = field(default_factory=dict)
     ended: Literal["settled", "last-look", "stopped", "running"] = "running"
-    alpha: float = 0.05
-    smallest_gain: float = 0.01
-    looks: tuple[int, ...] = LOOKS
+    rules: Rules = DEFAULT_RULES
 
     @property
     def level(self) -> float:
         """What one interval at one look may spend of alpha."""
-        return self.alpha / (len(self.looks) * max(len(self.entrants) - 1, 1))
+        return self.rules.alpha / (len(self.rules.looks) * max(len(self.entrants) - 1, 1))
 
     @property
     def challengers(self) -> tuple[str, ...]:
@@ -131,34 +162,22 @@ class Confirmation(BlockTimes):
         return self.verdict == "win"
 
 
-def never() -> bool:
-    return False
-
-
-def ignore_timing(block: int, name: str, time: float) -> None:
-    del block, name, time
-
-
 def race(
     entrants: Sequence[Entrant],
+    timekeeper: Timekeeper,
     *,
     baseline: str,
-    time_one: TimeOne,
-    rng: np.random.Generator,
     keep: Collection[str] = (),
-    alpha: float = 0.05,
-    smallest_gain: float = 0.01,
-    looks: Sequence[int] = LOOKS,
-    should_stop: Callable[[], bool] = never,
-    on_timing: OnTiming = ignore_timing,
+    rules: Rules = DEFAULT_RULES,
 ) -> RaceResult:
     """Time every survivor once a block, in random order, until the outcome is settled or the looks are over.
 
     Those in `keep`, and the baseline, are timed to the end, whatever they are worth. `time_one` raises
     TimingFailed to take an entrant out; when it does so for the baseline the race has nothing to compare
-    with, and the exception passes through.
+    with, and the exception passes through. A block that the deadline cuts off does not count.
     """
     names = [entrant.id for entrant in entrants]
+    looks = rules.looks
     if len(set(names)) != len(names) or baseline not in names:
         raise ValueError(f"entrants need distinct ids, the baseline {baseline!r} among them: {names}")
     if not looks or list(looks) != sorted(set(looks)) or looks[0] < 1:
@@ -175,15 +194,13 @@ def race(
             survivors=tuple(survivors),
             dropped=dict(dropped),
             ended=ended,
-            alpha=alpha,
-            smallest_gain=smallest_gain,
-            looks=tuple(looks),
+            rules=rules,
         )
 
     for block in range(1, looks[-1] + 1):
-        if should_stop():
+        taken = _time_block(block, survivors, baseline, timekeeper)
+        if taken is None:
             return standing("stopped")
-        taken = _time_block(block, survivors, baseline, time_one, rng, on_timing)
         for name, row in rows.items():
             time = taken.get(name)
             row.append(time if isinstance(time, float) else None)
@@ -208,7 +225,7 @@ def decide(result: RaceResult) -> Decision:
     What wins is the simplest that is not beaten: of those certain to gain more than the smallest gain, the
     one of least complexity that the fastest of them does not beat, side by side.
     """
-    gain = f"{result.smallest_gain:.1%}"
+    gain = f"{result.rules.smallest_gain:.1%}"
     if not result.challengers:
         failed = sum(drop.reason == "failed" for drop in result.dropped.values())
         why = f"{failed} of {len(result.entrants) - 1} could not be timed, " if failed else ""
@@ -216,7 +233,7 @@ def decide(result: RaceResult) -> Decision:
     choice = _choose(result)
     # A look that was reached has spent its share of alpha: a winner at it stands, even when time then ran out on
     # telling the winners apart. The confirmation has fresh data either way.
-    if result.ended in ("stopped", "running") and (choice.winner is None or result.blocks < result.looks[0]):
+    if result.ended in ("stopped", "running") and (choice.winner is None or result.blocks < result.rules.looks[0]):
         return Decision(
             "inconclusive", None, f"stopped after {result.blocks} blocks, before it was settled", leader=choice.leader
         )
@@ -229,16 +246,12 @@ def decide(result: RaceResult) -> Decision:
 
 def confirm(
     winner: str,
+    timekeeper: Timekeeper,
     *,
     baseline: str,
-    time_one: TimeOne,
-    rng: np.random.Generator,
     blocks: int = 24,
     beside: Sequence[str] = (),
-    alpha: float = 0.05,
-    smallest_gain: float = 0.01,
-    should_stop: Callable[[], bool] = never,
-    on_timing: OnTiming = ignore_timing,
+    rules: Rules = DEFAULT_RULES,
 ) -> Confirmation:
     """Time the winner against the baseline again, on data that had no part in choosing it.
 
@@ -251,10 +264,10 @@ def confirm(
     alive = list(names)
     reason = ""
     for block in range(1, blocks + 1):
-        if should_stop():
+        taken = _time_block(block, alive, baseline, timekeeper)
+        if taken is None:
             reason = f"stopped after {block - 1} of {blocks} blocks"
             break
-        taken = _time_block(block, alive, baseline, time_one, rng, on_timing)
         for name, row in rows.items():
             time = taken.get(name)
             row.append(time if isinstance(time, float) else None)
@@ -265,34 +278,39 @@ def confirm(
             reason = f"the winner failed in block {block}: {failure}"
             break
     times = {name: tuple(row) for name, row in rows.items()}
-    speedup = BlockTimes(times).ratio(winner, baseline, alpha=alpha)
+    speedup = BlockTimes(times).ratio(winner, baseline, alpha=rules.alpha)
     if reason:
         return Confirmation(times, "inconclusive", reason, speedup)
     if speedup is None:
         return Confirmation(times, "inconclusive", f"{blocks} blocks are too few for this level")
     span = f"fresh blocks give {speedup.median:.3f} ({speedup.low:.3f} to {speedup.high:.3f})"
-    floor = 1 + smallest_gain
+    floor = 1 + rules.smallest_gain
     verdict: Verdict = "win" if speedup.low > floor else "no-winner" if speedup.high < floor else "inconclusive"
     return Confirmation(times, verdict, f"{span}, needed: more than {floor:.3f}", speedup)
 
 
 def _time_block(
-    block: int, names: Sequence[str], baseline: str, time_one: TimeOne, rng: np.random.Generator, on_timing: OnTiming
-) -> dict[str, float | TimingFailed]:
+    block: int, names: Sequence[str], baseline: str, timekeeper: Timekeeper
+) -> dict[str, float | TimingFailed] | None:
+    """All of them once; None where there is no time for it."""
+    if timekeeper.should_stop():
+        return None
     taken: dict[str, float | TimingFailed] = {}
-    for index in rng.permutation(len(names)):
+    for index in timekeeper.rng.permutation(len(names)):
         name = names[int(index)]
         try:
-            time = float(time_one(name))
+            time = float(timekeeper.time_one(name))
             if not (time > 0.0 and math.isfinite(time)):
                 raise TimingFailed(f"{time} is no time")
         except TimingFailed as failure:
             if name == baseline:
                 raise
             taken[name] = failure
+        except OutOfTimeError:
+            return None
         else:
             taken[name] = time
-            on_timing(block, name, time)
+            timekeeper.on_timing(block, name, time)
     return taken
 
 
@@ -308,7 +326,7 @@ def _beats(result: RaceResult, faster: str, slower: str) -> bool:
 
 def _none_can_gain(result: RaceResult) -> bool:
     spans = [result.over_baseline(name) for name in result.challengers]
-    return all(span is not None and span.high < 1 + result.smallest_gain for span in spans)
+    return all(span is not None and span.high < 1 + result.rules.smallest_gain for span in spans)
 
 
 def _out_of_the_race(result: RaceResult, keep: Collection[str]) -> dict[str, Drop]:
@@ -321,7 +339,7 @@ def _out_of_the_race(result: RaceResult, keep: Collection[str]) -> dict[str, Dro
     for name, span in spans.items():
         if name in keep:
             continue
-        if span.high < 1 + result.smallest_gain:
+        if span.high < 1 + result.rules.smallest_gain:
             out[name] = Drop(result.blocks, "no-gain")
         elif name != leader and (span.high < spans[leader].low or _beats(result, leader, name)):
             out[name] = Drop(result.blocks, "beaten", leader)
@@ -331,7 +349,7 @@ def _out_of_the_race(result: RaceResult, keep: Collection[str]) -> dict[str, Dro
 def _choose(result: RaceResult) -> Decision:
     """The winner if the race ended now."""
     spans = {name: span for name in result.challengers if (span := result.over_baseline(name)) is not None}
-    sure = [name for name, span in spans.items() if span.low > 1 + result.smallest_gain]
+    sure = [name for name, span in spans.items() if span.low > 1 + result.rules.smallest_gain]
     if not sure:
         return Decision("inconclusive", None, "none is sure to gain enough")
     leader = max(sure, key=lambda name: spans[name].median)
@@ -354,7 +372,7 @@ def _settled(result: RaceResult) -> bool:
 
 def _may_matter(result: RaceResult, name: str, winner: str, leader: str) -> bool:
     """Could this one still take the win, by being simpler or by being faster by more than the smallest gain?"""
-    worth = 1 + result.smallest_gain
+    worth = 1 + result.rules.smallest_gain
     span = result.over_baseline(name)
     if span is not None and span.high < worth:
         return False

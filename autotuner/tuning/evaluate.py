@@ -205,6 +205,12 @@ class Evaluator:
         return timing.median / baseline.us
 
     @property
+    def device_timer(self) -> Timer:
+        if self.timer is None:
+            raise ValueError("nothing to time with")
+        return self.timer
+
+    @property
     def best_us(self) -> float:
         return min((o.us for o in self.outcomes.values() if o.us is not None and o.failure is None), default=math.inf)
 

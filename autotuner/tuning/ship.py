@@ -18,9 +18,9 @@ from autotuner.carriers.provenance import Provenance, today
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.compile import first_error, shell_line
 from autotuner.iree.tools import Tools
+from autotuner.measure.judge import Judgement
 from autotuner.system import process
 from autotuner.system.workspace import Workspace
-from autotuner.tuning.contest import Contest
 from autotuner.tuning.evaluate import Outcome
 from autotuner.tuning.plan import BASELINE, CODEGEN, KERNEL, Candidate, Carrier, Plan
 
@@ -49,7 +49,7 @@ def outputs(plan: Plan, wanted: Path | None, workspace: Workspace) -> Outputs:
 
 def ship(
     plan: Plan,
-    contest: Contest | None,
+    judgement: Judgement | None,
     winner: Outcome,
     *,
     files: Outputs,
@@ -60,13 +60,13 @@ def ship(
 ) -> Shipped:
     """Writes spec and flagfile, then compiles with them once more: what does not apply is not left behind.
 
-    Without a contest nothing was timed, and the files say so.
+    Without a judgement nothing was timed, and the files say so.
     """
     candidate, path, flagfile = winner.candidate, files.spec, files.flagfile
     text = plan.spec(
         candidate,
-        header=_header(plan, contest, candidate, flagfile, command, builder.tools),
-        provenance=_provenance(plan, contest, candidate, device, command, builder.tools),
+        header=_header(plan, judgement, candidate, flagfile, command, builder.tools),
+        provenance=_provenance(plan, judgement, candidate, device, command, builder.tools),
     )
     flags = list(plan.flags(candidate))
     if text is not None:
@@ -135,16 +135,16 @@ def _verify(plan: Plan, winner: Outcome, shipped: Shipped, builder: Builder, *, 
 
 
 def _provenance(
-    plan: Plan, contest: Contest | None, candidate: Candidate, device: str, command: Sequence[str], tools: Tools
+    plan: Plan, judgement: Judgement | None, candidate: Candidate, device: str, command: Sequence[str], tools: Tools
 ) -> Provenance:
-    speedup, us = (contest.speedup, contest.us) if contest else (None, {})
+    speedup, us = (judgement.speedup, judgement.us) if judgement else (None, {})
     return Provenance(
         problem=plan.problem.name,
         target=plan.target.name,
         device=device,
         iree=tools.release,
         compiler=tools.build,
-        verdict=contest.verdict if contest else ESTIMATED,
+        verdict=judgement.verdict if judgement else ESTIMATED,
         us=us.get(candidate.id),
         baseline_us=us.get(BASELINE),
         low=speedup.low if speedup else None,
@@ -156,13 +156,13 @@ def _provenance(
 
 
 def _header(
-    plan: Plan, contest: Contest | None, candidate: Candidate, flagfile: Path, command: Sequence[str], tools: Tools
+    plan: Plan, judgement: Judgement | None, candidate: Candidate, flagfile: Path, command: Sequence[str], tools: Tools
 ) -> list[str]:
-    speedup, over = (contest.speedup, contest.over_stock) if contest else (None, None)
-    verdict = f"{contest.verdict}, no interval" if contest else ESTIMATED
-    if contest is not None and speedup is not None:
+    speedup, over = (judgement.speedup, judgement.over_stock) if judgement else (None, None)
+    verdict = f"{judgement.verdict}, no interval" if judgement else ESTIMATED
+    if judgement is not None and speedup is not None:
         interval = f"95 % interval {speedup.low:.3f} to {speedup.high:.3f}"
-        verdict = f"{contest.verdict}, {speedup.median:.3f}x over IREE's default, {interval}"
+        verdict = f"{judgement.verdict}, {speedup.median:.3f}x over IREE's default, {interval}"
     what = {"substitution": "Configured executable, to be substituted,", "microkernel": "Microkernel spec"}.get(
         candidate.carrier, "Tuning spec"
     )
@@ -173,8 +173,8 @@ def _header(
         f"verdict:    {verdict}",
         *([f"precision:  results of {plan.problem.allow} accuracy were accepted"] if plan.problem.allow else []),
     ]
-    if contest is not None and over is not None and contest.stock.candidate.id != BASELINE:
-        route = contest.stock.candidate.route.name
+    if judgement is not None and over is not None and judgement.stock != BASELINE:
+        route = next(c.route.name for c in plan.stock if c.id == judgement.stock)
         lines.append(f"over stock: {over.median:.3f}x over route {route}, {over.low:.3f} to {over.high:.3f}")
     lines += [
         f"date:       {today()}",

@@ -16,6 +16,8 @@ from autotuner.devices.environment import capture
 from autotuner.errors import AutotuneError, NoCandidateError, OutOfTimeError
 from autotuner.iree.compile import first_error
 from autotuner.iree.tools import Tools
+from autotuner.measure.judge import LEAD_BLOCKS, Judgement, longer
+from autotuner.measure.race import ALPHA
 from autotuner.microkernels.variants import find_variants
 from autotuner.problems import Array, Problem
 from autotuner.space import ABSENT, Config
@@ -28,7 +30,7 @@ from autotuner.system.settings import cache_dir, usable_cores
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning import reproduce
 from autotuner.tuning.calibrate import calibrate
-from autotuner.tuning.contest import ALPHA, LEAD_ROUNDS, LEAD_TIMINGS, Contest, best_stock, hold, lead, longer
+from autotuner.tuning.contest import LEADERS, best_stock, judge_finalists, lead_of_search
 from autotuner.tuning.estimate import rank
 from autotuner.tuning.evaluate import Evaluator, Outcome
 from autotuner.tuning.loop import LEAST_TIMINGS, RACE_TIMINGS, Loop
@@ -38,6 +40,8 @@ from autotuner.tuning.result import FinalVerdict, Result
 from autotuner.tuning.session import Session, ends
 from autotuner.tuning.ship import Shipped, outputs, ship
 
+_LEAD_TIMINGS = 3 * (LEADERS + 1) * LEAD_BLOCKS
+"""What a lead takes, with what building the finalists costs."""
 RANKED = 10
 """How many candidates a run without a device reports."""
 
@@ -212,41 +216,27 @@ class _Run:
         if self.stop.requested:
             return self._result("inconclusive", "interrupted before the race", None, None, environment)
         if not self.options.race:
-            return self._led(environment)
-        contest = hold(
-            self.evaluator,
-            executor=self.executor,
-            effort=self.options.effort,
-            clock=self.clock,
-            stop=self.stop,
-            reporter=self.reporter,
-            seed=self.options.seed,
-            timing_seconds=self.loop.timing_seconds,
-        )
-        self.winner = contest.winner.candidate if contest.verdict == "win" and contest.winner else None
-        if contest.verdict == "inconclusive":
+            return self._leading(environment)
+        judgement = judge_finalists(self.loop, self.options.effort)
+        self.winner = self._outcome(judgement.winner).candidate if judgement.winner else None
+        if judgement.verdict == "inconclusive":
             self.leader = self.evaluator.leader()
-        shipped = self._ship(contest) if self.options.ship else None
-        return self._result(contest.verdict, contest.reason, contest, shipped, environment)
+        shipped = self._ship(judgement) if self.options.ship else None
+        return self._result(judgement.verdict, judgement.reason, judgement, shipped, environment)
 
-    def _led(self, environment: dict[str, object]) -> Result:
-        """No race: who is ahead is put to the test by whoever asked."""
-        ahead = lead(
-            self.evaluator,
-            executor=self.executor,
-            effort=self.options.effort,
-            clock=self.clock,
-            stop=self.stop,
-            seed=self.options.seed,
-        )
-        if ahead.outcome is None:
-            reason = "none is ahead of the default, side by side"
-            return self._result("no-winner", reason, None, None, environment)
-        self.leader = ahead.outcome.candidate
-        reason = f"{ahead.ratio:.2f}x side by side with the default, not raced"
-        result = self._result("inconclusive", reason, None, None, environment)
-        best = self._best(ahead.outcome, dict(ahead.us))
-        return replace(result, best=best, baseline={**result.baseline, "us": ahead.us[BASELINE]})
+    def _leading(self, environment: dict[str, object]) -> Result:
+        """No race: the caller compares the one that is ahead within something larger."""
+        judgement = lead_of_search(self.loop, self.options.effort)
+        if judgement.leader is None:
+            return self._result(judgement.verdict, judgement.reason, None, None, environment)
+        leading = self._outcome(judgement.leader)
+        self.leader = leading.candidate
+        result = self._result(judgement.verdict, judgement.reason, None, None, environment)
+        best = self._best(leading, dict(judgement.us))
+        return replace(result, best=best, baseline={**result.baseline, "us": judgement.us[BASELINE]})
+
+    def _outcome(self, name: str) -> Outcome:
+        return self.evaluator.outcomes[name]
 
     def _estimated(self, environment: dict[str, object]) -> Result:
         """Nothing was timed: the ranking is by what the machine code promises, and says so."""
@@ -320,8 +310,8 @@ class _Run:
             trials=self.trials,
             jobs=self.jobs,
             seconds=self.seconds,
-            race_timings=RACE_TIMINGS if self.options.race else LEAD_TIMINGS,
-            least_timings=LEAST_TIMINGS if self.options.race else 2 * LEAD_ROUNDS,
+            race_timings=RACE_TIMINGS if self.options.race else _LEAD_TIMINGS,
+            least_timings=LEAST_TIMINGS if self.options.race else 2 * LEAD_BLOCKS,
         )
         if earlier is not None:
             rows = self.store.candidates(earlier.id)
@@ -331,23 +321,23 @@ class _Run:
 
     # --- the end ------------------------------------------------------------------------------------------------
 
-    def _ship(self, contest: Contest) -> Shipped | None:
-        if contest.verdict != "win" or contest.winner is None:
+    def _ship(self, judgement: Judgement) -> Shipped | None:
+        if judgement.winner is None:
             return None
         self.reporter.stage("shipping, and compiling once more with what is shipped")
-        winner = contest.winner
+        winner = self._outcome(judgement.winner)
         if winner.build is None:
             with process.however_late():
                 winner.build = self.evaluator.build(winner.candidate)
         if "best" in self.options.keep:
             self.evaluator.keep_folder(winner)
-        return self._ship_files(contest, winner)
+        return self._ship_files(judgement, winner)
 
-    def _ship_files(self, contest: Contest | None, winner: Outcome) -> Shipped:
+    def _ship_files(self, judgement: Judgement | None, winner: Outcome) -> Shipped:
         with process.however_late():
             return ship(
                 self.plan,
-                contest,
+                judgement,
                 winner,
                 files=outputs(self.plan, self.options.output, self.workspace),
                 builder=self.builder,
@@ -368,15 +358,16 @@ class _Run:
         self,
         verdict: FinalVerdict,
         reason: str,
-        contest: Contest | None,
+        judgement: Judgement | None,
         shipped: Shipped | None,
         environment: dict[str, object],
     ) -> Result:
         outcomes = self.evaluator.outcomes
         timed = [o for o in outcomes.values() if o.contends]
-        stock = contest.stock if contest else best_stock(self.evaluator) if timed else None
-        best = (contest.winner if contest else None) or min(timed, key=lambda o: o.us or math.inf, default=None)
-        us = dict(contest.us) if contest else {}
+        stock = self._outcome(judgement.stock) if judgement else best_stock(self.evaluator) if timed else None
+        won = self._outcome(judgement.winner) if judgement and judgement.winner else None
+        best = won or min(timed, key=lambda o: o.us or math.inf, default=None)
+        us = dict(judgement.us) if judgement else {}
         self.seconds["total"] = self.clock.elapsed
         return Result(
             run=self.run,
@@ -388,8 +379,8 @@ class _Run:
             baseline=self._entry(outcomes.get(BASELINE), us),
             stock=self._entry(stock, us),
             best=self._best(best, us),
-            speedup=contest.speedup if contest else None,
-            speedup_over_stock=contest.over_stock if contest else None,
+            speedup=judgement.speedup if judgement else None,
+            speedup_over_stock=judgement.over_stock if judgement else None,
             confidence=1 - ALPHA,
             spec=shipped.spec if shipped else None,
             flagfile=shipped.flagfile if shipped else None,

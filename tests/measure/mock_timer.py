@@ -1,16 +1,19 @@
-"""A device that times nothing: known speeds under noise, slow drift and spikes, and the protocol run on it."""
+"""A device that times nothing: known speeds under noise, slow drift and spikes; and the judge asked on it."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
 
-from autotuner.measure.race import Entrant, TimingFailed, confirm, decide, race
-from autotuner.measure.shortlist import Screened, shortlist
+from autotuner.measure.judge import Contest, JudgePhase, judge
+from autotuner.measure.race import Entrant, Rules, TimingFailed, decide
+from autotuner.measure.shortlist import Screened
+from autotuner.system.progress import Clock, Stop
 
 BASELINE = "baseline"
 
@@ -44,9 +47,9 @@ class MockTimer:
             time *= float(self.rng.uniform(1.0, self.worst_spike))
         return time
 
-    def of_three(self, name: str) -> float:
-        """One timing as the protocol takes it: the median of three repetitions."""
-        return median(self(name) for _ in range(3))
+    def three(self, name: str) -> tuple[float, ...]:
+        """One timing as the protocol takes it: three repetitions, whose median counts."""
+        return tuple(self(name) for _ in range(3))
 
 
 @dataclass(frozen=True)
@@ -57,45 +60,44 @@ class Outcome:
     claimed: float | None
     race_verdict: str
     race_blocks: int
-    screen_repetitions: int
-    race_repetitions: int
-    confirm_repetitions: int
+    repetitions_by_phase: Mapping[str, int]
     in_race: tuple[str, ...]
 
     @property
     def repetitions(self) -> int:
-        return self.screen_repetitions + self.race_repetitions + self.confirm_repetitions
+        return sum(self.repetitions_by_phase.values())
 
 
 def run_protocol(speeds: Mapping[str, float], *, seed: int, smallest_gain: float = 0.01) -> Outcome:
-    """Screen all candidates, race the best eight, confirm the winner: as a tuning run does, with its code."""
-    rng = np.random.default_rng(seed)
-    timer = MockTimer({BASELINE: 1.0, **speeds}, rng)
+    """Screen all candidates, then ask the judge, as a tuning run does; only the device and the clock are not real."""
+    timer = MockTimer({BASELINE: 1.0, **speeds}, np.random.default_rng((seed, 1)))  # the judge has a stream of its own
     order = []
     for place, name in enumerate(speeds):
         order += [BASELINE, name] if place % 10 == 0 else [name]
     order.append(BASELINE)
-    screened = [Screened(name, timer.of_three(name)) for name in order]
-    chosen = shortlist(screened, baseline=BASELINE, time_one=timer.of_three)
-    screen_repetitions = len(timer.calls)
-    entrants = [Entrant(BASELINE), *(Entrant(name, complexity=1) for name in chosen)]
-    result = race(entrants, baseline=BASELINE, time_one=timer.of_three, rng=rng, smallest_gain=smallest_gain)
-    race_repetitions = len(timer.calls) - screen_repetitions
-    decision = decide(result)
-    winner, claimed = None, None
-    if decision.winner is not None:
-        proof = confirm(
-            decision.winner, baseline=BASELINE, time_one=timer.of_three, rng=rng, smallest_gain=smallest_gain
-        )
-        if proof.holds and proof.speedup is not None:
-            winner, claimed = decision.winner, proof.speedup.median
+    screened = tuple(Screened(name, median(timer.three(name))) for name in order)
+    repetitions = Counter(screen=len(timer.calls))
+
+    def record(phase: JudgePhase, name: str, block: int, us: tuple[float, ...]) -> None:
+        del name, block
+        repetitions[phase] += len(us)
+
+    contest = Contest(
+        entrants=(Entrant(BASELINE), *(Entrant(name, complexity=1) for name in speeds)),
+        baseline=BASELINE,
+        stock=BASELINE,
+        rules=Rules(smallest_gain=smallest_gain),
+        seed=seed,
+        screened=screened,
+    )
+    judgement = judge(contest, timer.three, clock=Clock(math.inf), stop=Stop(), record=record)
+    assert judgement.raced is not None
+    assert repetitions.total() == len(timer.calls), "a timing was not recorded"
     return Outcome(
-        winner=winner,
-        claimed=claimed,
-        race_verdict=decision.verdict,
-        race_blocks=result.blocks,
-        screen_repetitions=screen_repetitions,
-        race_repetitions=race_repetitions,
-        confirm_repetitions=len(timer.calls) - screen_repetitions - race_repetitions,
-        in_race=tuple(chosen),
+        winner=judgement.winner,
+        claimed=judgement.speedup.median if judgement.winner and judgement.speedup else None,
+        race_verdict=decide(judgement.raced).verdict,
+        race_blocks=judgement.raced.blocks,
+        repetitions_by_phase=repetitions,
+        in_race=tuple(entrant.id for entrant in judgement.raced.entrants if entrant.id != BASELINE),
     )

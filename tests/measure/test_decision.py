@@ -9,7 +9,18 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from autotuner.measure.race import BlockTimes, Drop, Entrant, RaceResult, TimingFailed, confirm, decide, race
+from autotuner.measure.race import (
+    BlockTimes,
+    Drop,
+    Entrant,
+    RaceResult,
+    Rules,
+    Timekeeper,
+    TimingFailed,
+    confirm,
+    decide,
+    race,
+)
 from tests.measure.mock_timer import BASELINE
 
 Speeds = Mapping[str, Sequence[float]]
@@ -35,7 +46,7 @@ class Scripted:
 
 def run(speeds: Speeds, *, complexity: Mapping[str, int] | None = None, keep: tuple[str, ...] = ()) -> RaceResult:
     entrants = [Entrant(name, (complexity or {}).get(name, 0)) for name in speeds]
-    return race(entrants, baseline=BASELINE, keep=keep, time_one=Scripted(speeds), rng=np.random.default_rng(0))
+    return race(entrants, Timekeeper(Scripted(speeds), np.random.default_rng(0)), baseline=BASELINE, keep=keep)
 
 
 def stands(
@@ -57,15 +68,22 @@ def stands(
 @pytest.mark.parametrize("looks", [(), (16, 12), (12, 12), (0, 12), (-1,)])
 def test_looks_that_do_not_rise_from_one_are_refused(looks: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="looks must rise"):
-        race([Entrant(BASELINE)], baseline=BASELINE, time_one=lambda _: 1.0, rng=np.random.default_rng(0), looks=looks)
+        race(
+            [Entrant(BASELINE)],
+            Timekeeper(lambda _: 1.0, np.random.default_rng(0)),
+            baseline=BASELINE,
+            rules=Rules(looks=looks),
+        )
 
 
 def test_a_race_says_by_which_rules_it_was_run() -> None:
     entrants = [Entrant(BASELINE), Entrant("a", 3)]
     timer = Scripted({BASELINE: STEADY, "a": (2.0,)})
     rng = np.random.default_rng(0)
-    result = race(entrants, baseline=BASELINE, time_one=timer, rng=rng, looks=(1, 5), alpha=0.4, smallest_gain=0.2)
-    assert (result.alpha, result.smallest_gain, result.looks) == (0.4, 0.2, (1, 5))
+    result = race(
+        entrants, Timekeeper(timer, rng), baseline=BASELINE, rules=Rules(alpha=0.4, smallest_gain=0.2, looks=(1, 5))
+    )
+    assert (result.rules.alpha, result.rules.smallest_gain, result.rules.looks) == (0.4, 0.2, (1, 5))
     assert (result.complexity(BASELINE), result.complexity("a")) == (0, 3)
 
 
@@ -169,9 +187,8 @@ def test_one_that_may_be_faster_by_more_than_the_smallest_gain_is_raced_on() -> 
 def test_what_is_no_time_takes_an_entrant_out(time: float) -> None:
     result = race(
         [Entrant(BASELINE), Entrant("a")],
+        Timekeeper(lambda name: 1.0 if name == BASELINE else time, np.random.default_rng(0)),
         baseline=BASELINE,
-        time_one=lambda name: 1.0 if name == BASELINE else time,
-        rng=np.random.default_rng(0),
     )
     assert result.dropped == {"a": Drop(1, "failed", f"{time} is no time")}
     assert result.ended == "settled"
@@ -185,11 +202,7 @@ def test_times_of_different_races_are_not_compared() -> None:
 def test_a_confirmation_that_is_stopped_keeps_what_it_has() -> None:
     timer = Scripted({BASELINE: STEADY, "a": (1.5,)})
     proof = confirm(
-        "a",
-        baseline=BASELINE,
-        time_one=timer,
-        rng=np.random.default_rng(0),
-        should_stop=lambda: timer.calls >= 22,
+        "a", Timekeeper(timer, np.random.default_rng(0), should_stop=lambda: timer.calls >= 22), baseline=BASELINE
     )
     assert (proof.verdict, proof.reason) == ("inconclusive", "stopped after 11 of 24 blocks")
     assert proof.blocks == 11
@@ -199,13 +212,12 @@ def test_a_confirmation_that_is_stopped_keeps_what_it_has() -> None:
 def test_a_confirmation_reports_blocks_from_one_to_its_last() -> None:
     seen: list[int] = []
     timer = Scripted({BASELINE: STEADY, "a": (1.5,)})
-    proof = confirm(
-        "a",
-        baseline=BASELINE,
-        time_one=timer,
-        rng=np.random.default_rng(0),
-        on_timing=lambda block, name, time: seen.append(block),  # noqa: ARG005
-    )
+
+    def told(block: int, name: str, time: float) -> None:
+        del name, time
+        seen.append(block)
+
+    proof = confirm("a", Timekeeper(timer, np.random.default_rng(0), on_timing=told), baseline=BASELINE)
     assert sorted(set(seen)) == list(range(1, 25))
     assert proof.reason == "fresh blocks give 1.500 (1.500 to 1.500), needed: more than 1.010"
 
@@ -213,12 +225,12 @@ def test_a_confirmation_reports_blocks_from_one_to_its_last() -> None:
 def test_a_baseline_that_fails_ends_the_confirmation() -> None:
     timer = Scripted({BASELINE: (1.0, -1.0), "a": (1.5,)})
     with pytest.raises(TimingFailed):
-        confirm("a", baseline=BASELINE, time_one=timer, rng=np.random.default_rng(0))
+        confirm("a", Timekeeper(timer, np.random.default_rng(0)), baseline=BASELINE)
 
 
 def test_a_confirmation_that_may_go_either_way_is_inconclusive() -> None:
     timer = Scripted({BASELINE: STEADY, "a": (1.0, 1.05)})
-    proof = confirm("a", baseline=BASELINE, time_one=timer, rng=np.random.default_rng(0))
+    proof = confirm("a", Timekeeper(timer, np.random.default_rng(0)), baseline=BASELINE)
     assert proof.verdict == "inconclusive"
-    few = confirm("a", baseline=BASELINE, time_one=timer, rng=np.random.default_rng(0), blocks=3)
+    few = confirm("a", Timekeeper(timer, np.random.default_rng(0)), baseline=BASELINE, blocks=3)
     assert (few.verdict, few.reason, few.blocks) == ("inconclusive", "3 blocks are too few for this level", 3)

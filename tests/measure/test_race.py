@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from autotuner.measure.race import BlockTimes, Entrant, RaceResult, TimingFailed, confirm, decide, race
+from autotuner.measure.race import BlockTimes, Entrant, RaceResult, Timekeeper, TimingFailed, confirm, decide, race
 from autotuner.measure.shortlist import Screened, pick_for_race, shortlist
 from tests.measure.mock_timer import BASELINE, MockTimer, run_protocol
 
@@ -18,7 +18,7 @@ def quiet_timer(speeds: Mapping[str, float], *, seed: int = 0, fails: Mapping[st
 
 def run(timer: MockTimer, *, complexity: Mapping[str, int] | None = None, keep: tuple[str, ...] = ()) -> RaceResult:
     entrants = [Entrant(name, (complexity or {}).get(name, 0)) for name in timer.speeds]
-    return race(entrants, baseline=BASELINE, keep=keep, time_one=timer, rng=np.random.default_rng(1))
+    return race(entrants, Timekeeper(timer, np.random.default_rng(1)), baseline=BASELINE, keep=keep)
 
 
 def test_a_clear_winner_wins_at_the_first_look() -> None:
@@ -52,10 +52,8 @@ def test_a_spent_budget_is_inconclusive_however_good_it_looks() -> None:
     timer = quiet_timer({"a": 2.0})
     result = race(
         [Entrant(BASELINE), Entrant("a")],
+        Timekeeper(timer, np.random.default_rng(0), should_stop=lambda: len(timer.calls) >= 10),
         baseline=BASELINE,
-        time_one=timer,
-        rng=np.random.default_rng(0),
-        should_stop=lambda: len(timer.calls) >= 10,
     )
     assert (result.ended, result.blocks) == ("stopped", 5)
     assert decide(result).verdict == "inconclusive"
@@ -115,9 +113,8 @@ def test_a_time_that_is_no_number_counts_as_a_failure() -> None:
     times = {BASELINE: 1.0, "a": float("nan"), "b": 0.5}
     result = race(
         [Entrant(name) for name in times],
+        Timekeeper(lambda name: times[name], np.random.default_rng(0)),
         baseline=BASELINE,
-        time_one=lambda name: times[name],
-        rng=np.random.default_rng(0),
     )
     assert result.dropped["a"].reason == "failed"
     assert decide(result).winner == "b"
@@ -140,10 +137,10 @@ def test_every_timing_is_reported_as_it_happens() -> None:
     timer = quiet_timer({"a": 1.2})
     result = race(
         [Entrant(BASELINE), Entrant("a")],
+        Timekeeper(
+            timer, np.random.default_rng(0), on_timing=lambda block, name, time: seen.append((block, name, time))
+        ),
         baseline=BASELINE,
-        time_one=timer,
-        rng=np.random.default_rng(0),
-        on_timing=lambda block, name, time: seen.append((block, name, time)),
     )
     assert len(seen) == result.timings == len(timer.calls)
     assert all(result.times[name][block - 1] == time for block, name, time in seen)
@@ -152,12 +149,7 @@ def test_every_timing_is_reported_as_it_happens() -> None:
 @pytest.mark.parametrize("names", [["a", "b"], [BASELINE, "a", "a"]])
 def test_entrants_without_baseline_or_with_twins_are_refused(names: list[str]) -> None:
     with pytest.raises(ValueError, match="distinct ids"):
-        race(
-            [Entrant(name) for name in names],
-            baseline=BASELINE,
-            time_one=lambda _: 1.0,
-            rng=np.random.default_rng(0),
-        )
+        race([Entrant(name) for name in names], Timekeeper(lambda _: 1.0, np.random.default_rng(0)), baseline=BASELINE)
 
 
 def test_a_ratio_is_taken_within_blocks_so_drift_cancels() -> None:
@@ -170,7 +162,7 @@ def test_a_ratio_is_taken_within_blocks_so_drift_cancels() -> None:
 
 def test_confirmation_reports_an_interval_that_holds_the_truth() -> None:
     timer = quiet_timer({"a": 1.1, "stock": 1.05})
-    proof = confirm("a", baseline=BASELINE, beside=["stock"], time_one=timer, rng=np.random.default_rng(0), blocks=12)
+    proof = confirm("a", Timekeeper(timer, np.random.default_rng(0)), baseline=BASELINE, beside=["stock"], blocks=12)
     assert proof.holds
     assert proof.speedup is not None
     assert proof.speedup.low <= 1.1 <= proof.speedup.high
@@ -181,19 +173,19 @@ def test_confirmation_reports_an_interval_that_holds_the_truth() -> None:
 @pytest.mark.parametrize(("speed", "verdict"), [(1.1, "win"), (1.002, "no-winner"), (0.9, "no-winner")])
 def test_what_does_not_hold_up_is_not_confirmed(speed: float, verdict: str) -> None:
     timer = quiet_timer({"a": speed})
-    proof = confirm("a", baseline=BASELINE, time_one=timer, rng=np.random.default_rng(0), blocks=12)
+    proof = confirm("a", Timekeeper(timer, np.random.default_rng(0)), baseline=BASELINE, blocks=12)
     assert proof.verdict == verdict
 
 
 def test_too_few_blocks_confirm_nothing() -> None:
     timer = quiet_timer({"a": 1.5})
-    proof = confirm("a", baseline=BASELINE, time_one=timer, rng=np.random.default_rng(0), blocks=4)
+    proof = confirm("a", Timekeeper(timer, np.random.default_rng(0)), baseline=BASELINE, blocks=4)
     assert (proof.verdict, proof.speedup) == ("inconclusive", None)
 
 
 def test_a_winner_that_fails_on_the_second_occasion_is_not_confirmed() -> None:
     timer = quiet_timer({"a": 1.5}, fails={"a": 9})
-    proof = confirm("a", baseline=BASELINE, time_one=timer, rng=np.random.default_rng(0), blocks=12)
+    proof = confirm("a", Timekeeper(timer, np.random.default_rng(0)), baseline=BASELINE, blocks=12)
     assert proof.verdict == "inconclusive"
     assert "block 9" in proof.reason
 

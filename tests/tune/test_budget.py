@@ -14,11 +14,11 @@ import pytest
 
 from autotuner import Attention, Conv, Gemm, Problem
 from autotuner.errors import OutOfTimeError
+from autotuner.measure.judge import RaceDeadline, confirm_blocks, longer
 from autotuner.system import process
 from autotuner.system.execution import local_executor
 from autotuner.system.progress import Clock, Stop
 from autotuner.system.settings import usable_cores
-from autotuner.tuning.contest import RaceDeadline, confirm_blocks, longer
 from autotuner.tuning.effort import parse_effort
 from tests.tune.conftest import CPU, SPEC, FakeTools, codegen, failures, run
 
@@ -116,11 +116,11 @@ def test_work_that_is_handed_to_threads_keeps_its_deadline() -> None:
 
 
 def test_a_confirmation_has_as_many_blocks_as_there_is_time_for_or_none() -> None:
-    effort = parse_effort("normal")
-    assert confirm_blocks(Clock(100.0), effort, block_seconds=1.0) == effort.confirm_blocks
-    assert confirm_blocks(Clock(15.5), effort, block_seconds=1.0) == 15
+    most = parse_effort("normal").confirm_blocks
+    assert confirm_blocks(Clock(100.0), most=most, block_seconds=1.0) == most
+    assert confirm_blocks(Clock(15.5), most=most, block_seconds=1.0) == 15
     with pytest.raises(OutOfTimeError, match="--budget 15s would do"):
-        confirm_blocks(Clock(11.0), effort, block_seconds=1.0)
+        confirm_blocks(Clock(11.0), most=most, block_seconds=1.0)
 
 
 def test_a_race_ends_with_the_budget_even_before_its_first_look() -> None:

@@ -26,10 +26,10 @@ from autotuner.jobs.ab.ship import outputs, ship
 from autotuner.jobs.ab.side import A, B, Side
 from autotuner.jobs.ab.subject import Inside, Subject, difference
 from autotuner.jobs.model.context import Context, Model
-from autotuner.jobs.model.finals import Final
 from autotuner.jobs.model.program import Call, Program, ProgramBuilder
 from autotuner.jobs.model.tuner import MIN_TIME
-from autotuner.measure.race import Interval
+from autotuner.measure.judge import SAME, Judgement
+from autotuner.measure.race import ALPHA, Interval
 from autotuner.microkernels.variants import kernel_chip
 from autotuner.store.rows import Kind
 from autotuner.system import process
@@ -38,7 +38,6 @@ from autotuner.system.process import last_line
 from autotuner.system.progress import Reporter, Stop
 from autotuner.system.settings import cache_dir
 from autotuner.targets import Route, Target
-from autotuner.tuning.contest import ALPHA
 from autotuner.tuning.options import Options
 from autotuner.tuning.result import FinalVerdict
 from autotuner.tuning.session import Session, ends
@@ -150,7 +149,7 @@ class _Run:
         if self.same_code:
             b.us = a.us
             context.session.store.record_duplicate(b.row, of=a.row)
-            self.speedup = Interval(1.0, 1.0, 1.0)
+            self.speedup = SAME
             return self._result("no-winner", "the two arms compile to the same code")
         self._screen(b)
         self._lengthen(b, subject)
@@ -160,10 +159,10 @@ class _Run:
             return self._result("inconclusive", "interrupted before the race")
         context.stage(f"racing {b.arm.name} against {a.arm.name}")
         with context.clocked("time"):
-            final, self.speedup = race_sides(self.sides, self.timer, context)
-        if final.verdict == "win":
-            self._ship(subject, final)
-        return self._result(final.verdict, final.reason)
+            judgement, self.speedup = race_sides(self.sides, self.timer, context)
+        if judgement.verdict == "win":
+            self._ship(subject, judgement)
+        return self._result(judgement.verdict, judgement.reason)
 
     def _interrupted(self) -> bool:
         return self.context.session.stop.requested
@@ -308,7 +307,7 @@ class _Run:
             names = own_exports(shares, side.module.executables, other.module.executables, substituted=substituted)
             side.exports, side.share = tuple(names), shares.of(names)
 
-    def _ship(self, subject: Subject, final: Final) -> None:
+    def _ship(self, subject: Subject, judgement: Judgement) -> None:
         """The files of a microkernel that has won; what B is a file of is there already."""
         b, context = self.sides[1], self.context
         if b.how.placed is None:
@@ -316,7 +315,7 @@ class _Run:
             return
         context.stage("shipping, and compiling once more with what is shipped")
         with process.however_late():
-            self.shipped = ship(b, subject, final, context)
+            self.shipped = ship(b, subject, judgement, context)
 
     # --- the end ------------------------------------------------------------------------------------------------
 

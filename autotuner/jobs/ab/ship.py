@@ -16,7 +16,7 @@ from autotuner.jobs.ab.build import build
 from autotuner.jobs.ab.side import A, B, Side
 from autotuner.jobs.ab.subject import Subject
 from autotuner.jobs.model.context import Context
-from autotuner.jobs.model.finals import Final
+from autotuner.measure.judge import Judgement
 
 
 def outputs(side: Side, subject: Subject, context: Context) -> Outputs:
@@ -26,7 +26,7 @@ def outputs(side: Side, subject: Subject, context: Context) -> Outputs:
     return Outputs.at(context.options.output or workspace.specs / name, workspace, MICROKERNEL)
 
 
-def ship(side: Side, subject: Subject, final: Final, context: Context) -> tuple[Path, Path]:
+def ship(side: Side, subject: Subject, judgement: Judgement, context: Context) -> tuple[Path, Path]:
     """(spec, flagfile); what does not give the code that won is not left behind."""
     placed = side.how.placed
     if placed is None:
@@ -34,16 +34,16 @@ def ship(side: Side, subject: Subject, final: Final, context: Context) -> tuple[
     files = outputs(side, subject, context)
     path, flagfile = files.spec, files.flagfile
     command = shell_line(("autotune", *context.options.command[1:]))
-    speedup, tools = final.speedup, replace(context.session.tools, iree_compile=side.how.compiler)
+    speedup, tools = judgement.speedup, replace(context.session.tools, iree_compile=side.how.compiler)
     provenance = Provenance(
         problem=subject.name,
         target=context.target.name,
         device=context.session.device,
         iree=tools.release,
         compiler=tools.build,
-        verdict=final.verdict,
-        us=final.us.get(B),
-        baseline_us=final.us.get(A),
+        verdict=judgement.verdict,
+        us=judgement.us.get(B),
+        baseline_us=judgement.us.get(A),
         low=speedup.low if speedup else None,
         median=speedup.median if speedup else None,
         high=speedup.high if speedup else None,
@@ -55,7 +55,7 @@ def ship(side: Side, subject: Subject, final: Final, context: Context) -> tuple[
         f"Microkernel spec by autotune {__version__}",
         f"problem:    {subject.name}",
         f"target:     {context.target.name}; IREE {tools.release} ({tools.build})",
-        f"verdict:    {final.verdict}, {interval}",
+        f"verdict:    {judgement.verdict}, {interval}",
         f"date:       {today()}",
         f"made by:    {command}",
         f"use:        {use_line(flagfile)}",

@@ -61,7 +61,7 @@ def search_variants(
         return result
 
 
-def judge(kernel: Kernel, result: Result) -> None:
+def refuse_broken(kernel: Kernel, result: Result) -> None:
     """A microkernel that never worked is no slow one: the user must know."""
     counts = result.counts
     failed = {name: n for name, n in counts["failed"].items() if n}

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from iree.compiler import ir
 from iree.compiler.dialects import iree_gpu
 
 from autotuner.build import Build, Builder, BuildJob
 from autotuner.carriers.render import dynamic_gemm_mlir, problem_mlir, spec_mlir
 from autotuner.devices.timer import Timer, choose_repeat
-from autotuner.errors import DeviceError
 from autotuner.iree.compile import first_error
 from autotuner.iree.mlir import Dispatch
 from autotuner.jobs.buckets.bounds import Bucket, Family
 from autotuner.measure.check import Checker, Data
-from autotuner.measure.race import Interval, TimingFailed, confirm
+from autotuner.measure.judge import Contest, judge, timed_by
+from autotuner.measure.race import Entrant, Interval, Rules
 from autotuner.space.gpu_config import CompilationInfo
+from autotuner.system.progress import Clock
 from autotuner.targets import NO_DEVICE, Target
-from autotuner.tuning.contest import ALPHA
 from autotuner.tuning.effort import Effort
 from autotuner.tuning.session import Session
 
@@ -90,7 +88,8 @@ class Examiner:
     builder: Builder
     effort: Effort
     seed: int
-    should_stop: Callable[[], bool]
+    clock: Clock
+    """When the bucket's time is over."""
 
     @property
     def timed(self) -> bool:
@@ -151,32 +150,23 @@ class Examiner:
         if not all(one.ok for one in builds.values()):
             return Member(m, "it does not compile with repeated dispatches")
 
-        def time_one(name: str) -> float:
-            timing = timer.time(builds[name], repetitions=3)
-            if not timing.ok:
-                raise TimingFailed(timing.detail)
-            return timing.median
-
-        try:
-            result = confirm(
-                TUNED,
+        judgement = judge(
+            Contest(
+                entrants=(Entrant(DEFAULT), Entrant(TUNED, complexity=1)),
                 baseline=DEFAULT,
-                time_one=time_one,
-                rng=np.random.default_rng(self.seed),
-                blocks=max(_LEAST_BLOCKS, self.effort.confirm_blocks // 2),
-                alpha=ALPHA,
-                smallest_gain=self.effort.smallest_gain,
-                should_stop=self.should_stop,
-            )
-        except TimingFailed as failure:
-            raise DeviceError(
-                f"the default stopped working at M = {m}: {str(failure)[:200]}", remedy="Check the device."
-            ) from failure
-        us, default_us = (
-            float(np.median([t for t in result.times[name] if t is not None] or [np.nan])) for name in (TUNED, DEFAULT)
+                stock=DEFAULT,
+                rules=Rules(smallest_gain=self.effort.smallest_gain),
+                confirm_blocks=max(_LEAST_BLOCKS, self.effort.confirm_blocks // 2),
+                seed=self.seed,
+                chosen=TUNED,
+            ),
+            timed_by(timer, builds),
+            clock=self.clock,
+            stop=self.session.stop,
         )
-        failure_text = "" if result.speedup is not None else f"not raced to the end: {result.reason}"
-        return Member(m, failure_text, us, default_us, result.speedup, checked=True)
+        failure = "" if judgement.speedup is not None else f"not raced to the end: {judgement.reason}"
+        us = judgement.us
+        return Member(m, failure, us.get(TUNED), us.get(DEFAULT), judgement.speedup, checked=True)
 
     def _build(self, source: str, folder: Path, *, tuned: bool, repeat: int = 1) -> Build:
         return self.builder.build(

@@ -25,7 +25,7 @@ from autotuner.specfiles.applied import applied
 from autotuner.specfiles.merge import merge
 from autotuner.system import process
 from autotuner.system.cache import Cache
-from autotuner.system.progress import LATE_SECONDS, Prefixed, Reporter, Stop
+from autotuner.system.progress import LATE_SECONDS, Clock, Prefixed, Reporter, Stop
 from autotuner.system.settings import cache_dir
 from autotuner.targets import NO_DEVICE, PLAIN, Target
 from autotuner.tuning.options import Options
@@ -147,7 +147,7 @@ class _FamilyRun:
     def _bucket(self, bucket: Bucket, *, left: int) -> BucketResult:
         session = replace(self.session, reporter=Prefixed(self.session.reporter, f"bucket {bucket.name}: "))
         seconds = self._seconds(left)
-        ends = time.monotonic() + seconds
+        clock = Clock(seconds if self.options.budget is not None else math.inf)
         budget = None if self.options.budget is None else SEARCH_SHARE * seconds
         options = replace(self.options, ship=False, budget=budget, recall=self.options.resume, output=None)
         problem = self.target.prepare(self.family.member(bucket.at))
@@ -180,11 +180,11 @@ class _FamilyRun:
             builder=self.builder,
             effort=self.options.effort,
             seed=self.options.seed,
-            should_stop=lambda: self.session.stop.requested or (budget is not None and time.monotonic() > ends),
+            clock=clock,
         )
         session.reporter.stage("the winner at other sizes")
         try:
-            with process.until(ends + LATE_SECONDS if budget is not None else math.inf):
+            with process.until(clock.at(clock.budget + LATE_SECONDS)):
                 members = self._members(examiner, found, changed=info != winner.info)
         except OutOfTimeError as error:
             return BucketResult(bucket, result, "default", error.message)

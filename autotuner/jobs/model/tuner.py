@@ -15,21 +15,19 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.model.context import KINDS, Anatomy, Context, Model
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
 from autotuner.jobs.model.entries import Assembly, Entry
-from autotuner.jobs.model.finals import Field, Final, hold
 from autotuner.jobs.model.program import Call, Program, ProgramBuild, ProgramBuilder, check_inputs
 from autotuner.jobs.model.result import ModelResult, summed
 from autotuner.jobs.model.routes import RouteRace, Tried, choose
 from autotuner.jobs.model.ship import report_text, ship
 from autotuner.jobs.model.whole import Tuned, Whole
-from autotuner.measure.race import LOOKS
+from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge, longer, timed_by
+from autotuner.measure.race import ALPHA, LOOKS, Entrant, Rules
 from autotuner.store.keys import run_key
-from autotuner.store.rows import Phase
 from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.system.progress import Reporter, Stop
 from autotuner.system.settings import cache_dir
 from autotuner.targets import PLAIN, Target
-from autotuner.tuning.contest import ALPHA, longer
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import BASELINE, Carrier
 from autotuner.tuning.result import FinalVerdict
@@ -160,8 +158,8 @@ class _Run:
                     self._put_together(Whole(dispatches, tried, race), entries)
         if context.session.stop.requested:
             return self._result("inconclusive", "interrupted before the race", None, None)
-        final = self._race(timer)
-        return self._shipped(final)
+        judgement = self._race(timer)
+        return self._shipped(judgement)
 
     def _put_together(self, whole: Whole, entries: Sequence[Entry]) -> None:
         """The model with these entries, if it can be compiled before the time for the race begins."""
@@ -228,7 +226,8 @@ class _Run:
 
     # --- the end ------------------------------------------------------------------------------------------------
 
-    def _race(self, timer: Timer) -> Final:
+    def _race(self, timer: Timer) -> Judgement:
+        """The default, the best route and what tuning made of routes, as whole models."""
         context = self.context
         good = [t for t in self.tried if t.ok and t.build is not None]
         stock = min(good, key=lambda t: t.us or math.inf)
@@ -245,36 +244,48 @@ class _Run:
             modules[made.name], rows[made.name] = made.build, made.row
             complexity[made.name] = 100 + len(made.entries)
         if len(modules) == 1:
-            us = {BASELINE: base.us or 0.0}
-            if any(result.verdict == "inconclusive" for part in self.parts for result in part.results):
-                return Final("inconclusive", "the time was too short to tell whether any dispatch gains", None, us)
-            return Final("no-winner", "no route and no configuration is faster than the default", None, us)
-        context.stage(f"racing {len(modules) - 1} rivals against the default, as whole models")
+            return self._nothing_to_race(base)
+        effort = context.options.effort
+        contest = Contest(
+            entrants=tuple(Entrant(name, complexity[name]) for name in modules),
+            baseline=BASELINE,
+            stock=self.stock,
+            rules=Rules(smallest_gain=effort.smallest_gain),
+            confirm_blocks=effort.confirm_blocks,
+            seed=context.options.seed,
+            labels={self.stock: f"route {stock.route.name}"},
+        )
 
-        def record(phase: Phase, name: str, block: int, us: tuple[float, ...]) -> None:
+        def record(phase: JudgePhase, name: str, block: int, us: tuple[float, ...]) -> None:
             context.session.store.record_timing(rows[name], phase=phase, block=block, repetitions_us=us)
 
         with context.clocked("time"):
-            return hold(
-                Field(modules, complexity, BASELINE, self.stock),
-                timer,
-                effort=context.options.effort,
+            return judge(
+                contest,
+                timed_by(timer, modules),
                 clock=context.clock,
                 stop=context.session.stop,
-                seed=context.options.seed,
                 record=record,
+                stage=lambda text: context.stage(f"{text}, as whole models"),
             )
 
-    def _shipped(self, final: Final) -> ModelResult:
-        if final.verdict != "win" or final.winner is None:
-            return self._result(final.verdict, final.reason, final, None)
-        made = next((t for t in self.tuned if t.name == final.winner), None)
-        if made is None:
-            stock = next(t for t in self.tried if t.route.name == final.winner)
-            made = Tuned(stock, final.winner, (), Assembly(None), _built(stock.build), stock.error, stock.row)
-        return self._ship(made, "win", final.reason, final)
+    def _nothing_to_race(self, base: Tried) -> Judgement:
+        us = {BASELINE: base.us or 0.0}
+        if any(result.verdict == "inconclusive" for part in self.parts for result in part.results):
+            reason = "the time was too short to tell whether any dispatch gains"
+            return Judgement("inconclusive", reason, BASELINE, us=us)
+        return Judgement("no-winner", "no route and no configuration is faster than the default", BASELINE, us=us)
 
-    def _ship(self, made: Tuned, verdict: FinalVerdict, reason: str, final: Final | None) -> ModelResult:
+    def _shipped(self, judgement: Judgement) -> ModelResult:
+        if judgement.verdict != "win" or judgement.winner is None:
+            return self._result(judgement.verdict, judgement.reason, judgement, None)
+        made = next((t for t in self.tuned if t.name == judgement.winner), None)
+        if made is None:
+            stock = next(t for t in self.tried if t.route.name == judgement.winner)
+            made = Tuned(stock, judgement.winner, (), Assembly(None), _built(stock.build), stock.error, stock.row)
+        return self._ship(made, "win", judgement.reason, judgement)
+
+    def _ship(self, made: Tuned, verdict: FinalVerdict, reason: str, judgement: Judgement | None) -> ModelResult:
         context = self.context
         context.stage("shipping, and compiling the model once more with what is shipped")
         files = context.files
@@ -291,7 +302,7 @@ class _Run:
                 timeout=context.compile_timeout,
             )
         result = replace(
-            self._result(verdict, reason, final, made),
+            self._result(verdict, reason, judgement, made),
             spec=files.spec if made.assembly.spec is not None else None,
             flagfile=files.flagfile,
             executables=files.executables if made.assembly.executables else None,
@@ -301,9 +312,11 @@ class _Run:
         files.write(files.report, report_text(result))
         return result
 
-    def _result(self, verdict: FinalVerdict, reason: str, final: Final | None, made: Tuned | None) -> ModelResult:
+    def _result(
+        self, verdict: FinalVerdict, reason: str, judgement: Judgement | None, made: Tuned | None
+    ) -> ModelResult:
         context = self.context
-        us = dict(final.us) if final else {}
+        us = dict(judgement.us) if judgement else {}
         good = [t for t in self.tried if t.ok]
         stock = min(good, key=lambda t: t.us or math.inf, default=None)
         base = self.tried[0] if good else None
@@ -330,8 +343,8 @@ class _Run:
             baseline={"us": us.get(BASELINE, base.us if base else None), "flags": []},
             stock=_stock(stock, us),
             best=best,
-            speedup=final.speedup if final else None,
-            speedup_over_stock=final.over_stock if final else None,
+            speedup=judgement.speedup if judgement else None,
+            speedup_over_stock=judgement.over_stock if judgement else None,
             confidence=1 - ALPHA,
             spec=None,
             flagfile=None,

@@ -12,7 +12,7 @@ from autotuner.jobs.suite.rows import TUNED, Row
 from autotuner.jobs.suite.ship import Group
 from autotuner.jobs.suite.uplift import Uplift
 from autotuner.jobs.suite.workload import Workload
-from autotuner.tuning.contest import ALPHA
+from autotuner.measure.race import ALPHA
 from autotuner.tuning.result import SCHEMA, FinalVerdict
 
 _COUNTS = ("space", "asked", "built", "cached", "duplicate", "checked", "timed")

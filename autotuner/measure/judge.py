@@ -1,0 +1,338 @@
+"""The judge: shortlists, races, decides, confirms, concludes; for problems, models, experiments and buckets alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Literal
+
+import numpy as np
+
+from autotuner.devices.timer import Module, Timer
+from autotuner.errors import DeviceError, OutOfTimeError
+from autotuner.measure.race import (
+    DEFAULT_RULES,
+    LOOKS,
+    BlockTimes,
+    Confirmation,
+    Decision,
+    Entrant,
+    Interval,
+    RaceResult,
+    Rules,
+    Timekeeper,
+    TimingFailed,
+    Verdict,
+    confirm,
+    decide,
+    race,
+)
+from autotuner.measure.shortlist import Screened, shortlist
+from autotuner.system.progress import Clock, Stop
+
+RACE_SHARE = 0.7
+"""Of the time that is left when the race begins; the rest is for the confirmation."""
+LEAD_BLOCKS = 5
+"""How often `lead` times each entrant."""
+SAME = Interval(1.0, 1.0, 1.0)
+_ROUNDED = 5
+
+JudgePhase = Literal["screen", "race", "confirm"]
+Take = Callable[[str], tuple[float, ...]]
+"""Times an entrant: its repetitions in µs. TimingFailed takes the entrant out."""
+Record = Callable[[JudgePhase, str, int, tuple[float, ...]], None]
+"""Writes a timing down when it is taken: phase, entrant, block, repetitions."""
+
+
+def _unrecorded(phase: JudgePhase, name: str, block: int, us: tuple[float, ...]) -> None:
+    del phase, name, block, us
+
+
+def _unheard(text: str) -> None:
+    del text
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Who is compared, and what a win is."""
+
+    entrants: tuple[Entrant, ...]
+    baseline: str
+    stock: str
+    """The best of what flags alone give: the baseline itself where no route is better."""
+    rules: Rules = DEFAULT_RULES
+    confirm_blocks: int = 24
+    seed: int = 0
+    screened: tuple[Screened, ...] = ()
+    """The entrants' screening, where there was one: the best of it are screened again, and `places` of them race."""
+    places: int = 8
+    chosen: str | None = None
+    """Who is to be confirmed without a race: it was chosen elsewhere."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What people are told in place of an entrant's id."""
+
+    def __post_init__(self) -> None:
+        names = {entrant.id for entrant in self.entrants}
+        if missing := {self.baseline, self.stock, self.chosen or self.baseline} - names:
+            raise ValueError(f"no entrants: {', '.join(sorted(missing))}")
+
+    def complexity(self, name: str) -> int:
+        return next(entrant.complexity for entrant in self.entrants if entrant.id == name)
+
+    def label(self, name: str) -> str:
+        return self.labels.get(name, name)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict with its evidence."""
+
+    verdict: Verdict
+    reason: str
+    stock: str
+    winner: str | None = None
+    leader: str | None = None
+    """Who is ahead, where nothing but that was asked."""
+    us: Mapping[str, float] = field(default_factory=dict)
+    """Median µs of those that were timed side by side, from the last time that they were."""
+    speedup: Interval | None = None
+    """Of the one that was confirmed, over the baseline."""
+    over_stock: Interval | None = None
+    raced: RaceResult | None = None
+    confirmed: Confirmation | None = None
+
+    def shown(self, candidate: str, against: str) -> Interval | None:
+        """What a race shows of two entrants, whoever wins, at the level of one of its looks."""
+        if self.raced is None:
+            return None
+        rules = self.raced.rules
+        return self.raced.ratio(candidate, against, alpha=rules.alpha / len(rules.looks))
+
+
+def timed_by(timer: Timer, modules: Mapping[str, Module]) -> Take:
+    """Times an entrant's module: three repetitions, of which the median counts."""
+
+    def take(name: str) -> tuple[float, ...]:
+        timing = timer.time(modules[name], repetitions=3)
+        if not timing.ok:
+            raise TimingFailed(timing.detail)
+        return timing.us
+
+    return take
+
+
+def judge(
+    contest: Contest,
+    take: Take,
+    *,
+    clock: Clock,
+    stop: Stop,
+    record: Record = _unrecorded,
+    stage: Callable[[str], None] = _unheard,
+) -> Judgement:
+    """The verdict: of the best of the screening, by a race, confirmed on fresh timings."""
+    sitting = _Sitting(contest, _Watch(take, record, np.random.default_rng(contest.seed)), clock, stop, stage)
+    try:
+        return sitting.race() if contest.chosen is None else sitting.confirm_chosen(contest.chosen)
+    except OutOfTimeError as error:
+        return Judgement("inconclusive", error.message.rstrip("."), contest.stock)
+    except TimingFailed as failure:
+        raise _baseline_failed(failure) from failure
+
+
+def lead(contest: Contest, take: Take, *, clock: Clock, stop: Stop, record: Record = _unrecorded) -> Judgement:
+    """Who is ahead when there is no time for a race: a few blocks of all entrants, and no verdict."""
+    watch = _Watch(take, record, np.random.default_rng(contest.seed))
+    names = [entrant.id for entrant in contest.entrants]
+    keeper = watch.keeper("race", lambda: stop.requested or clock.left < 0)
+    rules = replace(contest.rules, looks=(LEAD_BLOCKS,))
+    try:
+        result = race(contest.entrants, keeper, baseline=contest.baseline, keep=names, rules=rules)
+    except TimingFailed as failure:
+        raise _baseline_failed(failure) from failure
+    us = _medians(result)
+    if not result.blocks:
+        reason = "the time was up before any were timed side by side"
+        return Judgement("inconclusive", reason, contest.stock, us=us, raced=result)
+    gains = {name: _median_ratio(result, name, contest.baseline) for name in result.challengers}
+    best = max(gains, key=lambda name: gains[name], default=None)
+    if best is None or gains[best] <= 1 + rules.smallest_gain:
+        reason = "none is ahead of the default, side by side"
+        return Judgement("no-winner", reason, contest.stock, us=us, raced=result)
+    reason = f"{gains[best]:.2f}x side by side with the default, not raced"
+    return Judgement("inconclusive", reason, contest.stock, leader=best, us=us, raced=result)
+
+
+@dataclass(frozen=True)
+class _Watch:
+    """Takes timings, and keeps the raw repetitions for the one who writes them down."""
+
+    take: Take
+    record: Record
+    rng: np.random.Generator
+    raw: dict[str, tuple[float, ...]] = field(default_factory=dict)
+
+    def time_one(self, name: str) -> float:
+        """The median: single repetitions spike too often for intervals over a dozen blocks."""
+        self.raw[name] = self.take(name)
+        return median(self.raw[name])
+
+    def screen(self, name: str) -> float:
+        """A timing of the second screening."""
+        us = self.time_one(name)
+        self.record("screen", name, 1, self.raw[name])
+        return us
+
+    def keeper(self, phase: JudgePhase, should_stop: Callable[[], bool]) -> Timekeeper:
+        def write(block: int, name: str, _us: float) -> None:
+            self.record(phase, name, block, self.raw[name])
+
+        return Timekeeper(self.time_one, self.rng, should_stop, write)
+
+
+@dataclass(frozen=True)
+class _Sitting:
+    """One judgement on its way."""
+
+    contest: Contest
+    watch: _Watch
+    clock: Clock
+    stop: Stop
+    stage: Callable[[str], None]
+
+    def race(self) -> Judgement:
+        """Shortlist, race, decide; who wins is confirmed."""
+        contest, clock = self.contest, self.clock
+        entrants = self._shortlisted()
+        self.stage(f"racing {len(entrants) - 1} against the baseline")
+        started = clock.elapsed
+        keeper = self.watch.keeper("race", RaceDeadline(clock, self.stop, started))
+        result = race(entrants, keeper, baseline=contest.baseline, keep={contest.stock}, rules=contest.rules)
+        decision = decide(result)
+        so_far = Judgement(decision.verdict, decision.reason, contest.stock, us=_medians(result), raced=result)
+        if decision.winner is None:
+            return replace(so_far, reason=self._with_what_it_needs(decision, result, started))
+        self.stage(f"confirming {contest.label(decision.winner)}")
+        block_seconds = (clock.elapsed - started) / result.timings
+        block_seconds *= len({contest.baseline, contest.stock, decision.winner})
+        try:
+            blocks = confirm_blocks(clock, most=contest.confirm_blocks, block_seconds=block_seconds)
+        except OutOfTimeError as error:
+            return replace(so_far, verdict="inconclusive", reason=error.message.rstrip("."))
+        # The number of blocks is fixed by the time that is left: from here on only the user stops it.
+        return self._confirm(decision.winner, so_far, blocks, lambda: self.stop.requested)
+
+    def confirm_chosen(self, chosen: str) -> Judgement:
+        """The confirmation alone, of so many blocks as there is time for."""
+        so_far = Judgement("inconclusive", "", self.contest.stock)
+        late = self.clock
+        return self._confirm(chosen, so_far, self.contest.confirm_blocks, lambda: self.stop.requested or late.left < 0)
+
+    def _shortlisted(self) -> tuple[Entrant, ...]:
+        contest = self.contest
+        if not contest.screened:
+            return contest.entrants
+        chosen = shortlist(
+            contest.screened,
+            baseline=contest.baseline,
+            time_one=self.watch.screen,
+            keep={contest.stock},
+            count=contest.places,
+        )
+        names = {contest.baseline, contest.stock, *chosen}
+        return tuple(entrant for entrant in contest.entrants if entrant.id in names)
+
+    def _confirm(self, winner: str, so_far: Judgement, blocks: int, should_stop: Callable[[], bool]) -> Judgement:
+        contest, stock = self.contest, self.contest.stock
+        confirmation = confirm(
+            winner,
+            self.watch.keeper("confirm", should_stop),
+            baseline=contest.baseline,
+            beside=[stock],
+            blocks=blocks,
+            rules=contest.rules,
+        )
+        over = SAME if winner == stock else confirmation.ratio(winner, stock, alpha=contest.rules.alpha)
+        concluded = replace(
+            so_far,
+            verdict=confirmation.verdict,
+            reason=confirmation.reason,
+            us={**so_far.us, **_medians(confirmation)},
+            speedup=confirmation.speedup,
+            over_stock=over,
+            confirmed=confirmation,
+        )
+        return self._concluded(winner, concluded) if confirmation.holds else concluded
+
+    def _concluded(self, winner: str, won: Judgement) -> Judgement:
+        """The win, unless fresh timings do not show that it adds anything to flags that are simpler and hold alone."""
+        contest, stock, over = self.contest, self.contest.stock, won.over_stock
+        simpler = stock != contest.baseline and contest.complexity(stock) < contest.complexity(winner)
+        if simpler and (over is None or over.low <= 1.0) and won.confirmed is not None:
+            alone = won.confirmed.ratio(stock, contest.baseline, alpha=contest.rules.alpha)
+            if alone is not None and alone.low > 1 + contest.rules.smallest_gain:
+                reason = f"what was tuned gains nothing certain over {contest.label(stock)}"
+                return replace(won, reason=reason, winner=stock, speedup=alone, over_stock=SAME)
+        return replace(won, winner=winner)
+
+    def _with_what_it_needs(self, decision: Decision, result: RaceResult, started: float) -> str:
+        """Why there is no winner; where the time was up before the first look, with the time that it would take."""
+        first = result.rules.looks[0]
+        if result.ended != "stopped" or self.stop.requested or result.blocks >= first:
+            return decision.reason
+        block = (self.clock.elapsed - started) / max(result.blocks, 1)
+        # The blocks that are missing, and as many again to confirm what they tell.
+        return f"{decision.reason}: {longer(self.clock.elapsed + (2 * first - result.blocks) * block)}"
+
+
+@dataclass
+class RaceDeadline:
+    """When a race must end; asked once before each block.
+
+    Without its first look a race tells nothing: up to there it may also use the confirmation's part.
+    """
+
+    clock: Clock
+    stop: Stop
+    started: float
+    blocks: int = 0
+
+    def __call__(self) -> bool:
+        share = RACE_SHARE if self.blocks >= LOOKS[0] else 1.0
+        self.blocks += 1
+        limit = self.started + share * max(self.clock.budget - self.started, 0.0)
+        return self.stop.requested or self.clock.elapsed > limit
+
+
+def confirm_blocks(clock: Clock, *, most: int, block_seconds: float) -> int:
+    """How many blocks a confirmation has, fixed beforehand by the time that is left: then the interval holds its level
+    whatever comes. Fewer than the first look's tell nothing."""
+    blocks, least = min(most, clock.left / block_seconds), min(LOOKS[0], most)
+    if blocks < least:
+        needed = clock.elapsed + least * block_seconds
+        raise OutOfTimeError(f"the time was up before the win could be confirmed: {longer(needed)}.")
+    return int(blocks)
+
+
+def longer(seconds: float) -> str:
+    """What to ask for the next time, where so many seconds would do."""
+    return f"--budget {math.ceil(1.2 * seconds / _ROUNDED) * _ROUNDED}s would do"
+
+
+def _baseline_failed(failure: TimingFailed) -> DeviceError:
+    return DeviceError(
+        f"the baseline stopped working in the middle of the race: {str(failure)[:200]}",
+        remedy="Check the device and run again with --resume.",
+    )
+
+
+def _medians(times: BlockTimes) -> dict[str, float]:
+    known = {name: [time for time in row if time is not None] for name, row in times.times.items()}
+    return {name: median(row) for name, row in known.items() if row}
+
+
+def _median_ratio(times: BlockTimes, name: str, against: str) -> float:
+    pairs = zip(times.times[name], times.times[against], strict=True)
+    return math.exp(median(math.log(b) - math.log(a) for a, b in pairs if a is not None and b is not None))

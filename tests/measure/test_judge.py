@@ -1,0 +1,293 @@
+"""The judge on times that are written down, by a clock that only timings advance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import cycle
+
+import pytest
+
+from autotuner.errors import DeviceError, OutOfTimeError
+from autotuner.measure.judge import LEAD_BLOCKS, RACE_SHARE, SAME, Contest, Judgement, JudgePhase, judge, lead
+from autotuner.measure.race import Entrant, Rules, TimingFailed
+from autotuner.measure.shortlist import Screened
+from autotuner.system.progress import Clock, Stop
+
+BASE, STOCK = "base", "stock"
+Speeds = Mapping[str, Sequence[float]]
+
+
+@dataclass
+class Scripted:
+    """The n-th timing of a name is the n-th of its speeds, over and over; 0 is a crash. Each takes a second."""
+
+    speeds: Speeds
+    calls: list[str] = field(default_factory=list)
+    rows: list[tuple[JudgePhase, str, int]] = field(default_factory=list)
+    out_of_time_at: float = math.inf
+    stop: Stop = field(default_factory=Stop)
+    stop_at: float = math.inf
+
+    def __post_init__(self) -> None:
+        self._left = {name: cycle(row) for name, row in self.speeds.items()}
+
+    def __call__(self, name: str) -> tuple[float, ...]:
+        if len(self.calls) >= self.out_of_time_at:
+            raise OutOfTimeError
+        self.calls.append(name)
+        if len(self.calls) >= self.stop_at:
+            self.stop.request()
+        speed = next(self._left[name])
+        if speed <= 0:
+            raise TimingFailed(f"{name} crashed")
+        return (100 / speed, 1.0, 1000.0)  # the median counts
+
+    def record(self, phase: JudgePhase, name: str, block: int, us: tuple[float, ...]) -> None:
+        assert len(us) == 3
+        self.rows.append((phase, name, block))
+
+    def blocks(self, phase: JudgePhase) -> int:
+        return max((block for p, _, block in self.rows if p == phase), default=0)
+
+
+@dataclass(frozen=True)
+class TimerClock(Clock):
+    """A second for each timing."""
+
+    timer: Scripted = field(kw_only=True)
+
+    @property
+    def elapsed(self) -> float:
+        return float(len(self.timer.calls))
+
+
+def contest(speeds: Speeds, *, complexity: Mapping[str, int] | None = None, **settings: object) -> Contest:
+    entrants = tuple(Entrant(name, (complexity or {}).get(name, 0)) for name in speeds)
+    made = Contest(entrants, BASE, STOCK if STOCK in speeds else BASE)
+    return replace(made, **settings)  # type: ignore[arg-type]
+
+
+def judged(case: Contest, timer: Scripted, *, budget: float = math.inf) -> Judgement:
+    clock = TimerClock(budget, timer=timer)
+    return judge(case, timer, clock=clock, stop=timer.stop, record=timer.record)
+
+
+def test_the_fastest_wins_with_the_interval_of_fresh_blocks() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (1.5,), "b": (1.2,)})
+    found = judged(contest(timer.speeds), timer)
+    assert (found.verdict, found.winner, found.stock) == ("win", "a", BASE)
+    assert found.speedup is not None
+    assert found.speedup.median == pytest.approx(1.5)
+    assert found.us == {BASE: pytest.approx(100), "a": pytest.approx(100 / 1.5), "b": pytest.approx(100 / 1.2)}
+    assert (timer.blocks("race"), timer.blocks("confirm")) == (12, 24)
+    assert {name for phase, name, _ in timer.rows if phase == "confirm"} == {BASE, "a"}
+
+
+def test_a_win_that_fresh_blocks_do_not_show_is_none() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (*(1.5,) * 12, *(1.0,) * 24)})
+    found = judged(contest(timer.speeds), timer)
+    assert (found.verdict, found.winner) == ("no-winner", None)
+    assert found.speedup is not None
+    assert found.speedup.median == pytest.approx(1.0)
+
+
+def test_nothing_faster_ends_without_a_confirmation() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (1.0,)})
+    found = judged(contest(timer.speeds), timer)
+    assert (found.verdict, found.winner, found.confirmed) == ("no-winner", None, None)
+    assert timer.blocks("confirm") == 0
+
+
+def test_all_is_by_the_rules_that_are_asked_for() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (1.15,)})
+    found = judged(contest(timer.speeds, rules=Rules(smallest_gain=0.2)), timer)
+    assert found.verdict == "no-winner"
+
+
+def test_what_does_not_surely_beat_simpler_flags_gives_way_to_them() -> None:
+    speeds = {BASE: (1.0,), STOCK: (1.2,), "a": (*(1.3,) * 12, *(1.25, 1.15) * 12)}
+    case = contest(speeds, complexity={STOCK: 1, "a": 100}, labels={STOCK: "route x"})
+    found = judged(case, Scripted(speeds))
+    assert (found.verdict, found.winner, found.over_stock) == ("win", STOCK, SAME)
+    assert found.reason == "what was tuned gains nothing certain over route x"
+    assert found.speedup is not None
+    assert found.speedup.median == pytest.approx(1.2), "the route's own"
+
+
+def test_flags_that_are_not_simpler_do_not_take_the_win() -> None:
+    speeds = {BASE: (1.0,), STOCK: (1.2,), "a": (*(1.3,) * 12, *(1.25, 1.15) * 12)}
+    found = judged(contest(speeds, complexity={STOCK: 2, "a": 2}), Scripted(speeds))
+    assert found.winner == "a"
+    assert found.over_stock is not None
+
+
+def test_what_beats_the_flags_wins_and_says_by_how_much() -> None:
+    speeds = {BASE: (1.0,), STOCK: (1.2,), "a": (1.5,)}
+    found = judged(contest(speeds, complexity={STOCK: 1, "a": 100}), Scripted(speeds))
+    assert found.winner == "a"
+    assert found.over_stock is not None
+    assert found.over_stock.median == pytest.approx(1.25)
+
+
+def test_with_a_screening_only_the_best_race_and_the_stock_route_among_them() -> None:
+    speeds = {BASE: (1.0,), STOCK: (0.5,), **{f"c{i}": (1.1 + i / 100,) for i in range(8)}}
+    timer = Scripted(speeds)
+    screened = tuple(Screened(name, 100 / row[0]) for name, row in speeds.items())
+    found = judged(contest(speeds, screened=screened, places=3), timer)
+    assert found.winner == "c7"
+    raced = {name for phase, name, _ in timer.rows if phase == "race"}
+    assert raced == {BASE, STOCK, "c6", "c7"}
+    again = [name for phase, name, _ in timer.rows if phase == "screen"]
+    assert again.count(BASE) == 3
+    assert set(again) == {BASE, *(f"c{i}" for i in range(2, 8))}
+
+
+def test_without_a_screening_all_race() -> None:
+    speeds = {BASE: (1.0,), **{f"c{i}": (1.1,) for i in range(12)}}
+    timer = Scripted(speeds)
+    judged(contest(speeds, places=2), timer)
+    assert {name for _, name, block in timer.rows if block == 1} == set(speeds)
+
+
+def test_before_its_first_look_a_race_may_use_all_of_the_time_and_afterwards_its_share() -> None:
+    speeds = {BASE: (1.0,), "a": (0.9, 1.1)}
+    timer = Scripted(speeds)
+    found = judged(contest(speeds), timer, budget=25.0)
+    assert (found.verdict, timer.blocks("race")) == ("inconclusive", 12), "70 % of 25 s would be 8 blocks"
+    timer = Scripted(speeds)
+    judged(contest(speeds), timer, budget=60.0)
+    assert timer.blocks("race") == math.floor(RACE_SHARE * 60 / 2) + 1
+
+
+def test_a_budget_that_ends_before_the_first_look_says_how_much_would_do() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (2.0,)})
+    found = judged(contest(timer.speeds), timer, budget=9.0)
+    # Five blocks of two seconds; 19 more to the first look and a confirmation, and a fifth for luck.
+    assert found.reason == "stopped after 5 blocks, before it was settled: --budget 60s would do"
+    assert (found.verdict, found.winner) == ("inconclusive", None)
+
+
+def test_a_win_without_time_for_its_confirmation_is_none_and_keeps_the_times() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (2.0,)})
+    found = judged(contest(timer.speeds), timer, budget=40.0)
+    assert found.verdict == "inconclusive"
+    assert found.reason == "the time was up before the win could be confirmed: --budget 60s would do"
+    assert found.us["a"] == pytest.approx(50.0)
+
+
+def test_the_confirmation_has_as_many_blocks_as_there_is_time_for() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (2.0,)})
+    assert judged(contest(timer.speeds), timer, budget=24 + 36.0).verdict == "win"
+    assert timer.blocks("confirm") == 18
+
+
+@pytest.mark.parametrize("cut", [5, 24 + 9])
+def test_a_timing_that_the_deadline_cuts_off_ends_it_without_a_verdict(cut: int) -> None:
+    timer = Scripted({BASE: (1.0,), "a": (2.0,)}, out_of_time_at=cut)
+    found = judged(contest(timer.speeds), timer)
+    assert (found.verdict, found.winner) == ("inconclusive", None)
+    assert "stopped after" in found.reason
+
+
+def test_a_deadline_in_the_second_screening_is_told() -> None:
+    speeds = {BASE: (1.0,), **{f"c{i}": (1.1,) for i in range(8)}}
+    screened = tuple(Screened(name, 1.0) for name in speeds)
+    found = judged(contest(speeds, screened=screened, places=2), Scripted(speeds, out_of_time_at=2))
+    assert (found.verdict, found.reason) == ("inconclusive", "the time was up before anything could be told")
+
+
+@pytest.mark.parametrize("at", [7, 24 + 7])
+def test_a_user_who_stops_it_gets_no_verdict_and_no_advice(at: int) -> None:
+    timer = Scripted({BASE: (1.0,), "a": (2.0,)}, stop_at=at)
+    found = judged(contest(timer.speeds), timer)
+    assert (found.verdict, found.winner) == ("inconclusive", None)
+    assert "--budget" not in found.reason
+    assert len(timer.calls) < at + 3
+
+
+def test_a_failing_entrant_leaves_and_a_failing_baseline_is_the_devices_fault() -> None:
+    speeds = {BASE: (1.0,), "a": (1.5,), "b": (2.0, 0.0)}
+    assert judged(contest(speeds), Scripted(speeds)).winner == "a"
+    with pytest.raises(DeviceError, match=r"the baseline stopped working.*base crashed"):
+        judged(contest(speeds), Scripted({**speeds, BASE: (1.0, 1.0, 0.0)}))
+
+
+def test_who_is_chosen_elsewhere_is_only_confirmed() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (1.5,)})
+    found = judged(contest(timer.speeds, chosen="a", confirm_blocks=10), timer)
+    assert (found.verdict, found.winner, found.raced) == ("win", "a", None)
+    assert {phase for phase, _, _ in timer.rows} == {"confirm"}
+    assert timer.blocks("confirm") == 10
+
+
+def test_a_confirmation_alone_ends_with_the_time() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (1.5,)})
+    found = judged(contest(timer.speeds, chosen="a", confirm_blocks=10), timer, budget=7.0)
+    assert (found.verdict, found.reason) == ("inconclusive", "stopped after 4 of 10 blocks")
+    assert found.speedup is None
+
+
+def test_a_race_that_is_not_won_still_shows_the_ratio() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (0.5,)})
+    found = judged(contest(timer.speeds), timer)
+    assert (found.verdict, found.speedup) == ("no-winner", None)
+    shown = found.shown("a", BASE)
+    assert shown is not None
+    assert shown.median == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("role", ["baseline", "stock", "chosen"])
+def test_a_contest_about_somebody_who_does_not_take_part_is_refused(role: str) -> None:
+    made = contest({BASE: (1.0,), "a": (1.0,)})
+    with pytest.raises(ValueError, match="no entrants: x"):
+        replace(made, **{role: "x"})  # type: ignore[arg-type]
+
+
+# --- lead ----------------------------------------------------------------------------------------------------------
+
+
+def led(timer: Scripted, *, budget: float = math.inf) -> Judgement:
+    clock = TimerClock(budget, timer=timer)
+    return lead(contest(timer.speeds), timer, clock=clock, stop=timer.stop, record=timer.record)
+
+
+def test_a_lead_is_the_best_of_a_few_blocks_and_no_verdict() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (1.2,), "b": (1.5, 1.5, 1.1)})
+    found = led(timer)
+    assert (found.verdict, found.winner, found.leader) == ("inconclusive", None, "b")
+    assert found.reason == "1.50x side by side with the default, not raced"
+    assert len(timer.calls) == 3 * LEAD_BLOCKS
+    assert found.us[BASE] == pytest.approx(100.0)
+
+
+def test_a_lead_is_taken_within_blocks_so_drift_cancels() -> None:
+    # The device gets slower by half while it goes on; side by side, `a` is always 10 % faster.
+    drift = (1.0, 0.9, 0.8, 0.7, 0.6)
+    found = led(Scripted({BASE: drift, "a": tuple(1.1 * speed for speed in drift)}))
+    assert found.reason.startswith("1.10x")
+
+
+def test_none_ahead_is_no_winner() -> None:
+    found = led(Scripted({BASE: (1.0,), "a": (1.005,), "b": (0.5,)}))
+    assert (found.verdict, found.leader) == ("no-winner", None)
+
+
+def test_a_lead_goes_without_those_that_crash_but_not_without_the_baseline() -> None:
+    assert led(Scripted({BASE: (1.0,), "a": (1.2,), "b": (2.0, 0.0)})).leader == "a"
+    with pytest.raises(DeviceError):
+        led(Scripted({BASE: (0.0,), "a": (1.2,)}))
+
+
+def test_a_lead_keeps_the_blocks_that_there_was_time_for() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (1.2,)})
+    assert led(timer, budget=3.0).leader == "a"
+    assert timer.blocks("race") == 2
+    assert led(Scripted({BASE: (1.0,), "a": (1.2,)}, out_of_time_at=5)).leader == "a"
+
+
+def test_without_a_single_block_nobody_leads_and_nothing_is_claimed() -> None:
+    found = led(Scripted({BASE: (1.0,), "a": (1.2,)}, out_of_time_at=1))
+    assert (found.verdict, found.leader) == ("inconclusive", None)
+    assert "time was up" in found.reason
