@@ -313,7 +313,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from autotuner.space.table import Config
-from autotuner.store import Store
+from autotuner.store.store import Store
 store = Store.open(None, workspace=Path(sys.argv[1]))
 run = store.start_run(key=sys.argv[2], command=[], problem={}, target="cpu", device="", seed=0)
 for ordinal in range(int(sys.argv[3])):

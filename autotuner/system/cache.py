@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -19,6 +20,8 @@ from autotuner.system.digests import file_digest
 _FORMAT = "v3"
 _MODULE = "module.vmfb"
 _RECORD = {"failure", "stderr", "seconds", "binary", "applied", "isa"}
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
@@ -63,12 +66,13 @@ class Cache:
             self.builds.mkdir(parents=True, exist_ok=True)
             folder = Path(tempfile.mkdtemp(prefix=".making-", dir=self.builds))
         except OSError as error:
-            raise StorageError(
-                f"the build cache {self.root} cannot be written: {error.strerror}.",
-                remedy="Free some space or set AUTOTUNE_CACHE_DIR.",
-            ) from error
+            raise self._unwritable(error) from error
         try:
             yield folder
+        except OSError as error:
+            if error.errno in _FULL:
+                raise self._unwritable(error) from error
+            raise
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -88,16 +92,19 @@ class Cache:
                     with contextlib.suppress(FileExistsError, OSError):
                         os.rename(folder, final)
             except OSError as error:
-                raise StorageError(
-                    f"the build cache {self.root} cannot be written: {error.strerror}.",
-                    remedy="Free some space or set AUTOTUNE_CACHE_DIR.",
-                ) from error
+                raise self._unwritable(error) from error
         if self.read(key) is None:
             raise StorageError(
                 f"the build cache {self.root} does not keep what is written to it.",
                 remedy="Free some space or set AUTOTUNE_CACHE_DIR.",
             )
         return final
+
+    def _unwritable(self, error: OSError) -> StorageError:
+        return StorageError(
+            f"the build cache {self.root} cannot be written: {error.strerror}.",
+            remedy="Free some space or set AUTOTUNE_CACHE_DIR.",
+        )
 
     def size(self) -> tuple[int, int]:
         """(entries, bytes), those of earlier formats included."""

@@ -185,3 +185,14 @@ def test_a_full_disk_leaves_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert cache.read(KEY) is None
     assert cache.size() == (0, 0)
     assert list(cache.builds.glob(".making-*")) == []
+
+
+def test_a_disk_that_fills_up_while_something_is_made_is_named_with_the_variable_that_helps(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="No space left") as raised, Cache(tmp_path).scratch():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert "AUTOTUNE_CACHE_DIR" in raised.value.remedy
+
+
+def test_another_error_while_something_is_made_is_not_the_disks(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), Cache(tmp_path).scratch() as folder:
+        (folder / "missing").read_text()

@@ -37,8 +37,10 @@ def tool(folder: Path, name: str, body: str) -> None:
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that is the whole PATH (and /bin, for cat and sleep)."""
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin")
+    """A folder that is the whole PATH, with what the stand-ins call; this machine's own tools are not found."""
+    for name in ("cat", "sleep"):
+        (tmp_path / name).symlink_to(f"/bin/{name}")
+    monkeypatch.setenv("PATH", str(tmp_path))
     return tmp_path
 
 
