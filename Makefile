@@ -38,7 +38,7 @@ demo: $(VENV)/.installed
 	$(BIN)/autotune gemm --shape 256x256x512 --dtype f32 --budget 50s
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 otherarch: $(VENV)/.dev
 	$(BIN)/python -m tests.otherarch.machine
@@ -46,10 +46,13 @@ otherarch: $(VENV)/.dev
 test-otherarch: otherarch
 	AUTOTUNE_TEST_OTHERARCH=1 $(BIN)/python -m pytest tests/otherarch
 
-$(OLDEST)/.installed: pyproject.toml Makefile
-	$(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --editable . \
-	  iree-base-compiler==$(IREE_OLDEST) iree-base-runtime==$(IREE_OLDEST) 'hypothesis>=6.100' 'onnx>=1.17' 'pytest>=9' 'pytest-xdist>=3.6'
+# All but IREE it takes from $(VENV): what comes first on Python's path counts.
+$(OLDEST)/.installed: pyproject.toml Makefile $(VENV)/.dev
+	$(PYTHON) -m venv --clear --without-pip $(OLDEST)
+	$(BIN)/python -m pip --python $(OLDEST)/bin/python install --quiet --disable-pip-version-check --no-compile --no-deps \
+	  iree-base-compiler==$(IREE_OLDEST) iree-base-runtime==$(IREE_OLDEST)
+	packages='import sysconfig; print(sysconfig.get_path("purelib"))' && \
+	  echo "import site; site.addsitedir('$$($(BIN)/python -c "$$packages")')" >"$$($(OLDEST)/bin/python -c "$$packages")/newest.pth"
 	@touch $@
 
 # Also its programs under the bindings of the newest: a compiler of one's own is often of another version.

@@ -25,10 +25,30 @@ COMPILE_TIMEOUT = 120.0
 """Generous: a loaded machine must not turn a build into a time-out."""
 
 
+SLOWEST = ("tune", "workloads", "models", "buckets", "experiments", "microkernels", "cli")
+"""Folders whose files take longest: they come first, so that at the end no process runs one of them alone."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    ranks = {here / name: rank for rank, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: ranks.get(item.path.parent, len(ranks)))
+
+
+@pytest.fixture(scope="session")
+def digests(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is known of large files, for all processes of this test run: to hash the compiler takes seconds."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if hasattr(request.config, "workerinput") else base) / "digests"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 @pytest.fixture(scope="session", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def own_cache(tmp_path_factory: pytest.TempPathFactory, digests: Path) -> Iterator[Path]:
     """No test reads or writes the user's cache."""
     folder = tmp_path_factory.mktemp("cache")
+    (folder / "digests").symlink_to(digests)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AUTOTUNE_CACHE_DIR", str(folder))
         assert cache_dir() == folder
@@ -36,15 +56,25 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def share_digests(own_cache: Path) -> Callable[[Path], None]:
+def share_digests(digests: Path) -> Callable[[Path], None]:
     """share_digests(cache): processes with this cache need not hash the compiler, which takes seconds each."""
 
     def share(cache: Path) -> None:
         cache.mkdir(parents=True, exist_ok=True)
-        (own_cache / "digests").mkdir(exist_ok=True)
-        (cache / "digests").symlink_to(own_cache / "digests")
+        (cache / "digests").symlink_to(digests)
 
     return share
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory, share_digests: Callable[[Path], None]) -> Path:
+    """A build cache, and the labels of what is in it, that tests share where building is not what they look at.
+
+    Not with other processes: whoever has the same cache waits for the same device.
+    """
+    folder = tmp_path_factory.mktemp("warm")
+    share_digests(folder / "cache")
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from autotuner.store.store import Store
 from autotuner.system.progress import Progress
 from autotuner.targets import PLAIN
 from autotuner.tuning.effort import Effort
+from tests.patience import patient
 
-QUICK = Effort(trials=2, budget=60.0, compile_only_trials=2, confirm_blocks=6, race_entrants=2)
+QUICK = Effort(trials=2, budget=patient(15.0), compile_only_trials=2, confirm_blocks=6, race_entrants=2)
 
 
 class Watcher:
@@ -49,10 +51,16 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def result(workspace: Path, watcher: Watcher, tmp_path_factory: pytest.TempPathFactory) -> Result:
+def result(
+    workspace: Path,
+    watcher: Watcher,
+    tmp_path_factory: pytest.TempPathFactory,
+    share_digests: Callable[[Path], None],
+) -> Result:
     problem, target = Gemm.parse(shape="192x192x256", dtype="f32"), replace(Target.parse("cpu"), routes=(PLAIN,))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        share_digests(cache := tmp_path_factory.mktemp("cache"))
+        patch.setenv("AUTOTUNE_CACHE_DIR", str(cache))
         return tune(problem, target, options=Options(effort=QUICK, workspace=workspace), reporter=watcher)
 
 

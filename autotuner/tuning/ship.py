@@ -19,10 +19,14 @@ from autotuner.errors import EnvironmentFailure
 from autotuner.iree.compile import first_error, shell_line
 from autotuner.iree.tools import Tools
 from autotuner.measure.judge import Judgement
+from autotuner.problems import Problem
 from autotuner.system import process
+from autotuner.system.names import checked_name
 from autotuner.system.workspace import Workspace
+from autotuner.targets import Target
 from autotuner.tuning.evaluate import Outcome
-from autotuner.tuning.plan import BASELINE, CODEGEN, KERNEL, Candidate, Carrier, Plan
+from autotuner.tuning.options import Options
+from autotuner.tuning.plan import BASELINE, Candidate, Carrier, Plan
 
 ESTIMATED = "compile-only: an estimate, never timed"
 """The verdict of what was chosen without a device."""
@@ -39,12 +43,15 @@ class Shipped:
     """The folder of a microkernel's objects."""
 
 
-def outputs(plan: Plan, wanted: Path | None, workspace: Workspace) -> Outputs:
+def outputs(problem: Problem, target: Target, options: Options, workspace: Workspace) -> Outputs:
     """Named after the problem; an experiment with a microkernel does not write over what tuning has shipped."""
-    alone = plan.kernels and CODEGEN not in plan.space.counts(KERNEL)
-    kernels = "".join(f"-{name}" for name in plan.kernels) if alone else ""
-    default = workspace.specs / f"{plan.problem.name}-{plan.target.name}{kernels}.mlir"
-    return Outputs.at(wanted or default, workspace, MICROKERNEL if plan.kernels else SPEC)
+    names = (
+        [checked_name(kernel.name, what="a microkernel") for kernel in options.microkernels]
+        if options.microkernels_alone
+        else []
+    )
+    default = workspace.specs / f"{problem.name}-{'-'.join([target.name, *names])}.mlir"
+    return Outputs.at(options.output or default, workspace, MICROKERNEL if options.microkernels else SPEC)
 
 
 def ship(

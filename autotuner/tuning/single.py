@@ -77,6 +77,7 @@ class Found:
 def search(problem: Problem, target: Target, *, options: Options, session: Session) -> Found:
     """One run within a session; with `--resume`, a finished run of the same problem stands when `recall` is set."""
     run = _Run(problem, target, options, session)
+    run.claim_outputs()
     with process.until(run.clock.latest):
         run.read_space()
         result = run.recalled() if options.resume and options.recall else None
@@ -109,6 +110,13 @@ class _Run:
 
     # --- the run ------------------------------------------------------------------------------------------------
 
+    def claim_outputs(self) -> None:
+        """Before anything is compiled: what cannot be written is no surprise at the end."""
+        self.files = outputs(self.problem, self.target, self.options, self.workspace)
+        if self.options.ship:
+            objects = [path for kernel in self.options.microkernels for path in kernel.objects]
+            self.files.claim([*objects, *files_in(self.target.user_flags)])
+
     def read_space(self) -> None:
         self.reporter.stage("reading the space from the compiler")
         started = time.monotonic()
@@ -129,10 +137,6 @@ class _Run:
             for kernel in variants:
                 kernel.call(kernel.default())  # In an experiment a kernel that does not fit is an error, at once.
         self.seconds["space"] = time.monotonic() - started
-        if self.options.ship:
-            objects = [path for kernel in self.options.microkernels for path in kernel.objects]
-            files = outputs(self.plan, self.options.output, self.workspace)
-            files.claim([*objects, *files_in(self.target.user_flags)])
         for note in left_out:
             self._note(note)
         for note in self.plan.notes:
@@ -339,7 +343,7 @@ class _Run:
                 self.plan,
                 judgement,
                 winner,
-                files=outputs(self.plan, self.options.output, self.workspace),
+                files=self.files,
                 builder=self.builder,
                 device=self.device,
                 command=reproduce.command(

@@ -10,7 +10,7 @@ import pty
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import pytest
 
 from autotuner import __version__
 from autotuner.store.store import Store
+from tests.patience import patient
 
 AUTOTUNE = [sys.executable, "-m", "autotuner"]
 ESCAPE = "\x1b"
@@ -36,7 +37,8 @@ COMMANDS = {
 
 
 def autotune(*words: str, cwd: Path, cache: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "AUTOTUNE_CACHE_DIR": str(cache or cwd / "cache"), **more}
+    """In a process of its own; without a cache of its own, with the one that all tests have."""
+    environment = {**os.environ, **({"AUTOTUNE_CACHE_DIR": str(cache)} if cache else {}), **more}
     return subprocess.run(
         [*AUTOTUNE, *words],
         cwd=cwd,
@@ -64,10 +66,11 @@ class Finished:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+def finished(tmp_path_factory: pytest.TempPathFactory, share_digests: Callable[[Path], None]) -> Finished:
     workspace, cache = tmp_path_factory.mktemp("workspace"), tmp_path_factory.mktemp("cache")
-    words = ["gemm", "--shape", "192x192x256", "--dtype", "f32", "--trials", "3", "--budget", "40s", "--json"]
-    done = autotune(*words, cwd=workspace, cache=cache)
+    share_digests(cache)
+    words = ["gemm", "--shape", "192x192x256", "--dtype", "f32", "--trials", "3", "--json"]
+    done = autotune(*words, "--budget", f"{patient(20):.0f}s", cwd=workspace, cache=cache)
     assert done.returncode == 0, done.stderr
     return Finished(workspace, json.loads(done.stdout), done.stderr, cache)
 
@@ -308,7 +311,7 @@ def test_a_relative_file_in_a_flag_is_found_and_a_word_that_may_be_one_is_told(t
     (tmp_path / "wrong.mlir").write_text("this is no spec")
     flags = ["--flag=--iree-codegen-tuning-spec-path=wrong.mlir", "--flag=--iree-llvmcpu-target-cpu=host"]
     words = ["gemm", "--shape", "64x64x64", "--dtype", "f32", "--device", "none", "--quiet", *flags]
-    done = autotune(*words, cwd=tmp_path, cache=tmp_path / "cache")
+    done = autotune(*words, cwd=tmp_path)
     assert "note: --flag: host is taken for a word; write ./host" in done.stderr
     assert f"{tmp_path}/wrong.mlir" in done.stderr.splitlines()[-1]
     assert "o such file" not in done.stderr

@@ -20,10 +20,11 @@ from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.variants import Kernel
 from autotuner.store.store import Store
 from autotuner.tuning.effort import Effort
+from tests.patience import patient
 from tests.tune.conftest import FakeTools
 
 SHAPE = ("--shape", "96x64x128")
-QUICK = ("--trials", "2", "--budget", "60s", "--json", "--quiet")
+QUICK = ("--trials", "2", "--budget", f"{patient(15):.0f}s", "--json", "--quiet")
 
 pytestmark = pytest.mark.skipif(
     not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler on this machine"
@@ -31,8 +32,8 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path / "cache"))
+def cache(warm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(warm / "cache"))
 
 
 @pytest.fixture

@@ -1,7 +1,13 @@
-"""A build cache of its own for every test."""
+"""A build cache that these tests share."""
 
 from __future__ import annotations
 
-from tests.tune.conftest import cache
+from pathlib import Path
 
-__all__ = ["cache"]
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def cache(warm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(warm / "cache"))
+    monkeypatch.setenv("NO_COLOR", "1")

@@ -9,6 +9,7 @@ from autotuner import Options, Target
 from autotuner.jobs.model.context import Model
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
+from autotuner.system.settings import cache_dir
 from autotuner.tuning.effort import Effort
 from tests.tune.conftest import ONE_ROUTE, FakeTools
 
@@ -17,7 +18,7 @@ EFFORT = Effort(trials=2, budget=60.0, compile_only_trials=2, confirm_blocks=8, 
 
 
 def fake_tools(folder: Path, **settings: Any) -> FakeTools:
-    return FakeTools(folder / "fake", folder / "labels", **settings)
+    return FakeTools(folder / "fake", cache_dir().parent / "labels", **settings)
 
 
 def run(

@@ -64,7 +64,9 @@ esac
 echo "$label" >> HERE/compiled.log
 REAL "$@" || exit $?
 module=$(sha256sum < module.vmfb); module=${module%% *}
-[ -e "KNOWN/$module" ] || echo "$label" > "KNOWN/$module"
+echo "$label" > "KNOWN/.$$"
+ln "KNOWN/.$$" "KNOWN/$module" 2>/dev/null
+rm "KNOWN/.$$"
 """
 
 _BENCHMARK = """#!/bin/sh
@@ -216,28 +218,13 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def fake(tmp_path: Path) -> Callable[..., FakeTools]:
-    """Makes wrapped programs."""
+def fake(tmp_path: Path, cache: Path, warm: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeTools]:
+    """Makes wrapped programs. Their builds are shared with other tests, but where it is to be `cold`."""
 
-    def make(**settings: Any) -> FakeTools:
-        return FakeTools(tmp_path / "fake", tmp_path / "labels", **settings)
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A build cache that tests share where building is not what they look at."""
-    return tmp_path_factory.mktemp("warm")
-
-
-@pytest.fixture
-def warm_fake(tmp_path: Path, warm: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeTools]:
-    """Makes wrapped programs that compile as the real one does, over the shared cache."""
-    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(warm / "cache"))
-
-    def make(*, rules: Sequence[tuple[str, float]] = (), bench_roles: Sequence[BenchRole] = ()) -> FakeTools:
-        return FakeTools(tmp_path / "fake", warm / "labels", rules=rules, bench_roles=bench_roles)
+    def make(*, cold: bool = False, **settings: Any) -> FakeTools:
+        where = cache.parent if cold else warm
+        monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(where / "cache"))
+        return FakeTools(tmp_path / "fake", where / "labels", **settings)
 
     return make
 

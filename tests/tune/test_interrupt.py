@@ -56,7 +56,7 @@ def test_ctrl_c_reports_what_there_is_and_resume_goes_on(cli: MakeCli) -> None:
 
 
 def test_ctrl_c_twice_while_compilers_hang_ends_at_once_and_leaves_none_running(cli: MakeCli) -> None:
-    line = cli()
+    line = cli(cold=True)
     line.fake.slow_down("compile")
     process = line.start(*WORDS, "--jobs", "2")
     line.wait_for(process, "SELECT count(*) FROM candidates WHERE kind = 'codegen'", 4)
@@ -122,7 +122,7 @@ def test_a_closed_terminal_and_a_request_to_end_are_interrupts_too(number: signa
 
 
 def test_kill_9_leaves_no_compiler_running(cli: MakeCli) -> None:
-    line = cli()
+    line = cli(cold=True)
     line.fake.slow_down("compile")
     process = line.start(*WORDS, "--jobs", "2")
     line.wait_for(process, "SELECT count(*) FROM candidates WHERE kind = 'codegen'", 4)

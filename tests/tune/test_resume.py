@@ -130,7 +130,7 @@ def test_a_candidate_that_the_space_no_longer_has_does_not_stop_the_rest(
 
 
 def test_a_compile_only_run_goes_on_without_asking_twice(fake: Callable[..., FakeTools], workspace: Path) -> None:
-    tools = fake()
+    tools = fake(cold=True)
     first = run(tools, workspace, device="none", trials=3)
     with closing(sqlite3.connect(workspace / "results" / "autotune.db")) as connection, connection:
         connection.execute("UPDATE runs SET status = 'interrupted'")

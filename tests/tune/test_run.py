@@ -17,7 +17,9 @@ from autotuner.carriers.render import MARKER, problem_mlir
 from autotuner.cli.app import main
 from autotuner.iree.tools import Tools
 from autotuner.store.store import Store
+from autotuner.targets import catalog
 from autotuner.tuning.effort import Effort
+from tests.patience import patient
 from tests.tune.conftest import (
     DATA_TILING,
     EFFORT,
@@ -84,7 +86,7 @@ def hold_contract(document: dict[str, Any], workspace: Path, *, in_time: bool = 
 
 def test_a_run_with_real_timing_ends_in_a_verdict(workspace: Path) -> None:
     problem = Gemm.parse(shape="192x192x256", dtype="f32")
-    quick = Effort(trials=3, budget=60, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
+    quick = Effort(trials=3, budget=patient(15), compile_only_trials=3, confirm_blocks=6, race_entrants=2)
     result = run(None, workspace, problem=problem, target=TWO_ROUTES, effort=quick)
     document = result.to_json()
     hold_contract(document, workspace, in_time=False)
@@ -113,9 +115,9 @@ def test_the_budget_holds_when_the_problem_is_so_small_that_dispatches_are_repea
 
 
 @pytest.fixture
-def won(warm_fake: Fake, workspace: Path) -> Result:
+def won(fake: Fake, workspace: Path) -> Result:
     """Every spec takes a fifth of what all routes take."""
-    return run(warm_fake(rules=[(SPEC, 20.0)]), workspace, target=TWO_ROUTES)
+    return run(fake(rules=[(SPEC, 20.0)]), workspace, target=TWO_ROUTES)
 
 
 def test_a_spec_that_beats_all_routes_is_shipped_with_its_flagfile(won: Result, workspace: Path) -> None:
@@ -192,16 +194,16 @@ def test_raw_repetitions_of_screen_race_and_confirmation_are_stored(won: Result,
 
 
 @pytest.mark.parametrize("folder", ["specs", "a folder"])
-def test_a_spec_goes_where_the_user_says(warm_fake: Fake, workspace: Path, tmp_path: Path, folder: str) -> None:
+def test_a_spec_goes_where_the_user_says(fake: Fake, workspace: Path, tmp_path: Path, folder: str) -> None:
     path = tmp_path / folder / "mine.mlir"
-    result = run(warm_fake(rules=[(SPEC, 20.0)]), workspace, output=path)
+    result = run(fake(rules=[(SPEC, 20.0)]), workspace, output=path)
     assert (result.spec, result.flagfile) == (path, path.with_suffix(".flags"))
     assert path.is_file()
     assert not any((workspace / "specs").iterdir())
 
 
-def test_a_stock_route_as_fast_as_any_spec_ships_flags_alone(warm_fake: Fake, workspace: Path) -> None:
-    result = run(warm_fake(rules=[(SPEC, 20.0), (DATA_TILING, 20.0)]), workspace, target=TWO_ROUTES)
+def test_a_stock_route_as_fast_as_any_spec_ships_flags_alone(fake: Fake, workspace: Path) -> None:
+    result = run(fake(rules=[(SPEC, 20.0), (DATA_TILING, 20.0)]), workspace, target=TWO_ROUTES)
     document = result.to_json()
     hold_contract(document, workspace)
     assert (document["verdict"], document["carrier"], document["spec"]) == ("win", "flags", None)
@@ -219,8 +221,8 @@ def test_a_stock_route_as_fast_as_any_spec_ships_flags_alone(warm_fake: Fake, wo
 # --- no win ----------------------------------------------------------------------------------------------------------
 
 
-def test_where_all_are_equal_there_is_no_winner_and_nothing_is_shipped(warm_fake: Fake, workspace: Path) -> None:
-    result = run(warm_fake(), workspace)
+def test_where_all_are_equal_there_is_no_winner_and_nothing_is_shipped(fake: Fake, workspace: Path) -> None:
+    result = run(fake(), workspace)
     document = result.to_json()
     hold_contract(document, workspace)
     assert document["verdict"] == "no-winner"
@@ -229,21 +231,21 @@ def test_where_all_are_equal_there_is_no_winner_and_nothing_is_shipped(warm_fake
     assert document["baseline"]["us"] == document["best"]["us"] == 100e3
 
 
-def test_slower_specs_are_no_winner_either(warm_fake: Fake, workspace: Path) -> None:
-    result = run(warm_fake(rules=[(SPEC, 120.0)]), workspace)
+def test_slower_specs_are_no_winner_either(fake: Fake, workspace: Path) -> None:
+    result = run(fake(rules=[(SPEC, 120.0)]), workspace)
     assert result.verdict == "no-winner"
     assert result.best is not None
     assert result.best["us"] == 100e3
 
 
-def test_a_gain_below_the_smallest_worth_shipping_is_no_win(warm_fake: Fake, workspace: Path) -> None:
-    result = run(warm_fake(rules=[(SPEC, 99.6)]), workspace)
+def test_a_gain_below_the_smallest_worth_shipping_is_no_win(fake: Fake, workspace: Path) -> None:
+    result = run(fake(rules=[(SPEC, 99.6)]), workspace)
     assert result.verdict == "no-winner"
     assert not any((workspace / "specs").iterdir())
 
 
-def test_a_hopelessly_slow_candidate_is_timed_once(warm_fake: Fake, workspace: Path) -> None:
-    result = run(warm_fake(rules=[(SPEC, 800.0)]), workspace)
+def test_a_hopelessly_slow_candidate_is_timed_once(fake: Fake, workspace: Path) -> None:
+    result = run(fake(rules=[(SPEC, 800.0)]), workspace)
     ids = {row.id for row in codegen(workspace, result.run)}
     with Store.open(None, workspace=workspace) as store:
         screens = [t for t in store.timings(result.run) if t.candidate in ids and t.phase == "screen"]
@@ -253,16 +255,17 @@ def test_a_hopelessly_slow_candidate_is_timed_once(warm_fake: Fake, workspace: P
 
 @pytest.mark.parametrize(("rules", "code"), [([], 6), ([(SPEC, 20.0)], 0)])
 def test_fail_if_no_winner_turns_the_verdict_into_exit_6(
-    warm_fake: Fake,
+    fake: Fake,
     workspace: Path,
     rules: list[tuple[str, float]],
     code: int,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    tools = warm_fake(rules=rules).tools
+    tools = fake(rules=rules).tools
     monkeypatch.setattr(Tools, "find", lambda _folder: tools)
-    words = ["gemm", "--shape", "96x64x128", "--dtype", "f32", "--effort", "quick", "--trials", "8", "--json"]
+    monkeypatch.setattr(catalog, "CPU_ROUTES", catalog.CPU_ROUTES[:1])
+    words = ["gemm", "--shape", "96x64x128", "--dtype", "f32", "--effort", "quick", "--trials", "4", "--json"]
     words += ["--workspace", str(workspace), "--fail-if-no-winner"]
     monkeypatch.setattr("sys.argv", ["autotune", *words])
     with pytest.raises(SystemExit) as end:
@@ -277,8 +280,8 @@ def test_fail_if_no_winner_turns_the_verdict_into_exit_6(
 # --- seeds, folders --------------------------------------------------------------------------------------------------
 
 
-def test_the_same_seed_asks_the_same_first_batch(warm_fake: Fake, tmp_path: Path) -> None:
-    tools = warm_fake()
+def test_the_same_seed_asks_the_same_first_batch(fake: Fake, tmp_path: Path) -> None:
+    tools = fake()
     asked = []
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
         result = run(tools, tmp_path / name, seed=seed, device="none" if name == "c" else None)
@@ -289,10 +292,10 @@ def test_the_same_seed_asks_the_same_first_batch(warm_fake: Fake, tmp_path: Path
 
 
 def test_a_second_run_takes_its_builds_from_the_cache(fake: Fake, tmp_path: Path) -> None:
-    tools = fake()
-    first = run(tools, tmp_path / "a")
+    tools = fake(cold=True)
+    first = run(tools, tmp_path / "a", trials=2)
     compiled = tools.compiled()
-    second = run(tools, tmp_path / "b")
+    second = run(tools, tmp_path / "b", trials=2)
     assert first.counts["cached"] <= 1, "the baseline may have been built once before, to see how long it takes"
     assert second.counts["cached"] == second.counts["built"] == first.counts["built"]
     assert tools.compiled() == compiled
@@ -305,8 +308,8 @@ def folders(workspace: Path, result: Result) -> set[str]:
 
 
 @pytest.mark.parametrize("keep", ["all", "failed", "best", "none"])
-def test_keep_says_which_folders_stay(warm_fake: Fake, workspace: Path, keep: str) -> None:
-    tools = warm_fake(rules=[(SPEC, 20.0)], bench_roles=["benchmark-dies"])
+def test_keep_says_which_folders_stay(fake: Fake, workspace: Path, keep: str) -> None:
+    tools = fake(rules=[(SPEC, 20.0)], bench_roles=["benchmark-dies"])
     result = run(tools, workspace, keep=(keep,))
     assert result.verdict == "win"
     assert result.best is not None
@@ -324,7 +327,7 @@ def test_keep_says_which_folders_stay(warm_fake: Fake, workspace: Path, keep: st
 
 
 def test_the_command_of_a_kept_folder_works_when_it_is_pasted(workspace: Path, tmp_path: Path) -> None:
-    quick = Effort(trials=1, budget=20, compile_only_trials=1, confirm_blocks=6)
+    quick = Effort(trials=1, budget=patient(8), compile_only_trials=1, confirm_blocks=6)
     problem = Gemm.parse(shape="192x192x256", dtype="f32")
     result = run(None, workspace, problem=problem, target=ONE_ROUTE, effort=quick, keep=("all",))
     folder = workspace / "candidates" / result.run / "baseline"
@@ -338,10 +341,10 @@ def test_the_command_of_a_kept_folder_works_when_it_is_pasted(workspace: Path, t
 
 
 @pytest.mark.parametrize("name", ["back\\slash", "two words", 'it\'s "so", été'])
-def test_a_winner_ships_into_a_workspace_of_any_name(warm_fake: Fake, tmp_path: Path, name: str) -> None:
+def test_a_winner_ships_into_a_workspace_of_any_name(fake: Fake, tmp_path: Path, name: str) -> None:
     """The flagfile is proven with the real compiler before it is shipped; what is printed can be pasted."""
     workspace = tmp_path / name
-    result = run(warm_fake(rules=[(SPEC, 20.0)]), workspace, target=TWO_ROUTES)
+    result = run(fake(rules=[(SPEC, 20.0)]), workspace, target=TWO_ROUTES)
     assert result.verdict == "win", result.reason
     assert result.flagfile is not None
     assert result.flagfile.parent.parent == workspace

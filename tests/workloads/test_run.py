@@ -7,7 +7,7 @@ import io
 import json
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from autotuner.jobs.suite.result import SuiteResult
 from autotuner.jobs.suite.run import tune_suite
 from autotuner.store.store import Store
 from autotuner.system.progress import Progress, Stop
+from autotuner.system.settings import cache_dir
 from autotuner.tuning.effort import Effort
 from tests.tune.conftest import DATA_TILING, ONE_ROUTE, SPEC, TIMED, TWO_ROUTES, Cli, FakeTools
 from tests.tune.test_run import COUNTS, ENVIRONMENT, FAILED, KEYS, SECONDS
@@ -39,7 +40,7 @@ OF_LARGE = '*"match_gemm_96x64x128"*'
 
 
 def fake_tools(folder: Path, **settings: Any) -> FakeTools:
-    return FakeTools(folder / "fake", folder / "labels", **settings)
+    return FakeTools(folder / "fake", cache_dir().parent / "labels", **settings)
 
 
 def write(folder: Path, text: str = SHAPES) -> Path:
@@ -75,10 +76,10 @@ class Won:
 
 
 @pytest.fixture(scope="module")
-def won(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Won]:
+def won(tmp_path_factory: pytest.TempPathFactory, warm: Path) -> Iterator[Won]:
     folder = tmp_path_factory.mktemp("suite")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AUTOTUNE_CACHE_DIR", str(folder / "cache"))
+        patch.setenv("AUTOTUNE_CACHE_DIR", str(warm / "cache"))
         fake = fake_tools(folder, rules=[(SPEC, 50.0)])
         file = write(folder)
         result = run(file, fake)
@@ -202,8 +203,8 @@ def test_a_suite_is_not_resumed_with_another_iree(won: Won) -> None:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path / "cache"))
+def here(tmp_path: Path, warm: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(warm / "cache"))
     monkeypatch.setenv("NO_COLOR", "1")
     return tmp_path
 
@@ -310,7 +311,12 @@ def test_an_interrupted_suite_goes_on_with_the_problem_that_it_was_at(here: Path
         assert {run.status for run in store.runs()} == {"finished"}
 
 
-def test_a_killed_suite_and_one_that_ctrl_c_ends_with_130_go_on_with_the_same_run(here: Path) -> None:
+def test_a_killed_suite_and_one_that_ctrl_c_ends_with_130_go_on_with_the_same_run(
+    here: Path, monkeypatch: pytest.MonkeyPatch, share_digests: Callable[[Path], None]
+) -> None:
+    """Nothing is built beforehand: it must not be over before it is interrupted."""
+    share_digests(here / "cache")
+    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(here / "cache"))
     fake = fake_tools(here)
     fake.slow_down("time")
     file = write(here)

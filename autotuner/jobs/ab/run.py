@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from autotuner.carriers.outputs import files_in
 from autotuner.devices.environment import capture
 from autotuner.devices.timer import Timer, choose_repeat
 from autotuner.errors import DeviceError, EnvironmentFailure, NoCandidateError, UsageError, WrongResultError
@@ -22,7 +21,7 @@ from autotuner.jobs.ab.racing import race_sides
 from autotuner.jobs.ab.recipe import Kitchen
 from autotuner.jobs.ab.result import AbResult, write_commands
 from autotuner.jobs.ab.shares import own_exports, read_shares
-from autotuner.jobs.ab.ship import outputs, ship
+from autotuner.jobs.ab.ship import claim, ship
 from autotuner.jobs.ab.side import A, B, Side
 from autotuner.jobs.ab.subject import Inside, Subject, difference
 from autotuner.jobs.model.context import Context, Model
@@ -61,6 +60,7 @@ def run_experiment(
         options = replace(options, budget=options.effort.budget)
     problem = target.prepare(wanted.problem) if wanted.problem is not None else None
     with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
+        claim(replace(wanted, problem=problem), target, options, session.workspace)
         model = wanted.model or Model(Path("problem.mlir"))
         program = Program(model.path, problem.name if problem else "")
         if wanted.model is not None:
@@ -102,7 +102,6 @@ class _Run:
         self.environment = capture(context.session.device, context.session.tools).as_dict()
         store.record_environment(context.run, self.environment)
         with ends(store, context.run):
-            self._claim(subject)
             result = self._steps(subject)
         document = result.to_json()
         store.record_verdict(context.run, result.verdict, document)
@@ -112,16 +111,6 @@ class _Run:
         return result
 
     # --- the steps ----------------------------------------------------------------------------------------------
-
-    def _claim(self, subject: Subject) -> None:
-        """Where a microkernel wins, files are written: can they be?"""
-        b, context = self.sides[1], self.context
-        if b.arm.kernel is None:
-            return
-        arms = [arm.path for arm in (self.wanted.a, self.wanted.b) if arm.path is not None]
-        read = [*arms, *b.arm.kernel.objects, *files_in([*self.wanted.inputs, *context.target.user_flags])]
-        model = self.wanted.model
-        outputs(b, subject, context).claim([*read, *(model.files(context.target) if model else ())])
 
     def _steps(self, subject: Subject) -> AbResult:
         context = self.context

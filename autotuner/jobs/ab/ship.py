@@ -8,22 +8,39 @@ from pathlib import Path
 from autotuner._version import __version__
 from autotuner.carriers.flagfile import flagfile_text, use_line
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG, spec_mlir
-from autotuner.carriers.outputs import MICROKERNEL, Outputs
+from autotuner.carriers.outputs import MICROKERNEL, Outputs, files_in
 from autotuner.carriers.provenance import Provenance, today
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.compile import first_error, shell_line
+from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.build import build
+from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.side import A, B, Side
 from autotuner.jobs.ab.subject import Subject
 from autotuner.jobs.model.context import Context
+from autotuner.jobs.model.program import program_name
 from autotuner.measure.judge import Judgement
+from autotuner.system.workspace import Workspace
+from autotuner.targets import Target
+from autotuner.tuning.options import Options
 
 
-def outputs(side: Side, subject: Subject, context: Context) -> Outputs:
-    """Where the files of an arm that wins go."""
-    name = f"{subject.name}-{context.target.name}-{side.arm.name}.mlir"
-    workspace = context.session.workspace
-    return Outputs.at(context.options.output or workspace.specs / name, workspace, MICROKERNEL)
+def outputs(subject: str, arm: Arm, target: Target, options: Options, workspace: Workspace) -> Outputs:
+    """Where the files of an arm that wins go, for the problem or model of this name."""
+    default = workspace.specs / f"{subject}-{target.name}-{arm.name}.mlir"
+    return Outputs.at(options.output or default, workspace, MICROKERNEL)
+
+
+def claim(wanted: Experiment, target: Target, options: Options, workspace: Workspace) -> None:
+    """Where a microkernel wins, files are written: can they be? Asked before anything is compiled."""
+    kernel, model = wanted.b.kernel, wanted.model
+    name = program_name(model.path) if model else wanted.problem.name if wanted.problem else ""
+    if kernel is None:
+        return
+    arms = [arm.path for arm in (wanted.a, wanted.b) if arm.path is not None]
+    read = [*arms, *kernel.objects, *files_in([*wanted.inputs, *target.user_flags])]
+    files = outputs(name, wanted.b, target, options, workspace)
+    files.claim([*read, *(model.files(target) if model else ())])
 
 
 def ship(side: Side, subject: Subject, judgement: Judgement, context: Context) -> tuple[Path, Path]:
@@ -31,7 +48,7 @@ def ship(side: Side, subject: Subject, judgement: Judgement, context: Context) -
     placed = side.how.placed
     if placed is None:
         raise ValueError(f"{side.arm.name} is no microkernel")
-    files = outputs(side, subject, context)
+    files = outputs(subject.name, side.arm, context.target, context.options, context.session.workspace)
     path, flagfile = files.spec, files.flagfile
     command = shell_line(("autotune", *context.options.command[1:]))
     speedup, tools = judgement.speedup, replace(context.session.tools, iree_compile=side.how.compiler)

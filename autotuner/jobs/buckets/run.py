@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +25,7 @@ from autotuner.specfiles.merge import merge
 from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.system.progress import LATE_SECONDS, Clock, Prefixed, Reporter, Stop
-from autotuner.system.settings import cache_dir
+from autotuner.system.settings import cache_dir, usable_cores
 from autotuner.targets import NO_DEVICE, PLAIN, Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.result import FinalVerdict, Result
@@ -35,6 +34,8 @@ from autotuner.tuning.single import Found, search
 
 SEARCH_SHARE = 0.8
 """Of a bucket's time; the rest is for its other members."""
+_PROOF_SECONDS, _PROOF_SHARE = 1.0, 0.2
+"""What the proof of the merged file takes for each size, on one core; and of the budget at most."""
 
 
 _Program = tuple["BucketResult | None", str, str]
@@ -122,7 +123,7 @@ class _FamilyRun:
     session: Session
 
     def __post_init__(self) -> None:
-        self.started = time.monotonic()
+        self.clock = Clock(self.options.budget or math.inf)
         self.builder = Builder(self.session.tools, Cache(cache_dir()))
         output = self.options.output or self.session.workspace.specs / f"{self.family.name}-{self.target.name}.mlir"
         self.files = Outputs.at(output, self.session.workspace)
@@ -131,10 +132,11 @@ class _FamilyRun:
 
     def go(self) -> FamilyResult:
         done: list[BucketResult] = []
-        for number, bucket in enumerate(self.family.buckets):
-            if self.session.stop.requested:
-                break
-            done.append(self._bucket(bucket, left=len(self.family.buckets) - number))
+        with process.until(self.clock.latest):
+            for number, bucket in enumerate(self.family.buckets):
+                if self.session.stop.requested:
+                    break
+                done.append(self._bucket(bucket, left=len(self.family.buckets) - number))
         tuned = [bucket for bucket in done if bucket.kept == "tuned"]
         files: tuple[Path | None, Path | None] = (None, None)
         if tuned and not self.session.stop.requested:
@@ -204,7 +206,9 @@ class _FamilyRun:
         """The effort's for each bucket; of --budget, what is left of it divided among the buckets that are left."""
         if self.options.budget is None:
             return self.options.effort.budget
-        return max(self.options.budget - (time.monotonic() - self.started), 1.0) / left
+        programs = sum(len(bucket.members) + 1 for bucket in self.family.buckets)
+        proof = min(_PROOF_SECONDS * programs / usable_cores(), _PROOF_SHARE * self.options.budget)
+        return max(self.clock.left - proof, 1.0) / left
 
     def _members(self, examiner: Examiner, found: Found, *, changed: bool) -> tuple[Member, ...]:
         members, bucket = [], examiner.bucket
@@ -340,6 +344,8 @@ class _FamilyRun:
         if shown is None or shown.result is None:
             if self.session.stop.requested:
                 raise KeyboardInterrupt
+            if self.clock.left < 0:
+                raise OutOfTimeError
             reasons = "; ".join(f"{one.bucket.text}: {one.reason}" for one in done)
             raise NoCandidateError(f"no bucket could be tuned: {reasons}", remedy="Try other bounds.")
         results = [one.result for one in done if one.result is not None]
@@ -358,7 +364,7 @@ class _FamilyRun:
             flagfile=files[1],
             carrier="spec" if spec else None,
             counts=_sums([result.counts for result in results]),
-            seconds={**_sums([result.seconds for result in results]), "total": time.monotonic() - self.started},
+            seconds={**_sums([result.seconds for result in results]), "total": self.clock.elapsed},
             notes=tuple(dict.fromkeys(notes)),
             interrupted=self.session.stop.requested,
         )

@@ -15,13 +15,21 @@ from autotuner.iree.compile import CompilerRefusal, first_error
 from autotuner.iree.mlir import resources
 from autotuner.jobs.model.dispatch import flops
 from autotuner.jobs.model.extract import Flow, Group, Piece, by_name, group, read_flow, read_roots
-from autotuner.jobs.model.program import LOWER_TOLERANCE, Program, ProgramBuild, ProgramBuilder, input_shapes
+from autotuner.jobs.model.program import (
+    LOWER_TOLERANCE,
+    Program,
+    ProgramBuild,
+    ProgramBuilder,
+    input_shapes,
+    program_name,
+)
 from autotuner.problems import OPERATIONS
 from autotuner.problems.accuracy import Precision
 from autotuner.space.table import Config
 from autotuner.store.rows import Kind
 from autotuner.system.names import checked_name
 from autotuner.system.progress import Clock
+from autotuner.system.workspace import Workspace
 from autotuner.targets import NO_DEVICE, Route, Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.session import Session, clocked
@@ -126,10 +134,7 @@ class Context:
 
     @property
     def files(self) -> Outputs:
-        """Where the tuned model's files go."""
-        name = f"{self.program.name}-{self.target.name}.mlir"
-        workspace = self.session.workspace
-        return Outputs.at(self.options.output or workspace.specs / name, workspace, MODEL)
+        return model_outputs(self.model, self.target, self.options, self.session.workspace)
 
     def flags(self, route: Route) -> list[str]:
         return [*self.target.compile_flags, *route.flags]
@@ -169,6 +174,12 @@ class Context:
             return read_anatomy(
                 self.builder, self.model, self.flags(route), target=self.target.name, timeout=self.compile_timeout
             )
+
+
+def model_outputs(model: Model, target: Target, options: Options, workspace: Workspace) -> Outputs:
+    """Where the tuned model's files go."""
+    default = workspace.specs / f"{program_name(model.path)}-{target.name}.mlir"
+    return Outputs.at(options.output or default, workspace, MODEL)
 
 
 def read_anatomy(

@@ -73,7 +73,7 @@ class Program:
             raise UsageError(f"{path} is not {', '.join(FORMATS)}.", remedy="Export the model to one of these.")
         if not path.is_file():
             raise UsageError(f"there is no model {path}.", remedy="Is the path right?")
-        name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in path.stem)
+        name = program_name(path)
         source = path.absolute()
         if path.suffix == ".onnx":
             source = import_onnx(source, folder, name=name)
@@ -90,6 +90,11 @@ class Program:
     @cached_property
     def digest(self) -> str:
         return known_digest(self.path)
+
+
+def program_name(path: Path) -> str:
+    """What results and outputs call the model in this file."""
+    return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in path.stem)
 
 
 @dataclass(frozen=True)

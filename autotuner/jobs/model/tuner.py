@@ -12,7 +12,7 @@ from autotuner.devices.environment import capture
 from autotuner.devices.timer import Timer
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.context import KINDS, Anatomy, Context, Model
+from autotuner.jobs.model.context import KINDS, Anatomy, Context, Model, model_outputs
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
 from autotuner.jobs.model.entries import Assembly, Entry
 from autotuner.jobs.model.program import Call, Program, ProgramBuild, ProgramBuilder, check_inputs
@@ -57,6 +57,7 @@ def tune_model(
     """Makes a model faster: by flags, and by a spec for the dispatches that take its time."""
     options = options or Options()
     with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
+        model_outputs(model, target, options, session.workspace).claim(model.files(target))
         program = Program.open(
             model.path,
             folder=session.workspace.candidates / "models",
@@ -83,7 +84,6 @@ class _Run:
 
     def go(self) -> ModelResult:
         context = self.context
-        context.files.claim(context.model.files(context.target))
         context.stage("reading the model")
         plain = context.anatomy(PLAIN)
         self.problem = {

@@ -71,12 +71,16 @@ def tune_suite(
             f"{target.name} can tune no problem of {workload.name} (first: {first}).", remedy="Try another --target."
         )
     with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
+        # The merged spec; where winners need several sets of flags, further files have a number.
+        merged = options.output or session.workspace.specs / f"{workload.name}-{target.name}.mlir"
+        outputs = Outputs.at(merged, session.workspace)
+        outputs.claim(files_in(target.user_flags))
         folder = session.workspace.results / "suites" / f"{workload.name}-{target.name}"
         files = read_by_flags(target.user_flags, folder=folder)
         reads = (*session.tools.programs, *files)
         identity = Identity(workload.sha256, session.device, target.user_flags, options.seed, sample, reads)
         state = State.resume(folder, identity) if options.resume else State.begin(folder, identity)
-        return _SuiteRun(chosen, target, options, threshold, session, state, clock).go()
+        return _SuiteRun(chosen, target, options, threshold, session, state, clock, outputs).go()
 
 
 @dataclass
@@ -90,6 +94,7 @@ class _SuiteRun:
     session: Session
     state: State
     clock: Clock
+    files: Outputs
     notes: list[str] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
 
@@ -112,18 +117,10 @@ class _SuiteRun:
         return self.state.path.parent
 
     @property
-    def files(self) -> Outputs:
-        """The merged spec; where winners need several sets of flags, further files have a number."""
-        workspace = self.session.workspace
-        default = workspace.specs / f"{self.workload.name}-{self.target.name}.mlir"
-        return Outputs.at(self.options.output or default, workspace)
-
-    @property
     def timed(self) -> bool:
         return self.session.device != NO_DEVICE
 
     def go(self) -> SuiteResult:
-        self.files.claim(files_in(self.target.user_flags))
         environment = self._environment()
         self.state.rows.update({name: self.rows[name] for name in self.begun})
         self.state.running = None
