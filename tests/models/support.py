@@ -11,10 +11,11 @@ from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.system.settings import cache_dir
 from autotuner.tuning.effort import Effort
+from tests.patience import patient
 from tests.tune.conftest import ONE_ROUTE, FakeTools
 
 EXAMPLES = Path(__file__).parent / "examples"
-EFFORT = Effort(trials=2, budget=60.0, compile_only_trials=2, confirm_blocks=8, race_entrants=2)
+EFFORT = Effort(trials=2, budget=patient(60.0), compile_only_trials=2, confirm_blocks=8, race_entrants=2)
 
 
 def fake_tools(folder: Path, **settings: Any) -> FakeTools:

@@ -28,6 +28,7 @@ from autotuner.store.store import Store
 from autotuner.system.progress import Stop
 from autotuner.targets.base import PLAIN
 from autotuner.tuning.effort import Effort
+from tests.patience import patient
 
 CompileRole = Literal["compiler-crashes", "compiler-hangs", "wrong-module"]
 BenchRole = Literal["benchmark-dies", "benchmark-hangs"]
@@ -288,14 +289,14 @@ class Cli:
     def finish(self, *arguments: str, timeout: float = 120.0) -> tuple[int, dict[str, Any], str]:
         """(exit code, JSON document, stderr) of a command that is left to its end."""
         process = self.start(*arguments)
-        out, err = process.communicate(timeout=timeout)
+        out, err = process.communicate(timeout=patient(timeout))
         assert "Traceback" not in err, err
         return process.returncode, json.loads(out) if out else {}, err
 
     def wait_for(self, process: subprocess.Popen[str], query: str, at_least: int, timeout: float = 90.0) -> None:
         """Polls the results database until a count is reached."""
         database = self.workspace / "results" / "autotune.db"
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + patient(timeout)
         while time.monotonic() < deadline:
             if process.poll() is not None:
                 _, err = process.communicate()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from autotuner.store.store import Store
+from tests.patience import patient
 from tests.test_process import wait_until
 from tests.tune.conftest import SHAPE, TIMED, Cli, candidates, failures
 
@@ -20,8 +21,8 @@ WORDS = (*SHAPE, "--effort", "quick", "--trials", "8")
 
 def end(process: subprocess.Popen[str], *, within: float) -> tuple[str, str]:
     started = time.monotonic()
-    out, err = process.communicate(timeout=60)
-    assert time.monotonic() - started < within
+    out, err = process.communicate(timeout=patient(60))
+    assert time.monotonic() - started < patient(within)
     assert "Traceback" not in err, err
     return out, err
 
@@ -129,4 +130,4 @@ def test_kill_9_leaves_no_compiler_running(cli: MakeCli) -> None:
     assert wait_until(lambda: len(line.fake.running()) > 0)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert wait_until(lambda: line.fake.running() == [], seconds=5)
+    assert wait_until(lambda: line.fake.running() == [], seconds=patient(5))
