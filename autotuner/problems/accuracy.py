@@ -24,7 +24,7 @@ Precision = Literal["", "tf32", "f16"]
 """What a user allows beyond the problem's own types; empty: nothing."""
 CHANCE = 1e-9
 """How often an honest kernel is refused."""
-_RMS = 0.42
+RMS = 0.42
 """Of a rounding error, in unit roundoffs."""
 _MEAN = 1.5
 """The mean square of many elements hardly varies: this much above the model's standard deviation is wrong."""
@@ -65,9 +65,12 @@ class Bound:
     """Deviations that all of them may be off by in the root mean square."""
 
     @classmethod
-    def relative(cls, reference: Array, tolerance: float, *, worst: float = 50.0) -> Bound:
-        """A relative error in the norm, for results of which no more is known."""
-        return cls(tolerance * (rms(reference) or 1.0), worst=worst, mean=1.0)
+    def relative(cls, reference: Array, tolerance: float, *, worst: float = 16.0) -> Bound:
+        """A relative error in the root mean square, for results of which no more is known.
+
+        Elements above the usual size may be off by more: of a softmax, one may be nearly all there is.
+        """
+        return cls(tolerance * np.maximum(rms(reference) or 1.0, np.abs(reference)), worst=worst, mean=1.0)
 
     def worst_of(self, size: int) -> float:
         return self.worst if self.worst is not None else math.log(2 * max(size, 1) / CHANCE) / _TAIL
@@ -147,13 +150,13 @@ def sum_bound(
         return Bound(0.0)
     ends, walks = np.square(reference, dtype=np.float64), np.square(spread, dtype=np.float64)
     path = sums.length * (ends / 3 + walks / 6)
-    variance = (_RMS * sums.unit) ** 2 * (path + walks)
+    variance = (RMS * sums.unit) ** 2 * (path + walks)
     if rounded_reference:
-        variance = variance + (_RMS * UNITS["f32"]) ** 2 * path
+        variance = variance + (RMS * UNITS["f32"]) ** 2 * path
     if sums.element.bits < _FULL_BITS and sums.acc == "f32":
         variance = variance + (_CUT * UNITS["f32"] * sums.length / _STEP) ** 2 * (ends / 4 + walks / 12)
     if sums.allow:  # both factors may be rounded to 11 bits first
-        variance = variance + 2 * (_RMS * UNITS["f16"]) ** 2 * walks
+        variance = variance + 2 * (RMS * UNITS["f16"]) ** 2 * walks
     return Bound(np.sqrt(kernels * variance), slack=kernels * last_rounding(reference, sums.out))
 
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import numpy as np
+import numpy.typing as npt
+
+from autotuner.problems.dtypes import element_type
+
+Weights = Mapping[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -20,20 +27,20 @@ class Encoder:
     heads: int = 8
     hidden: int = 2048
     dtype: str = "f32"
-    """f32 or f16, of weights and of what passes between operations."""
+    """f32, f16 or bf16, of weights and of what passes between operations."""
 
-    def write(self, path: Path, *, seed: int = 0) -> Path:
-        rng = np.random.default_rng(seed)
+    def write(self, path: Path, *, weights: Weights | None = None) -> Path:
+        """`weights`: other ones than those of seed 0."""
         environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(Path(__file__).parent), undefined=jinja2.StrictUndefined, autoescape=False
         )
-        kind = {"f32": "<f4", "f16": "<f2"}[self.dtype]
-        arrays = self._weights(rng)
-        weights = {name: _hex(a, "<f4" if name.endswith("_bias") else kind) for name, a in arrays.items()}
-        path.write_text(environment.get_template("encoder.mlir.j2").render(weights=weights, **vars(self)))
+        arrays = self.weights() if weights is None else weights
+        texts = {name: _hex(a, "f32" if name.endswith("_bias") else self.dtype) for name, a in arrays.items()}
+        path.write_text(environment.get_template("encoder.mlir.j2").render(weights=texts, **vars(self)))
         return path
 
-    def _weights(self, rng: np.random.Generator) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
+    def weights(self, *, seed: int = 0) -> Weights:
+        rng = np.random.default_rng(seed)
         shapes = {"q": (self.width, self.width), "k": (self.width, self.width), "v": (self.width, self.width)}
         shapes |= {"out": (self.width, self.width), "wide": (self.width, self.hidden)}
         shapes |= {"narrow": (self.hidden, self.width)}
@@ -46,5 +53,5 @@ class Encoder:
         return weights
 
 
-def _hex(array: np.ndarray[tuple[int, ...], np.dtype[np.float32]], kind: str) -> str:
-    return "0x" + array.astype(kind).tobytes().hex().upper()
+def _hex(array: npt.NDArray[Any], dtype: str) -> str:
+    return "0x" + array.astype(element_type(dtype).numpy).tobytes().hex().upper()

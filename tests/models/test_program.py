@@ -14,6 +14,8 @@ from autotuner.jobs.model import onnx_import
 from autotuner.jobs.model.extract import Argument, Signature
 from autotuner.jobs.model.program import Call, Outputs, Program, input_shapes, same_outputs
 from autotuner.jobs.model.routes import choose
+from autotuner.measure.check import Check
+from autotuner.problems import Array
 from autotuner.targets import Target
 
 IMAGE = Signature("main", (Argument((1, 4), "f32"), Argument((None, 2), "i64")), ("f32",))
@@ -59,16 +61,32 @@ def test_shapes_are_read_from_what_the_user_gives(tmp_path: Path) -> None:
 
 
 def test_outputs_are_compared_by_their_type() -> None:
+    def same(found: Array, wanted: Array, tolerance: float | None = None) -> Check:
+        return same_outputs(Outputs((found,)), Outputs((wanted,)), tolerance=tolerance, rounding=1e-4)
+
     one = np.linspace(1, 2, 64, dtype=np.float32)
-    good, bad = Outputs((one * (1 + 1e-6),)), Outputs((one * (1 + 1e-2),))
-    assert same_outputs(good, Outputs((one,)), tolerance=None).ok
-    assert same_outputs(bad, Outputs((one,)), tolerance=None).failure == "wrong-result"
-    assert same_outputs(bad, Outputs((one,)), tolerance=0.1).ok
+    good, bad = one * np.float32(1 + 1e-6), one * np.float32(1 + 1e-2)
+    assert same(good, one).ok
+    assert same(bad, one).failure == "wrong-result"
+    assert same(bad, one, 0.1).ok
     halves = one.astype(ml_dtypes.bfloat16)
-    assert same_outputs(Outputs((halves * ml_dtypes.bfloat16(1.004),)), Outputs((halves,)), tolerance=None).ok
-    numbers = np.arange(5)
-    assert not same_outputs(Outputs((numbers + 1,)), Outputs((numbers,)), tolerance=None).ok
-    assert not same_outputs(Outputs((one[:3],)), Outputs((one,)), tolerance=None).ok
+    assert same(halves * ml_dtypes.bfloat16(1.004), halves).failure == "wrong-result"
+    assert same(halves * ml_dtypes.bfloat16(1.004), halves, 1e-2).ok
+    numbers = np.arange(20_000)
+    assert same(numbers, numbers).ok
+    assert not same(numbers + (numbers == 7), numbers).ok
+    assert not same(one[:3], one).ok
+
+
+def test_the_largest_element_of_a_softmax_may_be_off_by_as_much_as_its_size_allows() -> None:
+    one = np.full(50_000, 1e-7)
+    one[3] = 1.0
+    almost = one.copy()
+    almost[3] -= 5e-5
+    outputs = Outputs((one,))
+    assert same_outputs(Outputs((almost,)), outputs, tolerance=None, rounding=1e-4).ok
+    almost[3] = 0.99
+    assert not same_outputs(Outputs((almost,)), outputs, tolerance=None, rounding=1e-4).ok
 
 
 def test_an_onnx_model_is_imported_once(tmp_path: Path) -> None:

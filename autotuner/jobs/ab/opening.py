@@ -12,6 +12,7 @@ from autotuner.jobs.ab.inputs import model_inputs, problem_inputs
 from autotuner.jobs.ab.subject import Alone, Inside, Subject
 from autotuner.jobs.model.context import Context, Model
 from autotuner.jobs.model.program import Call
+from autotuner.jobs.model.rounding import expected_error
 from autotuner.problems import Problem
 from autotuner.store.keys import run_key
 from autotuner.system.digests import path_digest
@@ -54,7 +55,8 @@ def open_subject(wanted: Experiment, context: Context) -> Subject:
         device=session.device,
         timeout=context.run_timeout,
         folder=Path(),
-        tolerance=context.model.output_tolerance,
+        tolerance=context.model.tolerance,
+        rounding=expected_error(anatomy.groups, anatomy.others, allow=context.model.allow),
         problem=wanted.problem,
     )
     _start(wanted, context, subject.describe(), inputs)

@@ -120,6 +120,7 @@ class Inside:
     timeout: float
     folder: Path
     tolerance: float | None
+    rounding: float
     problem: Problem | None = None
 
     repeated = False
@@ -146,7 +147,7 @@ class Inside:
         if outputs.failure is not None:
             return Answer((), Check(outputs.failure, math.inf, outputs.detail))
         if against is not None:
-            check = same_outputs(outputs, Outputs(against.arrays), tolerance=self.tolerance)
+            check = same_outputs(outputs, Outputs(against.arrays), tolerance=self.tolerance, rounding=self.rounding)
             return Answer(outputs.arrays, check)
         right = Check(None, 0.0) if finite(outputs) else Check("wrong-result", math.inf, "its outputs are not finite")
         return Answer(outputs.arrays, right)

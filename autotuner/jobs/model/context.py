@@ -15,14 +15,7 @@ from autotuner.iree.compile import CompilerRefusal, first_error
 from autotuner.iree.mlir import resources
 from autotuner.jobs.model.dispatch import flops
 from autotuner.jobs.model.extract import Flow, Group, Piece, by_name, group, read_flow, read_roots
-from autotuner.jobs.model.program import (
-    LOWER_TOLERANCE,
-    Program,
-    ProgramBuild,
-    ProgramBuilder,
-    input_shapes,
-    program_name,
-)
+from autotuner.jobs.model.program import Program, ProgramBuild, ProgramBuilder, input_shapes, program_name
 from autotuner.problems import OPERATIONS
 from autotuner.problems.accuracy import Precision
 from autotuner.space.table import Config
@@ -57,11 +50,6 @@ class Model:
     trust: bool = False
     """Compile it whatever is in it."""
     allow: Precision = ""
-
-    @property
-    def output_tolerance(self) -> float | None:
-        """The relative error of outputs that the user accepts; None: as their types have it."""
-        return LOWER_TOLERANCE if self.tolerance is None and self.allow else self.tolerance
 
     def __post_init__(self) -> None:
         if self.top is not None and self.top < 1:

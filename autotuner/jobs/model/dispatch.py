@@ -12,6 +12,7 @@ import numpy as np
 
 from autotuner.iree.mlir import Dispatch, map_positions
 from autotuner.jobs.model.extract import Piece, Value, tensor_type
+from autotuner.jobs.model.rounding import length
 from autotuner.problems import Array, Gemm, Operand, Problem
 from autotuner.problems.accuracy import (
     UNITS,
@@ -30,7 +31,6 @@ _FUSED = 4.0
 """What is fused to the sums may round too, and make their errors larger."""
 _STEPS = Bound(0.1, worst=10.0)
 """For whole numbers that are rounded sums: one in a hundred may be on the other side of a half."""
-_CONTRACTED = {"contraction": ("k",), "convolution": ("filter", "input"), "attention": ("k1", "k2")}
 _GEMM_RANK = 4
 
 
@@ -140,9 +140,7 @@ class DispatchProblem(Problem):
         element, acc = self.types
         if not (known_type(element) and known_type(acc)):
             return None
-        lengths = [math.prod(self.root.sizes(role)) for role in _CONTRACTED[self.root.kind]]
-        length = sum(lengths) if self.root.kind == "attention" else math.prod(lengths)
-        return Sums(length, element_type(element), acc, self.output.element.name, self.allow)
+        return Sums(length(self.root), element_type(element), acc, self.output.element.name, self.allow)
 
     def arguments(self) -> tuple[str, ...]:
         text = self.piece.text + self.piece.resources

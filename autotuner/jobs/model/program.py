@@ -37,10 +37,6 @@ _DUMPS = (
 )
 _FORMAT = dict.fromkeys(("bf16", "f8E4M3FN", "f8E4M3FNUZ"), "bin")
 """What numpy's format has no name for is written as bare bytes."""
-_TOLERANCE = {"float64": 1e-6, "float32": 1e-4, "float16": 2e-2, "bfloat16": 5e-2}
-"""By the type of an output, for a model of many layers; whole numbers must be equal."""
-LOWER_TOLERANCE = 2e-2
-"""For every type, where the user allows a lower precision."""
 
 
 @dataclass(frozen=True)
@@ -333,15 +329,19 @@ def run(tools: Tools, vmfb: Path, call: Call, *, device: str, folder: Path, time
     return Outputs(arrays)
 
 
-def same_outputs(found: Outputs, wanted: Outputs, *, tolerance: float | None) -> Check:
-    """The worst of the outputs, each compared as the results of single problems are."""
+def same_outputs(found: Outputs, wanted: Outputs, *, tolerance: float | None, rounding: float) -> Check:
+    """The worst of the outputs, each compared as the results of single problems are.
+
+    Without a user's `tolerance`, numbers may differ by the relative error `rounding`, and whole ones not at all.
+    """
     if found.failure is not None:
         return Check(found.failure, math.inf, found.detail)
     worst = Check(None, 0.0)
     for number, (one, other) in enumerate(zip(found.arrays, wanted.arrays, strict=True)):
         if one.shape != other.shape:
             return Check("wrong-result", math.inf, f"output {number} has shape {one.shape}, not {other.shape}")
-        allowed = tolerance if tolerance is not None else _TOLERANCE.get(other.dtype.name, 0.0)
+        expected = 0.0 if other.dtype.kind in "biu" else rounding
+        allowed = expected if tolerance is None else tolerance
         wide = other.astype(np.float64)
         check = compare(one, wide, Bound.relative(wide, allowed))
         if not check.ok:

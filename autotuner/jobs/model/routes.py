@@ -99,6 +99,8 @@ class RouteRace:
     context: Context
     call: Call
     timer: Timer
+    rounding: float
+    """The relative error that is expected between the outputs of two builds."""
     tried: list[Tried] = field(default_factory=list)
     reference: Outputs = field(default_factory=Outputs)
 
@@ -158,7 +160,9 @@ class RouteRace:
 
     def check(self, build: ProgramBuild) -> Check:
         """Does it compute what the default does?"""
-        return same_outputs(self.outputs(build), self.reference, tolerance=self.context.model.output_tolerance)
+        return same_outputs(
+            self.outputs(build), self.reference, tolerance=self.context.model.tolerance, rounding=self.rounding
+        )
 
     def _try(self, route: Route, *, timeout: float) -> Tried:
         row = self.context.row("stock", route)

@@ -17,6 +17,7 @@ from autotuner.jobs.model.dispatches import Dispatches, measure_shares
 from autotuner.jobs.model.entries import Assembly, Entry
 from autotuner.jobs.model.program import Call, Program, ProgramBuild, ProgramBuilder, check_inputs
 from autotuner.jobs.model.result import ModelResult, summed
+from autotuner.jobs.model.rounding import expected_error
 from autotuner.jobs.model.routes import RouteRace, Tried, choose
 from autotuner.jobs.model.ship import report_text, ship
 from autotuner.jobs.model.whole import Tuned, Whole
@@ -148,7 +149,8 @@ class _Run:
             min_time=MIN_TIME,
             quick_start=context.target.compiles_on_device,
         )
-        race = RouteRace(context, call, timer, tried=self.tried)
+        rounding = expected_error(plain.groups, plain.others, allow=context.model.allow)
+        race = RouteRace(context, call, timer, rounding, tried=self.tried)
         race.all(routes)
         if not context.session.stop.requested:
             for dispatches, tried, budget in self._worth_tuning(call, plain):
