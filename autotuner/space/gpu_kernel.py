@@ -132,8 +132,15 @@ def _contraction(
         staged=np.where((stages > 1) & (trips > stages), shared, 0) * by_threads,
         derived=derived,
         unswizzled=_unswizzled(knobs, rows),
+        widened=_widened(knobs["mma_kind"], root, rows),
         strided=len(tiles) == len(dimensions) and _strided(maps, parallel),
     )
+
+
+def _widened(mma_kind: Any, root: Any, rows: Rows) -> Grid:
+    """1 where the matrix instruction adds up in another type than the operation's."""
+    own = ir.ShapedType(root.operands[2].type).element_type
+    return rows.option(mma_kind, [int(mma.abc_element_types[2] != own) for mma in mma_kind.options])
 
 
 def _unswizzled(knobs: Mapping[str, Any], rows: Rows) -> Grid:

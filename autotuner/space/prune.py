@@ -84,6 +84,8 @@ class Kernel:
     """Whether each promoted operand must have a layout over the threads (VectorDistribute)."""
     unswizzled: Grid | None = None
     """1 where operands are to be swizzled in a way that the rest of the configuration does not allow."""
+    widened: Grid | None = None
+    """1 where the matrix instruction adds up in another type than the operation's."""
     strided: bool = False
     """Whether a window moves by more than one, and is not copied out into a matrix first."""
     scores: tuple[Grid, Grid] | None = None
@@ -221,6 +223,13 @@ def _unswizzled(kernel: Kernel) -> Mask:
     return np.zeros(1, bool) if kernel.unswizzled is None else kernel.unswizzled > 0
 
 
+def _widened(kernel: Kernel) -> Mask:
+    return np.zeros(1, bool) if kernel.widened is None else kernel.widened > 0
+
+
+WIDENED = Rule("accumulator", "an instruction that adds up in another type than the operation", _widened)
+"""IREE fails with 'failed to distribute' (VectorDistribute) or on a write that is not distributed (TileAndFuse)."""
+
 UNSWIZZLED = Rule("swizzle", "swizzled operands beside padding or narrower vectors", _unswizzled)
 """IREE fails with 'all swizzle hints must resolve' or on the types of a swizzle_hint."""
 
@@ -242,7 +251,16 @@ REGISTERS = Rule("registers", "accumulators and prefetched operands fill the reg
 IDLE_COPIES = Rule("prefetch", "a prefetch of three stages while some threads have nothing to copy", _idle_copies)
 """iree-compile crashes."""
 
-RULES: tuple[Rule, ...] = (STRIDED, UNSWIZZLED, UNDERIVABLE, TORN_SCORES, SHARED_MEMORY, IDLE_COPIES, REGISTERS)
+RULES: tuple[Rule, ...] = (
+    WIDENED,
+    STRIDED,
+    UNSWIZZLED,
+    UNDERIVABLE,
+    TORN_SCORES,
+    SHARED_MEMORY,
+    IDLE_COPIES,
+    REGISTERS,
+)
 
 
 def apply(

@@ -21,15 +21,15 @@ TARGETS = {
 }
 
 
-def gemm(m: int, n: int, k: int) -> str:
+def gemm(m: int, n: int, k: int, acc: int = 32) -> str:
     return f"""
-      func.func @main(%a: tensor<{m}x{k}xf16>, %b: tensor<{k}x{n}xf16>) -> tensor<{m}x{n}xf32> {{
-        %c = arith.constant 0.0 : f32
-        %0 = tensor.empty() : tensor<{m}x{n}xf32>
-        %1 = linalg.fill ins(%c : f32) outs(%0 : tensor<{m}x{n}xf32>) -> tensor<{m}x{n}xf32>
+      func.func @main(%a: tensor<{m}x{k}xf16>, %b: tensor<{k}x{n}xf16>) -> tensor<{m}x{n}xf{acc}> {{
+        %c = arith.constant 0.0 : f{acc}
+        %0 = tensor.empty() : tensor<{m}x{n}xf{acc}>
+        %1 = linalg.fill ins(%c : f{acc}) outs(%0 : tensor<{m}x{n}xf{acc}>) -> tensor<{m}x{n}xf{acc}>
         %2 = linalg.matmul ins(%a, %b : tensor<{m}x{k}xf16>, tensor<{k}x{n}xf16>)
-                           outs(%1 : tensor<{m}x{n}xf32>) -> tensor<{m}x{n}xf32>
-        return %2 : tensor<{m}x{n}xf32>
+                           outs(%1 : tensor<{m}x{n}xf{acc}>) -> tensor<{m}x{n}xf{acc}>
+        return %2 : tensor<{m}x{n}xf{acc}>
       }}"""
 
 

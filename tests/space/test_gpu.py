@@ -12,7 +12,7 @@ from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (import
 
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.space import ABSENT, CompilationInfo, Config, GpuSpace
-from autotuner.space.prune import RULES, SHARED_MEMORY, STRIDED, TORN_SCORES, UNDERIVABLE
+from autotuner.space.prune import RULES, SHARED_MEMORY, STRIDED, TORN_SCORES, UNDERIVABLE, WIDENED
 
 Emit = Callable[..., str]
 Vendor = Literal["amd", "nvidia"]
@@ -208,6 +208,15 @@ def test_a_convolution_with_strides_is_a_matrix_product_first(emit: Emit) -> Non
     default = gpu.default()
     assert default is not None
     assert gpu.compilation_info(default).lowering_config in emit("conv", "gfx942", 2, 16, 128, 128, 2)
+
+
+@pytest.mark.parametrize(("target", "vendor"), [("gfx1100", "amd"), ("sm_80", "nvidia")])
+def test_instructions_add_up_in_the_operations_own_type(emit: Emit, target: str, vendor: Vendor) -> None:
+    """Others are among what the constraints allow, and none of them builds."""
+    halves = GpuSpace.read(emit("gemm", target, 128, 256, 512, 16), vendor=vendor)
+    assert halves.pruned[WIDENED.reason] > 0
+    assert {"_F16_" in str(config["mma"]) for config in halves.space} == {True}
+    assert WIDENED.reason not in GpuSpace.read(emit("gemm", target, 128, 256, 512), vendor=vendor).pruned
 
 
 def test_groups_are_a_loop_in_the_middle_and_only_igemm_has_them(emit: Emit) -> None:

@@ -16,6 +16,7 @@ from autotuner.space.prune import (
     TORN_SCORES,
     UNDERIVABLE,
     UNSWIZZLED,
+    WIDENED,
     Chip,
     Kernel,
     Tile,
@@ -77,6 +78,12 @@ def test_a_promoted_operand_must_spread_evenly_over_the_threads(
 def test_a_direct_convolution_cannot_have_strides() -> None:
     assert STRIDED.rejects(replace(kernel(64, 64, 64, 256), strided=True)).all()
     assert not STRIDED.rejects(kernel(64, 64, 64, 256)).any()
+
+
+def test_an_instruction_of_another_accumulator_is_rejected_and_no_other() -> None:
+    widened = replace(kernel(64, 64, 64, 256), widened=np.array([0, 1], np.int64))
+    assert WIDENED.rejects(widened).tolist() == [False, True]
+    assert not WIDENED.rejects(kernel(64, 64, 64, 256)).any()
 
 
 def test_keys_come_in_whole_instructions() -> None:
