@@ -24,6 +24,7 @@ from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.result import SuiteResult
+from autotuner.jobs.suite.rows import refuse_foreign, to_csv
 from autotuner.jobs.suite.run import tune_suite
 from autotuner.store.store import Store
 from autotuner.system.progress import Progress, Stop
@@ -354,3 +355,31 @@ def test_the_table_says_what_was_gained_and_how_to_use_it(won: Won) -> None:
     assert "400.000 ms by default, 200.000 ms tuned" in printed
     assert printed.count("win, kept") == 2
     assert f"iree-compile MODEL.mlir @{won.document['flagfile']} -o MODEL.vmfb" in printed
+
+
+@pytest.mark.parametrize("name", ["raw_results.csv", "final_results.csv"])
+def test_a_table_that_autotune_did_not_write_is_never_written_over(tmp_path: Path, name: str) -> None:
+    file = write(tmp_path)
+    folder = tmp_path / "workspace" / "results" / "suites" / "shapes-cpu"
+    folder.mkdir(parents=True)
+    (folder / name).write_text("problem,mine\n1,2\n")
+    with pytest.raises(UsageError, match=f"{name} is there and was not written by autotune") as caught:
+        run(file, fake_tools(tmp_path))
+    assert "--workspace" in caught.value.remedy
+    assert (folder / name).read_text() == "problem,mine\n1,2\n"
+    assert [path.name for path in folder.iterdir()] == [name]
+
+
+def test_a_table_of_our_own_is_written_over_and_nothing_that_only_begins_like_one(tmp_path: Path) -> None:
+    table, link = tmp_path / "table.csv", tmp_path / "link.csv"
+    table.write_text(to_csv([]))
+    refuse_foreign(table)
+    refuse_foreign(tmp_path / "missing.csv")
+    link.symlink_to(table)
+    (tmp_path / "folder").mkdir()
+    longer = tmp_path / "longer.csv"
+    longer.write_text(to_csv([]).rstrip("\n") + ",mine\n")
+    (tmp_path / "empty.csv").write_text("")
+    for other in (link, tmp_path / "folder", longer, tmp_path / "empty.csv"):
+        with pytest.raises(UsageError, match="was not written by autotune"):
+            refuse_foreign(other)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+import os
+import stat
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any, Literal
 
-from autotuner.errors import AutotuneError, EnvironmentFailure
+from autotuner.errors import AutotuneError, EnvironmentFailure, UsageError
 from autotuner.jobs.suite.uplift import is_kept
 from autotuner.jobs.suite.workload import Entry
 from autotuner.store.rows import CandidateRow
@@ -130,6 +134,23 @@ def _is(row: CandidateRow, best: Mapping[str, Any]) -> bool:
     if row.kind == "stock":
         return name.startswith("stock-") and row.route == best["route"]
     return name == candidate_id(row.ordinal)
+
+
+def refuse_foreign(path: Path) -> None:
+    """A table is written over only where the header says that it is one of ours."""
+    if os.path.lexists(path) and not _is_table(path):
+        raise UsageError(
+            f"{path} is there and was not written by autotune.", remedy="Move it away, or choose another --workspace."
+        )
+
+
+def _is_table(path: Path) -> bool:
+    header = ",".join(COLUMNS)
+    with suppress(OSError):
+        if stat.S_ISREG(path.lstat().st_mode):
+            with path.open(encoding="utf-8", errors="replace") as file:
+                return file.readline(len(header) + 1).rstrip("\n") == header
+    return False
 
 
 def to_csv(rows: Iterable[Row]) -> str:

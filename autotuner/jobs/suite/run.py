@@ -19,7 +19,7 @@ from autotuner.jobs.suite import THRESHOLD
 from autotuner.jobs.suite.budget import LEAST_SECONDS, divide
 from autotuner.jobs.suite.defaults import DefaultTimer, too_large
 from autotuner.jobs.suite.result import SuiteResult
-from autotuner.jobs.suite.rows import TUNED, Row, failure, outcome, to_csv
+from autotuner.jobs.suite.rows import TUNED, Row, failure, outcome, refuse_foreign, to_csv
 from autotuner.jobs.suite.ship import Group, Shipper
 from autotuner.jobs.suite.state import Identity, State
 from autotuner.jobs.suite.uplift import Gain, measure, shares
@@ -76,6 +76,8 @@ def tune_suite(
         outputs = Outputs.at(merged, session.workspace)
         outputs.claim(files_in(target.user_flags))
         folder = session.workspace.results / "suites" / f"{workload.name}-{target.name}"
+        for name in (RAW, FINAL):
+            refuse_foreign(folder / name)
         files = read_by_flags(target.user_flags, folder=folder)
         reads = (*session.tools.programs, *files)
         identity = Identity(workload.sha256, session.device, target.user_flags, options.seed, sample, reads)
@@ -284,8 +286,9 @@ class _SuiteRun:
 
     def _write(self) -> None:
         rows = self._all_rows()
-        write_whole(self.folder / RAW, to_csv(rows))
-        write_whole(self.folder / FINAL, to_csv(row for row in rows if row.kept))
+        for name, some in ((RAW, rows), (FINAL, [row for row in rows if row.kept])):
+            refuse_foreign(self.folder / name)
+            write_whole(self.folder / name, to_csv(some))
 
     def _environment(self) -> dict[str, Any]:
         return {
