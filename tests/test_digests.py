@@ -50,6 +50,19 @@ def test_a_large_file_that_changes_is_hashed_again(tmp_path: Path, keep_time: bo
     assert known_digest(file) == file_digest(file) != first
 
 
+@pytest.mark.usefixtures("cache")
+def test_a_change_in_place_that_hides_its_time_is_seen(tmp_path: Path) -> None:
+    file = tmp_path / "large"
+    file.write_bytes(LARGE)
+    first, before = known_digest(file), file.stat()
+    with file.open("r+b") as opened:
+        opened.write(b"x")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = file.stat()
+    assert (after.st_size, after.st_mtime_ns, after.st_ino) == (before.st_size, before.st_mtime_ns, before.st_ino)
+    assert known_digest(file) == file_digest(file) != first
+
+
 def test_a_damaged_note_is_not_believed(cache: Path, tmp_path: Path) -> None:
     file = tmp_path / "large"
     file.write_bytes(LARGE)
@@ -117,6 +130,28 @@ def test_a_file_that_a_flag_names_counts_by_its_content(tmp_path: Path, flag: st
     assert len(first) == 1
     file.write_text("2")
     assert read() != first
+
+
+@pytest.mark.parametrize("name", ["with space.mlir", "a=b.mlir", "a:b.mlir", "c(1).mlir"])
+@pytest.mark.parametrize("flag", ["--one={}", "--several=/nowhere,{}", "--named=main={}"])
+def test_a_path_with_marks_in_it_counts_too(tmp_path: Path, name: str, flag: str) -> None:
+    (tmp_path / name).write_text("1")
+    assert len(read_by_flags([flag.format(tmp_path / name)], folder=tmp_path / "job")) == 1
+
+
+def test_a_file_that_cannot_be_read_is_told_with_its_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "spec.mlir"
+    file.write_text("1")
+
+    def gone(path: Path) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(digests, "known_digest", gone)
+    with pytest.raises(
+        UsageError, match=r"spec\.mlir, which a flag names, cannot be read: Permission denied"
+    ) as caught:
+        read_by_flags([f"--x={file}"], folder=tmp_path / "job")
+    assert caught.value.remedy == "Check --flag."
 
 
 def test_what_is_no_file_does_not_count(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from autotuner.jobs.model.context import Model
 from autotuner.jobs.model.entries import Assembly
 from autotuner.jobs.model.routes import choose
 from autotuner.jobs.suite.state import Identity, State
-from autotuner.system.names import checked_name, is_component
+from autotuner.system.names import RULE, checked_name, is_component
 from autotuner.system.workspace import Workspace
 from autotuner.targets import Target
 
@@ -43,6 +43,17 @@ def test_what_is_no_name_names_no_route_and_no_run(name: str, tmp_path: Path) ->
         Model(tmp_path / "model.mlir", routes=(f"{name}=--iree-opt-data-tiling",))
     with pytest.raises(StorageError, match="cannot name a folder"):
         Workspace(tmp_path).run_folder(name)
+
+
+def test_a_name_may_have_one_letter_or_200_and_the_rule_is_told() -> None:
+    for fits in ("a", "x" * 200):
+        assert checked_name(fits, what="a route") == fits
+        assert is_component(fits)
+    for not_so in ("", "x" * 201):
+        assert not is_component(not_so)
+    with pytest.raises(UsageError, match=r"'a/b' cannot name a route") as caught:
+        checked_name("a/b", what="a route")
+    assert caught.value.remedy == RULE
 
 
 def test_a_route_of_ones_own_has_a_name_of_its_own(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from autotuner.errors import UsageError
 from autotuner.measure.check import compare
 from autotuner.problems import Array, Attention, Conv, Gemm
-from autotuner.problems.accuracy import Bound
+from autotuner.problems.accuracy import Bound, Precision, known_precision, lower_precision
 from tests.measure.simulated_kernels import TYPES, accumulated, honest, judged, wrong
 
 DEPTHS = (1, 2, 7, 64, 1000, 4096)
@@ -100,6 +100,33 @@ def test_a_precision_that_is_no_lower_is_refused(dtype: str, allow: str) -> None
         Gemm.parse(shape="4x4x4", dtype=dtype).allowing(allow)
     with pytest.raises(UsageError, match="unknown --allow-precision 'bf8'"):
         Gemm.parse(shape="4x4x4", dtype=dtype).allowing("bf8")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "dtype", "acc", "lower"),
+    [
+        ("", "f32", "f32", True),
+        ("tf32", "f32", "f32", True),
+        ("tf32", "f16", "f32", False),
+        ("f16", "f32", "f32", True),
+        ("f16", "f16", "f32", True),
+        ("f16", "bf16", "f32", True),
+        ("f16", "f16", "f16", False),
+        ("f16", "f8", "f32", False),
+        ("f16", "i8", "i32", False),
+    ],
+)
+def test_a_precision_is_lower_where_the_types_leave_something_to_give_away(
+    wanted: Precision, dtype: str, acc: str, lower: bool
+) -> None:
+    assert lower_precision(wanted, dtype=dtype, acc=acc) == (wanted if lower else "")
+
+
+def test_no_precision_is_a_known_one() -> None:
+    assert known_precision(None) == known_precision("") == ""
+    with pytest.raises(UsageError) as caught:
+        known_precision("f8")
+    assert caught.value.remedy == "Choose one of: tf32, f16."
 
 
 def test_a_convolution_that_misses_one_product_at_the_border_is_refused() -> None:
