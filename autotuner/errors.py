@@ -24,8 +24,11 @@ class UsageError(AutotuneError):
     exit_code = 2
 
 
-class OutOfTimeError(UsageError):
-    """The budget is over in the middle of something; a run that has anything to report catches this and does so."""
+class OutOfTimeError(AutotuneError):
+    """The budget is over in the middle of something; a run that has anything to report catches this and does so.
+
+    Not an error in what was asked: where those are a candidate's fault, this is not.
+    """
 
     def __init__(self, message: str = "the time was up before anything could be told.") -> None:
         super().__init__(message, remedy="Give a longer --budget.")

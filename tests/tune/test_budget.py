@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from autotuner import Attention, Conv, Gemm, Problem
-from autotuner.errors import OutOfTimeError
+from autotuner.errors import OutOfTimeError, UsageError
 from autotuner.measure.judge import RaceDeadline, confirm_blocks, longer
 from autotuner.system import process
 from autotuner.system.execution import local_executor
@@ -91,6 +91,14 @@ def test_a_program_that_the_deadline_cuts_off_raises_and_one_that_times_out_does
         assert process.run(["sleep", "60"], timeout=0.2).timed_out
     with process.until(time.monotonic() - 1), pytest.raises(OutOfTimeError):
         process.run(["touch", "never"], timeout=60)
+
+
+def test_a_deadline_is_not_a_candidates_fault() -> None:
+    """Where a microkernel that cannot be made is a failed row, one whose compiler was cut off is not."""
+    with process.until(time.monotonic() - 1), pytest.raises(OutOfTimeError) as cut:
+        process.run(["cc", "--version"], timeout=60)
+    assert not isinstance(cut.value, UsageError)
+    assert cut.value.exit_code == 2
 
 
 def test_of_nested_deadlines_the_earlier_holds_and_what_must_be_finished_has_none() -> None:
