@@ -49,8 +49,8 @@ def main() -> None:
         spent, counts = children() - started, result.counts
         print(f"machine: {machine()}")
         print(
-            f"{target.name} {problem.name}: {counts['asked']} candidates, {counts['built']} built, "
-            f"{spent / counts['asked']:.3f} core-seconds each, {result.seconds['total']:.1f} s wall"
+            f"{target.name} {problem.name}: {counts.asked} candidates, {counts.built} built, "
+            f"{spent / counts.asked:.3f} core-seconds each, {result.seconds['total']:.1f} s wall"
         )
         if target.backend == "cpu":
             os.environ["AUTOTUNE_CACHE_DIR"] = str(Path(folder) / "second")
@@ -60,7 +60,7 @@ def main() -> None:
             )
             share = (own() - before) / (time.monotonic() - wall)
             seconds = {name: round(value, 2) for name, value in whole.seconds.items()}
-            print(f"whole run: {whole.counts['asked']} candidates in {seconds['total']} s wall, {seconds}")
+            print(f"whole run: {whole.counts.asked} candidates in {seconds['total']} s wall, {seconds}")
             print(f"the tuner's own CPU time: {share:.1%} of the wall time")
 
 

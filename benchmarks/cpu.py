@@ -60,12 +60,12 @@ def main() -> None:
     print()
     print(f"machine   {machine()}")
     print(f"problem   {problem.name}, {problem.flops / 1e6:.0f} MFLOP")
-    print(f"default   {result.baseline['us']:.0f} µs")
-    print(f"stock     {result.stock['us']:.0f} µs  {' '.join(result.stock['flags'])}")
+    print(f"default   {result.baseline.us:.0f} µs")
+    print(f"stock     {result.stock.us:.0f} µs  {' '.join(result.stock.flags)}")
     if result.best is not None:
-        print(f"best      {result.best['us']:.0f} µs  {result.best['route']} {result.best['config']}")
+        print(f"best      {result.best.us:.0f} µs  {result.best.measured.route} {dict(result.best.config)}")
     for name, us in others.items():
-        print(f"{name:9} {us:.0f} µs  ({result.baseline['us'] / us:.2f}x over the default)")
+        print(f"{name:9} {us:.0f} µs  ({(result.baseline.us or 0.0) / us:.2f}x over the default)")
     print(f"verdict   {result.verdict} by {result.carrier}: {result.reason}")
 
 

@@ -73,14 +73,14 @@ def test_tune_gives_a_result_that_is_in_the_store(result: Result, workspace: Pat
         rows = store.candidates(result.run)
     assert row.result == result.to_json()
     assert row.status == "finished"
-    assert result.counts["asked"] == len(rows)
+    assert result.counts.asked == len(rows)
 
 
 def test_the_frame_of_a_result_has_its_timed_candidates(result: Result, workspace: Path) -> None:
     frame = result.to_frame()
     with Store.open(None, workspace=workspace, create=False) as store:
         timed = {row.ordinal: row for row in store.candidates(result.run) if row.us is not None}
-    assert len(frame) == result.counts["timed"] == len(timed)
+    assert len(frame) == result.counts.timed == len(timed)
     assert set(frame["run"]) == {result.run}
     assert dict(zip(frame["ordinal"], frame["us"], strict=True)) == {o: row.us for o, row in timed.items()}
     assert (frame["kind"] == "baseline").sum() == 1
@@ -99,7 +99,7 @@ def test_a_watcher_is_told_of_stages_and_progress(result: Result, watcher: Watch
     assert any("searching" in stage for stage in watcher.stages)
     last = watcher.progresses[-1]
     assert last.asked == 2
-    assert last.built == result.counts["built"]
+    assert last.built == result.counts.built
     assert last.baseline_us is not None
     assert tuple(watcher.notes) == result.notes
 

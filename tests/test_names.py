@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from autotuner.errors import StorageError, UsageError
 from autotuner.jobs.model.context import Model
 from autotuner.jobs.model.entries import Assembly
 from autotuner.jobs.model.routes import choose
-from autotuner.jobs.suite.state import Identity, State
 from autotuner.system.names import RULE, checked_name, is_component
 from autotuner.system.workspace import Workspace
 from autotuner.targets import Target
@@ -73,20 +71,3 @@ def test_executables_are_written_into_their_folder_only(tmp_path: Path) -> None:
             Assembly(None, {name: "module {}"}).write(tmp_path / "spec.mlir", folder, spec_flag="--x")
     Assembly(None, {"main$async_dispatch_0": "module {}"}).write(tmp_path / "spec.mlir", folder, spec_flag="--x")
     assert [path.name for path in tmp_path.rglob("*.mlir")] == ["main$async_dispatch_0.mlir"]
-
-
-def test_flags_of_a_suites_state_are_those_of_a_flagfile(tmp_path: Path) -> None:
-    identity = Identity("sha", "local-task", ("--my-flag",), 0, None, ())
-    state = State.begin(tmp_path, identity)
-    state.save()
-    path = tmp_path / "state.json"
-    document = json.loads(path.read_text())
-    row = {"problem": "p", "op": "gemm", "arguments": "", "calls": 1}
-    for flags, fine in (["--iree-opt-data-tiling"], True), (["--my-flag"], True), (["--load=x.so"], False):
-        document["rows"] = {"p": {**row, "flags": flags}}
-        path.write_text(json.dumps(document))
-        if fine:
-            assert State.resume(tmp_path, identity).rows["p"].flags == tuple(flags)
-        else:
-            with pytest.raises(StorageError, match="damaged"):
-                State.resume(tmp_path, identity)

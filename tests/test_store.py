@@ -14,7 +14,9 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -26,7 +28,7 @@ from autotuner.errors import EnvironmentFailure, StorageError, UsageError
 from autotuner.space.table import Config
 from autotuner.store.database import connect, locate
 from autotuner.store.keys import run_key
-from autotuner.store.store import Store
+from autotuner.store.store import BuildRow, NewRun, Store
 
 POSTGRESQL = "AUTOTUNE_TEST_POSTGRESQL"
 """The URL of a database that the tests may write to, where there is one."""
@@ -41,9 +43,19 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def new_run(store: Store, *, key: str = "key", **changes: object) -> str:
-    values = {"command": ["autotune", "gemm"], "problem": PROBLEM, "target": "cpu", "device": "local-task"}
-    return store.start_run(key=key, **{**values, "seed": 0, **changes})  # type: ignore[arg-type]
+NEW = NewRun(
+    kind="single",
+    key="key",
+    command=("autotune", "gemm"),
+    problem=PROBLEM,
+    target="cpu",
+    device="local-task",
+    seed=0,
+)
+
+
+def new_run(store: Store, *, space_size: int | None = None, **changes: Any) -> str:
+    return store.start_run(replace(NEW, **changes), space_size=space_size)
 
 
 def new_candidate(store: Store, run: str, ordinal: int = 0, us: float | None = None, **values: object) -> int:
@@ -69,10 +81,9 @@ def test_a_run_is_read_back_as_it_was_written(store: Store) -> None:
     assert (row.status, row.ended, row.result) == ("running", None, None)
     assert run.startswith(f"{row.started:%Y%m%d-%H%M%S}-")
 
-    store.set_space_size(run, 40)
     store.finish_run(run, "finished", result={"verdict": "win"})
     row = store.run(run)
-    assert (row.status, row.result, row.space_size) == ("finished", {"verdict": "win"}, 40)
+    assert (row.status, row.result) == ("finished", {"verdict": "win"})
     assert row.ended is not None
     assert row.ended >= row.started
 
@@ -85,16 +96,8 @@ def test_a_candidate_goes_through_its_states(store: Store) -> None:
         return store.candidates(run)[0].state
 
     assert state() == "asked"
-    store.record_build(
-        candidate,
-        seconds=0.5,
-        cached=True,
-        binary="abc",
-        applied=1,
-        command=["iree-compile", "x"],
-        vmfb="x.vmfb",
-        isa=Isa(vgpr=128, occupancy=4),
-    )
+    isa = Isa(vgpr=128, occupancy=4)
+    store.record_build(BuildRow(candidate, 0.5, True, "abc", 1, ("iree-compile", "x"), "x.vmfb", isa))
     assert state() == "built"
     store.record_check(candidate, error=1e-6)
     assert state() == "checked"
@@ -108,11 +111,11 @@ def test_a_candidate_goes_through_its_states(store: Store) -> None:
     (build,) = store.builds(run)
     assert (build.candidate, build.cached, build.binary, build.applied) == (candidate, True, "abc", 1)
     assert (build.command, build.vmfb) == (("iree-compile", "x"), "x.vmfb")
-    assert build.isa == Isa(vgpr=128, occupancy=4)
+    assert build.isa == isa
 
 
 def build_row(store: Store, candidate: int, isa: Isa) -> None:
-    store.record_build(candidate, seconds=1.0, cached=False, binary="x", applied=1, command=[], vmfb="", isa=isa)
+    store.record_build(BuildRow(candidate, 1.0, False, "x", 1, (), "", isa))
 
 
 def test_figures_are_those_of_a_candidates_last_build_that_has_some(store: Store) -> None:
@@ -218,6 +221,29 @@ def test_a_run_with_other_programs_is_told_from_one_of_another_question(store: S
     assert store.outdated_run(new) is None
 
 
+def test_a_run_that_is_part_of_another_is_found_there_and_nowhere_else(store: Store) -> None:
+    key = uuid4().hex
+    suite = new_run(store, kind="suite", key=key)
+    part, own = new_run(store, key=key, parent=suite), new_run(store, key=key)
+    assert [(r.kind, r.parent) for r in map(store.run, (suite, part, own))] == [
+        ("suite", None),
+        ("single", suite),
+        ("single", None),
+    ]
+    found = [store.unfinished_run(key, kind=k, parent=p) for k, p in (("suite", None), ("single", suite))]  # type: ignore[arg-type]
+    assert [run and run.id for run in found] == [suite, part]
+    assert (mine := store.unfinished_run(key)) is not None
+    assert mine.id == own
+    store.finish_run(part, "finished")
+    assert (found_part := store.finished_run(key, parent=suite)) is not None
+    assert found_part.id == part
+    assert store.finished_run(key) is None
+    assert [run.id for run in store.parts(suite)] == [part]
+    assert part not in [run.id for run in store.runs(top=True)]
+    new_candidate(store, part, us=5.0)
+    assert [(row.run.id, row.us) for row in store.timed(suite)] == [(part, 5.0)]
+
+
 def test_the_key_of_a_run_depends_on_problem_target_flags_and_files_and_not_on_key_order() -> None:
     problem = {"op": "gemm", "m": 4}
     key = run_key(problem=problem, target="cpu", flags=["-x"], reads=["a"])
@@ -313,9 +339,9 @@ WRITER = """
 import sys
 from pathlib import Path
 from autotuner.space.table import Config
-from autotuner.store.store import Store
+from autotuner.store.store import NewRun, Store
 store = Store.open(None, workspace=Path(sys.argv[1]))
-run = store.start_run(key=sys.argv[2], command=[], problem={}, target="cpu", device="", seed=0)
+run = store.start_run(NewRun("single", sys.argv[2], [], {}, "cpu", "", 0))
 for ordinal in range(int(sys.argv[3])):
     candidate = store.add_candidate(run, ordinal=ordinal, config=Config.of({"n": ordinal}))
     store.record_timing(candidate, phase="screen", block=0, repetitions_us=[1.0])
@@ -389,9 +415,14 @@ def url_of_version_1(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator
             connection.exec_driver_sql(f"CREATE SCHEMA {schema}")
     with Store.open(url, workspace=tmp_path) as store:
         build_row(store, new_candidate(store, new_run(store), us=5.0), Isa(vgpr=9))
+        new_run(store, key="of a model", problem={"op": "model", "name": "encoder"})
+        store.finish_run(new_run(store, key="of arms"), "finished", result={"verdict": "win", "arms": [{"name": "a"}]})
     engine = connect(locate(url, tmp_path))
     with engine.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE builds DROP COLUMN isa")
+        connection.exec_driver_sql("DROP INDEX ix_runs_parent")
+        for column in ("kind", "parent"):
+            connection.exec_driver_sql(f"ALTER TABLE runs DROP COLUMN {column}")
         connection.exec_driver_sql("UPDATE autotune_schema SET version = 1")
     yield url
     with engine.begin() as connection:
@@ -406,13 +437,17 @@ def test_a_database_of_version_1_is_upgraded_and_keeps_its_rows(
 ) -> None:
     for _ in range(2):
         with Store.open(url_of_version_1, workspace=tmp_path, create=create) as store:
-            (run,) = store.runs()
+            arms, model, run = store.runs()
+            assert [(r.kind, r.parent) for r in (arms, model, run)] == [("ab", None), ("model", None), ("single", None)]
             (row,) = store.timed(run.id)
             assert (row.us, row.isa) == (5.0, Isa())
             assert store.builds(run.id)[0].isa == Isa()
     with Store.open(url_of_version_1, workspace=tmp_path) as store:
         build_row(store, row.candidate.id, Isa(vgpr=3))
         assert store.isa(run.id) == {row.candidate.id: Isa(vgpr=3)}
+        assert store.unfinished_run("key") == run
+        part = new_run(store, parent=model.id)
+        assert [r.id for r in store.parts(model.id)] == [part]
 
 
 def test_two_programs_may_upgrade_a_database_at_once(url_of_version_1: str, tmp_path: Path) -> None:
@@ -432,7 +467,7 @@ def test_a_database_of_a_newer_schema_is_refused_untouched(tmp_path: Path) -> No
     connection = sqlite3.connect(database(tmp_path))
     connection.execute("UPDATE autotune_schema SET version = 7")
     connection.commit()
-    with pytest.raises(StorageError, match=r"newer autotune \(schema 7, this one knows 2\)\. Upgrade autotune or"):
+    with pytest.raises(StorageError, match=r"newer autotune \(schema 7, this one knows 3\)\. Upgrade autotune or"):
         Store.open(None, workspace=tmp_path)
     assert connection.execute("SELECT version FROM autotune_schema").fetchall() == [(7,)]
     connection.close()

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import inspect
-import json
 from dataclasses import replace
 from functools import partial
 
-import typer
-from rich.console import Console
-
-from autotuner.carriers.flagfile import use_line
-from autotuner.cli.commands import operations
 from autotuner.cli.commands.ab import Wanted
-from autotuner.cli.console import emit, make_console, make_reporter, microseconds
+from autotuner.cli.commands.operations import COMMANDS, words_of
+from autotuner.cli.console import emit, microseconds
 from autotuner.cli.microkernels import inspect_object, list_all, list_log, say_whose_code
+from autotuner.cli.printer import GO_ON, Printer, print_result
 from autotuner.cli.request import Request
-from autotuner.cli.tuning import ctrl_c, print_result
-from autotuner.errors import EXIT_INTERRUPTED, EXIT_NO_WINNER, UsageError
+from autotuner.cli.tuning import conclude, print_rehearsal, watched
+from autotuner.errors import UsageError
 from autotuner.jobs.ab.arms import DEFAULT, Arm, parse_arm
 from autotuner.jobs.ab.inputs import problem_inputs
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.rehearsal import rehearse_experiment
 from autotuner.jobs.ab.result import AbResult
 from autotuner.jobs.ab.run import run_experiment
-from autotuner.jobs.ab.variants import experiment_options, refuse_broken, search_variants
+from autotuner.jobs.ab.variants import ALONE, experiment_options, failure, search_variants
 from autotuner.jobs.model.context import Model
 from autotuner.microkernels.library import find, own_folder, search_folders
 from autotuner.microkernels.skeleton import create
 from autotuner.microkernels.variants import Kernel
-from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems import Problem
 from autotuner.problems.accuracy import known_precision
-from autotuner.system.progress import Stop
 from autotuner.targets import Target
 from autotuner.tuning.dry_run import rehearse
 from autotuner.tuning.options import Options
@@ -92,17 +86,11 @@ def _experiment(wanted: Wanted, request: Request) -> None:
         raise UsageError(f"-o: {b.name} is no microkernel, nothing is written for it.", remedy="Leave -o out.")
     experiment = Experiment(a, b, problem, _model(wanted, request), wanted.inputs)
     if request.dry_run:
-        rehearsal = rehearse_experiment(experiment, target, options=options)
-        emit(json.dumps(rehearsal.to_json(), indent=2) if request.as_json else rehearsal.text())
+        print_rehearsal(rehearse_experiment(experiment, target, options=options), request)
         return
-    stderr, stop = make_console(stderr=True, no_color=request.no_color), Stop()
-    with make_reporter(stderr, quiet=request.quiet) as reporter, ctrl_c(stop, stderr):
-        if options.resume:
-            reporter.note("an experiment of two arms is short: it is done anew")
-        result = run_experiment(experiment, target, options=options, reporter=reporter, stop=stop)
-    if not request.as_json:
-        print_experiment(result, make_console(no_color=request.no_color))
-    _end(result, request)
+    with watched(request) as watch:
+        result = run_experiment(experiment, target, options=options, reporter=watch.reporter, stop=watch.stop)
+    conclude(result, request, print_experiment)
 
 
 def _search(
@@ -111,31 +99,13 @@ def _search(
     """A microkernel against the default: all its variants take part."""
     request.refuse_untimed("inputs", "allow_precision")
     arrays = problem_inputs(wanted.inputs, target.prepare(problem), seed=options.seed)
+    options = replace(experiment_options(options, kernel), inputs=arrays)
     if request.dry_run:
-        rehearsal = rehearse(problem, target, options=experiment_options(options, kernel))
-        emit(json.dumps(rehearsal.to_json(), indent=2) if request.as_json else rehearsal.text())
+        print_rehearsal(rehearse(problem, target, options=options, task=ALONE), request)
         return
-    stderr, stop = make_console(stderr=True, no_color=request.no_color), Stop()
-    with make_reporter(stderr, quiet=request.quiet) as reporter, ctrl_c(stop, stderr):
-        result = search_variants(
-            kernel, problem, target, options=replace(options, inputs=arrays), reporter=reporter, stop=stop
-        )
-    if not request.as_json:
-        console = make_console(no_color=request.no_color)
-        print_result(result, console)
-        _print_arms(result, console)
-    _end(result, request, kernel=kernel)
-
-
-def _end(result: AbResult, request: Request, *, kernel: Kernel | None = None) -> None:
-    if request.as_json:
-        print(json.dumps(result.to_json(), indent=2))
-    if result.interrupted:
-        raise typer.Exit(EXIT_INTERRUPTED)
-    if kernel is not None:
-        refuse_broken(kernel, result)
-    if request.fail_if_no_winner and result.verdict != "win":
-        raise typer.Exit(EXIT_NO_WINNER)
+    with watched(request) as watch:
+        result = search_variants(problem, target, options=options, reporter=watch.reporter, stop=watch.stop)
+    conclude(result, request, print_variants, failure=failure(kernel, result))
 
 
 def _model(wanted: Wanted, request: Request) -> Model | None:
@@ -155,51 +125,39 @@ def _model(wanted: Wanted, request: Request) -> Model | None:
     )
 
 
-def _words(op: str) -> set[str]:
-    """The options that say which problem of an operation is meant: those of its own command."""
-    return set(inspect.signature(getattr(operations, op)).parameters)
-
-
-def _all_words() -> set[str]:
-    return _words("gemm") | _words("conv") | _words("attention")
-
-
 def _problem(wanted: Wanted, kernel: str | None, request: Request) -> Problem | None:
     """The problem that the words give: of the microkernel's operation, else by their form; None without --shape."""
-    shape, op, dtype = wanted.shape, "gemm", wanted.dtype
-    if shape is None:
-        request.given.refuse(sorted(_all_words()), "says more of a --shape", remedy="Give --shape too.")
+    words, op = dict(wanted.words), "gemm"
+    everything = {name for known in COMMANDS for name in words_of(known)}
+    if "shape" not in words:
+        request.given.refuse(sorted(everything), "says more of a --shape", remedy="Give --shape too.")
         return None
     if kernel is not None:
         manifest = find(kernel, search_folders(request.workspace))
-        op, dtype = manifest.operation, dtype or manifest.dtypes[0]
-        if op == "conv" and wanted.filter is None:
-            raise UsageError(f"{kernel} is a convolution.", remedy="Give --filter KHxKWxF too.")
-    elif wanted.filter is not None:
+        op = manifest.operation
+        words.setdefault("dtype", manifest.dtypes[0])
+    elif "filter" in words:
         op = "conv"
-    elif shape.count("x") + 1 == _ATTENTION_SIZES:
+    elif words["shape"].count("x") + 1 == _ATTENTION_SIZES:
         op = "attention"
-    request.given.refuse(sorted(_all_words() - _words(op)), f"is not for {op}")
-    kind = dtype or "f16"
-    if op == "attention":
-        return Attention.parse(shape=shape, dtype=kind, causal=wanted.causal)
-    if op == "conv":
-        layout = wanted.layout or "nhwc-hwcf"
-        return Conv.parse(
-            shape=shape, filter=wanted.filter or "", **wanted.window, groups=wanted.groups, dtype=kind, layout=layout
-        )
-    return Gemm.parse(
-        shape=shape, dtype=kind, batch=wanted.batch, acc=wanted.acc, layout=wanted.layout or "nn", out=wanted.out
-    )
+    if op == "conv" and "filter" not in words:
+        raise UsageError(f"{kernel} is a convolution.", remedy="Give --filter KHxKWxF too.")
+    request.given.refuse(sorted(everything - words_of(op).keys()), f"is not for {op}")
+    problem: Problem = COMMANDS[op](**words)
+    return problem
 
 
-def print_experiment(result: AbResult, console: Console) -> None:
+def print_variants(result: AbResult, printer: Printer) -> None:
+    """A microkernel's variants against the default."""
+    print_result(result, printer)
+    _print_arms(result, printer)
+
+
+def print_experiment(result: AbResult, printer: Printer) -> None:
     """The verdict, both times, and how to see it oneself."""
-    colour = {"win": "bold green", "no-winner": "bold yellow"}.get(result.verdict, "bold")
-    line = partial(_line, console)
-    line("verdict", f"{result.verdict}: {result.reason}", style=colour)
-    line("model" if result.problem["op"] == "model" else "problem", _where(result))
-    for letter, arm in zip("AB", result.arms, strict=True):
+    details, line = result.details, printer.line
+    printer.verdict(result, what="model" if result.problem["op"] == "model" else "problem")
+    for letter, arm in zip("AB", details.arms, strict=True):
         line(letter, f"{microseconds(arm.us)}  {arm.name} ({arm.kind})")
         if arm.version:
             line("", arm.version)
@@ -208,32 +166,24 @@ def print_experiment(result: AbResult, console: Console) -> None:
         if arm.share is not None:
             names = ", ".join(arm.dispatches[:3]) + (" …" if len(arm.dispatches) > 3 else "")
             line("", f"{arm.share:.1%} of its time in what the other arm does not have: {names or 'nothing'}")
-    if (ratio := result.speedup) is not None and not result.same_code:
-        line("speedup", f"{ratio.median:.3f}x, B over A, 95 % interval {ratio.low:.3f} to {ratio.high:.3f}")
-    _print_arms(result, console)
-    if result.spec is not None and result.flagfile is not None and result.arms[1].kind == "microkernel":
-        line("spec", str(result.spec))
-        line("flags", str(result.flagfile))
-        line("use", use_line(result.flagfile))
+    if not details.same_code:
+        printer.speedup(result, over=", B over A")
+    _print_arms(result, printer)
+    if details.arms[1].kind == "microkernel" and result.spec is not None:
+        printer.files(result)
+    elif result.interrupted:
+        line("next", GO_ON)
 
 
-def _print_arms(result: AbResult, console: Console) -> None:
+def _print_arms(result: AbResult, printer: Printer) -> None:
     """How right both are, and the commands that repeat them."""
-    line = partial(_line, console)
-    if result.difference is not None:
-        errors = [f"{x:.1e}" if (x := arm.error) is not None else "–" for arm in result.arms]
+    details, line = result.details, printer.line
+    if details.difference is not None:
+        errors = [f"{x:.1e}" if (x := arm.error) is not None else "–" for arm in details.arms]
         against = "" if result.problem["op"] == "model" else f"; A {errors[0]}, B {errors[1]} from the reference"
-        line("outputs", f"relative error {result.difference:.1e} between both{against}")
-    for letter, arm in zip("AB", result.arms, strict=False):
+        line("outputs", f"relative error {details.difference:.1e} between both{against}")
+    for letter, arm in zip("AB", details.arms, strict=False):
         for number, command in enumerate(arm.commands):
             line("" if number else f"repeat {letter}", command)
         if arm.repeat > 1 and arm.benchmark:
             line("", arm.divisor)
-
-
-def _where(result: AbResult) -> str:
-    return f"{result.problem['name']} on {result.target} ({result.device})"
-
-
-def _line(console: Console, name: str, text: str, *, style: str = "") -> None:
-    console.print(f"{name:<11}{text}", style=style, highlight=False, markup=False, soft_wrap=True)

@@ -13,7 +13,7 @@ import typer
 from autotuner._version import __version__
 from autotuner.cli.commands.ab import ab
 from autotuner.cli.commands.model import model
-from autotuner.cli.commands.operations import attention, conv, gemm
+from autotuner.cli.commands.operations import any_problem, attention, conv, gemm
 from autotuner.cli.commands.results import cache, doctor, export, history
 from autotuner.cli.commands.spec import app as spec
 from autotuner.cli.commands.suite import SuiteRequest, suite
@@ -46,6 +46,8 @@ else:
     ab_action, gemm_action, model_action = (Lazy(f"autotuner.cli.{name}") for name in ("ab", "buckets", "model"))
     suite_action, tuning, consoles = (Lazy(f"autotuner.cli.{name}") for name in ("suite", "tuning", "console"))
 
+AB_DTYPE = "[default: the microkernel's first, or f16]"
+
 app = typer.Typer(
     name="autotune",
     help="Kernel autotuning for IREE: from a shape to a spec file that iree-compile takes, with proof.",
@@ -59,7 +61,7 @@ for operation in (conv, attention):
     app.command()(tuning_command(operation, lambda *words: tuning.run_tuning(*words)))
 app.command()(tuning_command(model, lambda *words: model_action.run_model(*words)))
 app.command()(tuning_command(suite, lambda *words: suite_action.run_suite(*words), request=SuiteRequest))
-app.command()(tuning_command(ab, lambda *words: ab_action.run_ab(*words)))
+app.command()(tuning_command(ab, lambda *words: ab_action.run_ab(*words), words=any_problem(dtype=AB_DTYPE)))
 app.add_typer(spec)
 app.command()(history)
 app.command()(export)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from rich.console import Console
-
-from autotuner.cli.console import emit, make_console, make_reporter, microseconds
+from autotuner.cli.console import emit, microseconds
+from autotuner.cli.printer import Printer, print_result
 from autotuner.cli.request import Request
-from autotuner.cli.tuning import conclude, ctrl_c, print_result, run_tuning
+from autotuner.cli.tuning import conclude, run_tuning, watched
 from autotuner.jobs.buckets import Family, FamilyResult, plain_only, tune_family
 from autotuner.problems import Gemm
-from autotuner.system.progress import Stop
 from autotuner.targets import Target
 from autotuner.tuning.dry_run import rehearse
 
@@ -26,13 +24,11 @@ def run_gemm(wanted: Gemm | Family, request: Request) -> None:
     target = request.chip()
     options = request.options()
     request.refuse_untimed("allow_precision")
-    stderr = make_console(stderr=True, no_color=request.no_color)
     if request.dry_run:
         _rehearse(wanted, target, request)
         return
-    stop = Stop()
-    with make_reporter(stderr, quiet=request.quiet) as reporter, ctrl_c(stop, stderr):
-        result = tune_family(wanted, target, options=options, reporter=reporter, stop=stop)
+    with watched(request) as watch:
+        result = tune_family(wanted, target, options=options, reporter=watch.reporter, stop=watch.stop)
     conclude(result, request, print_family)
 
 
@@ -50,16 +46,15 @@ def _rehearse(family: Family, target: Target, request: Request) -> None:
     emit(rehearsal.text())
 
 
-def print_family(result: FamilyResult, console: Console) -> None:
+def print_family(result: FamilyResult, printer: Printer) -> None:
     """The verdict, each bucket, and what to do with it."""
-    print_result(result.result, console)
-    for one in result.buckets:
-        line = f"{one.bucket.text}: {one.kept}, {one.reason}"
-        console.print(f"{'bucket':<11}{line}", highlight=False, markup=False, soft_wrap=True)
+    print_result(result, printer)
+    for one in result.details.buckets:
+        printer.line("bucket", f"{one.bucket.text}: {one.kept}, {one.reason}")
         for member in one.members:
             where = "dynamic M" if member.m is None else f"M = {member.m}"
             told = member.failure or ("built, proven and right" if member.checked else "built and proven")
             if member.speedup is not None:
                 span = f"{member.speedup.median:.3f}x ({member.speedup.low:.3f} to {member.speedup.high:.3f})"
                 told = f"{microseconds(member.us)}, default {microseconds(member.baseline_us)}, {span}"
-            console.print(f"{'':<13}{where}: {told}", highlight=False, markup=False, soft_wrap=True)
+            printer.line("", f"  {where}: {told}")

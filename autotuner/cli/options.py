@@ -59,6 +59,21 @@ IreeToolsOption = Annotated[
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Print the space's size, a sample candidate and the commands; build nothing.")
 ]
+FunctionOption = Annotated[
+    str | None, typer.Option("--function", help="Which function of the model. [default: the only one]")
+]
+InputOption = Annotated[
+    list[str] | None,
+    typer.Option("--input", help="SHAPExTYPE, SHAPExTYPE=VALUES or @FILE.npy, once for each input, in order."),
+]
+ParametersOption = Annotated[
+    list[str] | None,
+    typer.Option("--parameters", help="SCOPE=FILE of a model's weights, as IREE's tools take it."),
+]
+ToleranceOption = Annotated[
+    float | None,
+    typer.Option("--tolerance", help="Relative error of a model's outputs that is allowed. [by type]"),
+]
 TrustOption = Annotated[
     bool,
     typer.Option("--trust", help="Take specs, flagfiles and models as they are, also with what could do harm."),

@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,19 +101,30 @@ class Request:
 
 
 def tuning_command(
-    parse: Callable[..., Any], run: Callable[[Any, Request], None], *, request: type[Request] = Request
+    parse: Callable[..., Any],
+    run: Callable[[Any, Request], None],
+    *,
+    request: type[Request] = Request,
+    words: Sequence[inspect.Parameter] = (),
 ) -> Callable[..., None]:
-    """A command that has the options of `parse`, which says what to tune, and those of every tuning command."""
-    own = inspect.signature(parse).parameters
+    """A command that has the options of `parse`, which says what to tune, and those of every tuning command.
+
+    Of the options `words`, `parse` is given those that were typed, as a mapping.
+    """
+    own = [p for p in inspect.signature(parse).parameters.values() if p.name != "words"]
     common = [p for p in inspect.signature(request).parameters.values() if p.name != "given"]
 
     def command(context: typer.Context, **values: Any) -> None:
-        wanted = parse(**{name: values.pop(name) for name in own})
-        run(wanted, request(**values, given=Given.of(context)))
+        given = Given.of(context)
+        chosen = {p.name: values.pop(p.name) for p in own}
+        if words:
+            typed = {p.name: values.pop(p.name) for p in words}
+            chosen["words"] = {name: value for name, value in typed.items() if name in given}
+        run(parse(**chosen), request(**values, given=given))
 
     command.__name__, command.__doc__ = parse.__name__, parse.__doc__
     first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    parameters = [first, *own.values(), *common]
+    parameters = [first, *own, *words, *common]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     return command

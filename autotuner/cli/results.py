@@ -7,7 +7,7 @@ from pathlib import Path
 
 from autotuner.cli.console import emit, make_console
 from autotuner.errors import UsageError
-from autotuner.report.tables import export_csv, export_records, history_records, history_table, run_table
+from autotuner.report.tables import export_csv, export_records, history_records, history_table, run_tables
 from autotuner.store.store import Store
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
@@ -19,7 +19,7 @@ MOST_RUNS = 2**31 - 1
 def history(
     run: str | None, *, limit: int, workspace: Path, storage: str | None, as_json: bool, no_color: bool
 ) -> None:
-    """List the runs of this workspace, or one run's candidates."""
+    """List the runs of this workspace, or one run's candidates and parts."""
     if limit < 1:
         raise UsageError(f"--limit {limit} is not positive.", remedy="Give --limit 1 or more.")
     limit = min(limit, MOST_RUNS)
@@ -28,8 +28,9 @@ def history(
             records = history_records(store, limit) if run is None else export_records(store, run)
             print(json.dumps(records, indent=2))
         else:
-            table = history_table(store, limit) if run is None else run_table(store, run)
-            make_console(no_color=no_color).print(table)
+            console = make_console(no_color=no_color)
+            for table in [history_table(store, limit)] if run is None else run_tables(store, run):
+                console.print(table)
 
 
 def export(run: str | None, *, as_csv: bool, as_json: bool, workspace: Path, storage: str | None) -> None:

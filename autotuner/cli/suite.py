@@ -5,26 +5,25 @@ from __future__ import annotations
 import json
 import shlex
 
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from autotuner.carriers.flagfile import use_line
 from autotuner.cli.commands.suite import SuiteWords
-from autotuner.cli.console import emit, make_console, make_reporter, microseconds
+from autotuner.cli.console import emit, make_console, microseconds
 from autotuner.cli.microkernels import say_whose_code
+from autotuner.cli.printer import GO_ON, Printer
 from autotuner.cli.request import Request
-from autotuner.cli.tuning import ctrl_c
-from autotuner.errors import EXIT_INTERRUPTED, EXIT_NO_WINNER, UsageError
+from autotuner.cli.tuning import conclude, watched
+from autotuner.errors import UsageError
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.result import SuiteResult
 from autotuner.jobs.suite.rows import Row
-from autotuner.jobs.suite.run import FINAL, RAW, tune_suite
+from autotuner.jobs.suite.run import FINAL, RAW, Selection, tune_suite
 from autotuner.jobs.suite.suites import SUITES
 from autotuner.jobs.suite.workload import Workload
 from autotuner.report.tables import VERDICTS
-from autotuner.system.progress import Stop
 from autotuner.targets import Target
 from autotuner.tuning.dry_run import rehearse
 from autotuner.tuning.options import Options
@@ -53,36 +52,17 @@ def run_suite(wanted: SuiteWords, request: Request) -> None:
     found = load(wanted.workload).allowing(request.allow_precision)
     if not request.quiet:
         _report_skipped(found, stderr)
+    selection = Selection(found, threshold=wanted.threshold, sample=wanted.sample)
     if wanted.show or request.dry_run:
-        if wanted.sample is not None and wanted.sample < 1:
-            raise UsageError(f"--sample {wanted.sample} is not positive.", remedy="Give --sample 1 or more.")
         chosen = found.for_target(chip).sample(wanted.sample, seed=request.seed)
         if request.dry_run:
             _rehearse(chosen, chip, options, stdout, as_json=request.as_json)
         else:
             _list_problems(chosen, stdout, as_json=request.as_json)
         return
-    stop = Stop()
-    with make_reporter(stderr, quiet=request.quiet) as reporter, ctrl_c(stop, stderr):
-        result = tune_suite(
-            found,
-            chip,
-            options=options,
-            threshold=wanted.threshold,
-            sample=wanted.sample,
-            reporter=reporter,
-            stop=stop,
-        )
-    if request.as_json:
-        print(json.dumps(result.to_json(), indent=2))
-    else:
-        print_suite(result, stdout)
-    if result.interrupted:
-        raise typer.Exit(EXIT_INTERRUPTED)
-    if result.exit_code:
-        raise typer.Exit(result.exit_code)
-    if request.fail_if_no_winner and result.verdict != "win":
-        raise typer.Exit(EXIT_NO_WINNER)
+    with watched(request) as watch:
+        result = tune_suite(selection, chip, options=options, reporter=watch.reporter, stop=watch.stop)
+    conclude(result, request, print_suite, exit_code=result.details.exit_code)
 
 
 def _list_suites(console: Console, *, as_json: bool) -> None:
@@ -132,22 +112,19 @@ def _report_skipped(workload: Workload, console: Console) -> None:
         console.print(f"skipped: {more} more", style="yellow", highlight=False, markup=False)
 
 
-def print_suite(result: SuiteResult, console: Console) -> None:
+def print_suite(result: SuiteResult, printer: Printer) -> None:
     """The problems that were tried, what they gain together, and what to do with it."""
-
-    def line(name: str, text: str, *, style: str = "") -> None:
-        console.print(f"{name:<11}{text}", style=style, highlight=False, markup=False, soft_wrap=True)
-
-    tried = [row for row in result.rows if row.verdict not in _UNTRIED]
+    line = printer.line
+    details = result.details
+    tried = [row for row in details.rows if row.verdict not in _UNTRIED]
     if tried:
-        console.print(_table(tried, estimate=result.estimate))
+        printer.table(_table(tried, estimate=details.estimate))
     for verdict in _UNTRIED:
-        if rows := [row for row in result.rows if row.verdict == verdict]:
+        if rows := [row for row in details.rows if row.verdict == verdict]:
             share = sum(row.share or 0.0 for row in rows)
             line("", f"{verdict}: {len(rows)} problems, {share:.3g} % of the time")
-    uplift = result.uplift
-    line("verdict", f"{result.verdict}: {result.reason}", style=VERDICTS.get(result.verdict, "bold"))
-    line("suite", f"{result.workload.name} on {result.target} ({result.device}), {uplift.problems} problems")
+    uplift = details.uplift
+    printer.verdict(result, what="suite", more=f", {uplift.problems} problems")
     if uplift.us_total is not None:
         saved = uplift.us_saved or 0.0
         line("time", f"{microseconds(uplift.us_total)} by default, {microseconds(uplift.us_total - saved)} tuned")
@@ -157,8 +134,8 @@ def print_suite(result: SuiteResult, console: Console) -> None:
             "", f"{uplift.kept} kept: {uplift.coverage:.2f} % of the time, geometric mean {uplift.geometric_mean:.3f}x"
         )
         line("", f"median {uplift.median:.3f}x, {microseconds(uplift.us_saved)} saved")
-    line("results", f"{result.folder / RAW}, {FINAL}")
-    for group in result.groups:
+    line("results", f"{details.folder / RAW}, {FINAL}")
+    for group in details.groups:
         flags = " ".join(group.flags) or "no flags of its own"
         line("group", f"{len(group.problems)} winners, {microseconds(group.us_saved)} saved, {group.carrier}: {flags}")
         if group.spec is not None:
@@ -166,7 +143,7 @@ def print_suite(result: SuiteResult, console: Console) -> None:
         if group.flagfile is not None:
             line("use", use_line(group.flagfile))
     if result.interrupted:
-        line("next", "the same command with --resume goes on from here")
+        line("next", GO_ON)
 
 
 def _table(rows: list[Row], *, estimate: bool) -> Table:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,12 +18,18 @@ from autotuner.store.store import CandidateRow, RunRow, Store, TimedRow
 from autotuner.system.text import printable
 
 STATES = {"timed": "", "failed": "red", "duplicate": "dim"}
-VERDICTS = {"win": "bold green", "inconclusive": "yellow", "failed": "red", "interrupted": "yellow"}
+VERDICTS = {
+    "win": "bold green",
+    "no-winner": "bold yellow",
+    "inconclusive": "yellow",
+    "failed": "red",
+    "interrupted": "yellow",
+}
 
 
 def history_records(store: Store, limit: int | None = 20) -> list[dict[str, Any]]:
-    """The latest runs, newest first; a run that was cut short tells how far it came."""
-    return [_history_record(store, run) for run in store.runs(limit)]
+    """The latest runs, newest first, each with its parts; a run that was cut short tells how far it came."""
+    return [_history_record(store, run) for run in store.runs(limit, top=True)]
 
 
 def _history_record(store: Store, run: RunRow) -> dict[str, Any]:
@@ -31,6 +39,8 @@ def _history_record(store: Store, run: RunRow) -> dict[str, Any]:
     baseline, best = result.get("baseline") or {}, result.get("best") or {}
     return {
         "run": run.id,
+        "kind": run.kind,
+        "parent": run.parent,
         "started": run.started.isoformat(timespec="seconds"),
         "status": run.status,
         "problem": run.problem.get("name", ""),
@@ -45,29 +55,45 @@ def _history_record(store: Store, run: RunRow) -> dict[str, Any]:
         "failed": tally.failed,
         "spec": result.get("spec"),
         "command": list(run.command),
+        "runs": [_history_record(store, part) for part in store.parts(run.id)],
     }
 
 
 def history_table(store: Store, limit: int | None = 20) -> Table:
-    """Newest run first. Facts share a cell, one above the other, so that a run fits 80 columns."""
+    """Newest run first; the parts of a run are counted, and listed by `autotune history RUN`."""
+    return _runs_table(history_records(store, limit))
+
+
+def _runs_table(records: Sequence[dict[str, Any]]) -> Table:
+    """Facts share a cell, one above the other, so that a run fits 80 columns."""
     table = Table(header_style="bold", box=None, pad_edge=False, padding=(0, 2, 1, 0))
     table.add_column("run\nwhen", no_wrap=True)
     table.add_column("problem\ntarget, device\nspec", overflow="fold")
     table.add_column("verdict\nspeedup\ninterval", no_wrap=True)
     table.add_column("baseline\nbest µs", no_wrap=True, justify="right")
     table.add_column("timed\nfailed", no_wrap=True, justify="right")
-    for record in history_records(store, limit):
+    for record in records:
         verdict = record["verdict"] or record["status"]
         when = datetime.fromisoformat(record["started"]).astimezone()
         where = f"{record['target']}, {record['device']}"
+        parts = record["runs"]
         table.add_row(
             _lines(record["run"], f"{when:%Y-%m-%d %H:%M}"),
-            _lines(record["problem"], where, *([record["spec"]] if record["spec"] else [])),
+            _lines(record["problem"], where, *_parts(record), *([record["spec"]] if record["spec"] else [])),
             _lines(verdict, *_interval(record["speedup"]), style=VERDICTS.get(verdict, "")),
             _lines(_us(record["baseline_us"]), _us(record["best_us"])),
-            _lines(str(record["timed"]), str(record["failed"])),
+            _lines(*(str(sum(r[what] for r in (record, *parts))) for what in ("timed", "failed"))),
         )
     return table
+
+
+def _parts(record: dict[str, Any]) -> list[str]:
+    """`suite of 12 runs: 11 finished, 1 interrupted`; nothing for a run of one problem."""
+    states = Counter(part["status"] for part in record["runs"])
+    if record["kind"] == "single" and not states:
+        return []
+    count = f" of {states.total()} runs: " if states else ""
+    return [f"{record['kind']}{count}{', '.join(f'{n} {state}' for state, n in states.items())}"]
 
 
 def _lines(first: str, *others: str, style: str = "") -> Text:
@@ -84,6 +110,7 @@ def _export_record(row: TimedRow) -> dict[str, Any]:
     run, candidate = row.run, row.candidate
     return {
         "run": run.id,
+        "parent": run.parent,
         "started": run.started.isoformat(timespec="seconds"),
         "problem": run.problem.get("name", ""),
         "op": run.problem.get("op", ""),
@@ -116,6 +143,15 @@ def export_csv(store: Store, run: str | None = None) -> str:
         table.writeheader()
     table.writerows(records)
     return text.getvalue()
+
+
+def run_tables(store: Store, run: str) -> list[Table]:
+    """A run's own candidates, where it has some, and the runs that are its parts."""
+    parts = [_history_record(store, part) for part in store.parts(run)]
+    return [
+        *([run_table(store, run)] if not parts or store.candidates(run) else []),
+        *([_runs_table(parts)] if parts else []),
+    ]
 
 
 def run_table(store: Store, run: str) -> Table:

@@ -9,18 +9,35 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, make_url, select, update
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    Text,
+    case,
+    cast,
+    create_engine,
+    event,
+    insert,
+    inspect,
+    make_url,
+    select,
+    update,
+)
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.schema import CreateColumn
 
 from autotuner.errors import AutotuneError, EnvironmentFailure, StorageError, UsageError
-from autotuner.store.schema import ADDED, METADATA, SCHEMA, VERSION
+from autotuner.store.schema import ADDED, METADATA, RUNS, SCHEMA, VERSION
 
 DATABASE_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError)
 """What may come out of a database; the last two come unwrapped from a connection's first statements."""
 
 BUSY_SECONDS = "15"
 """How long a write waits for another process's write. One takes a millisecond; this is for slow disks."""
+
+KINDS_SINCE = 3
+"""The schema's version whose runs have kinds."""
 
 ELSEWHERE = "choose another --workspace or --storage."
 
@@ -132,7 +149,18 @@ def _upgrade(engine: Engine) -> None:
         for column in (column for step in range(version, VERSION) for column in ADDED[step + 1]):
             definition = CreateColumn(column).compile(dialect=engine.dialect)
             connection.exec_driver_sql(f"ALTER TABLE {column.table.name} ADD COLUMN {definition}")
+            for index in (index for index in column.table.indexes if column.name in index.columns):
+                index.create(connection)
+        if version < KINDS_SINCE:
+            _name_kinds(connection)
         connection.execute(update(SCHEMA).values(version=VERSION))
+
+
+def _name_kinds(connection: Connection) -> None:
+    """Before runs had kinds, what a run was could be told from its problem and its result."""
+    problem, result = cast(RUNS.c.problem, Text), cast(RUNS.c.result, Text)
+    kind = case((result.like('%"arms": [%'), "ab"), (problem.like('%"op": "model"%'), "model"), else_="single")
+    connection.execute(update(RUNS).values(kind=kind))
 
 
 def _keep_write_ahead_log(engine: Engine) -> None:

@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 from sqlalchemy import Row
 
-from autotuner.build.isa import Isa
+from autotuner.build.isa import NO_FIGURES, Isa
 from autotuner.space.table import Config
 
 Status = Literal["running", "finished", "interrupted", "failed"]
-Kind = Literal["codegen", "microkernel", "stock", "baseline"]
+RunKind = Literal["single", "model", "suite", "ab", "buckets"]
+Kind = Literal["codegen", "microkernel", "stock", "baseline", "default"]
+"""`default`: IREE's default of one problem of a suite; a run's own is its `baseline`."""
 State = Literal["asked", "built", "failed", "duplicate", "checked", "timed"]
 Phase = Literal["screen", "drift", "race", "confirm"]
 Json = Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class NewRun:
+    """A run as it begins. `key` is what it has in common with the runs that --resume may go on with."""
+
+    kind: RunKind
+    key: str
+    command: Sequence[str]
+    problem: Json
+    target: str
+    device: str
+    seed: int
+    parent: str | None = None
+    """The run that it is a part of."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One tuning run. `key` is what it has in common with the runs that --resume may go on with."""
+    """One run of a command, or a part of one."""
 
     id: str
+    kind: RunKind
+    parent: str | None
     key: str
     command: tuple[str, ...]
     problem: Json
@@ -58,7 +77,7 @@ class CandidateRow:
 
 @dataclass(frozen=True, slots=True)
 class BuildRow:
-    """What became of compiling a candidate; `binary` is the hash of its executable."""
+    """How a candidate was compiled; `binary` is the hash of its executable."""
 
     candidate: int
     seconds: float
@@ -67,7 +86,7 @@ class BuildRow:
     applied: int
     command: tuple[str, ...]
     vmfb: str
-    isa: Isa
+    isa: Isa = NO_FIGURES
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSION = 2
+VERSION = 3
 
 METADATA = MetaData()
 
@@ -24,6 +24,8 @@ RUNS = Table(
     "runs",
     METADATA,
     Column("id", Text, primary_key=True),
+    Column("kind", Text),
+    Column("parent", Text, index=True),
     Column("key", Text, nullable=False, index=True),
     Column("workspace", Text, nullable=False),
     Column("command", JSON, nullable=False),
@@ -80,7 +82,7 @@ BUILDS = Table(
     Column("isa", JSON(none_as_null=True)),
 )
 
-ADDED = {2: (BUILDS.c.isa,)}
+ADDED = {2: (BUILDS.c.isa,), 3: (RUNS.c.kind, RUNS.c.parent)}
 """Version -> the columns that it brought. They may be null: older rows do not have them."""
 
 TIMINGS = Table(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -104,3 +106,13 @@ class Clock:
     def latest(self) -> float:
         """The moment at which what still runs is cut off: a timing that is nearly done may end."""
         return self.at(self.budget + max(LATE_SECONDS, LATE_SHARE * self.budget))
+
+
+@contextmanager
+def clocked(seconds: dict[str, float], step: str) -> Iterator[None]:
+    """Adds the wall time of a block to a step's seconds."""
+    started = time.monotonic()
+    try:
+        yield
+    finally:
+        seconds[step] += time.monotonic() - started

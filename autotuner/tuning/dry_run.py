@@ -22,6 +22,7 @@ from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.evaluate import candidate_id
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import Candidate, Plan
+from autotuner.tuning.task import WHOLE, Task
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Rehearsal:
         return "\n".join([*lines, "", "--- commands", *self.commands])
 
 
-def rehearse(problem: Problem, target: Target, *, options: Options) -> Rehearsal:
+def rehearse(problem: Problem, target: Target, *, options: Options, task: Task = WHOLE) -> Rehearsal:
     """Reads the space from the compiler and renders a sample; compiles and times nothing, and writes nothing.
 
     A microkernel that comes from source is built: its spec names the object.
@@ -82,7 +83,7 @@ def rehearse(problem: Problem, target: Target, *, options: Options) -> Rehearsal
         workspace=options.workspace,
         executable_target=plan.executable_target,
     )
-    plan = plan.with_kernels(variants, alone=options.microkernels_alone)
+    plan = plan.with_kernels(variants, alone=task.microkernels_alone)
     candidate = None
     pieces: dict[str, int] = {}
     if len(plan.space):

@@ -17,8 +17,9 @@ from autotuner.iree.compile import FAILURE_CLASSES, FailureClass, shell_line
 from autotuner.measure.check import Checker
 from autotuner.measure.shortlist import Screened
 from autotuner.microkernels.providers.c import ObjectRefusalError
-from autotuner.store.rows import CandidateRow
+from autotuner.store.rows import BuildRow, CandidateRow
 from autotuner.store.store import Store
+from autotuner.tuning.counts import Counts
 from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate, Plan
 
 KEEP = ("all", "failed", "best", "none")
@@ -147,15 +148,9 @@ class Evaluator:
     def settle_build(self, outcome: Outcome, build: Build) -> bool:
         """Writes the build's row; True when the candidate is new and should be checked and timed."""
         outcome.build = build
+        command, vmfb = tuple(build.command), str(build.vmfb)
         self.store.record_build(
-            outcome.row,
-            seconds=build.seconds,
-            cached=build.cached,
-            binary=build.binary,
-            applied=build.applied,
-            command=build.command,
-            vmfb=str(build.vmfb),
-            isa=build.isa,
+            BuildRow(outcome.row, build.seconds, build.cached, build.binary, build.applied, command, vmfb, build.isa)
         )
         if build.failure is not None:
             self._fail(outcome, build.failure, build.stderr)
@@ -225,21 +220,21 @@ class Evaluator:
         ahead = best is not None and best.us is not None and baseline is not None and best.us < baseline
         return best.candidate if ahead and best is not None else None
 
-    def counts(self) -> dict[str, object]:
+    def counts(self) -> Counts:
         """How many candidates came how far."""
         outcomes = list(self.outcomes.values())
         built = [o for o in outcomes if o.built or o.checked or o.us is not None or o.duplicate_of]
         failed = {name: sum(o.failure == name and not o.duplicate_of for o in outcomes) for name in FAILURE_CLASSES}
-        return {
-            "space": len(self.plan.space),
-            "asked": len(outcomes),
-            "built": len(built),
-            "cached": sum(o.build is not None and o.build.cached for o in outcomes),
-            "duplicate": sum(o.duplicate_of is not None for o in outcomes),
-            "checked": sum(o.checked for o in outcomes),
-            "timed": sum(o.us is not None and o.duplicate_of is None for o in outcomes),
-            "failed": failed,
-        }
+        return Counts(
+            space=len(self.plan.space),
+            asked=len(outcomes),
+            built=len(built),
+            cached=sum(o.build is not None and o.build.cached for o in outcomes),
+            duplicate=sum(o.duplicate_of is not None for o in outcomes),
+            checked=sum(o.checked for o in outcomes),
+            timed=sum(o.us is not None and o.duplicate_of is None for o in outcomes),
+            failed=failed,
+        )
 
     # --- folders ------------------------------------------------------------------------------------------------
 

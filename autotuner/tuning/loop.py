@@ -16,10 +16,9 @@ from autotuner.errors import OutOfTimeError
 from autotuner.measure.race import LOOKS
 from autotuner.search import Search, make_search
 from autotuner.system import process
-from autotuner.system.progress import Clock, Progress, Reporter, Stop
+from autotuner.system.progress import Clock, Progress, Reporter, Stop, clocked
 from autotuner.tuning.evaluate import Evaluator, Outcome, candidate_id
 from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate
-from autotuner.tuning.session import clocked
 
 _DRIFT_EVERY = 10
 _DRIFT_WORTH_SAYING = 0.05

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from autotuner.errors import UsageError
 from autotuner.microkernels.variants import Kernel
 from autotuner.problems import Array
-from autotuner.space import Value
 from autotuner.tuning.effort import Effort, parse_effort
 from autotuner.tuning.evaluate import KEEP
 
@@ -39,16 +38,6 @@ class Options:
     keep: Sequence[str] = DEFAULT_KEEP
     microkernels: Sequence[Kernel] = ()
     """Which microkernels join the search; the name `auto` stands for all that fit."""
-    microkernels_alone: bool = False
-    """Only they and the baseline: an A/B experiment."""
-    seeds: Sequence[Mapping[str, Value]] = ()
-    """Configurations that won elsewhere: the search begins with what is nearest to them."""
-    recall: bool = False
-    """With `resume`: a finished run of the same problem is not run again."""
-    race: bool = True
-    """Without: the fastest of a short look side by side leads, and somebody else is the judge of it."""
-    ship: bool = True
-    """Write the winner's files; without, the run only finds it."""
     inputs: Sequence[Array] = field(default=(), repr=False, compare=False)
     """The user's own inputs of the problem, one for each; empty: seeded ones."""
     iree_tools: Path | None = None

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from autotuner.iree.tools import Tools
 from autotuner.problems import Problem
-from autotuner.targets import NO_DEVICE, Target
-from autotuner.tuning.options import Options
+from autotuner.targets import NO_DEVICE
+from autotuner.tuning.run import Run
+from autotuner.tuning.task import Task
 
 
-def command(
-    problem: Problem, target: Target, options: Options, *, device: str, tools: Tools, budget: float, trials: int
-) -> list[str]:
+def command(problem: Problem, run: Run, *, task: Task, trials: int) -> list[str]:
     """In words that a shell can be given; what the options left open is spelt out."""
+    target, options, device = run.target, run.options, run.session.device
     words = [*problem.arguments(), "--target", target.name, "--device", device]
     kernels = options.microkernels
-    if options.microkernels_alone:
+    if task.microkernels_alone:
         own = [word for path in kernels[0].objects for word in ("--object", str(path))]
         own += ["--symbol", kernels[0].symbol] if kernels[0].symbol else []
         words = ["ab", kernels[0].name, *words[1:], *own]
     elif kernels:
         words += ["--microkernels", ",".join(kernel.name for kernel in kernels)]
     words += [f"--flag={flag}" for flag in target.user_flags]
-    words += tools.arguments()
+    words += run.session.tools.arguments()
     if device == NO_DEVICE and options.output is not None:  # without it nothing is written
         words += ["-o", str(options.output)]
-    return ["autotune", *words, "--budget", f"{budget:g}s", "--trials", str(trials), "--seed", str(options.seed)]
+    budget = f"{run.clock.budget:g}s"
+    return ["autotune", *words, "--budget", budget, "--trials", str(trials), "--seed", str(options.seed)]

@@ -1,30 +1,104 @@
-"""What a run comes to: the JSON document of the contract, and a frame of its candidates."""
+"""What a run comes to: typed parts, the JSON document of the contract, and a frame of its candidates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, Protocol
 
 import pandas as pd
+from typing_extensions import TypeVar
 
+from autotuner.build.isa import Isa
 from autotuner.measure.race import Interval
+from autotuner.space import Value
 from autotuner.store.store import Store
+from autotuner.tuning.counts import Counts
 from autotuner.tuning.plan import Carrier
 
 SCHEMA = 1
-_PLAIN = (
-    *("run", "problem", "target", "device", "verdict", "reason", "baseline", "stock", "best", "carrier"),
-    *("counts", "seconds", "environment"),
-)
-"""What a result's document has just as the result has it."""
 FinalVerdict = Literal["win", "no-winner", "inconclusive", "compile-only"]
+_PLAIN = ("run", "problem", "target", "device", "verdict", "reason", "seconds", "environment")
+"""What a result's document has just as the result has it."""
 
 
 @dataclass(frozen=True)
-class Result:
-    """One finished run."""
+class Measured:
+    """How fast one way to compile the problem is; `us` is None where it was not timed."""
+
+    us: float | None = None
+    flags: tuple[str, ...] = ()
+    route: str | None = None
+    isa: Isa | None = None
+    """None: nothing was asked of its machine code."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "us": self.us,
+            "flags": list(self.flags),
+            **({"route": self.route} if self.route is not None else {}),
+            **({"isa": self.isa.to_json()} if self.isa is not None else {}),
+        }
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> Measured:
+        isa = Isa.from_json(table["isa"]) if "isa" in table else None
+        return cls(table["us"], tuple(table["flags"]), table.get("route"), isa)
+
+
+@dataclass(frozen=True)
+class Best:
+    """The fastest, with the configuration that makes it so."""
+
+    measured: Measured
+    config: Mapping[str, Value]
+    kind: Literal["codegen", "microkernel"] = "codegen"
+    candidate: str | None = None
+    """Its name in the run, where it has one."""
+    estimate: Mapping[str, float] | None = None
+    """Without a device: what its machine code promises."""
+
+    @property
+    def us(self) -> float | None:
+        return self.measured.us
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self.measured.to_json(),
+            "config": dict(self.config),
+            "kind": self.kind,
+            **({"candidate": self.candidate} if self.candidate is not None else {}),
+            **({"estimate": dict(self.estimate)} if self.estimate is not None else {}),
+        }
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> Best:
+        more = {name: table.get(name) for name in ("candidate", "estimate")}
+        return cls(Measured.from_json(table), table["config"], table["kind"], **more)
+
+
+@dataclass(frozen=True)
+class Files:
+    """What was shipped, and how it carries the configuration; all None where nothing was."""
+
+    spec: Path | None = None
+    flagfile: Path | None = None
+    carrier: Carrier | None = None
+
+
+class Details(Protocol):
+    """What a job of many parts tells beside the contract's document."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+D = TypeVar("D", bound=Details | None, default=None)
+
+
+@dataclass(frozen=True)
+class Result(Generic[D]):
+    """One finished run of any command; `details` are the job's own."""
 
     run: str
     problem: Mapping[str, Any]
@@ -32,24 +106,35 @@ class Result:
     device: str
     verdict: FinalVerdict
     reason: str
-    baseline: Mapping[str, Any]
-    stock: Mapping[str, Any]
-    best: Mapping[str, Any] | None
+    baseline: Measured
+    stock: Measured
+    best: Best | None
     speedup: Interval | None
     speedup_over_stock: Interval | None
     confidence: float
-    spec: Path | None
-    flagfile: Path | None
-    carrier: Carrier | None
-    counts: Mapping[str, Any]
+    counts: Counts
     seconds: Mapping[str, float]
     environment: Mapping[str, Any]
     notes: tuple[str, ...]
     interrupted: bool
     workspace: Path
     storage: str | None
-    ranking: tuple[Mapping[str, Any], ...] = ()
+    details: D
+    files: Files = Files()
+    ranking: tuple[Best, ...] = ()
     """Without a device: the most promising candidates, by estimate."""
+
+    @property
+    def spec(self) -> Path | None:
+        return self.files.spec
+
+    @property
+    def flagfile(self) -> Path | None:
+        return self.files.flagfile
+
+    @property
+    def carrier(self) -> Carrier | None:
+        return self.files.carrier
 
     def to_json(self) -> dict[str, Any]:
         """The document that `--json` prints."""
@@ -61,44 +146,49 @@ class Result:
             "device": self.device,
             "verdict": self.verdict,
             "reason": self.reason,
-            "baseline": dict(self.baseline),
-            "stock": dict(self.stock),
-            "best": dict(self.best) if self.best else None,
+            "baseline": self.baseline.to_json(),
+            "stock": self.stock.to_json(),
+            "best": self.best.to_json() if self.best else None,
             "speedup": _interval(self.speedup, confidence=self.confidence),
             "speedup_over_stock": _interval(self.speedup_over_stock, confidence=self.confidence),
             "spec": str(self.spec) if self.spec else None,
             "flagfile": str(self.flagfile) if self.flagfile else None,
             "carrier": self.carrier,
-            "counts": dict(self.counts),
+            "counts": self.counts.to_json(),
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
             "environment": dict(self.environment),
             "notes": list(self.notes),
-            **({"ranking": [dict(entry) for entry in self.ranking]} if self.ranking else {}),
+            **({"ranking": [entry.to_json() for entry in self.ranking]} if self.ranking else {}),
+            **(self.details.to_json() if self.details is not None else {}),
         }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any], *, workspace: Path, storage: str | None) -> Result:
-        """What `to_json` gave, read back from a results database."""
-        values: dict[str, Any] = {name: document[name] for name in _PLAIN}
-        for name in ("spec", "flagfile"):
-            values[name] = Path(document[name]) if document.get(name) else None
-        speedup = document.get("speedup")
-        return cls(
-            **values,
-            speedup=_read_interval(speedup),
-            speedup_over_stock=_read_interval(document.get("speedup_over_stock")),
-            confidence=speedup["confidence"] if speedup else 0.0,
-            notes=tuple(document["notes"]),
-            interrupted=False,
-            workspace=workspace,
-            storage=storage,
-            ranking=tuple(document.get("ranking", ())),
-        )
 
     def to_frame(self) -> pd.DataFrame:
         """This run's timed candidates, one a row."""
         with Store.open(self.storage, workspace=self.workspace, create=False) as store:
             return store.frame(self.run)
+
+
+def read_result(document: Mapping[str, Any], *, workspace: Path, storage: str | None) -> Result:
+    """What `to_json` gave for one problem, read back from a results database."""
+    speedup, best = document.get("speedup"), document["best"]
+    spec, flagfile = (Path(document[name]) if document.get(name) else None for name in ("spec", "flagfile"))
+    return Result(
+        **{name: document[name] for name in _PLAIN},
+        baseline=Measured.from_json(document["baseline"]),
+        stock=Measured.from_json(document["stock"]),
+        best=Best.from_json(best) if best else None,
+        speedup=_read_interval(speedup),
+        speedup_over_stock=_read_interval(document.get("speedup_over_stock")),
+        confidence=speedup["confidence"] if speedup else 0.0,
+        counts=Counts.from_json(document["counts"]),
+        notes=tuple(document["notes"]),
+        interrupted=False,
+        workspace=workspace,
+        storage=storage,
+        details=None,
+        files=Files(spec, flagfile, document["carrier"]),
+        ranking=tuple(Best.from_json(entry) for entry in document.get("ranking", ())),
+    )
 
 
 def _read_interval(table: Mapping[str, float] | None) -> Interval | None:

@@ -2,45 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from autotuner.errors import AutotuneError
 from autotuner.iree.tools import Tools
 from autotuner.store.store import Store
 from autotuner.system.execution import local_executor
 from autotuner.system.locks import device_lock, workspace_lock
-from autotuner.system.progress import Reporter, Silent, Stop
+from autotuner.system.progress import Prefixed, Reporter, Silent, Stop
 from autotuner.system.settings import cache_dir, usable_cores
 from autotuner.system.workspace import Workspace
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.options import Options
-
-
-@contextmanager
-def ends(store: Store, run: str) -> Iterator[None]:
-    """A run that an error or a signal ends is not left as running."""
-    try:
-        yield
-    except AutotuneError as error:
-        store.finish_run(run, "failed", result={"verdict": "failed", "reason": str(error)})
-        raise
-    except BaseException:
-        store.finish_run(run, "interrupted")
-        raise
-
-
-@contextmanager
-def clocked(seconds: dict[str, float], what: str) -> Iterator[None]:
-    """Adds the wall time of a block to a run's account."""
-    started = time.monotonic()
-    try:
-        yield
-    finally:
-        seconds[what] += time.monotonic() - started
 
 
 @dataclass(frozen=True)
@@ -54,6 +29,12 @@ class Session:
     workspace: Workspace
     store: Store
     executor: Executor
+    parent: str | None = None
+    """The run that the next one is a part of."""
+
+    def within(self, run: str, prefix: str) -> Session:
+        """For a part of a run: its row says so, and so do its stages and notes."""
+        return replace(self, parent=run, reporter=Prefixed(self.reporter, prefix))
 
     @classmethod
     @contextmanager

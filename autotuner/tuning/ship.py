@@ -27,6 +27,7 @@ from autotuner.targets import Target
 from autotuner.tuning.evaluate import Outcome
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import BASELINE, Candidate, Carrier, Plan
+from autotuner.tuning.task import Task
 
 ESTIMATED = "compile-only: an estimate, never timed"
 """The verdict of what was chosen without a device."""
@@ -43,11 +44,11 @@ class Shipped:
     """The folder of a microkernel's objects."""
 
 
-def outputs(problem: Problem, target: Target, options: Options, workspace: Workspace) -> Outputs:
+def outputs(problem: Problem, target: Target, options: Options, task: Task, workspace: Workspace) -> Outputs:
     """Named after the problem; an experiment with a microkernel does not write over what tuning has shipped."""
     names = (
         [checked_name(kernel.name, what="a microkernel") for kernel in options.microkernels]
-        if options.microkernels_alone
+        if task.microkernels_alone
         else []
     )
     default = workspace.specs / f"{problem.name}-{'-'.join([target.name, *names])}.mlir"

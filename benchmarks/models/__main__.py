@@ -102,18 +102,18 @@ def main() -> None:
         if arguments.json:
             arguments.json.write_text(json.dumps(result.to_json(), indent=2) + "\n")
     print(f"\n{arguments.model} ({dtype}) on {target.name}: {result.verdict}, {result.reason}")
-    for tried in result.routes:
+    for tried in result.details.routes:
         print(f"  route {tried.route.name:<32}{_ms(tried.us):>12}  {tried.failure}")
-    print(f"  default {_ms(result.baseline['us'])}, best route {_ms(result.stock['us'])} ({result.stock.get('route')})")
+    print(f"  default {_ms(result.baseline.us)}, best route {_ms(result.stock.us)} ({result.stock.route})")
     if result.best:
-        print(f"  tuned {_ms(result.best['us'])} on route {result.best['route']}, error {result.error}")
+        print(f"  tuned {_ms(result.best.us)} on route {result.best.measured.route}, error {result.details.error}")
     for name, ratio in (("over default", result.speedup), ("over the best route", result.speedup_over_stock)):
         if ratio:
             print(f"  {name}: {ratio.median:.3f}x, {ratio.low:.3f} to {ratio.high:.3f}")
-    print(f"  entries: {len(result.entries)} shipped, {result.applied} applied")
+    print(f"  entries: {len(result.details.entries)} shipped, {result.details.applied} applied")
     if before and after:
         print(f"  ONNX Runtime, two threads: {before:.1f} ms before, {after:.1f} ms after")
-    for row in result.rows:
+    for row in result.details.rows:
         gain = f"{row.result.speedup.median:.2f}x" if row.result and row.result.speedup else ""
         print(f"    {row.label:<40}{row.group.calls:>3} {row.share:6.1%} {row.state:<10} {gain:>7} {row.reason[:60]}")
 

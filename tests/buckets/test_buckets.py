@@ -126,7 +126,7 @@ def fake(tmp_path_factory: pytest.TempPathFactory) -> FakeTools:
 def test_a_bucket_that_its_winner_would_harm_keeps_the_default(fake: FakeTools, tmp_path: Path) -> None:
     options = Options(effort=EFFORT, workspace=tmp_path, command=("autotune", "test"))
     result = tune_family(Family.parse(GEMM, "16,32,any"), Target.parse("cpu"), options=options, tools=fake.tools)
-    assert result.verdict == "win", [bucket.reason for bucket in result.buckets]
+    assert result.verdict == "win", [bucket.reason for bucket in result.details.buckets]
     document = json.loads(json.dumps(result.to_json()))
     assert [(b["bucket"], b["uses"], b["verdict"]) for b in document["buckets"]] == [
         ("16", "tuned", "win"),
@@ -152,7 +152,9 @@ def test_a_bucket_that_its_winner_would_harm_keeps_the_default(fake: FakeTools, 
     again = tune_family(
         Family.parse(GEMM, "16,32,any"), Target.parse("cpu"), options=replace(options, resume=True), tools=fake.tools
     )
-    assert [b.result and b.result.run for b in again.buckets] == [b.result and b.result.run for b in result.buckets]
+    assert [b.result and b.result.run for b in again.details.buckets] == [
+        b.result and b.result.run for b in result.details.buckets
+    ]
     assert [e.compilation_info for e in read(spec).entries if e.lowering_config] == [
         e.compilation_info for e in entries
     ]
@@ -193,12 +195,12 @@ def test_what_is_changed_to_fit_all_sizes_must_win_again(
     fake = FakeTools(folder / "fake", folder / "labels", rules=[("*dim_bounds*", 100.0), (SPEC, 50.0)])
     options = Options(effort=EFFORT, workspace=tmp_path, command=("autotune", "test"))
     result = tune_family(Family.parse(GEMM, "30"), Target.parse("cpu"), options=options, tools=fake.tools)
-    (bucket,) = result.buckets
+    (bucket,) = result.details.buckets
     assert bucket.result is not None
     assert (bucket.result.verdict, bucket.kept, result.verdict) == ("win", "default", "no-winner")
     assert bucket.reason == "in the form that fits all sizes its winner gains nothing certain at M = 30"
     assert [member.m for member in bucket.members] == [2, 16, 30]
-    assert result.result.spec is None
+    assert result.spec is None
 
 
 def test_an_interrupted_family_ships_nothing(fake: FakeTools, tmp_path: Path) -> None:
@@ -213,8 +215,8 @@ def test_an_interrupted_family_ships_nothing(fake: FakeTools, tmp_path: Path) ->
     family = Family.parse(GEMM, "16,32,any")
     result = tune_family(family, Target.parse("cpu"), options=options, reporter=Watcher(), stop=stop, tools=fake.tools)
     assert result.interrupted
-    assert (result.verdict, result.result.spec, result.result.flagfile) == ("inconclusive", None, None)
-    assert [bucket.bucket.name for bucket in result.buckets] == ["16", "32"]
+    assert (result.verdict, result.spec, result.flagfile) == ("inconclusive", None, None)
+    assert [bucket.bucket.name for bucket in result.details.buckets] == ["16", "32"]
     assert not list((tmp_path / "specs").iterdir())
 
 
@@ -238,14 +240,16 @@ def test_without_a_device_buckets_are_built_and_proven(tools: Tools, tmp_path: P
     family = Family.parse(Gemm.parse(shape="128x128x64"), "16,64")
     result = tune_family(family, Target.parse(target), options=options, tools=tools)
     assert result.verdict == "compile-only"
-    assert [bucket.kept for bucket in result.buckets] == ["tuned", "tuned"], [b.reason for b in result.buckets]
-    for bucket in result.buckets:
+    assert [bucket.kept for bucket in result.details.buckets] == ["tuned", "tuned"], [
+        b.reason for b in result.details.buckets
+    ]
+    for bucket in result.details.buckets:
         assert [(m.m, m.failure, m.speedup) for m in bucket.members] == [
             *((m, "", None) for m in bucket.bucket.members),
             (None, "", None),
         ]
-    assert result.result.spec is not None
-    assert [e.provenance.verdict for e in read(result.result.spec).entries if e.provenance and e.lowering_config] == [
+    assert result.spec is not None
+    assert [e.provenance.verdict for e in read(result.spec).entries if e.provenance and e.lowering_config] == [
         "compile-only",
         "compile-only",
     ]

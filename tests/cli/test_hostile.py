@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.space.table import Config
-from autotuner.store.store import Store
+from autotuner.store.store import NewRun, Store
 from tests.cli.test_bad_input import AUTOTUNE, GEMM, Here, complaint, here
 from tests.specfiles.conftest import FRAME
 
@@ -190,7 +190,15 @@ def test_a_pipe_or_a_device_is_not_read_for_ever(words: list[str], tmp_path: Pat
 def test_a_database_with_a_bad_row_is_exit_5_and_one_line(change: str, tmp_path: Path, here: Here) -> None:
     with Store.open(None, workspace=tmp_path) as store:
         run = store.start_run(
-            key="k", command=["autotune"], problem={"name": "p"}, target="cpu", device="local-task", seed=0
+            NewRun(
+                kind="single",
+                key="k",
+                command=["autotune"],
+                problem={"name": "p"},
+                target="cpu",
+                device="local-task",
+                seed=0,
+            )
         )
         row = store.add_candidate(run, ordinal=0, config=Config((("tile", 8),)))
         store.record_timing(row, phase="screen", block=0, repetitions_us=[1.0, 2.0])

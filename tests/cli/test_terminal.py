@@ -13,7 +13,7 @@ from autotuner.cli.app import main
 from autotuner.cli.console import LiveReporter, emit, make_console
 from autotuner.errors import UsageError
 from autotuner.space.table import Config
-from autotuner.store.store import Store
+from autotuner.store.store import NewRun, Store
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e[red]x[/red][link=http://x]y[/link]:boom:"
 SHOWN = "[red]x[/red][link=http://x]y[/link]:boom:"
@@ -46,12 +46,15 @@ def hold(done: subprocess.CompletedProcess[str], *, code: int = 0) -> None:
 def test_a_database_of_a_strangers_is_listed_as_text(autotune: Run, tmp_path: Path) -> None:
     with Store.open(None, workspace=tmp_path) as store:
         run = store.start_run(
-            key="k",
-            command=[EVIL],
-            problem={"op": EVIL, "name": f"{EVIL}\nverdict win"},
-            target=EVIL,
-            device=EVIL,
-            seed=0,
+            NewRun(
+                kind="single",
+                key="k",
+                command=[EVIL],
+                problem={"op": EVIL, "name": f"{EVIL}\nverdict win"},
+                target=EVIL,
+                device=EVIL,
+                seed=0,
+            )
         )
         row = store.add_candidate(run, ordinal=1, config=Config.of({EVIL: EVIL}), kind="codegen", route=EVIL)
         store.record_timing(row, phase="screen", block=0, repetitions_us=[10.0])

@@ -57,9 +57,9 @@ def test_a_configured_executable_is_substituted_by_its_name(
     config = next(c for c in (plan.space[i] for i in range(len(plan.space))) if c["route"] == "plain")
     spec = spec_of(plan, config, tmp_path / "conv.mlir")
     result = compiled(workspace, str(spec), problem=problem)
-    assert result.arms[1].applied == 1
-    assert result.arms[1].flags == (f"{plan.executables['plain'].flag}={spec}",)
-    assert not result.same_code
+    assert result.details.arms[1].applied == 1
+    assert result.details.arms[1].flags == (f"{plan.executables['plain'].flag}={spec}",)
+    assert not result.details.same_code
 
 
 def test_cuda_takes_a_tuning_spec_by_the_flag_that_it_does_not_ignore(
@@ -69,8 +69,8 @@ def test_cuda_takes_a_tuning_spec_by_the_flag_that_it_does_not_ignore(
     plan = make_plan(problem, "sm_80")
     spec = spec_of(plan, plan.space[0], tmp_path / "cuda.mlir")
     result = compiled(workspace, str(spec), target=target, problem=problem)
-    assert result.arms[1].flags == (f"--iree-codegen-transform-dialect-library={spec}",)
-    assert result.arms[1].applied == 1
+    assert result.details.arms[1].flags == (f"--iree-codegen-transform-dialect-library={spec}",)
+    assert result.details.arms[1].applied == 1
     ignored = tmp_path / "ignored.flags"
     ignored.write_text(f"--iree-codegen-tuning-spec-path={spec}\n")
     with pytest.raises(NoCandidateError, match="IREE ignores it there"):
@@ -86,7 +86,7 @@ def test_an_object_of_the_users_is_put_into_a_model_for_another_chip(tmp_path: P
     misa_stand_in(tmp_path / "misa.hsaco", symbol=symbol)
     gfx942, objects = Target.parse("gfx942"), (tmp_path / "misa.hsaco",)
     result = compiled(workspace, MISA, target=gfx942, model=model, objects=objects, symbol=symbol)
-    assert [(kernel["problem"], kernel["calls"]) for kernel in result.arms[1].kernels] == [(conv.name, 1)]
+    assert [(kernel["problem"], kernel["calls"]) for kernel in result.details.arms[1].kernels] == [(conv.name, 1)]
     assert result.verdict == "compile-only"
     misa_stand_in(tmp_path / "misa.hsaco", symbol=symbol, chip="gfx950")
     with pytest.raises(UsageError, match="gfx950"):
@@ -96,13 +96,13 @@ def test_an_object_of_the_users_is_put_into_a_model_for_another_chip(tmp_path: P
 @pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler")
 def test_a_microkernel_spec_is_an_arm_with_its_objects(tmp_path: Path, workspace: Path) -> None:
     problem = Gemm.parse(shape="96x64x128", dtype="f32")
-    kernel = compiled(workspace, "sgemm_c", problem=problem).arms[1]
+    kernel = compiled(workspace, "sgemm_c", problem=problem).details.arms[1]
     assert kernel.spec is not None
     spec = tmp_path / "mine.mlir"
     shutil.copy(kernel.spec, spec)
     with pytest.raises(UsageError, match="is not in"):
         compiled(workspace, str(spec), problem=problem)
     shutil.copytree(kernel.spec.parent / "objects", spec.with_suffix(".objects"))
-    again = compiled(workspace, str(spec), problem=problem).arms[1]
+    again = compiled(workspace, str(spec), problem=problem).details.arms[1]
     assert (again.kind, again.applied) == ("spec", 1)
     assert again.flags[0] == f"--iree-preprocessing-transform-spec-filename={spec}"

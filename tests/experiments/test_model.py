@@ -34,13 +34,13 @@ def test_a_kernel_takes_the_place_of_all_that_it_fits_and_ships_when_it_wins(
 ) -> None:
     result = experiment("default", "sgemm_c", fake((KERNEL, BASE_MS / 2)).tools, model=model)
     assert (result.verdict, result.carrier, result.problem["op"]) == ("win", "microkernel", "model")
-    b = result.arms[1]
+    b = result.details.arms[1]
     assert {kernel["problem"]: kernel["calls"] for kernel in b.kernels} == {
         "gemm_64x96x128_f32_f32_nn": 1,
         "gemm_64x32x96_f32_f32_nn": 1,
     }
-    assert result.difference is not None
-    assert result.difference < 1e-5
+    assert result.details.difference is not None
+    assert result.details.difference < 1e-5
     assert result.flagfile == workspace / "specs" / "two-cpu-sgemm_c.flags"
     done = subprocess.run(
         [tools.iree_compile, model, f"@{result.flagfile}", "--compile-to=preprocessing", "-o", "-"],
@@ -68,7 +68,7 @@ def test_the_shares_of_what_is_not_the_same_come_from_the_device(
     problem = Gemm.parse(shape="64x96x128", dtype="f32")
     chosen = replace(wrapped, iree_benchmark_module=script)
     result = experiment("default", "sgemm_c", chosen, model=model, problem=problem)
-    a, b = result.arms
+    a, b = result.details.arms
     assert (a.us, b.us) == (100_000.0, 200_000.0)
     assert a.dispatches == ("main_dispatch_0_matmul_64x96x128_f32",)
     assert b.dispatches == ("autotune_microkernel_0",)
@@ -84,7 +84,7 @@ def test_two_variants_of_a_kernel_do_not_get_in_each_others_way(fake: Fake, expe
     path = tmp_path / "mixed.mlir"
     path.write_text(TWO_PRODUCTS.format(last="n, k", weights="32x96"))
     result = experiment("default", "sgemm_c", fake((KERNEL, BASE_MS * 2)).tools, model=path)
-    assert [kernel["problem"][-2:] for kernel in result.arms[1].kernels] == ["nn", "nt"]
+    assert [kernel["problem"][-2:] for kernel in result.details.arms[1].kernels] == ["nn", "nt"]
     assert result.verdict == "no-winner"
 
 
@@ -124,7 +124,7 @@ def test_flags_race_in_a_model_on_the_users_inputs(fake: Fake, experiment: Run, 
     tools = fake((DATA_TILING, BASE_MS / 2)).tools
     result = experiment("default", tmp_path / "tiled.flags", tools, model=model, inputs=inputs)
     assert result.verdict == "win"
-    assert f"--input=@{tmp_path / 'a.npy'}" in result.arms[1].benchmark
+    assert f"--input=@{tmp_path / 'a.npy'}" in result.details.arms[1].benchmark
 
 
 def test_inputs_that_a_model_does_not_take_are_refused(

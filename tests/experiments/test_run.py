@@ -63,7 +63,7 @@ def test_the_commands_of_both_arms_can_be_pasted(fake: Fake, experiment: Run, fl
     """Arms so short that their dispatches are repeated; in the end the lines are run by the real programs."""
     wrapped = fake(("*", 15.0)).tools
     result = experiment("default", flagfile("tiled", TILED), wrapped)
-    for arm in result.arms:
+    for arm in result.details.arms:
         module = arm.folder / "module.vmfb"
         digest = hashlib.sha256(module.read_bytes()).hexdigest()
         module.unlink()
@@ -90,10 +90,10 @@ def test_the_slower_arm_does_not_win_and_the_ratio_is_told(fake: Fake, experimen
 def test_arms_of_the_same_code_are_not_raced(fake: Fake, experiment: Run, flagfile: Write, workspace: Path) -> None:
     tools = fake()
     result = experiment("default", flagfile("plain", PLAIN), tools.tools)
-    assert (result.verdict, result.same_code) == ("no-winner", True)
+    assert (result.verdict, result.details.same_code) == ("no-winner", True)
     assert "the same code" in result.reason
     assert tools.timed() == 1
-    assert result.counts["duplicate"] == 1
+    assert result.counts.duplicate == 1
     with Store.open(None, workspace=workspace, create=False) as store:
         assert [row.state for row in store.candidates(result.run)] == ["timed", "duplicate"]
 
@@ -101,7 +101,7 @@ def test_arms_of_the_same_code_are_not_raced(fake: Fake, experiment: Run, flagfi
 def test_a_spec_is_proven_and_raced(fake: Fake, experiment: Run, spec: Path) -> None:
     result = experiment("default", spec, fake((SPEC, BASE_MS / 2)).tools)
     assert (result.verdict, result.carrier) == ("win", "spec")
-    assert result.arms[1].applied == 1
+    assert result.details.arms[1].applied == 1
     assert result.spec == spec
 
 
@@ -110,7 +110,7 @@ def test_a_spec_brings_the_flags_of_the_flagfile_beside_it(fake: Fake, experimen
         f"--iree-opt-level=O1\n--iree-codegen-tuning-spec-path={spec}\n--iree-hal-target-device=local\n"
     )
     result = experiment("default", spec, fake().tools, device="none")
-    assert result.arms[1].flags == ("--iree-opt-level=O1", f"--iree-codegen-tuning-spec-path={spec}")
+    assert result.details.arms[1].flags == ("--iree-opt-level=O1", f"--iree-codegen-tuning-spec-path={spec}")
     assert result.verdict == "compile-only"
 
 
@@ -145,9 +145,9 @@ def test_another_compiler_is_an_arm(fake: Fake, experiment: Run, tmp_path: Path)
     other.chmod(0o755)
     result = experiment(tools.iree_compile, other, tools)
     assert result.verdict == "win"
-    assert [arm.kind for arm in result.arms] == ["compiler", "compiler"]
-    assert "IREE compiler version" in result.arms[1].to_json()["version"]
-    assert result.arms[1].compile[0] == str(other)
+    assert [arm.kind for arm in result.details.arms] == ["compiler", "compiler"]
+    assert "IREE compiler version" in result.details.arms[1].to_json()["version"]
+    assert result.details.arms[1].compile[0] == str(other)
 
 
 def test_a_program_that_is_no_compiler_is_refused(fake: Fake, experiment: Run, tmp_path: Path) -> None:
@@ -189,9 +189,9 @@ def test_the_users_inputs_are_what_both_arms_compute_with(
 def test_without_a_device_both_arms_are_built_and_proven(fake: Fake, experiment: Run) -> None:
     result = experiment("default", "sgemm_c", fake().tools, device="none")
     assert result.verdict == "compile-only"
-    assert [arm.applied for arm in result.arms] == [0, 1]
-    assert [len(arm.commands) for arm in result.arms] == [1, 1]
-    assert all(arm.us is None for arm in result.arms)
+    assert [arm.applied for arm in result.details.arms] == [0, 1]
+    assert [len(arm.commands) for arm in result.details.arms] == [1, 1]
+    assert all(arm.us is None for arm in result.details.arms)
 
 
 def test_nothing_is_kept_where_nothing_is_wanted(fake: Fake, experiment: Run, workspace: Path) -> None:

@@ -16,10 +16,13 @@ from autotuner.carriers.render import problem_mlir
 from autotuner.cli.app import main
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
+from autotuner.jobs.ab.variants import ALONE
 from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.variants import Kernel
 from autotuner.store.store import Store
 from autotuner.tuning.effort import Effort
+from autotuner.tuning.session import Session
+from autotuner.tuning.single import search
 from tests.patience import patient
 from tests.tune.conftest import FakeTools
 
@@ -84,11 +87,11 @@ def test_a_kernel_that_wins_ships_with_its_objects_and_works_from_its_flagfile(w
     """Compiler and check are real; the times are given, so that it wins on any machine."""
     problem = Gemm.parse(shape="96x64x128", dtype="f32")
     effort = Effort(trials=1, budget=120, compile_only_trials=1, confirm_blocks=8, race_entrants=2)
-    options = Options(
-        effort=effort, workspace=workspace, microkernels=(Kernel("sgemm_c"),), microkernels_alone=True, command=()
-    )
+    options = Options(effort=effort, workspace=workspace, microkernels=(Kernel("sgemm_c"),), command=())
     fake = FakeTools(tmp_path / "fake", tmp_path / "labels", rules=[("*transform-spec-filename*", 50.0)])
-    result = tune(problem, Target.parse("cpu"), options=options, tools=fake.tools)
+    target = Target.parse("cpu")
+    with Session.open(target, options, tools=fake.tools) as session:
+        result = search(problem, target, options=options, session=session, task=ALONE).result
     assert result.verdict == "win"
     assert result.carrier == "microkernel"
     assert result.spec is not None
@@ -113,7 +116,7 @@ def test_microkernels_and_code_generation_are_searched_together(workspace: Path)
     )
     result = tune(Gemm.parse(shape="96x64x128", dtype="f32"), Target.parse("cpu"), options=options)
     said = [path.read_text()[-500:] for path in (workspace / "candidates").glob("*/*/stderr.txt")]
-    assert sum(result.counts["failed"].values()) == 0, said
+    assert sum(result.counts.failed.values()) == 0, said
     assert any("left out" in note for note in result.notes)
     with Store.open(None, workspace=workspace, create=False) as store:
         kinds = {row.kind for row in store.candidates(result.run)}
@@ -159,7 +162,7 @@ def test_in_a_search_a_kernel_that_cannot_be_made_is_a_failed_row(workspace: Pat
         effort=effort, workspace=workspace, microkernels=(Kernel("mine"),), device="none", jobs=2, command=()
     )
     result = tune(Gemm.parse(shape="96x64x128", dtype="f32"), Target.parse("cpu"), options=options)
-    assert result.counts["failed"]["compile-error"] >= 1
+    assert result.counts.failed["compile-error"] >= 1
     texts = [path.read_text() for path in (workspace / "candidates").glob("*/*/stderr.txt")]
     assert any("sgemm.c does not compile" in text for text in texts)
 

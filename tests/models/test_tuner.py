@@ -17,6 +17,7 @@ from rich.console import Console
 
 from autotuner import Target
 from autotuner.cli.model import print_model
+from autotuner.cli.printer import Printer
 from autotuner.errors import DeviceError, OutOfTimeError, UsageError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model import whole
@@ -58,13 +59,13 @@ def test_a_model_is_tuned_by_entries_that_are_proven_and_shipped(won: ModelResul
     assert result.speedup.median == pytest.approx(2.0)
     assert result.spec is not None
     assert result.flagfile is not None
-    assert result.report is not None
+    assert result.details.report is not None
     entries = read(result.spec).entries
-    assert len(entries) == len(result.entries) == result.applied == 3
-    assert {row.applied for row in result.rows} == {1}
+    assert len(entries) == len(result.details.entries) == result.details.applied == 3
+    assert {row.applied for row in result.details.rows} == {1}
     assert {entry.provenance.target for entry in entries if entry.provenance} == {"cpu"}
-    assert result.error is not None
-    assert result.error < 1e-5
+    assert result.details.error is not None
+    assert result.details.error < 1e-5
     compiles(result.flagfile, "three", tmp_path)
     document = json.loads(json.dumps(result.to_json()))
     assert set(document) >= KEYS
@@ -73,7 +74,7 @@ def test_a_model_is_tuned_by_entries_that_are_proven_and_shipped(won: ModelResul
     # Too little time to race each of them alone: the model was the judge of the others.
     assert {row["state"] for row in document["dispatches"]} <= {"ahead", "tuned"}
     assert sum(row["share"] for row in document["dispatches"]) + document["other_share"] == pytest.approx(1.0)
-    assert "matmul_64x128x96_f32" in result.report.read_text()
+    assert "matmul_64x128x96_f32" in result.details.report.read_text()
     workspace = result.flagfile.parents[1]
     folder = workspace / "candidates" / result.run
     assert {path.name for path in folder.iterdir()} == {"inputs", "tuned-plain"}
@@ -91,8 +92,8 @@ def test_what_is_not_faster_is_not_shipped(tmp_path: Path) -> None:
     assert result.verdict == "no-winner"
     assert result.spec is None
     assert result.flagfile is None
-    assert [row.state for row in result.rows] == ["no-gain", "left-out", "left-out"]
-    assert "--top" in result.rows[1].reason
+    assert [row.state for row in result.details.rows] == ["no-gain", "left-out", "left-out"]
+    assert "--top" in result.details.rows[1].reason
     assert not list((tmp_path / "workspace" / "specs").iterdir())
 
 
@@ -102,11 +103,11 @@ def test_a_route_that_wins_alone_ships_its_flags(tmp_path: Path) -> None:
     assert result.verdict == "win"
     assert result.carrier == "flags"
     assert result.spec is None
-    assert result.stock["flags"] == ["--iree-opt-data-tiling"]
+    assert result.stock.flags == ("--iree-opt-data-tiling",)
     assert result.flagfile is not None
     assert "--iree-opt-data-tiling" in result.flagfile.read_text().splitlines()
-    assert result.rows
-    assert result.ranked_route in ("plain", "data-tiling")
+    assert result.details.rows
+    assert result.details.ranked_route in ("plain", "data-tiling")
 
 
 def test_a_route_that_computes_something_else_is_a_row_and_never_wins(tmp_path: Path) -> None:
@@ -115,7 +116,7 @@ def test_a_route_that_computes_something_else_is_a_row_and_never_wins(tmp_path: 
     wrong = f"mine='--iree-preprocessing-pass-pipeline=builtin.module({passes})'"
     fake = fake_tools(tmp_path, rules=[("*winograd*", 10.0)])
     result = run("conv", tmp_path, fake, model={"routes": (wrong,), "tolerance": 1e-9, "top": 1})
-    route = next(tried for tried in result.routes if tried.route.name == "mine")
+    route = next(tried for tried in result.details.routes if tried.route.name == "mine")
     assert route.failure == "wrong-result"
     assert result.verdict == "no-winner"
     with Store.open(None, workspace=tmp_path / "workspace") as store:
@@ -128,9 +129,9 @@ def test_what_no_spec_reaches_is_shipped_as_an_executable(tmp_path: Path) -> Non
     assert result.verdict == "win"
     assert result.carrier == "substitution"
     assert result.spec is None
-    assert result.executables is not None
-    assert [path.name for path in result.executables.iterdir()] == ["main_dispatch_0.mlir"]
-    assert result.applied == 1
+    assert result.details.executables is not None
+    assert [path.name for path in result.details.executables.iterdir()] == ["main_dispatch_0.mlir"]
+    assert result.details.applied == 1
     assert result.flagfile is not None
     compiles(result.flagfile, "conv", tmp_path)
 
@@ -139,15 +140,15 @@ def test_a_dynamic_dispatch_is_tuned_at_the_sizes_of_the_inputs(tmp_path: Path) 
     fake = fake_tools(tmp_path, rules=[(SPEC, 50.0)])
     result = run("dynamic", tmp_path, fake, model={"inputs": ("48x96xf32", "96x128xf32")})
     assert result.verdict == "win"
-    assert [row.label for row in result.rows] == ["matmul_Dx128x96_f32"]
-    assert result.applied == 1
+    assert [row.label for row in result.details.rows] == ["matmul_Dx128x96_f32"]
+    assert result.details.applied == 1
 
 
 def test_a_dispatch_that_adds_to_an_operand_is_not_repeated(tmp_path: Path) -> None:
     fake = fake_tools(tmp_path, rules=[(SPEC, 5.0), ("*", 10.0)])
     result = run("accumulate", tmp_path, fake)
     assert result.verdict == "win"
-    assert result.applied == 1
+    assert result.details.applied == 1
     assert fake.compiled() > 0
     # At these times a dispatch would be repeated, and its check would fail for what it adds up.
     assert "repeat-count" not in (fake.folder / "compiled.log").read_text()
@@ -156,8 +157,8 @@ def test_a_dispatch_that_adds_to_an_operand_is_not_repeated(tmp_path: Path) -> N
 def test_a_pooling_is_no_convolution_and_has_no_knobs(tmp_path: Path) -> None:
     result = run("pool", tmp_path, fake_tools(tmp_path))
     assert result.verdict == "no-winner"
-    assert [(row.group.root.kind, row.state) for row in result.rows] == [("convolution", "no-gain")]
-    assert "no knobs" in result.rows[0].reason or "none is ahead" in result.rows[0].reason
+    assert [(row.group.root.kind, row.state) for row in result.details.rows] == [("convolution", "no-gain")]
+    assert "no knobs" in result.details.rows[0].reason or "none is ahead" in result.details.rows[0].reason
 
 
 def test_parameters_stay_in_their_file(tmp_path: Path) -> None:
@@ -167,7 +168,7 @@ def test_parameters_stay_in_their_file(tmp_path: Path) -> None:
     fake = fake_tools(tmp_path, rules=[(SPEC, 50.0)])
     result = run("weights", tmp_path, fake, model={"parameters": (f"model={tmp_path / 'weights.irpa'}",)})
     assert result.verdict == "win"
-    assert result.applied == 1
+    assert result.details.applied == 1
     with pytest.raises(DeviceError, match=r"does not run weights.*--parameters"):
         run("weights", tmp_path, fake)
 
@@ -190,12 +191,12 @@ def test_an_entry_that_is_slower_within_the_model_is_dropped(tmp_path: Path, mon
     monkeypatch.setattr(whole, "from_statistics", statistics)
     result = run("three", tmp_path, fake, model={"top": 2})
     assert result.verdict == "win"
-    assert [entry.label for entry in result.entries] == ["matmul_64x128x96_f32"]
-    dropped = [row for row in result.rows if row.state == "dropped"]
+    assert [entry.label for entry in result.details.entries] == ["matmul_64x128x96_f32"]
+    dropped = [row for row in result.details.rows if row.state == "dropped"]
     assert len(dropped) == 1
     assert "within the model it takes 13.0 µs, without it 9.0 µs" in {row.reason for row in dropped}
     assert result.spec is not None
-    assert len(read(result.spec).entries) == result.applied == 1
+    assert len(read(result.spec).entries) == result.details.applied == 1
 
 
 def test_a_finished_dispatch_is_not_run_again(tmp_path: Path) -> None:
@@ -204,9 +205,9 @@ def test_a_finished_dispatch_is_not_run_again(tmp_path: Path) -> None:
     compiled = fake.compiled()
     again = run("three", tmp_path, fake, model={"top": 1}, resume=True)
     assert again.verdict == first.verdict == "win"
-    assert again.rows[0].result is not None
-    assert first.rows[0].result is not None
-    assert again.rows[0].result.run == first.rows[0].result.run
+    assert again.details.rows[0].result is not None
+    assert first.details.rows[0].result is not None
+    assert again.details.rows[0].result.run == first.details.rows[0].result.run
     # Only the tuned model itself is compiled anew: routes are cached, the dispatch is recalled.
     assert fake.compiled() == compiled + 1
 
@@ -245,10 +246,12 @@ def test_without_a_device_every_entry_is_proven_in_the_model(tmp_path: Path, tar
     result = run("twice", tmp_path, None, target=chip, model={"function": "twice"}, device="none", trials=2)
     assert result.verdict == "compile-only"
     assert result.speedup is None
-    assert len(result.entries) == 1, [(row.state, row.reason, row.result and row.result.counts) for row in result.rows]
-    assert result.applied == 1
-    assert result.rows[0].state == "estimated"
-    assert result.rows[0].applied == 2
+    assert len(result.details.entries) == 1, [
+        (row.state, row.reason, row.result and row.result.counts) for row in result.details.rows
+    ]
+    assert result.details.applied == 1
+    assert result.details.rows[0].state == "estimated"
+    assert result.details.rows[0].applied == 2
     assert result.flagfile is not None
     compiles(result.flagfile, "twice", tmp_path)
 
@@ -256,19 +259,19 @@ def test_without_a_device_every_entry_is_proven_in_the_model(tmp_path: Path, tar
 def test_three_dispatches_end_to_end_with_real_times(tmp_path: Path) -> None:
     result = run("three", tmp_path, None, target=ONE_ROUTE, budget=patient(45.0), trials=2)
     assert result.verdict in ("win", "no-winner", "inconclusive")
-    assert result.baseline["us"] > 0
-    assert result.ranked_by == "the runtime's statistics"
-    assert sum(row.share for row in result.rows) == pytest.approx(1.0, abs=1e-6)
-    assert all(row.result is not None for row in result.rows)
-    assert result.counts["failed"]["wrong-result"] == 0
-    assert result.counts["timed"] >= 6
+    assert (result.baseline.us or 0) > 0
+    assert result.details.ranked_by == "the runtime's statistics"
+    assert sum(row.share for row in result.details.rows) == pytest.approx(1.0, abs=1e-6)
+    assert all(row.result is not None for row in result.details.rows)
+    assert result.counts.failed["wrong-result"] == 0
+    assert result.counts.timed >= 6
     assert (result.flagfile is not None) == (result.verdict == "win")
     if result.verdict == "win":
-        assert result.applied == len(result.entries) > 0
+        assert result.details.applied == len(result.details.entries) > 0
         assert result.speedup is not None
         assert result.speedup.low > 1.01
-        assert result.error is not None
-        assert result.error < 1e-4
+        assert result.details.error is not None
+        assert result.details.error < 1e-4
 
 
 def test_the_model_is_read_where_it_lies(tmp_path: Path) -> None:
@@ -279,7 +282,7 @@ def test_the_model_is_read_where_it_lies(tmp_path: Path) -> None:
 
 def test_the_result_is_printed_with_what_to_do_next(won: ModelResult) -> None:
     text = io.StringIO()
-    print_model(won, Console(file=text, width=200))
+    print_model(won, Printer(Console(file=text, width=200)))
     words = text.getvalue()
     assert "verdict    win" in words
     assert "route plain, 3 entries" in words

@@ -15,9 +15,9 @@ from rich.table import Table
 
 from autotuner.build import Isa
 from autotuner.errors import UsageError
-from autotuner.report.tables import export_csv, export_records, history_records, history_table, run_table
+from autotuner.report.tables import export_csv, export_records, history_records, history_table, run_table, run_tables
 from autotuner.space.table import Config
-from autotuner.store.store import Store
+from autotuner.store.store import BuildRow, NewRun, Store
 
 RESULT = {
     "verdict": "win",
@@ -34,11 +34,20 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def a_run(store: Store, *, name: str = "gemm_a", knob: str = "tile") -> str:
+def a_run(store: Store, *, name: str = "gemm_a", knob: str = "tile", parent: str | None = None) -> str:
     """A baseline, a candidate twice as fast, one that failed and one that is only asked for."""
     problem = {"op": "gemm", "name": name}
     run = store.start_run(
-        key=name, command=["autotune", "gemm"], problem=problem, target="cpu", device="local-task", seed=0
+        NewRun(
+            kind="single",
+            key=name,
+            command=["autotune", "gemm"],
+            problem=problem,
+            target="cpu",
+            device="local-task",
+            seed=0,
+            parent=parent,
+        )
     )
     baseline = store.add_candidate(run, ordinal=0, config=Config(()), kind="baseline")
     store.record_timing(baseline, phase="screen", block=0, repetitions_us=[20.0])
@@ -92,7 +101,9 @@ def test_history_of_a_run_that_was_cut_short_tells_how_far_it_came(store: Store)
 
 
 def test_history_of_a_run_without_timings_has_empty_cells(store: Store) -> None:
-    run = store.start_run(key="k", command=[], problem={}, target="gfx942", device="none", seed=0)
+    run = store.start_run(
+        NewRun(kind="single", key="k", command=[], problem={}, target="gfx942", device="none", seed=0)
+    )
     result = {"verdict": "compile-only", "baseline": None, "best": None, "speedup": None, "spec": None}
     store.finish_run(run, "finished", result=result)
     (record,) = history_records(store, 10)
@@ -106,6 +117,31 @@ def test_history_is_newest_first_and_limited(store: Store) -> None:
     shown = text(history_table(store, 2))
     assert runs[2] in shown
     assert runs[0] not in shown
+
+
+def test_history_counts_the_parts_of_a_run_and_lists_them_when_it_is_asked_for(store: Store) -> None:
+    suite = store.start_run(
+        NewRun("suite", "s", ["autotune", "suite"], {"op": "suite", "name": "shapes"}, "cpu", "local-task", 0)
+    )
+    parts = [a_run(store, name=name, parent=suite) for name in ("gemm_a", "gemm_b")]
+    other = a_run(store, name="gemm_c")
+    store.finish_run(parts[0], "finished", result=RESULT)
+    alone, whole = history_records(store, 10)
+    assert (alone["run"], alone["kind"], alone["runs"]) == (other, "single", [])
+    assert (whole["run"], whole["kind"], whole["status"]) == (suite, "suite", "running")
+    assert [(r["run"], r["parent"], r["status"]) for r in whole["runs"]] == [
+        (parts[0], suite, "finished"),
+        (parts[1], suite, "running"),
+    ]
+    assert [r["run"] for r in history_records(store, 1)] == [other], "parts do not count as runs"
+    shown = text(history_table(store, 10))
+    assert "suite of 2 runs: 1 finished, 1 running" in shown
+    assert not any(part in shown for part in parts)
+    (listed,) = run_tables(store, suite)
+    assert all(word in text(listed) for word in (*parts, "gemm_a", "gemm_b", "win"))
+    assert [(r["run"], r["parent"]) for r in export_records(store, suite)] == [
+        (part, suite) for part in parts for _ in range(2)
+    ]
 
 
 def test_export_has_one_object_per_timed_candidate(store: Store) -> None:
@@ -165,10 +201,9 @@ def test_figures_are_shown_and_exported_where_there_are_any(store: Store) -> Non
     run = a_run(store)
     assert "isa" not in text(run_table(store, run))
     isa = Isa(vgpr=128, vgpr_spills=0, lds_bytes=51_900, occupancy=2, mma=64)
-    build = {"seconds": 1.0, "cached": False, "binary": "x", "applied": 1, "vmfb": ""}
     for candidate in store.candidates(run)[1:]:
         # A build sets the state back; here it is the figures that count.
-        store.record_build(candidate.id, command=[], isa=isa, **build)  # type: ignore[arg-type]
+        store.record_build(BuildRow(candidate.id, 1.0, False, "x", 1, (), "", isa))
     shown = text(run_table(store, run)).splitlines()
     assert shown[1].split() == ["#", "kind", "route", "configuration", "isa", "µs", "speedup", "state"]
     assert sum("vgpr 128, spills 0, lds 50.7k, occ 2" in line for line in shown) == 3

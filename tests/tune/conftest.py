@@ -293,6 +293,13 @@ class Cli:
         assert "Traceback" not in err, err
         return process.returncode, json.loads(out) if out else {}, err
 
+    def text(self, *arguments: str) -> str:
+        """What a command prints for people."""
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        return out
+
     def wait_for(self, process: subprocess.Popen[str], query: str, at_least: int, timeout: float = 90.0) -> None:
         """Polls the results database until a count is reached."""
         database = self.workspace / "results" / "autotune.db"

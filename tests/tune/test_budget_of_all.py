@@ -18,7 +18,7 @@ from autotuner.jobs.buckets import Family, tune_family
 from autotuner.jobs.model.context import Model
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.jobs.suite.load import load
-from autotuner.jobs.suite.run import tune_suite
+from autotuner.jobs.suite.run import Selection, tune_suite
 from autotuner.tuning.effort import parse_effort
 from tests.tune.conftest import CPU, FakeTools
 from tests.tune.test_budget import LATE
@@ -48,14 +48,14 @@ def test_of_a_suite(options: Options, tmp_path: Path) -> None:
     sizes = (16, 32, 48, 64)
     file.write_text("op,shape,dtype,calls\n" + "".join(f"gemm,{m}x32x48,f32,{m}\n" for m in sizes))
     with in_time():
-        result = tune_suite(load(str(file)), CPU, options=options)
-        assert len(result.rows) == len(sizes)
+        result = tune_suite(Selection(load(str(file))), CPU, options=options)
+        assert len(result.details.rows) == len(sizes)
 
 
 def test_of_buckets(options: Options) -> None:
     with in_time():
         result = tune_family(Family.parse(GEMM, "8,16,32,64,any"), CPU, options=options)
-        assert len(result.buckets) == 5
+        assert len(result.details.buckets) == 5
 
 
 def test_of_buckets_whose_compiles_take_long(options: Options, fake: Fake) -> None:

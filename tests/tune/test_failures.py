@@ -40,7 +40,7 @@ def test_each_failure_is_one_row_and_the_others_are_timed(fake: Fake, workspace:
     assert {name: len(rows) for name, rows in failed.items() if name != "compile-error"} == {
         name: 1 for name in said if name != "compile-error"
     }
-    assert result.counts["failed"]["not-applied"] == 0
+    assert result.counts.failed["not-applied"] == 0
     for name, words in said.items():
         assert all(word in found[name].stderr for word in words), found[name].stderr
         assert found[name].us is None
@@ -51,7 +51,7 @@ def test_each_failure_is_one_row_and_the_others_are_timed(fake: Fake, workspace:
     assert {row.state for row in others} <= {"timed", "duplicate"}
     assert result.verdict == "win"
     assert result.best is not None
-    assert result.best["candidate"] not in {f"c{row.ordinal:04d}" for row in found.values()}
+    assert result.best.candidate not in {f"c{row.ordinal:04d}" for row in found.values()}
     with Store.open(None, workspace=workspace) as store:
         timed = {t.candidate for t in store.timings(result.run)}
         assert store.run(result.run).status == "finished"
@@ -64,7 +64,7 @@ def test_where_no_candidate_works_there_is_no_winner(fake: Fake, workspace: Path
     script.write_text(script.read_text().replace('case "$role" in', '[ -z "$spec" ] || kill -SEGV $$\ncase "$role" in'))
     result = run(tools, workspace)
     assert result.verdict == "no-winner"
-    assert result.counts["failed"]["compile-error"] == 4
+    assert result.counts.failed["compile-error"] == 4
     assert {row.failure for row in codegen(workspace, result.run)} == {"compile-error"}
     assert not any((workspace / "specs").iterdir())
 
@@ -157,8 +157,8 @@ def test_a_spec_that_does_not_apply_is_not_timed(fake: Fake, workspace: Path) ->
     wrong = """sed -i 's/dims_equal %m, \\[96\\]/dims_equal %m, [97]/' "$spec"\n"""
     script.write_text(script.read_text().replace('case "$role" in', f'[ -z "$spec" ] || {wrong}case "$role" in', 1))
     result = run(tools, workspace)
-    assert result.counts["failed"]["not-applied"] == 4
-    assert result.counts["built"] + 4 == result.counts["asked"]
+    assert result.counts.failed["not-applied"] == 4
+    assert result.counts.built + 4 == result.counts.asked
     assert {row.state for row in candidates(workspace, result.run) if row.kind == "codegen"} == {"failed"}
     assert all("matched no operation" in row.stderr for row in codegen(workspace, result.run))
     assert result.verdict == "no-winner"

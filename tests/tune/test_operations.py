@@ -34,7 +34,7 @@ def test_every_operation_is_tuned_checked_and_judged(problem: Problem, fake: Fak
     result = run(fake(rules=[(SPEC, 50.0)]), workspace, problem=problem, effort=QUICK)
     assert (result.verdict, result.carrier) == ("win", "spec")
     assert result.problem["op"] == problem.op
-    assert result.counts["checked"] >= 2
+    assert result.counts.checked >= 2
     assert failures(workspace, result.run) == {}
     assert {row.state for row in codegen(workspace, result.run)} <= {"timed", "duplicate"}
     assert all(row.error is not None for row in codegen(workspace, result.run) if row.state == "timed")
@@ -63,7 +63,7 @@ def test_where_there_are_no_knobs_the_default_is_kept(workspace: Path) -> None:
     result = run(None, workspace, problem=grouped, effort=QUICK)
     assert result.verdict == "no-winner"
     assert result.reason == "no knobs here, IREE's default is kept"
-    assert result.counts["space"] == 0
+    assert result.counts.space == 0
     assert result.spec is None
     assert any("no knobs for its dispatch" in note for note in result.notes)
 
@@ -72,7 +72,7 @@ def test_a_matrix_vector_product_on_a_gpu_keeps_its_default(workspace: Path) -> 
     matvec = Gemm.parse(shape="512x1x512")
     result = run(None, workspace, problem=matvec, target=Target.parse("gfx942"), device="none", effort=QUICK)
     assert result.verdict == "compile-only"
-    assert result.counts["space"] == 0
+    assert result.counts.space == 0
     assert result.ranking == ()
     assert any("no tunable pipeline" in note for note in result.notes)
 

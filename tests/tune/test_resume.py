@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from autotuner.build import Isa
 from autotuner.store.rows import BuildRow, CandidateRow, TimingRow
 from autotuner.store.store import Store
 from tests.tune.conftest import ONE_ROUTE, SHAPE, TIMED, Cli, FakeTools, candidates, codegen, run
@@ -139,10 +140,10 @@ def test_a_compile_only_run_goes_on_without_asking_twice(fake: Callable[..., Fak
     assert result.run == first.run
     assert result.verdict == "compile-only"
     assert tools.compiled() == compiled
-    assert result.baseline["isa"] == first.baseline["isa"] != {}, "what is not built again has its figures from before"
+    assert result.baseline.isa == first.baseline.isa != Isa(), "what is not built again has its figures from before"
     configs = [row.config.key for row in codegen(workspace, first.run)]
     assert len(configs) == len(set(configs)) == 3
-    assert result.counts["asked"] == first.counts["asked"]
+    assert result.counts.asked == first.counts.asked
 
 
 @pytest.mark.parametrize("program", ["iree-compile", "iree-benchmark-module"])

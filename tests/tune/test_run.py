@@ -235,7 +235,7 @@ def test_slower_specs_are_no_winner_either(fake: Fake, workspace: Path) -> None:
     result = run(fake(rules=[(SPEC, 120.0)]), workspace)
     assert result.verdict == "no-winner"
     assert result.best is not None
-    assert result.best["us"] == 100e3
+    assert result.best.us == 100e3
 
 
 def test_a_gain_below_the_smallest_worth_shipping_is_no_win(fake: Fake, workspace: Path) -> None:
@@ -296,8 +296,8 @@ def test_a_second_run_takes_its_builds_from_the_cache(fake: Fake, tmp_path: Path
     first = run(tools, tmp_path / "a", trials=2)
     compiled = tools.compiled()
     second = run(tools, tmp_path / "b", trials=2)
-    assert first.counts["cached"] <= 1, "the baseline may have been built once before, to see how long it takes"
-    assert second.counts["cached"] == second.counts["built"] == first.counts["built"]
+    assert first.counts.cached <= 1, "the baseline may have been built once before, to see how long it takes"
+    assert second.counts.cached == second.counts.built == first.counts.built
     assert tools.compiled() == compiled
 
 
@@ -317,7 +317,7 @@ def test_keep_says_which_folders_stay(fake: Fake, workspace: Path, keep: str) ->
     failed = {f"c{row.ordinal:04d}" for row in rows if row.state == "failed"}
     assert len(failed) == 1
     everything = {"baseline", *(f"c{row.ordinal:04d}" for row in rows if row.kind == "codegen")}
-    expected = {"all": everything, "failed": failed, "best": {result.best["candidate"]}, "none": set()}[keep]
+    expected = {"all": everything, "failed": failed, "best": {result.best.candidate}, "none": set()}[keep]
     assert folders(workspace, result) == expected
     for name in expected:
         folder = workspace / "candidates" / result.run / name

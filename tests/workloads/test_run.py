@@ -6,8 +6,10 @@ import csv
 import io
 import json
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,13 +21,14 @@ from rich.console import Console
 from autotuner import Gemm, Options, Target
 from autotuner.build.builder import hash_binaries
 from autotuner.carriers.render import problem_mlir
+from autotuner.cli.printer import Printer
 from autotuner.cli.suite import print_suite
-from autotuner.errors import UsageError
+from autotuner.errors import StorageError, UsageError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.result import SuiteResult
 from autotuner.jobs.suite.rows import refuse_foreign, to_csv
-from autotuner.jobs.suite.run import tune_suite
+from autotuner.jobs.suite.run import Selection, tune_suite
 from autotuner.store.store import Store
 from autotuner.system.progress import Progress, Stop
 from autotuner.system.settings import cache_dir
@@ -54,7 +57,8 @@ def write(folder: Path, text: str = SHAPES) -> Path:
 def run(file: Path, fake: FakeTools | None, *, target: Target = ONE_ROUTE, **more: Any) -> SuiteResult:
     own = {name: more.pop(name) for name in ("threshold", "sample", "reporter", "stop") if name in more}
     options = Options(effort=EFFORT, workspace=file.parent / "workspace", command=("autotune", "suite"), **more)
-    return tune_suite(load(str(file)), target, options=options, tools=fake.tools if fake else None, **own)
+    wanted = Selection(load(str(file)), **{name: own.pop(name) for name in ("threshold", "sample") if name in own})
+    return tune_suite(wanted, target, options=options, tools=fake.tools if fake else None, **own)
 
 
 def table(path: Path) -> list[dict[str, str]]:
@@ -73,7 +77,7 @@ class Won:
 
     @property
     def folder(self) -> Path:
-        return self.result.folder
+        return self.result.details.folder
 
 
 @pytest.fixture(scope="module")
@@ -111,10 +115,18 @@ def test_the_document_has_the_contracts_keys_and_totals_by_calls(won: Won) -> No
 
 def test_counts_and_runs_are_those_of_the_store(won: Won) -> None:
     with Store.open(None, workspace=won.file.parent / "workspace", create=False) as store:
-        runs = {run.problem["name"]: run for run in store.runs()}
+        runs = {run.problem["name"]: run for run in store.parts(won.result.run)}
+        suite = store.run(won.result.run)
+        defaults = store.candidates(suite.id)
         rows = [row for run in runs.values() for row in store.candidates(run.id)]
         errors = {run.id: {row.error for row in store.candidates(run.id)} for run in runs.values()}
     assert runs.keys() == {LARGE, SMALL}
+    assert (suite.kind, suite.status, suite.problem) == ("suite", "finished", won.document["problem"])
+    assert suite.result == won.document
+    assert {(row.kind, row.config.as_dict()["problem"], row.us) for row in defaults} == {
+        ("default", LARGE, 100e3),
+        ("default", SMALL, 100e3),
+    }
     assert won.document["counts"]["asked"] == len(rows)
     for problem in won.document["problems"]:
         assert problem["run"] == runs[problem["problem"]].id
@@ -163,44 +175,63 @@ def test_a_resumed_suite_runs_nothing_that_is_finished(won: Won) -> None:
     again = run(won.file, won.fake, resume=True)
     assert won.fake.timed() == before
     assert again.run == won.result.run
-    assert again.rows == won.result.rows
-    assert again.uplift == won.result.uplift
+    assert again.details.rows == won.result.details.rows
+    assert again.details.uplift == won.result.details.uplift
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"text": SHAPES + "gemm,8x8x8,f32,1\n"}, "another content"),
-        ({"sample": 1}, "--sample was None, now it is 1"),
-        ({"seed": 5}, "--seed was 0, now it is 5"),
-        ({"target": replace(ONE_ROUTE, user_flags=("--iree-opt-level=O1",))}, "--flag was"),
-    ],
-)
-def test_a_resumed_suite_whose_input_has_changed_is_refused(won: Won, change: dict[str, Any], words: str) -> None:
-    state = (won.folder / "state.json").read_bytes()
-    text = won.file.read_text()
-    try:
-        won.file.write_text(change.get("text", text))
-        with pytest.raises(UsageError, match="cannot be resumed") as caught:
-            run(won.file, won.fake, resume=True, **{n: v for n, v in change.items() if n != "text"})
-    finally:
-        won.file.write_text(text)
-    assert words in str(caught.value)
-    assert "without --resume" in str(caught.value)
-    assert (won.folder / "state.json").read_bytes() == state
+class Notes:
+    """What a watcher is told beside the stages."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def stage(self, text: str) -> None:
+        del text
+
+    def progress(self, now: Progress) -> None:
+        del now
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
 
-def test_a_suite_is_not_resumed_with_another_iree(won: Won) -> None:
-    path = won.fake.folder / "iree-benchmark-module"
-    text = path.read_text()
-    other = copy(won.fake)
-    other.tools = replace(won.fake.tools)  # as in another process, which has not looked at the programs
-    try:
-        path.write_text(f"{text}\n# another build\n")
-        with pytest.raises(UsageError, match="IREE, or a file that --flag names, is another"):
-            run(won.file, other, resume=True)
-    finally:
-        path.write_text(text)
+def runs_of(file: Path, kind: str) -> list[str]:
+    with Store.open(None, workspace=file.parent / "workspace", create=False) as store:
+        return [run.id for run in store.runs() if run.kind == kind]
+
+
+@pytest.mark.parametrize("change", ["input", "sample", "iree"])
+def test_a_suite_is_not_gone_on_with_when_what_it_read_is_another(here: Path, change: str) -> None:
+    file, fake = write(here, SHAPES.splitlines(keepends=True)[0] + "gemm,8x8x8,f32,2\n"), fake_tools(here)
+    first = run(file, fake, device="none")
+    more: dict[str, Any] = {}
+    if change == "input":
+        file.write_text(file.read_text() + "gemm,16x8x8,f32,1\n")
+    elif change == "iree":
+        path = fake.folder / "iree-benchmark-module"
+        path.write_text(f"{path.read_text()}\n# another build\n")
+        fake = copy(fake)
+        fake.tools = replace(fake.tools)  # as in another process, which has not looked at the programs
+    else:
+        more = {"sample": 1}
+    watcher = Notes()
+    again = run(file, fake, device="none", resume=True, reporter=watcher, **more)
+    assert again.run != first.run
+    assert any(f"run {first.run} is not gone on with: IREE, the input" in note for note in watcher.notes)
+    assert runs_of(file, "suite") == [again.run, first.run]
+
+
+@pytest.mark.parametrize(("flag", "fine"), [("--iree-opt-data-tiling", True), ("--load=x.so", False)])
+def test_flags_that_a_database_brings_are_those_of_a_flagfile(here: Path, flag: str, fine: bool) -> None:
+    file, fake = write(here), fake_tools(here, rules=[(DATA_TILING, 50.0)])
+    first = run(file, fake, target=TWO_ROUTES)
+    with closing(sqlite3.connect(here / "workspace" / "results" / "autotune.db")) as connection, connection:
+        connection.execute("UPDATE runs SET result = replace(result, '--iree-opt-data-tiling', ?)", (flag,))
+    if fine:
+        assert run(file, fake, target=TWO_ROUTES, resume=True).details.rows == first.details.rows
+        return
+    with pytest.raises(StorageError, match=r"holds flags for gemm_.* that autotune does not write"):
+        run(file, fake, target=TWO_ROUTES, resume=True)
 
 
 @pytest.fixture
@@ -233,32 +264,32 @@ def test_a_problem_that_fails_is_a_row_and_the_others_go_on(here: Path) -> None:
     file = write(here, SHAPES + "gemm,8x8x8,f8,1\n")
     no_f8 = replace(ONE_ROUTE, types={"gemm": (("f32", "f32"),)})
     result = run(file, fake, target=no_f8)
-    assert {row.problem: row.verdict for row in result.rows} == {
+    assert {row.problem: row.verdict for row in result.details.rows} == {
         LARGE: "no-winner",
         SMALL: "failed",
         "gemm_8x8x8_f8_f32_nn": "skipped",
     }
-    failed = next(row for row in result.rows if row.problem == SMALL)
+    failed = next(row for row in result.details.rows if row.problem == SMALL)
     assert "the device is lost" in failed.reason
     assert failed.share == pytest.approx(25.0)
-    assert (result.verdict, result.exit_code) == ("inconclusive", 0)
-    raw = {row["problem"]: row for row in table(result.folder / "raw_results.csv")}
+    assert (result.verdict, result.details.exit_code) == ("inconclusive", 0)
+    raw = {row["problem"]: row for row in table(result.details.folder / "raw_results.csv")}
     assert "cannot tune gemm of f8" in raw["gemm_8x8x8_f8_f32_nn"]["reason"]
-    assert table(result.folder / "final_results.csv") == []
+    assert table(result.details.folder / "final_results.csv") == []
 
 
 def test_when_every_problem_fails_the_exit_code_is_theirs(here: Path) -> None:
     result = run(write(here), None, device="nonesuch")
-    assert {row.verdict for row in result.rows} == {"failed"}
-    assert all("IREE's default cannot be timed" in row.reason for row in result.rows)
-    assert (result.exit_code, result.verdict) == (5, "inconclusive")
+    assert {row.verdict for row in result.details.rows} == {"failed"}
+    assert all("IREE's default cannot be timed" in row.reason for row in result.details.rows)
+    assert (result.details.exit_code, result.verdict) == (5, "inconclusive")
     assert result.to_json()["baseline"]["us"] is None
 
 
 def test_what_the_budget_does_not_suffice_for_and_what_contributes_little_is_left_out_and_said(here: Path) -> None:
     file = write(here, SHAPES + "gemm,32x32x32,f32,400\ngemm,16x16x16,f32,1\n")
     result = run(file, fake_tools(here), budget=45.0, threshold=0.5)
-    rows = {row.problem: row for row in result.rows}
+    rows = {row.problem: row for row in result.details.rows}
     assert rows["gemm_32x32x32_f32_f32_nn"].verdict == "no-winner"
     assert rows[LARGE].verdict == "left-out"
     assert "--budget" in rows[LARGE].reason
@@ -270,11 +301,11 @@ def test_what_the_budget_does_not_suffice_for_and_what_contributes_little_is_lef
 def test_without_a_device_shares_are_an_estimate_by_flops(here: Path) -> None:
     result = run(write(here), fake_tools(here), device="none")
     flops = 3 * 96 * 64 * 128, 64 * 32 * 48
-    assert [row.share for row in result.rows] == pytest.approx([100 * f / sum(flops) for f in flops])
+    assert [row.share for row in result.details.rows] == pytest.approx([100 * f / sum(flops) for f in flops])
     document = result.to_json()
     assert (document["verdict"], document["uplift"]["estimate"]) == ("compile-only", True)
     assert document["baseline"]["us"] is document["best"] is document["speedup"] is None
-    assert {row.verdict for row in result.rows} == {"compile-only"}
+    assert {row.verdict for row in result.details.rows} == {"compile-only"}
     assert any("estimate" in note for note in result.notes)
 
 
@@ -299,16 +330,18 @@ def test_an_interrupted_suite_goes_on_with_the_problem_that_it_was_at(here: Path
     file, fake, stop = write(here), fake_tools(here), Stop()
     first = run(file, fake, stop=stop, reporter=StopAt(stop, f"2/2 {SMALL}: searching"))
     assert first.interrupted
-    assert {row.problem: (row.verdict, row.interrupted) for row in first.rows} == {
+    assert {row.problem: (row.verdict, row.interrupted) for row in first.details.rows} == {
         LARGE: ("no-winner", False),
         SMALL: ("inconclusive", True),
     }
     second = run(file, fake, resume=True)
-    runs = {row.problem: row.run for row in first.rows}
-    assert {row.problem: row.run for row in second.rows} == runs, "both are the same runs, one of them gone on with"
-    assert {row.verdict for row in second.rows} == {"no-winner"}
+    runs = {row.problem: row.run for row in first.details.rows}
+    assert {row.problem: row.run for row in second.details.rows} == runs, (
+        "both are the same runs, one of them gone on with"
+    )
+    assert {row.verdict for row in second.details.rows} == {"no-winner"}
     with Store.open(None, workspace=here / "workspace", create=False) as store:
-        assert {run.id for run in store.runs()} == set(runs.values())
+        assert {run.id for run in store.runs()} == {first.run, *runs.values()}
         assert {run.status for run in store.runs()} == {"finished"}
 
 
@@ -343,12 +376,18 @@ def test_a_killed_suite_and_one_that_ctrl_c_ends_with_130_go_on_with_the_same_ru
     assert document["run"] == json.loads(out)["run"]
     assert {p["verdict"] for p in document["problems"]} == {"no-winner"}
     with Store.open(None, workspace=here / "workspace", create=False) as store:
-        assert sorted(run.problem["name"] for run in store.runs()) == [SMALL, LARGE]
+        assert sorted(run.problem["name"] for run in store.parts(document["run"])) == [SMALL, LARGE]
+        assert len(store.runs()) == 3
+    history = line.text("history")
+    assert document["run"] in history
+    assert "suite of 2 runs: 2 finished" in history
+    parts = line.text("history", document["run"])
+    assert all(name in parts for name in (SMALL, LARGE))
 
 
 def test_the_table_says_what_was_gained_and_how_to_use_it(won: Won) -> None:
     text = io.StringIO()
-    print_suite(won.result, Console(file=text, width=120))
+    print_suite(won.result, Printer(Console(file=text, width=120)))
     printed = text.getvalue()
     assert "verdict    win: 2 of 2 tuned problems" in printed
     assert "weighted 50.00 %, average 50.00 %" in printed

@@ -1,8 +1,9 @@
 """`autotune ab`: its words and options."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,16 +16,8 @@ class Wanted:
 
     first: str | None
     second: str | None
-    shape: str | None
-    filter: str | None
-    window: dict[str, str]
-    groups: int
-    batch: int
-    causal: bool
-    dtype: str | None
-    acc: str | None
-    out: str | None
-    layout: str | None
+    words: Mapping[str, Any]
+    """What was said of a problem, as gemm, conv or attention take it."""
     model: Path | None
     function: str | None
     inputs: tuple[str, ...]
@@ -38,6 +31,10 @@ class Wanted:
     new: str | None
     trust: bool
 
+    @property
+    def shape(self) -> str | None:
+        return self.words.get("shape")
+
 
 def ab(
     first: Annotated[
@@ -49,32 +46,13 @@ def ab(
         ),
     ] = None,
     second: Annotated[str | None, typer.Argument(metavar="B", help="Another of these: then A is the baseline.")] = None,
-    shape: Annotated[str | None, typer.Option("--shape", help="As for gemm, conv or attention.")] = None,
-    filter: Annotated[str | None, typer.Option("--filter", help="KHxKWxF of a convolution.")] = None,
-    stride: Annotated[str, typer.Option("--stride", help="SHxSW of a convolution.")] = "1x1",
-    dilation: Annotated[str, typer.Option("--dilation", help="DHxDW of a convolution.")] = "1x1",
-    pad: Annotated[str, typer.Option("--pad", help="PHxPW of a convolution.")] = "0x0",
-    groups: Annotated[int, typer.Option("--groups", help="Groups of a convolution.")] = 1,
-    batch: Annotated[int, typer.Option("--batch", help="Batch of a gemm.")] = 1,
-    causal: Annotated[bool, typer.Option("--causal", help="Of an attention.")] = False,
-    dtype: Annotated[str | None, typer.Option("--dtype", help="[default: the microkernel's first, or f16]")] = None,
-    acc: Annotated[str | None, typer.Option("--acc", help="Accumulator of a gemm. [default: by dtype]")] = None,
-    out: Annotated[str | None, typer.Option("--out", help="What a gemm's result is rounded to. [default: not]")] = None,
-    layout: Annotated[str | None, typer.Option("--layout", help="[default: the operation's first]")] = None,
     model: Annotated[
         Path | None, typer.Option("--model", help="Do it inside this .mlir, .mlirbc or .onnx; --shape narrows it.")
     ] = None,
-    function: Annotated[str | None, typer.Option("--function", help="Of the model. [default: the only one]")] = None,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option("--input", help="@FILE.npy, SHAPExTYPE=VALUES or SHAPExTYPE, once for each input, in order."),
-    ] = None,
-    parameters: Annotated[
-        list[str] | None, typer.Option("--parameters", help="SCOPE=FILE of a model's weights, as IREE's tools take it.")
-    ] = None,
-    tolerance: Annotated[
-        float | None, typer.Option("--tolerance", help="Relative error of a model's outputs that is allowed. [by type]")
-    ] = None,
+    function: o.FunctionOption = None,
+    inputs: o.InputOption = None,
+    parameters: o.ParametersOption = None,
+    tolerance: o.ToleranceOption = None,
     objects: Annotated[
         list[Path] | None, typer.Option("--object", help="Your own object (hsaco, PTX, .o) for the microkernel.")
     ] = None,
@@ -90,21 +68,14 @@ def ab(
         str | None, typer.Option("--new", help="Begin a microkernel of this name: writes a commented manifest.")
     ] = None,
     trust: o.TrustOption = False,
+    *,
+    words: Mapping[str, Any],
 ) -> Wanted:
     """Race two ways to compile the same program: same inputs, both results checked, one verdict, both commands."""
     return Wanted(
         first=first,
         second=second,
-        shape=shape,
-        filter=filter,
-        window={"stride": stride, "dilation": dilation, "pad": pad},
-        groups=groups,
-        batch=batch,
-        causal=causal,
-        dtype=dtype,
-        acc=acc,
-        out=out,
-        layout=layout,
+        words=words,
         model=model,
         function=function,
         inputs=tuple(inputs or ()),

@@ -16,14 +16,9 @@ else:
 
 def model(
     path: Annotated[Path, typer.Argument(metavar="MODEL", help="An .mlir, .mlirbc or .onnx file.")],
-    function: Annotated[str | None, typer.Option("--function", help="Which function. [default: the only one]")] = None,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option("--input", help="SHAPExTYPE, SHAPExTYPE=VALUES or @FILE.npy, once for each input, in order."),
-    ] = None,
-    parameters: Annotated[
-        list[str] | None, typer.Option("--parameters", help="SCOPE=FILE of weights, as IREE's tools take it.")
-    ] = None,
+    function: o.FunctionOption = None,
+    inputs: o.InputOption = None,
+    parameters: o.ParametersOption = None,
     top: Annotated[int | None, typer.Option("--top", help="Tune the first N of the ranking.")] = None,
     min_share: Annotated[
         float, typer.Option("--min-share", help="Tune what takes at least so many per cent of the time.")
@@ -32,9 +27,7 @@ def model(
         list[str] | None,
         typer.Option("--route", help="NAME keeps to these routes, 'NAME=--flag …' adds one; repeatable."),
     ] = None,
-    tolerance: Annotated[
-        float | None, typer.Option("--tolerance", help="Relative error of the outputs that is allowed. [by type]")
-    ] = None,
+    tolerance: o.ToleranceOption = None,
     trust: o.TrustOption = False,
 ) -> "context.Model":
     """Tune a whole model: flags and a spec for the dispatches that take its time."""

@@ -1,6 +1,8 @@
 """`autotune gemm`, `conv` and `attention`: the words that make a problem; the rest is common to all."""
 
-from typing import TYPE_CHECKING, Annotated
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -62,3 +64,38 @@ def attention(
 ) -> "problems.Attention":
     """Tune scaled dot-product attention: softmax(Q·Kᵀ/√D)·V."""
     return problems.Attention.parse(shape=shape, dtype=dtype, causal=causal)
+
+
+COMMANDS: Mapping[str, Callable[..., Any]] = {"gemm": gemm, "conv": conv, "attention": attention}
+_NOT_OF_A_PROBLEM = frozenset({"bucket_m"})
+"""What makes more than one problem of the words."""
+
+
+def words_of(op: str) -> dict[str, inspect.Parameter]:
+    """The options that say which problem of an operation is meant."""
+    parameters = inspect.signature(COMMANDS[op]).parameters
+    return {name: parameter for name, parameter in parameters.items() if name not in _NOT_OF_A_PROBLEM}
+
+
+def any_problem(**notes: str) -> list[inspect.Parameter]:
+    """The options of all operations, each once and none required: for a command that takes any problem.
+
+    `notes` are added to the help of the options with these names.
+    """
+    found: dict[str, dict[str, inspect.Parameter]] = {}
+    for op in COMMANDS:
+        for name, parameter in words_of(op).items():
+            found.setdefault(name, {})[op] = parameter
+    return [_merged(name, by_operation, notes.get(name, "")) for name, by_operation in found.items()]
+
+
+def _merged(name: str, by_operation: Mapping[str, inspect.Parameter], note: str) -> inspect.Parameter:
+    """One option for several operations; its help says what each means by it."""
+    kinds, options = zip(*(get_args(parameter.annotation) for parameter in by_operation.values()), strict=True)
+    texts: dict[str, list[str]] = {}
+    for op, option in zip(by_operation, options, strict=True):
+        texts.setdefault(option.help, []).append(op)
+    spelt = " ".join([*(f"{', '.join(ops)}: {text}" for text, ops in texts.items()), *([note] if note else [])])
+    # Within Annotated, typer reads an option's first word as a declaration, though it is called the default.
+    default, kind = typer.Option(None, options[0].default, *options[0].param_decls, help=spelt), kinds[0] | None
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind)

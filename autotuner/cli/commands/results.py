@@ -27,7 +27,7 @@ def history(
     as_json: o.JsonOption = False,
     no_color: o.NoColorOption = False,
 ) -> None:
-    """List the runs of this workspace, or one run's candidates."""
+    """List the runs of this workspace, or one run's candidates and parts."""
     if run is not None:
         Given.of(context).refuse(["limit"], "counts runs, and one is named")
     actions.history(run, limit=limit, workspace=workspace, storage=storage, as_json=as_json, no_color=no_color)

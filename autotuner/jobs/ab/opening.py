@@ -1,22 +1,25 @@
-"""From what a user asks to the program that both arms compile; from then on the run has a row."""
+"""From what a user asks to the program that both arms compile, and the question that their run has."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from autotuner.errors import UsageError
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.inputs import model_inputs, problem_inputs
-from autotuner.jobs.ab.subject import Alone, Inside, Subject
-from autotuner.jobs.model.context import Context, Model
-from autotuner.jobs.model.program import Call
+from autotuner.jobs.ab.subject import Alone, Inside, Subject, model_description
+from autotuner.jobs.model.context import Model, compile_timeout, read_anatomy, run_timeout
+from autotuner.jobs.model.program import Call, Program, ProgramBuilder
 from autotuner.jobs.model.rounding import expected_error
 from autotuner.problems import Problem
-from autotuner.store.keys import run_key
+from autotuner.system.cache import Cache
 from autotuner.system.digests import path_digest
-from autotuner.targets import PLAIN
+from autotuner.system.settings import cache_dir
+from autotuner.targets import Target
+from autotuner.tuning.options import Options
+from autotuner.tuning.run import Account, Question, Run
+from autotuner.tuning.session import Session
 
 
 @dataclass(frozen=True)
@@ -31,58 +34,89 @@ class Experiment:
     inputs: tuple[str, ...] = ()
 
 
-def open_subject(wanted: Experiment, context: Context) -> Subject:
-    """Reads the program and starts the run."""
-    options, session = context.options, context.session
-    if wanted.model is None:
-        if wanted.problem is None:
-            raise UsageError("there is neither a problem nor a model.", remedy="Give --shape or --model.")
-        problem = wanted.problem
-        arrays = problem_inputs(wanted.inputs, problem, seed=options.seed)
-        _start(wanted, context, problem.describe(), (*problem.arguments(), *wanted.inputs))
-        timeout = options.effort.run_timeout
-        return Alone(problem, arrays, session.tools, session.device, options.seed, timeout, context.folder)
-    context.stage("reading the model")
-    anatomy = context.anatomy(PLAIN)
-    signature = anatomy.flow.signature
-    inputs = model_inputs(wanted.inputs, signature.arguments)
-    context.program = replace(context.program, inputs=inputs)
-    subject = Inside(
-        program=context.program,
-        call=Call(signature.function, [], signature.results),
-        flops=anatomy.flops,
+@dataclass(frozen=True)
+class Opened:
+    """A program that was read: what its run asks, and how it is called in that run's folder."""
+
+    question: Question
+    subject: Callable[[Run], Subject]
+
+
+def open_problem(wanted: Experiment, problem: Problem, target: Target, options: Options, session: Session) -> Opened:
+    """A problem on its own, with a reference."""
+    arrays = problem_inputs(wanted.inputs, problem, seed=options.seed)
+    question = _question(wanted, target, session, problem.describe(), (*problem.arguments(), *wanted.inputs))
+    timeout = options.effort.run_timeout
+
+    def subject(run: Run) -> Subject:
+        return Alone(problem, arrays, session.tools, session.device, options.seed, timeout, run.folder)
+
+    return Opened(question, subject)
+
+
+def open_model(
+    wanted: Experiment, model: Model, target: Target, options: Options, session: Session, account: Account
+) -> Opened:
+    """A model: arm A is the reference."""
+    program = Program.open(
+        model.path,
+        folder=session.workspace.candidates / "models",
         tools=session.tools,
-        device=session.device,
-        timeout=context.run_timeout,
-        folder=Path(),
-        tolerance=context.model.tolerance,
-        rounding=expected_error(anatomy.groups, anatomy.others, allow=context.model.allow),
-        problem=wanted.problem,
+        trust=model.trust,
+        function=model.function,
+        parameters=model.parameters,
     )
-    _start(wanted, context, subject.describe(), inputs)
-    if not context.timed:
-        return replace(subject, folder=context.folder)
-    call = Call.make(context.program, signature, context.folder / "inputs", seed=options.seed)
-    for note in call.notes:
-        context.note(note)
-    return replace(subject, call=call, folder=context.folder)
+    account.stage("reading the model")
+    builder, timeout = (
+        ProgramBuilder(session.tools, Cache(cache_dir()), program),
+        compile_timeout(options, account.clock),
+    )
+    with account.clocked("space"):
+        anatomy = read_anatomy(builder, model, target.compile_flags, target=target.name, timeout=timeout)
+    signature = anatomy.flow.signature
+    called = replace(program, inputs=model_inputs(wanted.inputs, signature.arguments))
+    description = model_description(called, flops=anatomy.flops)
+
+    def subject(run: Run) -> Subject:
+        call = Call(signature.function, [], signature.results)
+        if run.timed:
+            call = Call.make(called, signature, run.folder / "inputs", seed=options.seed)
+        for note in call.notes:
+            account.note(note)
+        return Inside(
+            program=called,
+            call=call,
+            flops=anatomy.flops,
+            tools=session.tools,
+            device=session.device,
+            timeout=run_timeout(options),
+            folder=run.folder,
+            tolerance=model.tolerance,
+            rounding=expected_error(anatomy.groups, anatomy.others, allow=model.allow),
+            problem=wanted.problem,
+        )
+
+    return Opened(_question(wanted, target, session, description, called.inputs), subject)
 
 
-def _start(wanted: Experiment, context: Context, problem: Mapping[str, object], arguments: tuple[str, ...]) -> None:
-    context.run = context.session.store.start_run(
-        key=run_key(
-            problem={**problem, "arguments": (*arguments, "ab", wanted.a.name, wanted.b.name)},
-            target=f"{context.target.name}/{context.session.device}/{context.options.seed}",
-            flags=context.target.user_flags,
-            reads=[
-                *context.session.tools.programs,
-                *(path_digest(arm.path) for arm in (wanted.a, wanted.b) if arm.path),
-            ],
-        ),
-        command=context.options.command,
-        problem=dict(problem),
-        target=context.target.name,
-        device=context.session.device,
-        seed=context.options.seed,
-        space_size=2,
+def open_program(wanted: Experiment, target: Target, options: Options, session: Session, account: Account) -> Opened:
+    """What both arms compile."""
+    if wanted.model is not None:
+        return open_model(wanted, wanted.model, target, options, session, account)
+    if wanted.problem is None:
+        raise UsageError("there is neither a problem nor a model.", remedy="Give --shape or --model.")
+    return open_problem(wanted, wanted.problem, target, options, session)
+
+
+def _question(
+    wanted: Experiment, target: Target, session: Session, problem: Mapping[str, object], arguments: tuple[str, ...]
+) -> Question:
+    arms = (wanted.a, wanted.b)
+    return Question(
+        kind="ab",
+        problem=problem,
+        target=target,
+        asks={**problem, "arguments": (*arguments, "ab", wanted.a.name, wanted.b.name)},
+        reads=(*session.tools.programs, *(path_digest(arm.path) for arm in arms if arm.path)),
+        space_size=len(arms),
     )

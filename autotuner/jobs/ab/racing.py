@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from autotuner.devices.timer import Timer
 from autotuner.jobs.ab.side import A, B, Side
-from autotuner.jobs.model.context import Context
 from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge, timed_by
 from autotuner.measure.race import Entrant, Interval, Rules
+from autotuner.tuning.run import Run
 
 
-def race_sides(sides: Sequence[Side], timer: Timer, context: Context) -> tuple[Judgement, Interval | None]:
+def race_sides(sides: Sequence[Side], timer: Timer, run: Run) -> tuple[Judgement, Interval | None]:
     """The verdict, and B's speed over A's; both times are the race's from here on."""
-    store, effort = context.session.store, context.options.effort
+    store, effort = run.session.store, run.options.effort
     a, b = sides
     contest = Contest(
         entrants=(Entrant(A), Entrant(B, complexity=1)),
@@ -22,7 +22,7 @@ def race_sides(sides: Sequence[Side], timer: Timer, context: Context) -> tuple[J
         stock=A,
         rules=Rules(smallest_gain=effort.smallest_gain),
         confirm_blocks=effort.confirm_blocks,
-        seed=context.options.seed,
+        seed=run.options.seed,
         labels={A: a.arm.name, B: b.arm.name},
     )
     rows = {side.key: side.row for side in sides}
@@ -31,7 +31,7 @@ def race_sides(sides: Sequence[Side], timer: Timer, context: Context) -> tuple[J
         store.record_timing(rows[name], phase=phase, block=block, repetitions_us=us)
 
     take = timed_by(timer, {side.key: side.module for side in sides})
-    judgement = judge(contest, take, clock=context.clock, stop=context.session.stop, record=record)
+    judgement = judge(contest, take, clock=run.clock, stop=run.session.stop, record=record)
     for side in sides:
         side.us = judgement.us.get(side.key, side.us)
         if side.us is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -68,29 +68,31 @@ class ArmReport:
 
 
 @dataclass(frozen=True)
-class AbResult(Result):
-    """One finished experiment: `baseline` is arm A, `best` is arm B."""
+class AbDetails:
+    """What an experiment tells beside the contract's document: `baseline` is arm A, `best` is arm B."""
 
     arms: tuple[ArmReport, ...] = ()
     difference: float | None = None
     """Relative error between what both arms compute."""
     same_code: bool = False
-    share_from: str = field(default="")
-
-    @classmethod
-    def of(cls, result: Result, arms: tuple[ArmReport, ...], *, difference: float | None) -> AbResult:
-        """A result with its arms."""
-        values = {f.name: getattr(result, f.name) for f in fields(Result)}
-        return cls(**values, arms=arms, difference=difference)
+    share_from: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return {
-            **super().to_json(),
             "arms": [arm.to_json() for arm in self.arms],
             "difference": self.difference,
             "same_code": self.same_code,
             **({"share_from": self.share_from} if self.share_from else {}),
         }
+
+
+AbResult = Result[AbDetails]
+
+
+def with_arms(result: Result, details: AbDetails) -> AbResult:
+    """The result of a search among a microkernel's variants, as an experiment."""
+    values = {f.name: getattr(result, f.name) for f in fields(result) if f.name != "details"}
+    return AbResult(**values, details=details)
 
 
 def write_commands(arm: ArmReport, *, stderr: str) -> None:

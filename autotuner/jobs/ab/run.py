@@ -4,42 +4,40 @@ from __future__ import annotations
 
 import math
 import shutil
-import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from autotuner.devices.environment import capture
 from autotuner.devices.timer import Timer, choose_repeat
 from autotuner.errors import DeviceError, EnvironmentFailure, NoCandidateError, UsageError, WrongResultError
 from autotuner.iree.compile import FAILURE_CLASSES, FailureClass, first_error
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.build import Built, build
 from autotuner.jobs.ab.kernels import Place
-from autotuner.jobs.ab.opening import Experiment, open_subject
+from autotuner.jobs.ab.opening import Experiment, open_program
 from autotuner.jobs.ab.racing import race_sides
 from autotuner.jobs.ab.recipe import Kitchen
-from autotuner.jobs.ab.result import AbResult, write_commands
+from autotuner.jobs.ab.result import AbDetails, AbResult, write_commands
 from autotuner.jobs.ab.shares import own_exports, read_shares
 from autotuner.jobs.ab.ship import claim, ship
 from autotuner.jobs.ab.side import A, B, Side
 from autotuner.jobs.ab.subject import Inside, Subject, difference
-from autotuner.jobs.model.context import Context, Model
-from autotuner.jobs.model.program import Call, Program, ProgramBuilder
+from autotuner.jobs.model.context import compile_timeout, model_clock, run_timeout
+from autotuner.jobs.model.program import Call
 from autotuner.jobs.model.tuner import MIN_TIME
 from autotuner.measure.judge import SAME, Judgement
 from autotuner.measure.race import ALPHA, Interval
 from autotuner.microkernels.variants import kernel_chip
-from autotuner.store.rows import Kind
+from autotuner.store.rows import BuildRow, Kind
 from autotuner.system import process
-from autotuner.system.cache import Cache
 from autotuner.system.process import last_line
 from autotuner.system.progress import Reporter, Stop
-from autotuner.system.settings import cache_dir
-from autotuner.targets import Route, Target
+from autotuner.targets import Target
+from autotuner.tuning.counts import Counts
 from autotuner.tuning.options import Options
-from autotuner.tuning.result import FinalVerdict
-from autotuner.tuning.session import Session, ends
+from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
+from autotuner.tuning.run import Account, Run
+from autotuner.tuning.session import Session
 
 _LENGTHENED = 3
 """How often, at the most, an arm is compiled anew to last long enough."""
@@ -59,31 +57,23 @@ def run_experiment(
     if wanted.model is None and options.budget is None:
         options = replace(options, budget=options.effort.budget)
     problem = target.prepare(wanted.problem) if wanted.problem is not None else None
+    wanted = replace(wanted, problem=problem)
     with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
-        claim(replace(wanted, problem=problem), target, options, session.workspace)
-        model = wanted.model or Model(Path("problem.mlir"))
-        program = Program(model.path, problem.name if problem else "")
-        if wanted.model is not None:
-            program = Program.open(
-                model.path,
-                folder=session.workspace.candidates / "models",
-                tools=session.tools,
-                trust=model.trust,
-                function=model.function,
-                parameters=model.parameters,
-            )
-        builder = ProgramBuilder(session.tools, Cache(cache_dir()), program)
-        context = Context(model, program, target, options, session, builder)
-        with process.until(context.clock.latest):
-            return _Run(context, replace(wanted, problem=problem)).go()
+        claim(wanted, target, options, session.workspace)
+        account = Account(session.reporter, model_clock(options))
+        with process.until(account.clock.latest):
+            opened = open_program(wanted, target, options, session, account)
+            with Run.begin(opened.question, session=session, options=options, account=account) as run:
+                return _ExperimentRun(run, wanted, opened.subject(run)).go()
 
 
 @dataclass
-class _Run:
+class _ExperimentRun:
     """One experiment's steps in order."""
 
-    context: Context
+    run: Run
     wanted: Experiment
+    subject: Subject
     sides: tuple[Side, Side] = field(init=False)
     timer: Timer | None = None
     difference: float | None = None
@@ -96,40 +86,39 @@ class _Run:
         self.sides = (Side(A, self.wanted.a), Side(B, self.wanted.b))
 
     def go(self) -> AbResult:
-        context, store = self.context, self.context.session.store
-        subject = open_subject(self.wanted, context)
-        self.problem = subject.describe()
-        self.environment = capture(context.session.device, context.session.tools).as_dict()
-        store.record_environment(context.run, self.environment)
-        with ends(store, context.run):
-            result = self._steps(subject)
-        document = result.to_json()
-        store.record_verdict(context.run, result.verdict, document)
-        store.finish_run(context.run, "interrupted" if result.interrupted else "finished", result=document)
-        if "none" in context.options.keep:
-            shutil.rmtree(context.folder, ignore_errors=True)
+        run = self.run
+        if run.earlier is not None:
+            run.account.note(f"going on with run {run.id}: both arms are compiled and raced again")
+        result = self._steps(self.subject)
+        run.finish(result)
+        if "none" in run.options.keep:
+            shutil.rmtree(run.folder, ignore_errors=True)
         return result
+
+    @property
+    def compile_timeout(self) -> float:
+        return compile_timeout(self.run.options, self.run.clock)
 
     # --- the steps ----------------------------------------------------------------------------------------------
 
     def _steps(self, subject: Subject) -> AbResult:
-        context = self.context
+        run = self.run
         for side in self.sides:
             self._prepare(side, subject)
         self._build(subject)
         a, b = self.sides
         self.same_code = a.module.digest == b.module.digest
-        if not context.timed:
+        if not run.timed:
             return self._result("compile-only", "no device: both arms are built and proven, not timed")
         self._check(subject)
         feed = subject.feed()
         self.timer = Timer(
-            context.session.tools,
+            run.session.tools,
             feed,
-            context.session.device,
-            context.run_timeout,
-            min_time=context.options.effort.repetition_seconds if subject.repeated else MIN_TIME,
-            quick_start=context.target.compiles_on_device,
+            run.session.device,
+            run_timeout(run.options),
+            min_time=run.options.effort.repetition_seconds if subject.repeated else MIN_TIME,
+            quick_start=run.target.compiles_on_device,
         )
         if self._interrupted():
             return self._result("inconclusive", "interrupted before the race")
@@ -137,7 +126,7 @@ class _Run:
         self._lengthen(a, subject)
         if self.same_code:
             b.us = a.us
-            context.session.store.record_duplicate(b.row, of=a.row)
+            run.session.store.record_duplicate(b.row, of=a.row)
             self.speedup = SAME
             return self._result("no-winner", "the two arms compile to the same code")
         self._screen(b)
@@ -146,48 +135,48 @@ class _Run:
             self._shares(subject.call)
         if self._interrupted():
             return self._result("inconclusive", "interrupted before the race")
-        context.stage(f"racing {b.arm.name} against {a.arm.name}")
-        with context.clocked("time"):
-            judgement, self.speedup = race_sides(self.sides, self.timer, context)
+        run.account.stage(f"racing {b.arm.name} against {a.arm.name}")
+        with run.account.clocked("time"):
+            judgement, self.speedup = race_sides(self.sides, self.timer, run)
         if judgement.verdict == "win":
             self._ship(subject, judgement)
         return self._result(judgement.verdict, judgement.reason)
 
     def _interrupted(self) -> bool:
-        return self.context.session.stop.requested
+        return self.run.stopped
 
     def _prepare(self, side: Side, subject: Subject) -> None:
         """The flags of an arm, and the proof that what it brings arrives."""
-        context = self.context
-        context.stage(f"preparing {side.arm.name}")
-        side.folder = context.folder / side.key
+        run = self.run
+        run.account.stage(f"preparing {side.arm.name}")
+        side.folder = run.folder / side.key
         side.folder.mkdir(parents=True, exist_ok=True)
         own: Kind = "microkernel" if side.arm.kind == "microkernel" else "codegen"
-        side.row = context.row("baseline" if side.key == A else own, Route(side.arm.name))
+        side.row = run.candidate("baseline" if side.key == A else own, side.arm.name)
         place = Place(
             source=side.folder / subject.source(side.folder),
-            flags=(*subject.flags, *context.target.compile_flags),
-            target=context.target,
-            chip=kernel_chip(context.target, context.session.device),
-            tools=context.session.tools,
-            workspace=context.session.workspace.root,
+            flags=(*subject.flags, *run.target.compile_flags),
+            target=run.target,
+            chip=kernel_chip(run.target, run.session.device),
+            tools=run.session.tools,
+            workspace=run.session.workspace.root,
             folder=side.folder,
-            timeout=context.compile_timeout,
+            timeout=self.compile_timeout,
         )
         try:
-            with context.clocked("space"):
+            with run.account.clocked("space"):
                 side.recipe = Kitchen(place, subject.problem).make(side.arm)
         except NoCandidateError as error:
             self._fail(side, "not-applied", str(error))
             raise
         for note in side.how.notes:
-            context.note(note)
+            run.account.note(note)
 
     def _build(self, subject: Subject) -> None:
-        context = self.context
-        context.stage("compiling both arms")
-        with context.clocked("build"):
-            jobs = [context.session.executor.submit(self._compile, side, subject, 1) for side in self.sides]
+        run = self.run
+        run.account.stage("compiling both arms")
+        with run.account.clocked("build"):
+            jobs = [run.session.executor.submit(self._compile, side, subject, 1) for side in self.sides]
             for side, job in zip(self.sides, jobs, strict=True):
                 side.built = job.result()
         for side in self.sides:
@@ -201,28 +190,28 @@ class _Run:
                 )
 
     def _compile(self, side: Side, subject: Subject, repeat: int) -> Built:
-        how, timeout = side.how, self.context.compile_timeout
+        how, timeout = side.how, self.compile_timeout
         return build(
             how.compiler, subject.source(side.folder), how.flags, folder=side.folder, timeout=timeout, repeat=repeat
         )
 
     def _check(self, subject: Subject) -> None:
         """Both outputs against what is right, and against each other."""
-        context = self.context
-        context.stage("comparing what both arms compute")
+        run = self.run
+        run.account.stage("comparing what both arms compute")
         subject.feed()  # its inputs must be there
         a, b = self.sides
         for side in self.sides:
-            with context.clocked("time"):
+            with run.account.clocked("time"):
                 side.answer = subject.answer(side.module.vmfb, None if side is a else a.answer)
             check = side.answer.check
             if check.ok:
-                context.session.store.record_check(side.row, error=check.error)
+                run.session.store.record_check(side.row, error=check.error)
                 continue
             self._fail(side, check.failure or "", check.detail)
             if check.failure != "wrong-result":
                 raise DeviceError(
-                    f"{side.arm.name} does not run on {context.session.device!r}: {last_line(check.detail)}",
+                    f"{side.arm.name} does not run on {run.session.device!r}: {last_line(check.detail)}",
                     remedy="Check --input and --device; `autotune doctor` lists the devices that answer.",
                 )
             if isinstance(subject, Inside) and side is a:
@@ -239,34 +228,32 @@ class _Run:
             self.difference = difference(a.answer, b.answer)
 
     def _screen(self, side: Side) -> None:
-        context = self.context
-        context.stage(f"timing {side.arm.name}")
+        run = self.run
+        run.account.stage(f"timing {side.arm.name}")
         if self.timer is None:
             raise ValueError("nothing to time with")
-        started = time.monotonic()
-        with context.clocked("time"):
+        with run.account.clocked("time"):
             timing = self.timer.time(side.module, repetitions=3)
-        context.timing_seconds = max(context.timing_seconds, time.monotonic() - started)
         if not timing.ok:
             self._fail(side, timing.failure or "", timing.detail)
             raise DeviceError(
-                f"{side.arm.name} cannot be timed on {context.session.device!r}: {last_line(timing.detail)}",
+                f"{side.arm.name} cannot be timed on {run.session.device!r}: {last_line(timing.detail)}",
                 remedy="`autotune doctor` lists the devices that answer.",
             )
-        context.session.store.record_timing(side.row, phase="screen", block=0, repetitions_us=timing.us)
-        context.session.store.set_us(side.row, timing.median)
+        run.session.store.record_timing(side.row, phase="screen", block=0, repetitions_us=timing.us)
+        run.session.store.set_us(side.row, timing.median)
         side.us = timing.median
 
     def _lengthen(self, side: Side, subject: Subject) -> None:
         """A module that repeats its dispatches until an invocation lasts long enough; the code stays the same."""
-        context = self.context
+        run = self.run
         # What a single call takes is mostly overhead: how often to repeat shows only when it is repeated.
         for _ in range(_LENGTHENED):
             repeat = choose_repeat(side.us or math.inf)
             if not subject.repeated or not side.how.repeatable or repeat <= side.module.repeat:
                 return
-            context.stage(f"compiling {side.arm.name} to be timed")
-            with context.clocked("build"):
+            run.account.stage(f"compiling {side.arm.name} to be timed")
+            with run.account.clocked("build"):
                 side.timed = self._compile(side, subject, repeat)
             if not side.timed.ok or (side.built is not None and side.timed.binary != side.built.binary):
                 raise EnvironmentFailure(
@@ -277,18 +264,18 @@ class _Run:
 
     def _shares(self, call: Call) -> None:
         """Which dispatches the arms do not have in common, and what they take of the whole."""
-        context, (a, b) = self.context, self.sides
-        with context.clocked("time"):
+        run, (a, b) = self.run, self.sides
+        with run.account.clocked("time"):
             found = read_shares(
-                context.session.tools,
+                run.session.tools,
                 a.module,
                 b.module,
                 call,
-                device=context.session.device,
-                timeout=context.run_timeout,
+                device=run.session.device,
+                timeout=run_timeout(run.options),
             )
         if not found:
-            context.note(f"{context.session.device} keeps no statistics of dispatches: their shares are not known")
+            run.account.note(f"{run.session.device} keeps no statistics of dispatches: their shares are not known")
             return
         self.share_from = found[0].how
         substituted = {*a.how.substituted, *b.how.substituted}
@@ -298,85 +285,73 @@ class _Run:
 
     def _ship(self, subject: Subject, judgement: Judgement) -> None:
         """The files of a microkernel that has won; what B is a file of is there already."""
-        b, context = self.sides[1], self.context
+        b, run = self.sides[1], self.run
         if b.how.placed is None:
             self.shipped = (b.how.spec, b.how.flagfile)
             return
-        context.stage("shipping, and compiling once more with what is shipped")
+        run.account.stage("shipping, and compiling once more with what is shipped")
         with process.however_late():
-            self.shipped = ship(b, subject, judgement, context)
+            self.shipped = ship(b, subject, judgement, run)
 
     # --- the end ------------------------------------------------------------------------------------------------
 
     def _record(self, side: Side, built: Built) -> None:
-        self.context.session.store.record_build(
-            side.row,
-            seconds=built.seconds,
-            cached=False,
-            binary=built.binary,
-            applied=side.how.applied,
-            command=built.command,
-            vmfb=str(built.vmfb),
+        row, command = side.row, tuple(built.command)
+        self.run.session.store.record_build(
+            BuildRow(row, built.seconds, False, built.binary, side.how.applied, command, str(built.vmfb))
         )
 
     def _fail(self, side: Side, failure: str, detail: str) -> None:
         side.failure = failure
-        self.context.session.store.record_failure(side.row, failure, stderr=detail)
+        self.run.session.store.record_failure(side.row, failure, stderr=detail)
         if side.built is not None:
-            write_commands(side.report(self.context.target, self.timer), stderr=detail)
+            write_commands(side.report(self.run.target, self.timer), stderr=detail)
         elif side.folder.is_dir():
             (side.folder / "stderr.txt").write_text(detail)
 
     def _result(self, verdict: FinalVerdict, reason: str) -> AbResult:
-        context = self.context
-        a, b = (side.report(self.context.target, self.timer) for side in self.sides)
+        run = self.run
+        a, b = (side.report(self.run.target, self.timer) for side in self.sides)
         for side, report in zip(self.sides, (a, b), strict=True):
             write_commands(report, stderr=side.module.stderr)
-        context.seconds["total"] = context.clock.elapsed
-        baseline: dict[str, Any] = {"us": a.us, "flags": list(a.flags), "route": a.name}
-        best: dict[str, Any] = {"us": b.us, "config": {}, "flags": list(b.flags), "route": b.name}
+        baseline = Measured(a.us, a.flags, a.name)
+        kind: Literal["codegen", "microkernel"] = "microkernel" if b.kind == "microkernel" else "codegen"
         spec, flagfile = self.shipped
-        return AbResult(
-            run=context.run,
-            problem=dict(self.problem),
-            target=context.target.name,
-            device=context.session.device,
+        return Result(
+            run=run.id,
+            problem=run.problem,
+            target=run.target.name,
+            device=run.session.device,
             verdict=verdict,
             reason=reason,
             baseline=baseline,
             stock=baseline,
-            best={**best, "kind": "microkernel" if b.kind == "microkernel" else "codegen"},
+            best=Best(Measured(b.us, b.flags, b.name), {}, kind),
             speedup=self.speedup,
             speedup_over_stock=self.speedup,
             confidence=1 - ALPHA,
-            spec=spec,
-            flagfile=flagfile,
-            carrier=self.sides[1].how.carrier if verdict == "win" else None,
             counts=self._counts(),
-            seconds=context.seconds,
-            environment=self.environment,
-            notes=tuple(context.notes),
-            interrupted=context.session.stop.requested,
-            workspace=context.session.workspace.root,
-            storage=context.options.storage,
-            arms=(a, b),
-            difference=self.difference,
-            same_code=self.same_code,
-            share_from=self.share_from,
+            seconds=run.account.spent(),
+            environment=run.environment,
+            notes=tuple(run.account.notes),
+            interrupted=run.stopped,
+            workspace=run.session.workspace.root,
+            storage=run.options.storage,
+            files=Files(spec, flagfile, self.sides[1].how.carrier if verdict == "win" else None),
+            details=AbDetails((a, b), self.difference, self.same_code, self.share_from),
         )
 
-    def _counts(self) -> dict[str, object]:
+    def _counts(self) -> Counts:
         failed: dict[FailureClass, int] = {
             name: sum(side.failure == name for side in self.sides) for name in FAILURE_CLASSES
         }
-        return {
-            "space": len(self.sides),
-            "asked": len(self.sides),
-            "built": sum(side.built is not None and side.built.ok for side in self.sides),
-            "cached": 0,
-            "duplicate": int(self.same_code),
-            "checked": sum(side.answer is not None for side in self.sides),
-            "timed": sum(side.us is not None for side in self.sides)
-            - int(self.same_code and self.difference is not None),
-            "failed": failed,
-        }
+        timed = sum(side.us is not None for side in self.sides)
+        return Counts(
+            space=len(self.sides),
+            asked=len(self.sides),
+            built=sum(side.built is not None and side.built.ok for side in self.sides),
+            duplicate=int(self.same_code),
+            checked=sum(side.answer is not None for side in self.sides),
+            timed=timed - int(self.same_code and self.difference is not None),
+            failed=failed,
+        )

@@ -17,12 +17,15 @@ from autotuner.jobs.ab.build import build
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.side import A, B, Side
 from autotuner.jobs.ab.subject import Subject
-from autotuner.jobs.model.context import Context
+from autotuner.jobs.model.context import compile_timeout
 from autotuner.jobs.model.program import program_name
 from autotuner.measure.judge import Judgement
+from autotuner.system.cache import Cache
+from autotuner.system.settings import cache_dir
 from autotuner.system.workspace import Workspace
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
+from autotuner.tuning.run import Run
 
 
 def outputs(subject: str, arm: Arm, target: Target, options: Options, workspace: Workspace) -> Outputs:
@@ -43,19 +46,19 @@ def claim(wanted: Experiment, target: Target, options: Options, workspace: Works
     files.claim([*read, *(model.files(target) if model else ())])
 
 
-def ship(side: Side, subject: Subject, judgement: Judgement, context: Context) -> tuple[Path, Path]:
+def ship(side: Side, subject: Subject, judgement: Judgement, run: Run) -> tuple[Path, Path]:
     """(spec, flagfile); what does not give the code that won is not left behind."""
     placed = side.how.placed
     if placed is None:
         raise ValueError(f"{side.arm.name} is no microkernel")
-    files = outputs(subject.name, side.arm, context.target, context.options, context.session.workspace)
+    files = outputs(subject.name, side.arm, run.target, run.options, run.session.workspace)
     path, flagfile = files.spec, files.flagfile
-    command = shell_line(("autotune", *context.options.command[1:]))
-    speedup, tools = judgement.speedup, replace(context.session.tools, iree_compile=side.how.compiler)
+    command = shell_line(("autotune", *run.options.command[1:]))
+    speedup, tools = judgement.speedup, replace(run.session.tools, iree_compile=side.how.compiler)
     provenance = Provenance(
         problem=subject.name,
-        target=context.target.name,
-        device=context.session.device,
+        target=run.target.name,
+        device=run.session.device,
         iree=tools.release,
         compiler=tools.build,
         verdict=judgement.verdict,
@@ -71,7 +74,7 @@ def ship(side: Side, subject: Subject, judgement: Judgement, context: Context) -
     header = [
         f"Microkernel spec by autotune {__version__}",
         f"problem:    {subject.name}",
-        f"target:     {context.target.name}; IREE {tools.release} ({tools.build})",
+        f"target:     {run.target.name}; IREE {tools.release} ({tools.build})",
         f"verdict:    {judgement.verdict}, {interval}",
         f"date:       {today()}",
         f"made by:    {command}",
@@ -85,22 +88,22 @@ def ship(side: Side, subject: Subject, judgement: Judgement, context: Context) -
     own = [flag for flag in side.how.flags if flag not in placed.flags]
     files.write(flagfile, flagfile_text([*own, f"{SPEC_FLAG}={path}", f"{OBJECTS_FLAG}={files.objects}"]))
     try:
-        _verify(side, subject, flagfile, context)
+        _verify(side, subject, flagfile, run)
     except EnvironmentFailure:
         files.clear()
         raise
     return path, flagfile
 
 
-def _verify(side: Side, subject: Subject, flagfile: Path, context: Context) -> None:
+def _verify(side: Side, subject: Subject, flagfile: Path, run: Run) -> None:
     """A fresh compile by `@flagfile`, as a user would do it, must give the code that won."""
-    with context.builder.cache.scratch() as folder:
+    with Cache(cache_dir()).scratch() as folder:
         fresh = build(
             side.how.compiler,
             subject.source(folder),
             [f"@{flagfile}"],
             folder=folder,
-            timeout=context.compile_timeout,
+            timeout=compile_timeout(run.options, run.clock),
         )
         if not fresh.ok:
             raise EnvironmentFailure(

@@ -11,16 +11,15 @@ from pathlib import Path
 from autotuner.build import Builder
 from autotuner.build.builder import MODULE, write_inputs
 from autotuner.devices.timer import Timer, choose_repeat
-from autotuner.errors import NoCandidateError, WrongResultError
+from autotuner.errors import AutotuneError, NoCandidateError, WrongResultError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.arms import DEFAULT
-from autotuner.jobs.ab.result import AbResult, ArmReport, write_commands
+from autotuner.jobs.ab.result import AbDetails, AbResult, ArmReport, with_arms, write_commands
 from autotuner.jobs.ab.subject import Answer, difference
 from autotuner.measure.check import Checker, Data
 from autotuner.microkernels.variants import Kernel
 from autotuner.problems import Problem
 from autotuner.space import Value
-from autotuner.store.rows import Status
 from autotuner.system.cache import Cache
 from autotuner.system.progress import Reporter, Stop
 from autotuner.system.settings import cache_dir
@@ -30,19 +29,22 @@ from autotuner.tuning.plan import Candidate, Plan
 from autotuner.tuning.result import Result
 from autotuner.tuning.session import Session
 from autotuner.tuning.single import search
+from autotuner.tuning.task import Task
 
 TRIALS = 24
 """Variants of a microkernel that are tried unless --trials says otherwise."""
 
 
+ALONE = Task(kind="ab", microkernels_alone=True)
+"""Nothing but the microkernel and the default."""
+
+
 def experiment_options(options: Options, kernel: Kernel) -> Options:
-    """Only this microkernel and the default."""
-    trials = options.trials or TRIALS
-    return replace(options, trials=trials, microkernels=(kernel,), microkernels_alone=True)
+    """The user's options for a search among this microkernel's variants."""
+    return replace(options, trials=options.trials or TRIALS, microkernels=(kernel,))
 
 
 def search_variants(
-    kernel: Kernel,
     problem: Problem,
     target: Target,
     *,
@@ -51,49 +53,48 @@ def search_variants(
     stop: Stop | None = None,
     tools: Tools | None = None,
 ) -> AbResult:
-    """Searches the kernel's parameters as tuning does; nothing but the default is beside it."""
-    chosen = experiment_options(options, kernel)
-    with Session.open(target, chosen, reporter=reporter, stop=stop, tools=tools) as session:
-        found = search(target.prepare(problem), target, options=chosen, session=session)
-        result = _with_arms(found.result, found.plan, kernel, chosen, session)
-        ended: Status = "interrupted" if result.interrupted else "finished"
-        session.store.finish_run(result.run, ended, result=result.to_json())
+    """Searches the parameters of the options' one microkernel; nothing but the default is beside it."""
+    (kernel,) = options.microkernels
+    with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
+        found = search(target.prepare(problem), target, options=options, session=session, task=ALONE)
+        result = _with_arms(found.result, found.plan, kernel, options, session)
+        if found.run is not None:
+            found.run.finish(result)
         return result
 
 
-def refuse_broken(kernel: Kernel, result: Result) -> None:
+def failure(kernel: Kernel, result: AbResult) -> AutotuneError | None:
     """A microkernel that never worked is no slow one: the user must know."""
     counts = result.counts
-    failed = {name: n for name, n in counts["failed"].items() if n}
-    if not failed or counts["asked"] - counts["duplicate"] - 1 > sum(failed.values()):
-        return
+    failed = {str(name): n for name, n in counts.failed.items() if n}
+    if result.interrupted or not failed or counts.asked - counts.duplicate - 1 > sum(failed.values()):
+        return None
     where = f"candidates/{result.run} has each one's stderr"
     if failed.get("wrong-result"):
-        raise WrongResultError(f"{kernel.name} computes wrong results.", remedy=f"{where.capitalize()}.")
+        return WrongResultError(f"{kernel.name} computes wrong results.", remedy=f"{where.capitalize()}.")
     reasons = ", ".join(f"{name} {n}" for name, n in failed.items())
-    raise NoCandidateError(f"no variant of {kernel.name} works ({reasons}).", remedy=f"{where}.")
+    return NoCandidateError(f"no variant of {kernel.name} works ({reasons}).", remedy=f"{where}.")
 
 
 def _with_arms(result: Result, plan: Plan, kernel: Kernel, options: Options, session: Session) -> AbResult:
     """The default and the best variant, each with a folder to repeat it from, run once more side by side."""
     if result.interrupted:
-        return AbResult.of(result, (), difference=None)
+        return with_arms(result, AbDetails())
     bench = _Bench(result, plan, options, session)
-    arms = [bench.arm("a", DEFAULT, plan.baseline, result.baseline["us"])]
+    arms = [bench.arm("a", DEFAULT, plan.baseline, result.baseline.us)]
     if (best := _best(result, session)) is not None:
         candidate = plan.candidate(plan.space[plan.space.nearest(best[0])], id="b")
         arms.append(bench.arm("b", kernel.name, candidate, best[1]))
     apart = difference(*bench.answers) if len(bench.answers) == 2 else None
     if "none" in options.keep:
         shutil.rmtree(bench.folder, ignore_errors=True)
-    return AbResult.of(result, tuple(arms), difference=apart)
+    return with_arms(result, AbDetails(tuple(arms), apart))
 
 
 def _best(result: Result, session: Session) -> tuple[Mapping[str, Value], float | None] | None:
     """The fastest variant, be it slower than the default; without a device the most promising one."""
-    chosen = result.best or {}
-    if chosen.get("kind") == "microkernel":
-        return chosen["config"], chosen["us"]
+    if result.best is not None and result.best.kind == "microkernel":
+        return result.best.config, result.best.us
     rows = [row for row in session.store.candidates(result.run) if row.kind == "microkernel" and row.state == "timed"]
     best = min(rows, key=lambda row: row.us or math.inf, default=None)
     return (best.config.as_dict(), best.us) if best is not None else None

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
 
 from autotuner.build import Builder
 from autotuner.carriers.flagfile import flagfile_text, use_line
@@ -16,21 +15,25 @@ from autotuner.carriers.provenance import Provenance, today
 from autotuner.carriers.render import dynamic_gemm_mlir, problem_mlir, spec_mlir
 from autotuner.errors import EnvironmentFailure, NoCandidateError, OutOfTimeError, UsageError
 from autotuner.iree.compile import shell_line
-from autotuner.iree.mlir import Dispatch
 from autotuner.iree.tools import Tools
 from autotuner.jobs.buckets.bounds import Bucket, Family
 from autotuner.jobs.buckets.members import Examiner, Member, for_all_rows
+from autotuner.jobs.buckets.result import BucketResult, FamilyDetails, FamilyResult
 from autotuner.specfiles.applied import applied
 from autotuner.specfiles.merge import merge
 from autotuner.system import process
 from autotuner.system.cache import Cache
-from autotuner.system.progress import LATE_SECONDS, Clock, Prefixed, Reporter, Stop
+from autotuner.system.digests import read_by_flags
+from autotuner.system.progress import LATE_SECONDS, Clock, Reporter, Stop
 from autotuner.system.settings import cache_dir, usable_cores
 from autotuner.targets import NO_DEVICE, PLAIN, Target
+from autotuner.tuning.counts import Counts
 from autotuner.tuning.options import Options
-from autotuner.tuning.result import FinalVerdict, Result
+from autotuner.tuning.result import Files, FinalVerdict, Result
+from autotuner.tuning.run import STEPS, Account, Question, Run
 from autotuner.tuning.session import Session
 from autotuner.tuning.single import Found, search
+from autotuner.tuning.task import Task
 
 SEARCH_SHARE = 0.8
 """Of a bucket's time; the rest is for its other members."""
@@ -38,56 +41,8 @@ _PROOF_SECONDS, _PROOF_SHARE = 1.0, 0.2
 """What the proof of the merged file takes for each size, on one core; and of the budget at most."""
 
 
-_Program = tuple["BucketResult | None", str, str]
+_Program = tuple[BucketResult | None, str, str]
 """Whose entry must apply, what the program is, and its text."""
-
-
-@dataclass(frozen=True)
-class BucketResult:
-    """What became of one bucket."""
-
-    bucket: Bucket
-    result: Result | None
-    """Of the run at its bound; None when there was none."""
-    kept: Literal["tuned", "default"]
-    reason: str
-    members: tuple[Member, ...] = ()
-    spec: str = ""
-    dispatch: Dispatch | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        run = self.result.to_json() if self.result else {}
-        names = ("run", "verdict", "reason", "baseline", "best", "speedup", "counts")
-        return {
-            "bucket": self.bucket.name,
-            "low": self.bucket.low,
-            "high": self.bucket.high,
-            "tuned_at": self.bucket.at,
-            "uses": self.kept,
-            "why": self.reason,
-            "members": [member.to_json() for member in self.members],
-            **{name: run.get(name) for name in names},
-        }
-
-
-@dataclass(frozen=True)
-class FamilyResult:
-    """The contract's document, with the buckets beside it."""
-
-    result: Result
-    """Verdict and files are the family's; the figures are those of the bucket in which --shape's own M falls."""
-    buckets: tuple[BucketResult, ...]
-
-    @property
-    def interrupted(self) -> bool:
-        return self.result.interrupted
-
-    @property
-    def verdict(self) -> FinalVerdict:
-        return self.result.verdict
-
-    def to_json(self) -> dict[str, Any]:
-        return {**self.result.to_json(), "buckets": [bucket.to_json() for bucket in self.buckets]}
 
 
 def plain_only(target: Target) -> Target:
@@ -112,18 +67,30 @@ def tune_family(
     for bucket in family.buckets:
         target.prepare(family.member(bucket.at))
     with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
-        return _FamilyRun(family, target, options, session).go()
+        account = Account(session.reporter, Clock(options.budget or math.inf))
+        arguments = (*family.arguments(), *(str(bucket.at) for bucket in family.buckets))
+        question = Question(
+            kind="buckets",
+            problem={**family.gemm.describe(), "name": family.name},
+            target=target,
+            asks={"name": family.name, "arguments": arguments},
+            reads=(
+                *session.tools.programs,
+                *read_by_flags(target.user_flags, folder=session.workspace.candidates),
+            ),
+            has_parts=True,
+        )
+        with Run.begin(question, session=session, options=options, account=account) as run:
+            return _FamilyRun(family, run).go()
 
 
 @dataclass
 class _FamilyRun:
     family: Family
-    target: Target
-    options: Options
-    session: Session
+    run: Run
 
     def __post_init__(self) -> None:
-        self.clock = Clock(self.options.budget or math.inf)
+        self.target, self.options, self.session = self.run.target, self.run.options, self.run.session
         self.builder = Builder(self.session.tools, Cache(cache_dir()))
         output = self.options.output or self.session.workspace.specs / f"{self.family.name}-{self.target.name}.mlir"
         self.files = Outputs.at(output, self.session.workspace)
@@ -132,33 +99,38 @@ class _FamilyRun:
 
     def go(self) -> FamilyResult:
         done: list[BucketResult] = []
-        with process.until(self.clock.latest):
+        if self.run.earlier is not None:
+            ended = sum(part.status == "finished" for part in self.session.store.parts(self.run.id))
+            self.run.account.note(f"going on with run {self.run.id}: {ended} buckets are finished")
+        with process.until(self.run.clock.latest):
             for number, bucket in enumerate(self.family.buckets):
-                if self.session.stop.requested:
+                if self.run.stopped:
                     break
                 done.append(self._bucket(bucket, left=len(self.family.buckets) - number))
         tuned = [bucket for bucket in done if bucket.kept == "tuned"]
         files: tuple[Path | None, Path | None] = (None, None)
-        if tuned and not self.session.stop.requested:
+        if tuned and not self.run.stopped:
             self.session.reporter.stage(f"merging {len(tuned)} buckets, and proving what each M gets")
             files = self._ship(done)
-        return FamilyResult(self._document(done, files), tuple(done))
+        result = self._document(done, files)
+        self.run.finish(result)
+        return result
 
     # --- one bucket -----------------------------------------------------------------------------------------------
 
     def _bucket(self, bucket: Bucket, *, left: int) -> BucketResult:
-        session = replace(self.session, reporter=Prefixed(self.session.reporter, f"bucket {bucket.name}: "))
+        session = self.run.within(f"bucket {bucket.name}: ")
         seconds = self._seconds(left)
         clock = Clock(seconds if self.options.budget is not None else math.inf)
         budget = None if self.options.budget is None else SEARCH_SHARE * seconds
-        options = replace(self.options, ship=False, budget=budget, recall=self.options.resume, output=None)
+        options = replace(self.options, budget=budget, output=None)
         problem = self.target.prepare(self.family.member(bucket.at))
         try:
-            found = search(problem, self.target, options=options, session=session)
+            found = search(problem, self.target, options=options, session=session, task=Task(ship=False, recall=True))
         except (NoCandidateError, OutOfTimeError) as error:
             return BucketResult(bucket, None, "default", error.message)
         result, winner = found.result, found.winner
-        if self.session.stop.requested:
+        if self.run.stopped:
             return BucketResult(bucket, result, "default", "interrupted")
         if (
             winner is None
@@ -208,7 +180,7 @@ class _FamilyRun:
             return self.options.effort.budget
         programs = sum(len(bucket.members) + 1 for bucket in self.family.buckets)
         proof = min(_PROOF_SECONDS * programs / usable_cores(), _PROOF_SHARE * self.options.budget)
-        return max(self.clock.left - proof, 1.0) / left
+        return max(self.run.clock.left - proof, 1.0) / left
 
     def _members(self, examiner: Examiner, found: Found, *, changed: bool) -> tuple[Member, ...]:
         members, bucket = [], examiner.bucket
@@ -338,13 +310,13 @@ class _FamilyRun:
             uses = applied(text, path, self.target.compile_flags, self.session.tools)
         return one, what, {use.entry.name: use.dispatches for use in uses if use.matched and use.entry.lowering_config}
 
-    def _document(self, done: Sequence[BucketResult], files: tuple[Path | None, Path | None]) -> Result:
+    def _document(self, done: Sequence[BucketResult], files: tuple[Path | None, Path | None]) -> FamilyResult:
         home = next((one for one in done if one.bucket == self.family.home and one.result), None)
         shown = home or next((one for one in reversed(done) if one.result), None)
         if shown is None or shown.result is None:
-            if self.session.stop.requested:
+            if self.run.stopped:
                 raise KeyboardInterrupt
-            if self.clock.left < 0:
+            if self.run.clock.left < 0:
                 raise OutOfTimeError
             reasons = "; ".join(f"{one.bucket.text}: {one.reason}" for one in done)
             raise NoCandidateError(f"no bucket could be tuned: {reasons}", remedy="Try other bounds.")
@@ -355,24 +327,38 @@ class _FamilyRun:
         reason = f"{tuned} of {len(self.family.buckets)} buckets are tuned"
         reason += f"; the default is kept for {', '.join(kept)}" if kept else ""
         notes = [f"bucket {one.bucket.name}: {note}" for one in done if one.result for note in one.result.notes]
-        return replace(
-            shown.result,
-            problem={**shown.result.problem, "name": self.family.name},
+        home_result = shown.result
+        spent = [result.seconds for result in results]
+        return Result(
+            run=self.run.id,
+            problem={**home_result.problem, "name": self.family.name},
+            target=self.target.name,
+            device=self.session.device,
             verdict=verdict,
             reason=reason,
-            spec=spec,
-            flagfile=files[1],
-            carrier="spec" if spec else None,
-            counts=_sums([result.counts for result in results]),
-            seconds={**_sums([result.seconds for result in results]), "total": self.clock.elapsed},
-            notes=tuple(dict.fromkeys(notes)),
-            interrupted=self.session.stop.requested,
+            baseline=home_result.baseline,
+            stock=home_result.stock,
+            best=home_result.best,
+            speedup=home_result.speedup,
+            speedup_over_stock=home_result.speedup_over_stock,
+            confidence=home_result.confidence,
+            counts=Counts.total(result.counts for result in results),
+            seconds={step: sum(one.get(step, 0.0) for one in spent) for step in STEPS}
+            | {"total": self.run.clock.elapsed},
+            environment=self.run.environment,
+            notes=tuple(dict.fromkeys([*self.run.account.notes, *notes])),
+            interrupted=self.run.stopped,
+            workspace=self.session.workspace.root,
+            storage=self.options.storage,
+            files=Files(spec, files[1], "spec" if spec else None),
+            ranking=home_result.ranking,
+            details=FamilyDetails(tuple(done)),
         )
 
     def _verdict(self, results: Sequence[Result], tuned: int) -> FinalVerdict:
         if self.session.device == NO_DEVICE:
             return "compile-only"
-        if self.session.stop.requested:
+        if self.run.stopped:
             return "inconclusive"
         if tuned:
             return "win"
@@ -380,16 +366,5 @@ class _FamilyRun:
 
 
 def _of_run(m: int, result: Result) -> Member:
-    best = result.best or {}
-    return Member(m, us=best.get("us"), baseline_us=result.baseline["us"], speedup=result.speedup, checked=True)
-
-
-def _sums(tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Numbers added up by name, tables in tables too."""
-    total: dict[str, Any] = {}
-    for table in tables:
-        for name, value in table.items():
-            total[name] = (
-                _sums([total.get(name, {}), value]) if isinstance(value, Mapping) else total.get(name, 0) + value
-            )
-    return total
+    us = result.best.us if result.best else None
+    return Member(m, us=us, baseline_us=result.baseline.us, speedup=result.speedup, checked=True)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 from autotuner.carriers.outputs import MODEL, Outputs, files_in
@@ -18,14 +17,14 @@ from autotuner.jobs.model.extract import Flow, Group, Piece, by_name, group, rea
 from autotuner.jobs.model.program import Program, ProgramBuild, ProgramBuilder, input_shapes, program_name
 from autotuner.problems import OPERATIONS
 from autotuner.problems.accuracy import Precision
-from autotuner.space.table import Config
-from autotuner.store.rows import Kind
+from autotuner.store.rows import BuildRow, Kind
 from autotuner.system.names import checked_name
 from autotuner.system.progress import Clock
 from autotuner.system.workspace import Workspace
-from autotuner.targets import NO_DEVICE, Route, Target
+from autotuner.targets import Route, Target
 from autotuner.tuning.options import Options
-from autotuner.tuning.session import Session, clocked
+from autotuner.tuning.run import Run
+from autotuner.tuning.session import Session
 
 BUDGET_FACTOR = 3.0
 """A model's budget, unless one is given, over that of a single problem."""
@@ -84,41 +83,46 @@ class Anatomy:
 
 @dataclass
 class Context:
-    """The run: what it works on, and what it writes down as it goes."""
+    """What all steps of the run work on."""
 
     model: Model
     program: Program
-    target: Target
-    options: Options
-    session: Session
     builder: ProgramBuilder
-    run: str = ""
+    run: Run
     timing_seconds: float = 0.2
     """What one timing of a whole model costs in wall time, the process included."""
-    notes: list[str] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("space", "build", "time", "search"), 0.0))
-    _ordinal: int = 0
 
-    @cached_property
+    @property
+    def target(self) -> Target:
+        return self.run.target
+
+    @property
+    def options(self) -> Options:
+        return self.run.options
+
+    @property
+    def session(self) -> Session:
+        return self.run.session
+
+    @property
     def clock(self) -> Clock:
-        return Clock(self.options.budget or BUDGET_FACTOR * self.options.effort.budget)
+        return self.run.clock
 
     @property
     def timed(self) -> bool:
-        return self.session.device != NO_DEVICE
+        return self.run.timed
 
     @property
     def folder(self) -> Path:
-        return self.session.workspace.run_folder(self.run)
+        return self.run.folder
 
     @property
     def compile_timeout(self) -> float:
-        """A model may take as long as there is time."""
-        return max(self.options.effort.compile_timeout, self.clock.budget)
+        return compile_timeout(self.options, self.clock)
 
     @property
     def run_timeout(self) -> float:
-        return 10 * self.options.effort.run_timeout
+        return run_timeout(self.options)
 
     @property
     def files(self) -> Outputs:
@@ -128,33 +132,21 @@ class Context:
         return [*self.target.compile_flags, *route.flags]
 
     def stage(self, text: str) -> None:
-        self.session.reporter.stage(text)
+        self.run.account.stage(text)
 
     def note(self, text: str) -> None:
-        self.notes.append(text)
-        self.session.reporter.note(text)
+        self.run.account.note(text)
 
     def clocked(self, what: str) -> AbstractContextManager[None]:
-        return clocked(self.seconds, what)
+        return self.run.account.clocked(what)
 
     def row(self, kind: Kind, route: Route) -> int:
         """A row for a whole model that is about to be tried."""
-        row = self.session.store.add_candidate(
-            self.run, ordinal=self._ordinal, config=Config(()), kind=kind, route=route.name
-        )
-        self._ordinal += 1
-        return row
+        return self.run.candidate(kind, route.name)
 
     def record_build(self, row: int, build: ProgramBuild, flags: list[str]) -> None:
-        self.session.store.record_build(
-            row,
-            seconds=build.seconds,
-            cached=False,
-            binary=build.binary,
-            applied=0,
-            command=self.builder.command(flags, vmfb=build.vmfb),
-            vmfb=str(build.vmfb),
-        )
+        command = tuple(self.builder.command(flags, vmfb=build.vmfb))
+        self.session.store.record_build(BuildRow(row, build.seconds, False, build.binary, 0, command, str(build.vmfb)))
 
     def anatomy(self, route: Route) -> Anatomy:
         """Asks the compiler what it makes of the model on this route."""
@@ -168,6 +160,20 @@ def model_outputs(model: Model, target: Target, options: Options, workspace: Wor
     """Where the tuned model's files go."""
     default = workspace.specs / f"{program_name(model.path)}-{target.name}.mlir"
     return Outputs.at(options.output or default, workspace, MODEL)
+
+
+def model_clock(options: Options) -> Clock:
+    """The time for a whole model."""
+    return Clock(options.budget or BUDGET_FACTOR * options.effort.budget)
+
+
+def compile_timeout(options: Options, clock: Clock) -> float:
+    """A model may take as long as there is time."""
+    return max(options.effort.compile_timeout, clock.budget)
+
+
+def run_timeout(options: Options) -> float:
+    return 10 * options.effort.run_timeout
 
 
 def read_anatomy(

@@ -15,10 +15,10 @@ from autotuner.jobs.model.program import Call, ProgramBuild
 from autotuner.jobs.model.result import Row
 from autotuner.jobs.model.shares import Shares, by_work, from_statistics
 from autotuner.jobs.suite.defaults import DefaultTimer
-from autotuner.system.progress import Prefixed
 from autotuner.targets import PLAIN, Route, Target
 from autotuner.tuning.result import Result
 from autotuner.tuning.single import search
+from autotuner.tuning.task import Task
 
 LEAST_SECONDS = 15.0
 """What a dispatch needs to be calibrated, searched and raced at all."""
@@ -116,18 +116,16 @@ class Dispatches:
         context, row = self.context, self.rows[label]
         piece = row.group.leading(self.shares.us)
         problem = DispatchProblem(piece, row.group.root, label).allowing(context.model.allow)
-        options = replace(
-            context.options,
-            budget=seconds,
+        task = Task(
             race=seconds >= RACED_FROM,
             ship=False,
             recall=True,
-            microkernels=(),
             seeds=context.session.store.winners(context.target.name)[:SEEDS],
         )
-        session = replace(context.session, reporter=Prefixed(context.session.reporter, prefix))
+        options = replace(context.options, budget=seconds, microkernels=())
+        target, session = on_route(context.target, self.route), context.run.within(prefix)
         try:
-            found = search(problem, on_route(context.target, self.route), options=options, session=session)
+            found = search(problem, target, options=options, session=session, task=task)
         except (StorageError, ToolMissingError):
             raise
         except AutotuneError as error:
@@ -136,8 +134,9 @@ class Dispatches:
             return None
         result = found.result
         self.results.append(result)
-        for name in context.seconds:
-            context.seconds[name] += result.seconds.get(name, 0.0)
+        spent = context.run.account.seconds
+        for step in spent:
+            spent[step] += result.seconds.get(step, 0.0)
         context.session.reporter.note(f"{prefix}{result.verdict}, {result.reason}")
         # What is only ahead so far may join as well: the whole model is the judge of it.
         chosen = found.winner or found.leader

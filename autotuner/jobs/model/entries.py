@@ -49,8 +49,8 @@ class Entry:
             iree=tools.release,
             compiler=tools.build,
             verdict="win" if result.verdict == "win" else "judged in the model",
-            us=_number(result.best, "us"),
-            baseline_us=_number(result.baseline, "us"),
+            us=result.best.us if result.best else None,
+            baseline_us=result.baseline.us,
             low=speedup.low if speedup else None,
             median=speedup.median if speedup else None,
             high=speedup.high if speedup else None,
@@ -125,8 +125,3 @@ def carriers(entries: Iterable[Entry]) -> dict[str, int]:
     for entry in entries:
         counts[entry.candidate.carrier] = counts.get(entry.candidate.carrier, 0) + 1
     return counts
-
-
-def _number(table: Mapping[str, object] | None, name: str) -> float | None:
-    value = (table or {}).get(name)
-    return float(value) if isinstance(value, int | float) else None

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autotuner.iree.compile import FAILURE_CLASSES
 from autotuner.jobs.model.entries import Entry, carriers
 from autotuner.jobs.model.extract import Group
 from autotuner.jobs.model.routes import Tried
 from autotuner.tuning.result import Result
-
-_COUNTS = ("space", "asked", "built", "cached", "duplicate", "checked", "timed")
 
 
 @dataclass(frozen=True)
@@ -52,8 +48,8 @@ class Row:
 
 
 @dataclass(frozen=True)
-class ModelResult(Result):
-    """One finished run over a model."""
+class ModelDetails:
+    """What a run over a model tells beside the contract's document."""
 
     routes: tuple[Tried, ...] = ()
     rows: tuple[Row, ...] = ()
@@ -68,11 +64,10 @@ class ModelResult(Result):
     """How far the tuned model's outputs are from the untuned one's."""
     executables: Path | None = None
     report: Path | None = None
-    commands: tuple[str, ...] = field(default=())
+    commands: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
-            **super().to_json(),
             "routes": [tried.to_json() for tried in self.routes],
             "dispatches": [row.to_json() for row in self.rows],
             "ranked_by": self.ranked_by,
@@ -85,14 +80,4 @@ class ModelResult(Result):
         }
 
 
-def summed(results: Iterable[Result]) -> dict[str, Any]:
-    """The counts of many runs as one."""
-    runs = [result.counts for result in results]
-    counts: dict[str, Any] = {name: sum(int(run[name]) for run in runs) for name in _COUNTS}
-    failed: dict[str, int] = {name: sum(_failed(run).get(name, 0) for run in runs) for name in FAILURE_CLASSES}
-    return {**counts, "failed": failed}
-
-
-def _failed(counts: Mapping[str, Any]) -> Mapping[str, int]:
-    found: Mapping[str, int] = counts["failed"]
-    return found
+ModelResult = Result[ModelDetails]

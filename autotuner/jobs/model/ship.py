@@ -51,31 +51,32 @@ def ship(
 
 def report_text(result: ModelResult) -> str:
     """The run as a page of Markdown."""
+    details = result.details
     lines = [
         MARK,
         f"# {result.problem['name']} on {result.target} ({result.device})",
         "",
         f"**{result.verdict}**: {result.reason}",
         "",
-        f"made by: `{shell_line(result.commands)}`",
+        f"made by: `{shell_line(details.commands)}`",
         "",
         "| route | time of the model | error | |",
         "|---|---|---|---|",
     ]
-    for tried in result.routes:
+    for tried in details.routes:
         time = f"{tried.us / 1000:.3f} ms" if tried.us is not None else "–"
         error = f"{tried.error:.1e}" if tried.error is not None else "–"
         what = tried.failure or shell_line(tried.route.flags)
         lines.append(f"| {tried.route.name} | {time} | {error} | {_cell(what)} |")
-    lines += ["", f"Dispatches on route {result.ranked_route}, ranked by {result.ranked_by}:", ""]
+    lines += ["", f"Dispatches on route {details.ranked_route}, ranked by {details.ranked_by}:", ""]
     lines += ["| dispatch | calls | share | what became of it | speedup alone |", "|---|---|---|---|---|"]
-    for row in result.rows:
+    for row in details.rows:
         speedup = row.result.speedup if row.result else None
         gain = f"{speedup.median:.2f}x ({speedup.low:.2f} to {speedup.high:.2f})" if speedup else "–"
         state = row.state + (f": {row.reason}" if row.reason else "")
         lines.append(f"| {row.label} | {row.group.calls} | {row.share:.1%} | {_cell(state)} | {gain} |")
-    if result.others:
-        lines.append(f"| all others | | {result.others:.1%} | nothing to tune | – |")
+    if details.others:
+        lines.append(f"| all others | | {details.others:.1%} | nothing to tune | – |")
     lines += ["", *(f"- {note}" for note in result.notes), ""]
     return "\n".join(lines)
 

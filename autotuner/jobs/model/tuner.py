@@ -6,33 +6,41 @@ import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from autotuner.devices.environment import capture
 from autotuner.devices.timer import Timer
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.context import KINDS, Anatomy, Context, Model, model_outputs
+from autotuner.jobs.model.context import (
+    KINDS,
+    Anatomy,
+    Context,
+    Model,
+    compile_timeout,
+    model_clock,
+    model_outputs,
+    read_anatomy,
+)
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
 from autotuner.jobs.model.entries import Assembly, Entry
 from autotuner.jobs.model.program import Call, Program, ProgramBuild, ProgramBuilder, check_inputs
-from autotuner.jobs.model.result import ModelResult, summed
+from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.rounding import expected_error
 from autotuner.jobs.model.routes import RouteRace, Tried, choose
 from autotuner.jobs.model.ship import report_text, ship
 from autotuner.jobs.model.whole import Tuned, Whole
 from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge, longer, timed_by
 from autotuner.measure.race import ALPHA, LOOKS, Entrant, Rules
-from autotuner.store.keys import run_key
 from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.system.progress import Reporter, Stop
 from autotuner.system.settings import cache_dir
 from autotuner.targets import PLAIN, Target
+from autotuner.tuning.counts import Counts
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import BASELINE, Carrier
-from autotuner.tuning.result import FinalVerdict
-from autotuner.tuning.session import Session, ends
+from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
+from autotuner.tuning.run import Account, Question, Run
+from autotuner.tuning.session import Session
 
 MIN_TIME = 0.05
 """Seconds a repetition of the whole model, at least."""
@@ -69,58 +77,49 @@ def tune_model(
             parameters=model.parameters,
         )
         builder = ProgramBuilder(session.tools, Cache(cache_dir()), program)
-        context = Context(model, program, target, options, session, builder)
-        with process.until(context.clock.latest):
-            return _Run(context).go()
+        account = Account(session.reporter, model_clock(options))
+        with process.until(account.clock.latest):
+            account.stage("reading the model")
+            with account.clocked("space"):
+                timeout = compile_timeout(options, account.clock)
+                plain = read_anatomy(builder, model, target.compile_flags, target=target.name, timeout=timeout)
+            question = _question(model, program, target, session, flops=plain.flops)
+            with Run.begin(question, session=session, options=options, account=account) as run:
+                return _ModelRun(Context(model, program, builder, run), plain).go()
+
+
+def _question(model: Model, program: Program, target: Target, session: Session, *, flops: int) -> Question:
+    problem = {
+        "op": "model",
+        "name": program.name,
+        "flops": flops,
+        "bytes": program.path.stat().st_size,
+        "sha256": program.digest,
+        **({"allow_precision": model.allow} if model.allow else {}),
+    }
+    reads = (*session.tools.programs, *program.reads())
+    return Question("model", problem, target, asks=problem, reads=reads, has_parts=True)
 
 
 @dataclass
-class _Run:
+class _ModelRun:
     """One run's steps in order."""
 
     context: Context
+    plain: Anatomy
     tried: list[Tried] = field(default_factory=list)
     tuned: list[Tuned] = field(default_factory=list)
     parts: list[Dispatches] = field(default_factory=list)
 
     def go(self) -> ModelResult:
         context = self.context
-        context.stage("reading the model")
-        plain = context.anatomy(PLAIN)
-        self.problem = {
-            "op": "model",
-            "name": context.program.name,
-            "flops": plain.flops,
-            "bytes": context.program.path.stat().st_size,
-            "sha256": context.program.digest,
-            **({"allow_precision": context.model.allow} if context.model.allow else {}),
-        }
-        store, target = context.session.store, context.target
-        context.run = store.start_run(
-            key=run_key(
-                problem=self.problem,
-                target=f"{target.name}/{context.session.device}",
-                flags=target.user_flags,
-                reads=[*context.session.tools.programs, *context.program.reads()],
-            ),
-            command=context.options.command,
-            problem=self.problem,
-            target=target.name,
-            device=context.session.device,
-            seed=context.options.seed,
-        )
-        self.environment = capture(context.session.device, context.session.tools).as_dict()
-        store.record_environment(context.run, self.environment)
-        with ends(store, context.run):
-            try:
-                result = self._timed(plain) if context.timed else self._compiled(plain)
-            except OutOfTimeError:
-                reason = f"the time was up before a race of whole models: {longer(2 * context.clock.budget)}"
-                result = self._result("inconclusive", reason, None, None)
+        try:
+            result = self._timed(self.plain) if context.timed else self._compiled(self.plain)
+        except OutOfTimeError:
+            reason = f"the time was up before a race of whole models: {longer(2 * context.clock.budget)}"
+            result = self._result("inconclusive", reason, None, None)
         self._clean()
-        document = result.to_json()
-        store.record_verdict(context.run, result.verdict, document)
-        store.finish_run(context.run, "interrupted" if result.interrupted else "finished", result=document)
+        context.run.finish(result)
         return result
 
     def _clean(self) -> None:
@@ -160,8 +159,8 @@ class _Run:
                     self._put_together(Whole(dispatches, tried, race), entries)
         if context.session.stop.requested:
             return self._result("inconclusive", "interrupted before the race", None, None)
-        judgement = self._race(timer)
-        return self._shipped(judgement)
+        final = self._race(timer)
+        return self._shipped(final)
 
     def _put_together(self, whole: Whole, entries: Sequence[Entry]) -> None:
         """The model with these entries, if it can be compiled before the time for the race begins."""
@@ -303,13 +302,13 @@ class _Run:
                 folder=context.folder / "shipped",
                 timeout=context.compile_timeout,
             )
+        spec = files.spec if made.assembly.spec is not None else None
+        executables = files.executables if made.assembly.executables else None
+        result = self._result(verdict, reason, judgement, made)
         result = replace(
-            self._result(verdict, reason, judgement, made),
-            spec=files.spec if made.assembly.spec is not None else None,
-            flagfile=files.flagfile,
-            executables=files.executables if made.assembly.executables else None,
-            report=files.report,
-            applied=count,
+            result,
+            files=Files(spec, files.flagfile, _carrier(made)),
+            details=replace(result.details, executables=executables, report=files.report, applied=count),
         )
         files.write(files.report, report_text(result))
         return result
@@ -325,47 +324,46 @@ class _Run:
         for made_row in self.tuned:
             if made_row.name in us:
                 context.session.store.set_us(made_row.row, us[made_row.name])
-        context.seconds["total"] = context.clock.elapsed
         shown = made or (self.tuned[0] if self.tuned else None)
         # Where a route wins that was not tuned itself, the ranking is of the one that was.
         first = self.parts[0] if self.parts else None
         part = next((p for p in self.parts if shown is not None and p.route == shown.tried.route), first)
-        best: Mapping[str, Any] | None = None
+        best = None
         if shown is not None:
-            flags = list(shown.tried.route.flags)
+            route = shown.tried.route
             best_us = us.get(shown.name, shown.tried.us if not shown.entries else None)
-            best = {"us": best_us, "config": {}, "flags": flags, "route": shown.tried.route.name, "kind": "codegen"}
-        return ModelResult(
-            run=context.run,
-            problem=self.problem,
+            best = Best(Measured(best_us, tuple(route.flags), route.name), {})
+        return Result(
+            run=context.run.id,
+            problem=context.run.problem,
             target=context.target.name,
             device=context.session.device,
             verdict=verdict,
             reason=reason,
-            baseline={"us": us.get(BASELINE, base.us if base else None), "flags": []},
+            baseline=Measured(us.get(BASELINE, base.us if base else None)),
             stock=_stock(stock, us),
             best=best,
             speedup=judgement.speedup if judgement else None,
             speedup_over_stock=judgement.over_stock if judgement else None,
             confidence=1 - ALPHA,
-            spec=None,
-            flagfile=None,
-            carrier=_carrier(made),
-            counts=summed(result for p in self.parts for result in p.results),
-            seconds=context.seconds,
-            environment=self.environment,
-            notes=tuple(context.notes),
+            counts=Counts.total(result.counts for p in self.parts for result in p.results),
+            seconds=context.run.account.spent(),
+            environment=context.run.environment,
+            notes=tuple(context.run.account.notes),
             interrupted=context.session.stop.requested,
             workspace=context.session.workspace.root,
             storage=context.options.storage,
-            routes=tuple(t for t in self.tried if t.row),
-            rows=tuple(part.rows.values()) if part else (),
-            others=part.others if part else 0.0,
-            ranked_by=part.shares.how if part else "",
-            ranked_route=part.route.name if part else "",
-            entries=made.entries if made else (),
-            error=made.error if made else None,
-            commands=("autotune", *context.options.command[1:]),
+            files=Files(carrier=_carrier(made)),
+            details=ModelDetails(
+                routes=tuple(t for t in self.tried if t.row),
+                rows=tuple(part.rows.values()) if part else (),
+                others=part.others if part else 0.0,
+                ranked_by=part.shares.how if part else "",
+                ranked_route=part.route.name if part else "",
+                entries=made.entries if made else (),
+                error=made.error if made else None,
+                commands=("autotune", *context.options.command[1:]),
+            ),
         )
 
 
@@ -375,11 +373,11 @@ def _built(build: ProgramBuild | None) -> ProgramBuild:
     return build
 
 
-def _stock(stock: Tried | None, us: Mapping[str, float]) -> dict[str, Any]:
+def _stock(stock: Tried | None, us: Mapping[str, float]) -> Measured:
     if stock is None:
-        return {"us": None, "flags": []}
+        return Measured()
     name = BASELINE if stock.route == PLAIN else stock.route.name
-    return {"us": us.get(name, stock.us), "flags": list(stock.route.flags), "route": stock.route.name}
+    return Measured(us.get(name, stock.us), tuple(stock.route.flags), stock.route.name)
 
 
 def _carrier(made: Tuned | None) -> Carrier | None:

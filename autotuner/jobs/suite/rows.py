@@ -1,4 +1,4 @@
-"""What became of each problem of a suite: a row of raw_results.csv, of the state and of the JSON document."""
+"""What became of each problem of a suite: a row of raw_results.csv and of the JSON document."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,9 +17,10 @@ from autotuner.jobs.suite.uplift import is_kept
 from autotuner.jobs.suite.workload import Entry
 from autotuner.store.rows import CandidateRow
 from autotuner.store.store import Store
+from autotuner.tuning.counts import Counts
 from autotuner.tuning.evaluate import candidate_id
 from autotuner.tuning.plan import BASELINE, Carrier
-from autotuner.tuning.result import FinalVerdict, Result
+from autotuner.tuning.result import Best, FinalVerdict, Result
 
 RowVerdict = FinalVerdict | Literal["failed", "skipped", "below-threshold", "left-out", "waiting"]
 TUNED: tuple[RowVerdict, ...] = ("win", "no-winner", "inconclusive", "compile-only")
@@ -58,7 +59,7 @@ class Row:
     interrupted: bool = False
     exit_code: int = 0
     """What a failure would have ended a run of this problem alone with."""
-    counts: Mapping[str, Any] = field(default_factory=dict)
+    counts: Counts | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -77,40 +78,32 @@ class Row:
             return self.exit_code != EnvironmentFailure.exit_code
         return self.verdict in TUNED and not self.interrupted
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     def listed(self) -> dict[str, Any]:
         """As the JSON document has it."""
         return {**{name: getattr(self, name) for name in COLUMNS}, "flagfile": self.flagfile, "kept": self.kept}
 
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> Row:
-        known = {f.name: record[f.name] for f in fields(cls) if f.name in record}
-        return cls(**{**known, "flags": tuple(known.get("flags", ()))})
-
 
 def outcome(result: Result, *, store: Store) -> dict[str, Any]:
     """The fields of a row that a tuning run fills."""
-    best, speedup = result.best or {}, result.speedup
+    best, speedup = result.best, result.speedup
     return {
         "verdict": result.verdict,
         "reason": result.reason,
-        "reference_us": result.baseline["us"],
-        "tuned_us": best.get("us"),
+        "reference_us": result.baseline.us,
+        "tuned_us": best.us if best else None,
         "ratio": speedup.median if speedup else None,
         "low": speedup.low if speedup else None,
         "high": speedup.high if speedup else None,
         "carrier": result.carrier,
-        "kind": best.get("kind"),
+        "kind": best.kind if best else None,
         "error": _error(result, store),
         "spec": str(result.spec) if result.spec else None,
         "flagfile": str(result.flagfile) if result.flagfile else None,
-        "flags": tuple(best.get("flags", ())),
+        "flags": best.measured.flags if best else (),
         "run": result.run,
         "interrupted": result.interrupted,
         "exit_code": 0,
-        "counts": dict(result.counts),
+        "counts": result.counts,
         "seconds": dict(result.seconds),
     }
 
@@ -122,17 +115,17 @@ def failure(error: AutotuneError) -> dict[str, Any]:
 def _error(result: Result, store: Store) -> float | None:
     """How far the best candidate's result was from the reference, as its check recorded it."""
     best = result.best
-    if best is None or "candidate" not in best:
+    if best is None or best.candidate is None:
         return None
     return next((row.error for row in store.candidates(result.run) if _is(row, best)), None)
 
 
-def _is(row: CandidateRow, best: Mapping[str, Any]) -> bool:
-    name = str(best["candidate"])
+def _is(row: CandidateRow, best: Best) -> bool:
+    name = best.candidate or ""
     if row.kind == "baseline":
         return name == BASELINE
     if row.kind == "stock":
-        return name.startswith("stock-") and row.route == best["route"]
+        return name.startswith("stock-") and row.route == best.measured.route
     return name == candidate_id(row.ordinal)
 
 

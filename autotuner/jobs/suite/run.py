@@ -12,26 +12,26 @@ from typing import Any
 
 from autotuner.build import Builder
 from autotuner.carriers.outputs import Outputs, files_in
-from autotuner.devices.environment import capture
 from autotuner.errors import AutotuneError, OutOfTimeError, StorageError, UsageError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.suite import THRESHOLD
 from autotuner.jobs.suite.budget import LEAST_SECONDS, divide
 from autotuner.jobs.suite.defaults import DefaultTimer, too_large
-from autotuner.jobs.suite.result import SuiteResult
+from autotuner.jobs.suite.result import SuiteDetails, SuiteResult, suite_result
+from autotuner.jobs.suite.resumed import Earlier, ProblemRows
 from autotuner.jobs.suite.rows import TUNED, Row, failure, outcome, refuse_foreign, to_csv
 from autotuner.jobs.suite.ship import Group, Shipper
-from autotuner.jobs.suite.state import Identity, State
 from autotuner.jobs.suite.uplift import Gain, measure, shares
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.system.digests import read_by_flags
-from autotuner.system.progress import LATE_SECONDS, Clock, Prefixed, Reporter, Stop
+from autotuner.system.progress import LATE_SECONDS, Clock, Reporter, Stop
 from autotuner.system.settings import cache_dir, usable_cores
 from autotuner.system.workspace import write_whole
-from autotuner.targets import NO_DEVICE, Target
+from autotuner.targets import Target
 from autotuner.tuning.options import Options
+from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session
 from autotuner.tuning.single import search
 
@@ -39,16 +39,39 @@ _DEFAULTS_SHARE = 0.5
 """Of the budget, at most, for timing the defaults."""
 _SHIP_SHARE = 0.05
 """Of the budget, for merging the winners and compiling each with what ships."""
+_ANOTHER_TARGET = "Try another --target."
 RAW, FINAL, ENVIRONMENT = "raw_results.csv", "final_results.csv", "environment.json"
 
 
+@dataclass(frozen=True)
+class Selection:
+    """What a user asks: a workload, and how much of it."""
+
+    workload: Workload
+    threshold: float = THRESHOLD
+    """Per cent of the time, below which a problem is not tuned."""
+    sample: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.threshold <= 100:
+            raise UsageError(f"--threshold {self.threshold:g} is not a percentage.", remedy="Give 0 to 100.")
+        if self.sample is not None and self.sample < 1:
+            raise UsageError(f"--sample {self.sample} is not positive.", remedy="Give --sample 1 or more.")
+
+    def on(self, target: Target, *, seed: int) -> Workload:
+        """The problems that this target can tune, as many as are wanted."""
+        chosen = self.workload.for_target(target).sample(self.sample, seed=seed)
+        if not chosen.entries:
+            first, name = chosen.skipped[0] if chosen.skipped else "it is empty", self.workload.name
+            raise UsageError(f"{target.name} can tune no problem of {name} (first: {first}).", remedy=_ANOTHER_TARGET)
+        return chosen
+
+
 def tune_suite(
-    workload: Workload,
+    wanted: Selection,
     target: Target,
     *,
     options: Options | None = None,
-    threshold: float = THRESHOLD,
-    sample: int | None = None,
     reporter: Reporter | None = None,
     stop: Stop | None = None,
     tools: Tools | None = None,
@@ -59,30 +82,30 @@ def tune_suite(
     goes. Results lie in `results/suites/<name>-<target>` of the workspace.
     """
     options = options or Options()
-    if not 0 <= threshold <= 100:
-        raise UsageError(f"--threshold {threshold:g} is not a percentage.", remedy="Give 0 to 100.")
-    if sample is not None and sample < 1:
-        raise UsageError(f"--sample {sample} is not positive.", remedy="Give --sample 1 or more.")
     clock = Clock(options.budget or float("inf"))
-    chosen = workload.for_target(target).sample(sample, seed=options.seed)
-    if not chosen.entries:
-        first = chosen.skipped[0] if chosen.skipped else "it is empty"
-        raise UsageError(
-            f"{target.name} can tune no problem of {workload.name} (first: {first}).", remedy="Try another --target."
-        )
+    chosen = wanted.on(target, seed=options.seed)
     with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
         # The merged spec; where winners need several sets of flags, further files have a number.
-        merged = options.output or session.workspace.specs / f"{workload.name}-{target.name}.mlir"
+        merged = options.output or session.workspace.specs / f"{chosen.name}-{target.name}.mlir"
         outputs = Outputs.at(merged, session.workspace)
         outputs.claim(files_in(target.user_flags))
-        folder = session.workspace.results / "suites" / f"{workload.name}-{target.name}"
+        folder = session.workspace.results / "suites" / f"{chosen.name}-{target.name}"
         for name in (RAW, FINAL):
             refuse_foreign(folder / name)
-        files = read_by_flags(target.user_flags, folder=folder)
-        reads = (*session.tools.programs, *files)
-        identity = Identity(workload.sha256, session.device, target.user_flags, options.seed, sample, reads)
-        state = State.resume(folder, identity) if options.resume else State.begin(folder, identity)
-        return _SuiteRun(chosen, target, options, threshold, session, state, clock, outputs).go()
+        question = Question(
+            kind="suite",
+            problem=chosen.describe(),
+            target=target,
+            asks={"suite": chosen.name},
+            reads=(
+                *(chosen.sha256, str(wanted.sample), *session.tools.programs),
+                *read_by_flags(target.user_flags, folder=folder),
+            ),
+            has_parts=True,
+        )
+        account = Account(session.reporter, clock)
+        with Run.begin(question, session=session, options=options, account=account) as run:
+            return _SuiteRun(chosen, wanted.threshold, run, folder, outputs).go()
 
 
 @dataclass
@@ -90,58 +113,42 @@ class _SuiteRun:
     """One run's state, and its steps in order."""
 
     workload: Workload
-    target: Target
-    options: Options
     threshold: float
-    session: Session
-    state: State
-    clock: Clock
+    run: Run
+    folder: Path
     files: Outputs
-    notes: list[str] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.builder = Builder(self.session.tools, Cache(cache_dir()))
+        self.target, self.options, self.session = self.run.target, self.run.options, self.run.session
+        self.clock, self.timed = self.run.clock, self.run.timed
+        self.builder, self.own = Builder(self.session.tools, Cache(cache_dir())), ProblemRows(self.run)
         self.entries = {entry.problem.name: entry for entry in self.workload.entries}
         self.rows = {name: Row.of(entry) for name, entry in self.entries.items()}
-        earlier = {name: row for name, row in self.state.rows.items() if name in self.rows}
-        self.begun = {n for n in self.rows if n == self.state.running or (n in earlier and earlier[n].interrupted)}
-        """Problems whose tuning run was cut short: the store has its rows."""
-        for name, row in self.rows.items():
-            if name in earlier and earlier[name].finished:
-                self.rows[name] = earlier[name]
-            elif name in self.begun:
-                self.rows[name] = replace(row, interrupted=True)
-        self.resumed = sum(row.verdict in TUNED for row in self.rows.values())
-
-    @property
-    def folder(self) -> Path:
-        return self.state.path.parent
-
-    @property
-    def timed(self) -> bool:
-        return self.session.device != NO_DEVICE
+        earlier = Earlier() if self.run.earlier is None else Earlier.read(self.run, self.rows)
+        self.begun, self.defaults = earlier.begun, dict(earlier.defaults)
+        self.rows |= earlier.rows
+        self.rows |= {name: replace(self.rows[name], interrupted=True) for name in self.begun}
 
     def go(self) -> SuiteResult:
         environment = self._environment()
-        self.state.rows.update({name: self.rows[name] for name in self.begun})
-        self.state.running = None
-        self.state.save()
         write_whole(self.folder / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
         if self.timed:
             self._time_defaults()
         self._weigh()
         self._tune([name for name, row in self.rows.items() if row.verdict == "waiting"])
-        if not self.session.stop.requested:
+        if not self.run.stopped:
             self._ship()
-        self._save()
-        return self._result(environment)
+        self._write()
+        result = self._result(environment)
+        self.run.finish(result)
+        return result
 
     # --- weighing -----------------------------------------------------------------------------------------------
 
     def _time_defaults(self) -> None:
         """Largest first by flops: when the time does not suffice, what is left out is small."""
-        known = self.state.defaults
+        known = self.defaults
         waiting = [name for name, row in self.rows.items() if row.verdict == "waiting"]
         todo = [self.entries[name] for name in waiting if name not in known]
         todo.sort(key=_work, reverse=True)
@@ -160,23 +167,23 @@ class _SuiteRun:
         problems = [entry.problem for entry in todo]
 
         def should_stop() -> bool:
-            return self.session.stop.requested or self.clock.elapsed > limit
+            return self.run.stopped or self.clock.elapsed > limit
 
         with process.until(self.clock.at(limit + LATE_SECONDS)), suppress(OutOfTimeError):
             for problem, default in timer.time(problems, should_stop=should_stop):
                 if default.error is not None:
-                    self._set(problem.name, **failure(default.error))
+                    self._fail(problem.name, default.error)
                 elif default.us is not None:
                     known[problem.name] = default.us
-                self.state.save()
+                    self.own.time(problem.name, default.us)
         for name in waiting:
-            if name not in known and self.rows[name].verdict == "waiting" and not self.session.stop.requested:
+            if name not in known and self.rows[name].verdict == "waiting" and not self.run.stopped:
                 self._set(name, verdict="left-out", reason="--budget was used up before its default was timed")
 
     def _weigh(self) -> None:
         """Shares of the time, or of the work where nothing is timed; what is below the threshold is not tuned."""
         for name, row in self.rows.items():
-            us = self.state.defaults.get(name)
+            us = self.defaults.get(name)
             self.rows[name] = replace(row, default_us=us, reference_us=row.reference_us or us)
         weights = {
             name: row.calls * row.default_us if row.default_us is not None else 0.0 for name, row in self.rows.items()
@@ -184,14 +191,14 @@ class _SuiteRun:
         if not self.timed:
             weights = {name: float(_work(entry)) for name, entry in self.entries.items()}
         unknown = sum(weight == 0 for weight in weights.values())
-        if unknown and not self.session.stop.requested:
+        if unknown and not self.run.stopped:
             self._note(f"shares leave out {unknown} problems whose default has no time")
         for name, share in zip(weights, shares(list(weights.values())), strict=True):
             row = self.rows[name] = replace(self.rows[name], share=share if weights[name] else None)
             if row.verdict == "waiting" and weights[name] and share < self.threshold:
                 reason = f"contributes {share:.3g} %, less than --threshold {self.threshold:g}"
                 self._set(name, verdict="below-threshold", reason=reason)
-        self._save()
+        self._write()
         if not self.timed:
             self._note("no device: shares are by calls and flops, an estimate")
 
@@ -200,13 +207,12 @@ class _SuiteRun:
     def _tune(self, names: Sequence[str]) -> None:
         """The largest share first; what one leaves of its time the others have."""
         queue = sorted(names, key=lambda name: self.rows[name].share or 0.0, reverse=True)
-        if self.resumed:
-            self._note(
-                f"going on with run {self.state.run}: {self.resumed} problems are finished, {len(queue)} are left"
-            )
+        if self.run.earlier is not None:
+            finished = sum(row.verdict in TUNED for row in self.rows.values())
+            self._note(f"going on with run {self.run.id}: {finished} problems are finished, {len(queue)} are left")
         total = len(queue)
         began = False
-        while queue and not self.session.stop.requested:
+        while queue and not self.run.stopped:
             budget = self.options.budget
             if budget is not None:
                 parts = divide(self.clock.left - _SHIP_SHARE * budget, [self.rows[name].share or 0.0 for name in queue])
@@ -227,24 +233,20 @@ class _SuiteRun:
             self._note(f"--budget leaves out {len(left_out)} problems ({share:.2g} % of the time); give more of it")
 
     def _tune_one(self, name: str, budget: float | None, *, place: str) -> None:
-        self.state.running = name
-        self.state.save()
         options = replace(self.options, budget=budget, output=None, resume=name in self.begun)
-        session = replace(self.session, reporter=Prefixed(self.session.reporter, f"{place} {name}: "))
         problem = self.entries[name].problem
+        session = self.run.within(f"{place} {name}: ")
         try:
             found = search(self.target.prepare(problem), self.target, options=options, session=session)
-            fields = outcome(found.result, store=self.session.store)
+            self._set(name, **outcome(found.result, store=self.session.store))
         except StorageError:
             raise
         except AutotuneError as error:
-            fields = failure(error)
+            self._fail(name, error)
             self._note(f"{name} failed: {error}")
         except MemoryError:
-            fields = failure(too_large(problem))
-        self.state.running = None
-        self._set(name, **fields)
-        self._save()
+            self._fail(name, too_large(problem))
+        self._write()
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -271,12 +273,11 @@ class _SuiteRun:
             self._note(f"the winners need {len(self.groups)} sets of flags: a compile can have one of them")
 
     def _set(self, name: str, **fields: Any) -> None:
-        self.rows[name] = self.state.rows[name] = replace(self.rows[name], **fields)
+        self.rows[name] = replace(self.rows[name], **fields)
 
-    def _save(self) -> None:
-        """Rows are written down as soon as they are known."""
-        self.state.save()
-        self._write()
+    def _fail(self, name: str, error: AutotuneError) -> None:
+        self._set(name, **failure(error))
+        self.own.fail(name, error)
 
     def _all_rows(self) -> list[Row]:
         """By share, and after them what this target refuses."""
@@ -285,6 +286,7 @@ class _SuiteRun:
         return rows + [replace(Row.of(s.entry), verdict="skipped", reason=s.reason) for s in refused if s.entry]
 
     def _write(self) -> None:
+        """Rows are written down as soon as they are known."""
         rows = self._all_rows()
         for name, some in ((RAW, rows), (FINAL, [row for row in rows if row.kept])):
             refuse_foreign(self.folder / name)
@@ -292,7 +294,7 @@ class _SuiteRun:
 
     def _environment(self) -> dict[str, Any]:
         return {
-            **capture(self.session.device, self.session.tools).as_dict(),
+            **self.run.environment,
             "flags": list(self.target.compile_flags),
             "command": list(self.options.command),
             "input": self.workload.source,
@@ -303,25 +305,18 @@ class _SuiteRun:
         rows = self._all_rows()
         times = [row.calls * row.default_us for row in rows if row.default_us is not None]
         gains = [Gain(row.share or 0.0, row.ratio or 1.0) for row in rows if row.kept]
-        return SuiteResult(
-            run=self.state.run,
+        details = SuiteDetails(
             workload=self.workload,
-            target=self.target.name,
-            device=self.session.device,
             rows=tuple(rows),
             uplift=measure(gains, problems=len(self.rows), us_total=sum(times) if times else None),
             groups=tuple(self.groups),
             estimate=not self.timed,
-            environment=environment,
-            seconds=self.clock.elapsed,
             folder=self.folder,
-            notes=tuple(self.notes),
-            interrupted=self.session.stop.requested,
         )
+        return suite_result(self.run, details, environment=environment)
 
     def _note(self, text: str) -> None:
-        self.notes.append(text)
-        self.session.reporter.note(text)
+        self.run.account.note(text)
 
 
 def _work(entry: Entry) -> int:

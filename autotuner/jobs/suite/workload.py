@@ -58,6 +58,17 @@ class Workload:
     entries: tuple[Entry, ...]
     skipped: tuple[Skipped, ...] = ()
 
+    def describe(self) -> dict[str, Any]:
+        """The `problem` object of the JSON document."""
+        return {
+            "op": "suite",
+            "name": self.name,
+            "flops": sum(entry.calls * entry.problem.flops for entry in self.entries),
+            "bytes": sum(entry.calls * entry.problem.bytes for entry in self.entries),
+            "source": self.source,
+            "sha256": self.sha256,
+        }
+
     def for_target(self, target: Target) -> Workload:
         """Without the problems that this target cannot tune; those are listed as skipped, with its reason."""
         kept, refused = [], []

@@ -1,0 +1,241 @@
+"""The reading half of a results database: rows as they were written, and tables made of them."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self, TypeVar, cast
+
+import pandas as pd
+from sqlalchemy import ColumnElement, Engine, Executable, Row, case, func, select
+from sqlalchemy.exc import DBAPIError, StatementError
+
+from autotuner.build.isa import NO_FIGURES, Isa
+from autotuner.errors import StorageError, UsageError
+from autotuner.store.database import DATABASE_ERRORS, ELSEWHERE, connect, explain, file_of, locate, name_of, prepare
+from autotuner.store.keys import question_of
+from autotuner.store.rows import (
+    BuildRow,
+    CandidateRow,
+    Json,
+    RunKind,
+    RunRow,
+    Tally,
+    TimedRow,
+    TimingRow,
+    read_build,
+    read_candidate,
+    read_run,
+    read_timing,
+)
+from autotuner.store.schema import BUILDS, CANDIDATES, ENVIRONMENT, RUNS, TIMINGS, VERDICTS
+
+T = TypeVar("T")
+
+
+class Reader:
+    """What is in a results database. A failure of the database is a StorageError."""
+
+    def __init__(self, engine: Engine, *, home: str) -> None:
+        self._engine = engine
+        self._home = home
+
+    @classmethod
+    def open(cls, url: str | None, *, workspace: Path, create: bool = True) -> Self:
+        """The database at `url`, or the workspace's own file; `create` makes what is missing."""
+        location = locate(url, workspace)
+        file = file_of(location)
+        engine = connect(location)
+        # The workspace's own file moves with it; a shared database holds the runs of many workspaces.
+        home = "" if url is None else f"{platform.node()}:{workspace.resolve()}"
+        try:
+            if file and not create and not file.exists():
+                remedy = "Tune something first, or name another --workspace or --storage."
+                raise StorageError(f"there are no results yet: {file} does not exist.", remedy=remedy)
+            if file and create:
+                file.parent.mkdir(parents=True, exist_ok=True)
+            prepare(engine, create=create)
+        except BaseException as error:
+            engine.dispose()
+            if isinstance(error, DATABASE_ERRORS):
+                raise explain(error, location) from error
+            raise
+        return cls(engine, home=home)
+
+    @property
+    def name(self) -> str:
+        """Where the results are, for people: never with a password."""
+        return name_of(self._engine.url)
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def run(self, run: str) -> RunRow:
+        rows = self._rows(select(RUNS).where(RUNS.c.id == run), read_run)
+        if not rows:
+            raise UsageError(f"there is no run {run!r} in {self.name}.", remedy="`autotune history` lists the runs.")
+        return rows[0]
+
+    def runs(self, limit: int | None = None, *, top: bool = False) -> list[RunRow]:
+        """The latest runs, newest first; with `top` only those that are no part of another."""
+        query = select(RUNS).order_by(RUNS.c.started.desc(), RUNS.c.id.desc()).limit(limit)
+        return self._rows(query.where(RUNS.c.parent.is_(None)) if top else query, read_run)
+
+    def parts(self, run: str) -> list[RunRow]:
+        """The runs that are parts of a run, oldest first: a suite's problems, a model's dispatches, buckets."""
+        query = select(RUNS).where(RUNS.c.parent == run).order_by(RUNS.c.started, RUNS.c.id)
+        return self._rows(query, read_run)
+
+    def unfinished_run(self, key: str, *, kind: RunKind = "single", parent: str | None = None) -> RunRow | None:
+        """The latest run of this key, in this workspace, that did not come to its end."""
+        return self._latest(RUNS.c.key == key, RUNS.c.status != "finished", kind=kind, parent=parent)
+
+    def finished_run(self, key: str, *, kind: RunKind = "single", parent: str | None = None) -> RunRow | None:
+        """The latest run of this key, in this workspace, that came to its end."""
+        return self._latest(RUNS.c.key == key, RUNS.c.status == "finished", kind=kind, parent=parent)
+
+    def outdated_run(
+        self, key: str, *, kind: RunKind = "single", parent: str | None = None, finished: bool = False
+    ) -> RunRow | None:
+        """The latest run that asked the same of other programs or files: unfinished, or with `finished` any."""
+        same = RUNS.c.key.startswith(f"{question_of(key)}-", autoescape=True)
+        which = [same, RUNS.c.key != key, *([] if finished else [RUNS.c.status != "finished"])]
+        return self._latest(*which, kind=kind, parent=parent)
+
+    def _latest(self, *which: ColumnElement[bool], kind: RunKind, parent: str | None) -> RunRow | None:
+        mine = (RUNS.c.workspace == self._home, RUNS.c.kind == kind, RUNS.c.parent.is_not_distinct_from(parent))
+        rows = self._rows(select(RUNS).where(*which, *mine).order_by(RUNS.c.started.desc()).limit(1), read_run)
+        return rows[0] if rows else None
+
+    def verdict(self, run: str) -> tuple[str, Json] | None:
+        """The last verdict on a run, with its evidence."""
+        query = select(VERDICTS).where(VERDICTS.c.run == run).order_by(VERDICTS.c.id.desc()).limit(1)
+        rows = self._read(query)
+        return (rows[0].verdict, rows[0].document) if rows else None
+
+    def environment(self, run: str) -> Json:
+        """Where a run was measured, as last recorded; empty when it was not."""
+        query = select(ENVIRONMENT).where(ENVIRONMENT.c.run == run).order_by(ENVIRONMENT.c.id.desc()).limit(1)
+        rows = self._read(query)
+        return cast(Json, rows[0].document) if rows else {}
+
+    def candidates(self, run: str) -> list[CandidateRow]:
+        """A run's candidates, in the order in which they were asked for."""
+        query = select(CANDIDATES).where(CANDIDATES.c.run == run).order_by(CANDIDATES.c.ordinal)
+        return self._rows(query, read_candidate)
+
+    def builds(self, run: str) -> list[BuildRow]:
+        """A run's builds, oldest first."""
+        query = select(BUILDS).join(CANDIDATES).where(CANDIDATES.c.run == run).order_by(BUILDS.c.id)
+        return self._rows(query, read_build)
+
+    def isa(self, run: str) -> dict[int, Isa]:
+        """What is known of the machine code of a run's candidates, by their ids."""
+        query = select(BUILDS.c.candidate, BUILDS.c.isa).join(CANDIDATES).where(CANDIDATES.c.run == run)
+        rows = self._read(query.where(BUILDS.c.isa.is_not(None)).order_by(BUILDS.c.id))
+        return {row.candidate: Isa.from_json(row.isa) for row in rows}
+
+    def timings(self, run: str) -> list[TimingRow]:
+        """A run's measurements, oldest first."""
+        query = select(TIMINGS).join(CANDIDATES).where(CANDIDATES.c.run == run).order_by(TIMINGS.c.id)
+        return self._rows(query, read_timing)
+
+    def tally(self, run: str) -> Tally:
+        """How many candidates a run asked for, timed and failed, with the best time so far."""
+        failed = CANDIDATES.c.state == "failed"
+        tuned = CANDIDATES.c.kind.in_(("codegen", "microkernel")) & ~failed
+        query = select(
+            func.count().label("asked"),
+            func.count(CANDIDATES.c.us).label("timed"),
+            func.count(case((failed, 1))).label("failed"),
+            func.min(case((CANDIDATES.c.kind == "baseline", CANDIDATES.c.us))).label("baseline_us"),
+            func.min(case((tuned, CANDIDATES.c.us))).label("best_us"),
+        ).where(CANDIDATES.c.run == run)
+        return Tally(**self._read(query)[0]._mapping)
+
+    def timed(self, run: str | None = None) -> list[TimedRow]:
+        """Every candidate that was timed, of one run with its parts or of all, oldest run first."""
+        rows = []
+        for owner in [self.run(run), *self.parts(run)] if run is not None else reversed(self.runs()):
+            candidates = [c for c in self.candidates(owner.id) if c.us is not None]
+            isa = self.isa(owner.id)
+            baseline = min((c.us for c in candidates if c.kind == "baseline" and c.us), default=None)
+            for candidate in candidates:
+                us = cast(float, candidate.us)
+                speedup = baseline / us if baseline and us else None
+                rows.append(TimedRow(owner, candidate, us, speedup, isa.get(candidate.id, NO_FIGURES)))
+        return rows
+
+    def frame(self, run: str | None = None) -> pd.DataFrame:
+        """The timed candidates as a table; knobs and figures are columns that begin with `config.` and `isa.`."""
+        rows = self.timed(run)
+        columns: dict[str, Any] = {
+            "run": [r.run.id for r in rows],
+            "parent": [r.run.parent for r in rows],
+            "started": pd.to_datetime([r.run.started for r in rows], utc=True),
+            "problem": [r.run.problem.get("name", "") for r in rows],
+            "target": [r.run.target for r in rows],
+            "device": [r.run.device for r in rows],
+            "ordinal": [r.candidate.ordinal for r in rows],
+            "kind": [r.candidate.kind for r in rows],
+            "route": [r.candidate.route for r in rows],
+            "us": pd.Series([r.us for r in rows], dtype=float),
+            "speedup": pd.Series([r.speedup for r in rows], dtype=float),
+            "error": pd.Series([r.candidate.error for r in rows], dtype=float),
+            "failure": [r.candidate.failure for r in rows],
+            "spec": [r.candidate.spec for r in rows],
+        }
+        parts = {
+            "config": [r.candidate.config.as_dict() for r in rows],
+            "isa": [r.isa.to_json() for r in rows],
+        }
+        for part, records in parts.items():
+            for name in dict.fromkeys(name for record in records for name in record):
+                # pd.array keeps whole numbers whole where another run does not have the knob.
+                columns[f"{part}.{name}"] = pd.array([record.get(name) for record in records])
+        return pd.DataFrame(columns)
+
+    def winners(self, target: str) -> list[Json]:
+        """The configurations that won on this target, newest first."""
+        query = select(RUNS.c.result).where(RUNS.c.target == target, RUNS.c.status == "finished")
+        results = [row.result for row in self._read(query.order_by(RUNS.c.started.desc()))]
+        won = [r for r in results if r and r.get("verdict") == "win" and r.get("best")]
+        return [r["best"]["config"] for r in won if r["best"].get("config")]
+
+    def _read(self, query: Executable) -> Sequence[Row[Any]]:
+        with self.intact(), explained(self._engine), self._engine.connect() as connection:
+            return connection.execute(query).all()
+
+    def _rows(self, query: Executable, read: Callable[[Row[Any]], T]) -> list[T]:
+        with self.intact():
+            return [read(row) for row in self._read(query)]
+
+    @contextmanager
+    def intact(self) -> Iterator[None]:
+        """Within, rows are read: what is in none of the forms that are written there is the database's fault."""
+        try:
+            yield
+        except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+            raise StorageError(
+                f"{self.name} holds a row that cannot be read ({type(error).__name__}: {str(error)[:100]}).",
+                remedy=f"Move it away, or {ELSEWHERE}",
+            ) from error
+
+
+@contextmanager
+def explained(engine: Engine) -> Iterator[None]:
+    try:
+        yield
+    except DATABASE_ERRORS as error:
+        if isinstance(error, StatementError) and not isinstance(error, DBAPIError) and error.orig:
+            # A value that no column can take: a bug of the caller, not a trouble of the disk.
+            raise error.orig from None
+        raise explain(error, engine.url) from error

@@ -1,0 +1,194 @@
+"""One run, whatever the command: its row, the run it is a part of, its notes, its clock, its end, how it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from autotuner.devices.environment import capture
+from autotuner.errors import AutotuneError
+from autotuner.space.table import Config
+from autotuner.store.keys import run_key
+from autotuner.store.rows import CandidateRow, Json, Kind, NewRun, RunKind, RunRow, Status
+from autotuner.system.progress import Clock, Reporter, clocked
+from autotuner.targets import NO_DEVICE, Target
+from autotuner.tuning.options import Options
+from autotuner.tuning.session import Session
+
+STEPS = ("space", "build", "time", "search")
+"""What a run's seconds are counted for."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """What a run says, and what it spends its time on; it begins with the command, before there is a row."""
+
+    reporter: Reporter
+    clock: Clock
+    notes: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STEPS, 0.0))
+
+    def stage(self, text: str) -> None:
+        self.reporter.stage(text)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+        self.reporter.note(text)
+
+    def clocked(self, step: str) -> AbstractContextManager[None]:
+        """Adds the wall time of a block to a step's seconds."""
+        return clocked(self.seconds, step)
+
+    def spent(self) -> dict[str, float]:
+        """The seconds by step, and in all."""
+        return {step: round(s, 3) for step, s in (*self.seconds.items(), ("total", self.clock.elapsed))}
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a run asks. --resume goes on with a run that asked the same of the same programs and files."""
+
+    kind: RunKind
+    problem: Json
+    """As the row and the JSON document have it."""
+    target: Target
+    asks: Json
+    """The words that tell it from other questions to the same target."""
+    reads: tuple[str, ...]
+    """Digests of the programs and files that its timings depend on."""
+    space_size: int | None = None
+    has_parts: bool = False
+    """Its parts are runs of their own: --resume goes on with a finished one too, and repeats no finished part."""
+
+    def row(self, session: Session, options: Options) -> NewRun:
+        target = self.target
+        return NewRun(
+            kind=self.kind,
+            key=run_key(
+                problem=self.asks,
+                target=f"{target.name}/{session.device}/{options.seed}",
+                flags=target.user_flags,
+                reads=self.reads,
+            ),
+            command=options.command,
+            problem=self.problem,
+            target=target.name,
+            device=session.device,
+            seed=options.seed,
+            parent=session.parent,
+        )
+
+
+class Document(Protocol):
+    """What a run ends with."""
+
+    @property
+    def verdict(self) -> str: ...
+
+    @property
+    def interrupted(self) -> bool: ...
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run with its row in the results database."""
+
+    id: str
+    target: Target
+    session: Session
+    options: Options
+    account: Account
+    environment: Mapping[str, Any]
+    problem: Json
+    earlier: tuple[CandidateRow, ...] | None
+    """The candidates that the run has from before, when it goes on; None when it is new."""
+    _rows: list[CandidateRow] = field(default_factory=list)
+    _ordinals: list[int] = field(default_factory=list)
+
+    @classmethod
+    @contextmanager
+    def begin(cls, question: Question, *, session: Session, options: Options, account: Account) -> Iterator[Run]:
+        """A new run, or with --resume the one that asked the same; an error or a signal within is written down."""
+        store, new = session.store, question.row(session, options)
+        before = _earlier(question, new, session, account) if options.resume else None
+        if before is None:
+            run, rows = store.start_run(new, space_size=question.space_size), None
+        else:
+            run, rows = before.id, tuple(store.candidates(before.id))
+            store.resume_run(run)
+        environment = capture(session.device, session.tools).as_dict()
+        store.record_environment(run, environment)
+        used = [row.ordinal for row in rows or ()]
+        begun = cls(
+            run, question.target, session, options, account, environment, question.problem, rows, [*(rows or ())], used
+        )
+        try:
+            yield begun
+        except AutotuneError as error:
+            document = {"verdict": "failed", "reason": str(error), "exit_code": error.exit_code}
+            store.finish_run(run, "failed", result=document)
+            raise
+        except BaseException:
+            store.finish_run(run, "interrupted")
+            raise
+
+    def finish(self, result: Document) -> None:
+        """The run's end, with the document that the user is given."""
+        document = result.to_json()
+        self.session.store.record_verdict(self.id, result.verdict, document)
+        status: Status = "interrupted" if result.interrupted else "finished"
+        self.session.store.finish_run(self.id, status, result=document)
+
+    # --- what its steps use ---------------------------------------------------------------------------------------
+
+    @property
+    def clock(self) -> Clock:
+        return self.account.clock
+
+    @property
+    def timed(self) -> bool:
+        return self.session.device != NO_DEVICE
+
+    @property
+    def stopped(self) -> bool:
+        return self.session.stop.requested
+
+    @property
+    def folder(self) -> Path:
+        return self.session.workspace.run_folder(self.id)
+
+    def within(self, prefix: str) -> Session:
+        """The session of a part of this run."""
+        return self.session.within(self.id, prefix)
+
+    def candidate(self, kind: Kind, route: str, config: Config | None = None) -> int:
+        """The row of something that is about to be tried; a run that goes on has it already if it came so far."""
+        config = config or Config(())
+        for row in self._rows:
+            if (row.kind, row.route, row.config) == (kind, route, config):
+                self._rows.remove(row)
+                return row.id
+        ordinal = max(self._ordinals, default=-1) + 1
+        self._ordinals.append(ordinal)
+        return self.session.store.add_candidate(self.id, ordinal=ordinal, config=config, kind=kind, route=route)
+
+
+def _earlier(question: Question, new: NewRun, session: Session, account: Account) -> RunRow | None:
+    """The run that --resume goes on with; one that cannot be gone on with is named."""
+    store, kind, parent = session.store, new.kind, new.parent
+    found = store.unfinished_run(new.key, kind=kind, parent=parent)
+    if found is None and question.has_parts:
+        found = store.finished_run(new.key, kind=kind, parent=parent)
+    if found is not None:
+        return found
+    outdated = store.outdated_run(new.key, kind=kind, parent=parent, finished=question.has_parts)
+    if outdated is not None:
+        account.note(
+            f"run {outdated.id} is not gone on with: IREE, the input, a microkernel or a file of --flag is another now"
+        )
+    return None

@@ -1,0 +1,80 @@
+"""The result of one problem's run, made of what its candidates came to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autotuner.build.isa import NO_FIGURES
+from autotuner.measure.judge import Judgement
+from autotuner.measure.race import ALPHA
+from autotuner.tuning.contest import best_stock
+from autotuner.tuning.estimate import Estimate
+from autotuner.tuning.evaluate import Evaluator, Outcome
+from autotuner.tuning.plan import BASELINE
+from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
+from autotuner.tuning.run import Run
+
+NOTHING = Files()
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Reads the candidates of a run."""
+
+    run: Run
+    evaluator: Evaluator
+
+    def result(
+        self, verdict: FinalVerdict, reason: str, *, judgement: Judgement | None = None, files: Files = NOTHING
+    ) -> Result:
+        run, outcomes = self.run, self.evaluator.outcomes
+        timed = [o for o in outcomes.values() if o.contends]
+        stock = outcomes[judgement.stock] if judgement else best_stock(self.evaluator) if timed else None
+        won = outcomes[judgement.winner] if judgement and judgement.winner else None
+        best = won or min(timed, key=lambda o: o.us or math.inf, default=None)
+        us = judgement.us if judgement else {}
+        return Result(
+            run=run.id,
+            problem=run.problem,
+            target=run.target.name,
+            device=run.session.device,
+            verdict=verdict,
+            reason=reason,
+            baseline=self.measured(outcomes.get(BASELINE), us),
+            stock=self.measured(stock, us),
+            best=self.best(best, us) if best else None,
+            speedup=judgement.speedup if judgement else None,
+            speedup_over_stock=judgement.over_stock if judgement else None,
+            confidence=1 - ALPHA,
+            counts=self.evaluator.counts(),
+            seconds=run.account.spent(),
+            environment=run.environment,
+            notes=tuple(run.account.notes),
+            interrupted=run.stopped,
+            workspace=run.session.workspace.root,
+            storage=run.options.storage,
+            details=None,
+            files=files,
+        )
+
+    def measured(self, outcome: Outcome | None, us: Mapping[str, float]) -> Measured:
+        """`us` are times of the race, by candidate; without one, that of the search counts."""
+        if outcome is None:
+            return Measured()
+        candidate = outcome.candidate
+        # A candidate that an earlier part of a resumed run has timed is not built again.
+        known = self.run.session.store.isa(self.run.id) if outcome.build is None else {}
+        isa = outcome.build.isa if outcome.build else known.get(outcome.row, NO_FIGURES)
+        return Measured(us.get(candidate.id, outcome.us), tuple(candidate.route.flags), candidate.route.name, isa)
+
+    def best(self, outcome: Outcome, us: Mapping[str, float], estimate: Estimate | None = None) -> Best:
+        candidate = outcome.candidate
+        return Best(
+            self.measured(outcome, us),
+            candidate.knobs,
+            "microkernel" if candidate.kind == "microkernel" else "codegen",
+            candidate.id,
+            estimate.to_json() if estimate else None,
+        )
