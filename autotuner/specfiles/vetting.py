@@ -120,7 +120,13 @@ def _model_op(op: Any) -> None:
 
 
 def _attribute(value: Any, where: str, depth: int) -> None:
-    """Looks into lists and tables; the bindings have no way into what dialects define, so their text is read."""
+    """Looks into lists and tables by the bindings, into what dialects define by its text.
+
+    To the bindings nearly every attribute of a dialect is a bare `Attribute`: no name, no dialect, no way to what is
+    inside of it (its typeid is a number without a meaning). What is read here is not what the file's author wrote but
+    what MLIR prints of the attribute that it read: aliases are resolved, each attribute of a dialect begins with # and
+    its dialect's name however it was spelled, and quotes within strings are escaped.
+    """
     if depth > _DEEPEST:
         raise _RefusedError(f"attributes {_DEEPEST} deep in {where}")
     if isinstance(value, ir.DenseElementsAttr | ir.DenseResourceElementsAttr):

@@ -137,6 +137,44 @@ def test_what_no_spec_of_ours_has_is_refused_by_name(text: str, what: str) -> No
     assert "--trust" in why
 
 
+HOSTILE = '#iree_codegen.pass_pipeline<"func.func(cse)">'
+INFO = "#iree_codegen.translation_info<pipeline = #iree_cpu.pipeline<DoubleTilingExpert>, {{{}}}>"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        HOSTILE,
+        '#iree_codegen<pass_pipeline<"func.func(cse)">>',
+        f"[{{deep = [{HOSTILE}]}}]",
+        INFO.format(f"x = {HOSTILE}"),
+        INFO.format(f"x = [1, {{y = {HOSTILE}}}]"),
+        INFO.format(f'x = "a\\"b", y = {HOSTILE}, z = "\\""'),
+        INFO.format(f'x = "ends in \\\\", y = {HOSTILE}, z = "\\\\"'),
+        INFO.format(f'"odd \\" name" = {HOSTILE}'),
+        f"tensor<4xf32, {HOSTILE}>",
+        f"(tensor<4xf32, {HOSTILE}>) -> ()",
+        '#hal<executable.object<{path = "/etc/shadow"}>>',
+        INFO.format('x = #hal.executable.object<{path = "kernel.o"}>'),
+    ],
+)
+def test_a_hostile_attribute_is_found_however_it_is_spelled(value: str) -> None:
+    texts = [
+        f"module attributes {{iree.a = {value}}} {{}}",
+        f"#alias = {value}\nmodule attributes {{iree.a = [#alias]}} {{}}",
+    ]
+    for text in texts if value.startswith("#") else texts[:1]:
+        why = refusal(text)
+        assert "pass_pipeline" in why or "hal.executable.object" in why or "/etc/shadow" in why, (text, why)
+
+
+@pytest.mark.parametrize(
+    "value", [f'"{HOSTILE[:14]}"', '"\\"#hal.x"', INFO.format('x = "#hal.x \\" #vm.y"'), '@"#hal.x"']
+)
+def test_text_that_only_looks_like_an_attribute_passes(value: str) -> None:
+    assert not refusal(f"module attributes {{iree.a = {value}}} {{}}")
+
+
 def model(attributes: str = "", body: str = "", name: str = "@main") -> str:
     return f"""util.func public {name}(%a: tensor<4xf32>) -> tensor<4xf32> {attributes} {{
       {body}
