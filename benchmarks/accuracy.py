@@ -104,7 +104,7 @@ def real(name: str, device: str | None) -> None:
                 prepared = target.prepare(problem)
             except UsageError:
                 continue  # not a type that this target computes
-            job = BuildJob(problem_mlir(prepared), target.compile_flags, folder / f"{number}", timeout=300)
+            job = BuildJob(problem_mlir(prepared), target.compile_flags, timeout=300)
             build = builder.build(job)
             if not build.ok:
                 print(f"real    {problem.name}: does not compile", flush=True)

@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--builds", type=int, default=50)
     arguments = parser.parse_args()
     target = Target.parse(arguments.target)
-    problem = Gemm.parse(shape=arguments.shape, dtype=arguments.dtype or ("f32" if target.backend == "cpu" else "f16"))
+    problem = Gemm.parse(shape=arguments.shape, dtype=arguments.dtype or ("f32" if target.backend.on_host else "f16"))
     with tempfile.TemporaryDirectory() as folder:
         os.environ["AUTOTUNE_CACHE_DIR"] = str(Path(folder) / "cache")
         started = children()
@@ -52,7 +52,7 @@ def main() -> None:
             f"{target.name} {problem.name}: {counts.asked} candidates, {counts.built} built, "
             f"{spent / counts.asked:.3f} core-seconds each, {result.seconds['total']:.1f} s wall"
         )
-        if target.backend == "cpu":
+        if target.backend.on_host:
             os.environ["AUTOTUNE_CACHE_DIR"] = str(Path(folder) / "second")
             before, wall = own(), time.monotonic()
             whole = tune(

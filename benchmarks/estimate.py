@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from autotuner.build import Builder
-from autotuner.build.isa import Isa
+from autotuner.iree.isa import Isa
 from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.space import Config

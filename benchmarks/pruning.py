@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autotuner.build import Build, Builder
+from autotuner.build import Builder, Compiled
 from autotuner.errors import NoCandidateError
 from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
@@ -45,7 +45,7 @@ class Sample:
     problem: str
     target: str
     rejected: int
-    builds: tuple[Build, ...]
+    builds: tuple[Compiled, ...]
 
     @property
     def known(self) -> int:
@@ -56,7 +56,7 @@ class Sample:
     def wrong(self) -> int:
         return sum(self._false(b) is True for b in self.builds)
 
-    def _false(self, build: Build) -> bool | None:
+    def _false(self, build: Compiled) -> bool | None:
         if not build.ok:
             return False
         if self.rule is not REGISTERS:

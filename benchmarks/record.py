@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autotuner.build import Build, Builder, BuildJob
+from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.devices.environment import capture
 from autotuner.devices.timer import choose_repeat
 from autotuner.errors import AutotuneError, DeviceError, NoCandidateError, WrongResultError
@@ -69,7 +69,7 @@ class Request:
         return f"{self.problem.name}-{self.target.name}"
 
 
-def build_counted(builder: Builder, job: BuildJob) -> tuple[Build, float]:
+def build_counted(builder: Builder, job: BuildJob) -> tuple[Compiled, float]:
     """A build with its compiler's core-seconds; a worker has one compiler at a time."""
     before = _children()
     build = builder.build(job)
@@ -172,9 +172,9 @@ class Recorder:
             if not self.rows.has(config):
                 yield config
 
-    def _built(self, *, deadline: float) -> Iterator[tuple[Config, Build, float]]:
+    def _built(self, *, deadline: float) -> Iterator[tuple[Config, Compiled, float]]:
         """Builds as they end. Only so many are begun before the device has taken others."""
-        order, running = self._order(), dict[Future[tuple[Build, float]], Config]()
+        order, running = self._order(), dict[Future[tuple[Compiled, float]], Config]()
         while True:
             while len(running) < AHEAD * self.request.jobs and time.monotonic() < deadline:
                 if (config := next(order, None)) is None:
@@ -188,12 +188,11 @@ class Recorder:
             yield running.pop(ended), *ended.result()
 
     def _job(self, candidate: Candidate) -> BuildJob:
-        folder = self.folder / "builds" / f"{candidate.id}-{self.repeat}"
-        return self.plan.job(candidate, folder=folder, timeout=COMPILE_TIMEOUT, repeat=self.repeat)
+        return self.plan.job(candidate, timeout=COMPILE_TIMEOUT, repeat=self.repeat)
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
-    def _settle(self, config: Config, build: Build) -> None:
+    def _settle(self, config: Config, build: Compiled) -> None:
         """What became of a candidate: written now, or when its result is judged."""
         row = Row(config, binary=build.binary[:12], failure=build.failure, detail=build.stderr)
         if build.failure is not None:
@@ -203,7 +202,7 @@ class Recorder:
         else:
             self._measure(row, build)
 
-    def _measure(self, row: Row, build: Build) -> None:
+    def _measure(self, row: Row, build: Compiled) -> None:
         measured = self.device.measure(build.vmfb)
         self.figures.measured(measured.seconds, load=measured.load_s)
         if measured.failure is not None:

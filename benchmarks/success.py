@@ -20,12 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
-from autotuner.build import Build, Builder
+from autotuner.build import Builder, Compiled
 from autotuner.carriers.render import problem_mlir
 from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.space import Config
-from autotuner.space.gpu_config import Vendor
 from autotuner.space.gpu_dispatch import DispatchSpace, read_dispatch_space
 from autotuner.space.prune import Rule
 from autotuner.system.cache import Cache
@@ -51,7 +50,7 @@ class Outcome:
     op: str
     target: str
     configurations: int
-    builds: tuple[Build, ...]
+    builds: tuple[Compiled, ...]
 
     @property
     def rate(self) -> float:
@@ -67,7 +66,7 @@ class Outcome:
         return [head, *(f"    {count:>3}  {words}" for words, count in reasons.most_common())]
 
 
-def reason(build: Build) -> str:
+def reason(build: Compiled) -> str:
     """The compiler's words without names and numbers, so that equal causes have equal words."""
     if build.failure != "compile-error":
         return str(build.failure)
@@ -77,11 +76,10 @@ def reason(build: Build) -> str:
     return re.sub(r"\d+", "N", re.sub(r"%[\w#:]+", "%x", lines[0])).strip()[:110]
 
 
-def build_all(plan: Plan, configs: Sequence[Config], builder: Builder, executor: Executor) -> tuple[Build, ...]:
-    with tempfile.TemporaryDirectory() as folder:
-        candidates = [plan.candidate(config, id=f"c{i}") for i, config in enumerate(configs)]
-        jobs = [plan.job(c, folder=Path(folder) / c.id, timeout=TIMEOUT) for c in candidates]
-        return tuple(executor.map(builder.build, jobs))
+def build_all(plan: Plan, configs: Sequence[Config], builder: Builder, executor: Executor) -> tuple[Compiled, ...]:
+    candidates = [plan.candidate(config, id=f"c{i}") for i, config in enumerate(configs)]
+    jobs = [plan.job(c, timeout=TIMEOUT) for c in candidates]
+    return tuple(executor.map(builder.build, jobs))
 
 
 def make_plan(problem: Problem, target: str, builder: Builder, executor: Executor) -> Plan:
@@ -94,8 +92,9 @@ def read_space(plan: Plan, builder: Builder, rules: Sequence[Rule]) -> DispatchS
     single, batch = plan.problem.unbatched()
     flags = [*plan.target.compile_flags, *SPACE_FLAGS]
     text = builder.inspect(problem_mlir(single), flags, timeout=TIMEOUT)
-    vendor: Vendor = "amd" if plan.target.backend == "rocm" else "nvidia"
-    return read_dispatch_space(text, vendor=vendor, batch=batch, rules=rules)
+    if plan.target.backend.vendor is None:
+        raise ValueError(f"{plan.target.name} is no GPU")
+    return read_dispatch_space(text, vendor=plan.target.backend.vendor, batch=batch, rules=rules)
 
 
 def with_space(plan: Plan, space: DispatchSpace) -> Plan:

@@ -77,14 +77,14 @@ class Row:
         return f"| {' | '.join([*cells, self.configurations, proven])} |"
 
 
-def examine(operation: str, target: str, builder: Builder, executor: Executor, folder: Path) -> Row:
+def examine(operation: str, target: str, builder: Builder, executor: Executor) -> Row:
     """Builds the sample's candidates for real."""
     chip = Target.parse(target)
     on_gpu, on_cpu = SAMPLES[operation]
     problem = chip.prepare(on_cpu if target == "cpu" else on_gpu)
     plan = Plan.make(problem, chip, builder, executor, timeout=TIMEOUT)
     candidates = [plan.candidate(config, id=f"c{i}") for i, config in enumerate(_sample(plan))]
-    builds = list(executor.map(builder.build, [plan.job(c, folder=folder / c.id, timeout=TIMEOUT) for c in candidates]))
+    builds = list(executor.map(builder.build, [plan.job(c, timeout=TIMEOUT) for c in candidates]))
     return Row(
         operation=operation,
         target=target,
@@ -135,7 +135,7 @@ def main() -> None:
         builder = Builder(Tools.find(), Cache(Path(name) / "cache"))
         for operation in SAMPLES:
             for target in TARGETS:
-                rows.append(examine(operation, target, builder, executor, Path(name) / operation / target))
+                rows.append(examine(operation, target, builder, executor))
                 print(rows[-1].markdown(), file=sys.stderr)
     Path("docs/support.md").write_text(table(rows))
 

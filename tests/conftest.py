@@ -108,11 +108,10 @@ def make_plan(builder: Builder, executor: Executor) -> Callable[[Problem, str], 
 
 
 @pytest.fixture
-def make_job(tmp_path: Path) -> Callable[[Plan, Candidate], BuildJob]:
-    """make_job(plan, candidate): the build of a candidate, in a folder of its own."""
-    count = iter(range(1_000_000))
+def make_job() -> Callable[[Plan, Candidate], BuildJob]:
+    """make_job(plan, candidate): the build of a candidate."""
 
     def make(plan: Plan, candidate: Candidate) -> BuildJob:
-        return plan.job(candidate, folder=tmp_path / f"job{next(count)}", timeout=COMPILE_TIMEOUT)
+        return plan.job(candidate, timeout=COMPILE_TIMEOUT)
 
     return make

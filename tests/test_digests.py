@@ -168,10 +168,9 @@ def test_a_path_that_goes_out_of_the_folder_counts(tmp_path: Path) -> None:
     assert len(read_by_flags(["--x=../beside.mlir"], folder=tmp_path / "job")) == 1
 
 
-def test_what_is_known_already_is_not_read_again(tmp_path: Path) -> None:
+def test_a_folder_that_a_flag_names_counts(tmp_path: Path) -> None:
     objects = tmp_path / "objects"
     objects.mkdir()
     (objects / "a.o").write_text("1")
     flags = [f"--iree-hal-executable-object-search-path={objects}"]
     assert len(read_by_flags(flags, folder=tmp_path / "job")) == 1
-    assert read_by_flags(flags, folder=tmp_path / "job", known=frozenset({objects})) == []

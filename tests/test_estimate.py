@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from autotuner.build.isa import Isa
+from autotuner.iree.isa import Isa
 from autotuner.iree.mlir import Dispatch
 from autotuner.problems import Attention, Gemm, Problem
 from autotuner.space.gpu_config import CompilationInfo

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from autotuner.build.ship import write_parts
+from autotuner.carriers.carrier import Parts
+from autotuner.carriers.outputs import MODEL, Outputs
 from autotuner.errors import StorageError, UsageError
 from autotuner.jobs.model.context import Model
-from autotuner.jobs.model.entries import Assembly
 from autotuner.jobs.model.routes import choose
 from autotuner.system.names import RULE, checked_name, is_component
 from autotuner.system.workspace import Workspace
@@ -64,10 +66,10 @@ def test_a_route_of_ones_own_has_a_name_of_its_own(tmp_path: Path) -> None:
 
 
 def test_executables_are_written_into_their_folder_only(tmp_path: Path) -> None:
-    folder = tmp_path / "a" / "b"
+    files = Outputs(tmp_path / "a" / "b" / "spec.mlir", MODEL)
     for name in ("../../outside", "/tmp/outside", "..", "x\n"):
         assert not is_component(name)
         with pytest.raises(UsageError, match="cannot name a file"):
-            Assembly(None, {name: "module {}"}).write(tmp_path / "spec.mlir", folder, spec_flag="--x")
-    Assembly(None, {"main$async_dispatch_0": "module {}"}).write(tmp_path / "spec.mlir", folder, spec_flag="--x")
+            write_parts(files, Parts(executables={name: "module {}"}))
+    write_parts(files, Parts(executables={"main$async_dispatch_0": "module {}"}))
     assert [path.name for path in tmp_path.rglob("*.mlir")] == ["main$async_dispatch_0.mlir"]

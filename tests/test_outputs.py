@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.carriers.flags import TUNING_SPEC
 from autotuner.carriers.outputs import MARK, MICROKERNEL, MODEL, Outputs, files_in
 from autotuner.errors import AutotuneError, UsageError
 from autotuner.system.workspace import Workspace
+from autotuner.targets.backends import TUNING_SPEC
 
 OURS = "// Tuning spec by autotune 0.1.0\nmodule {}\n"
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from iree.compiler import ir
 
+from autotuner.carriers.carrier import Said
 from autotuner.carriers.render import FUNCTION, MARKER, cpu_compilation_info, problem_mlir, spec_mlir
 from autotuner.iree.mlir import walk
 from autotuner.problems import Gemm
@@ -42,7 +43,7 @@ def test_a_spec_parses_carries_the_marker_and_its_header(make_plan: MakePlan) ->
     plan = make_plan(Gemm.parse(shape="64x64x64", dtype="f32"), "cpu")
     for first in plan.first:
         candidate = plan.candidate(first, id="c0")
-        text = plan.spec(candidate, header=["problem: x", "", "module { not MLIR }"])
+        text = candidate.carrier.carried(Said(header=["problem: x", "", "module { not MLIR }"])).spec
         assert text is not None
         assert text.splitlines()[:3] == ["// problem: x", "// ", "// module { not MLIR }"]
         assert text.count(f'transform.annotate %op "{MARKER}"') == 1
@@ -68,13 +69,13 @@ def test_a_header_line_with_a_line_break_is_refused(make_plan: MakePlan, line: s
     plan = make_plan(Gemm.parse(shape="64x64x64", dtype="f32"), "cpu")
     candidate = plan.candidate(plan.first[0], id="c0")
     with pytest.raises(ValueError, match="line break"):
-        plan.spec(candidate, header=["fine", line])
+        candidate.carrier.carried(Said(header=["fine", line]))
 
 
 def test_the_baseline_has_no_spec(make_plan: MakePlan) -> None:
     plan = make_plan(Gemm.parse(shape="64x64x64", dtype="f32"), "cpu")
-    assert plan.spec(plan.baseline) is None
-    assert all(plan.spec(stock) is None for stock in plan.stock)
+    assert plan.baseline.carrier.carried().spec is None
+    assert all(stock.carrier.carried().spec is None for stock in plan.stock)
 
 
 def test_a_tiling_becomes_attributes_that_parse() -> None:

@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autotuner.build import Build, Builder, BuildJob
+from autotuner.build import Builder, BuildJob, Compiled
+from autotuner.carriers.carrier import Said
 from autotuner.carriers.render import MARKER
 from autotuner.carriers.substitution import Executable, configure, find_executable
 from autotuner.iree.tools import Tools
@@ -36,11 +37,11 @@ def test_a_convolution_of_one_image_is_substituted_and_of_two_is_not(make_plan: 
     assert set(one.executables) == {"plain", "channels-last"} & set(one.cpu)
     assert any("substituted executable" in note for note in one.notes)
     (candidate,) = plain(one, 1)
-    assert candidate.carrier == "substitution"
-    assert one.spec_flag(candidate) == "--iree-hal-substitute-executable-configuration=main_dispatch_1"
+    assert candidate.carrier.name == "substitution"
+    assert candidate.carrier.carried().spec_flag == "--iree-hal-substitute-executable-configuration=main_dispatch_1"
     two = make_plan(replace(ONE_IMAGE, n=2), "cpu")
     assert two.executables == {}
-    assert plain(two, 1)[0].carrier == "spec"
+    assert plain(two, 1)[0].carrier.name == "spec"
 
 
 def test_substituted_configurations_are_built_proven_and_right(
@@ -53,7 +54,7 @@ def test_substituted_configurations_are_built_proven_and_right(
 ) -> None:
     plan = make_plan(ONE_IMAGE, "cpu")
     jobs = [make_job(plan, c) for c in plain(plan, 4)]
-    builds: list[Build] = list(executor.map(builder.build, [*jobs, replace(jobs[1], repeat=4)]))
+    builds: list[Compiled] = list(executor.map(builder.build, [*jobs, replace(jobs[1], repeat=4)]))
     assert [(b.failure, b.applied) for b in builds] == [(None, 1)] * len(builds)
     assert len({b.binary for b in builds}) >= 3
     assert builds[-1].binary == builds[1].binary
@@ -82,7 +83,7 @@ def test_a_substituted_executable_with_another_configuration_is_not_applied(
 def test_fused_operations_follow_the_vectors_of_the_root(make_plan: MakePlan) -> None:
     plan = make_plan(ONE_IMAGE, "cpu")
     candidate = plain(plan, 3)[2]
-    text = plan.spec(candidate, header=["one line", "another"])
+    text = candidate.carrier.carried(Said(header=["one line", "another"])).spec
     assert text is not None
     assert text.startswith("// one line\n// another\n")
     assert text.count(MARKER) == 1

@@ -16,9 +16,9 @@ DOCS = Path(__file__).parent.parent / "docs" / "support.md"
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("operation", SAMPLES)
 def test_candidates_of_every_operation_apply_on_every_target(
-    operation: str, target: str, builder: Builder, executor: Executor, tmp_path: Path
+    operation: str, target: str, builder: Builder, executor: Executor
 ) -> None:
-    row = examine(operation, target, builder, executor, tmp_path)
+    row = examine(operation, target, builder, executor)
     assert row.tried >= CANDIDATES
     assert row.proven == row.tried
     assert row.distinct >= 2

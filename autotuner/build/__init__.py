@@ -1,6 +1,7 @@
 """From a candidate to a module, with proof."""
 
-from autotuner.build.builder import Build, Builder, BuildJob
-from autotuner.build.isa import Isa
+from autotuner.build.builder import Builder, BuildJob
+from autotuner.iree.compile import Compiled
+from autotuner.iree.isa import Isa
 
-__all__ = ["Build", "BuildJob", "Builder", "Isa"]
+__all__ = ["BuildJob", "Builder", "Compiled", "Isa"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +11,29 @@ from iree.compiler import ir
 
 from autotuner.carriers.forms import is_main
 from autotuner.carriers.microkernel import executable_name, marker
-from autotuner.iree.compile import CompilerRefusal
+from autotuner.iree.compile import Compile, inspect
 from autotuner.iree.mlir import parse, walk
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.instance import Call
-from autotuner.system import process
 
-_STOP = "--compile-to=preprocessing"
-WITHOUT_WEIGHTS = ("--mlir-elide-elementsattrs-if-larger=16", "--mlir-elide-resource-strings-if-larger=16")
-"""A model's weights would make the text as large as the model."""
 _LISTED = 12
 """Operations that a reason names at the most."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """A microkernel as a program with it shows: plain data, whatever made it."""
+
+    name: str
+    marker: tuple[str, ...]
+    """On a GPU: what tells its dispatch from others."""
+    launch: str
+    """How it is called, in full: of two programs that differ only in this, both are compared."""
+
+
+def kernel_calls(calls: Sequence[Call]) -> tuple[KernelCall, ...]:
+    """What must be found in a program with these calls."""
+    return tuple(KernelCall(c.instance.name, marker(c), repr(replace(c.instance, objects=()))) for c in calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +50,11 @@ class Proof:
         """Every kernel is called."""
         return all(self.found)
 
-    def reason(self, calls: Sequence[Call], *, expected: Sequence[int] | None = None) -> str:
+    def reason(self, calls: Sequence[KernelCall], *, expected: Sequence[int] | None = None) -> str:
         """What is wrong; empty when every kernel is called, or called as often as expected."""
         wanted = expected or [1] * len(calls)
         short = [
-            f"{call.instance.name} is called {count} times, not {'at least ' if expected is None else ''}{want}"
+            f"{call.name} is called {count} times, not {'at least ' if expected is None else ''}{want}"
             for call, count, want in zip(calls, self.found, wanted, strict=True)
             if (count != want if expected is not None else count < want)
         ]
@@ -54,29 +66,22 @@ class Proof:
         return "\n".join(["; ".join(short), *seen])
 
 
-def preprocess(tools: Tools, module: Path, flags: Sequence[str], *, timeout: float) -> str:
+def preprocess(tools: Tools, program: str | Path, flags: Sequence[str], *, timeout: float) -> str:
     """The program after the spec, as text; raises with the compiler's own words when it refuses."""
-    # Relative paths in the flags mean what they mean in a compile: they begin where this program runs.
-    more = (*WITHOUT_WEIGHTS, *tools.printing, _STOP)
-    done = process.run([tools.iree_compile, module, *flags, *more, "-o", "-"], timeout=timeout)
-    # A spec that does not parse, or a transform that fails, must not pass for one that matched nothing.
-    if not done.ok or "error:" in done.stderr:
-        raise CompilerRefusal(done.why())
-    return done.stdout
+    return inspect(Compile(program, tuple(flags), timeout, stop="preprocessing"), tools).text
 
 
-def prove(text: str, calls: Sequence[Call]) -> Proof:
+def prove(text: str, calls: Sequence[KernelCall]) -> Proof:
     """Counts the kernels' dispatches in the text of `preprocess`."""
     found = [0] * len(calls)
-    markers = [marker(call) for call in calls]
     names = {executable_name(number): number for number in range(len(calls))}
     instead = []
     with ir.Context() as context:
         module = parse(text, context)  # operations live as long as their module
         for op in walk(module.operation):
             if op.name == "hal.dispatch.extern":
-                for number, wanted in enumerate(markers):
-                    found[number] += extern(op) == wanted
+                for number, call in enumerate(calls):
+                    found[number] += extern(op) == call.marker
             elif op.name == "flow.dispatch":
                 for name in roots(op):
                     if name in names:

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotuner.carriers.flags import LIBRARY, SUBSTITUTION, SUBSTITUTIONS, TRUST, TUNING_SPEC, objection
+from autotuner.carriers.flags import SUBSTITUTION, SUBSTITUTIONS, TRUST, objection
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.errors import UsageError
 from autotuner.system.workspace import refuse_endless
+from autotuner.targets.backends import DEVICE_FLAG, LIBRARY, TUNING_SPEC, spec_flag_for
 
 SPEC_FLAGS = (TUNING_SPEC, LIBRARY, SPEC_FLAG, SUBSTITUTION)
 """Those that name a spec."""
@@ -18,9 +19,6 @@ _LONGEST = 1 << 20
 """Bytes of a flagfile: a larger file is something else."""
 _SPECIAL = "\\\"'"
 _BLANKS = " \t\r\n"
-_DEVICE = "--iree-hal-target-device"
-_IGNORES_TUNING_SPECS = ("cuda", "vulkan")
-"""IREE takes `TUNING_SPEC` for these without a word and does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +88,8 @@ class Flagfile:
 
 def tuning_flag(flags: Sequence[str]) -> str:
     """The flag that carries a tuning spec to the target that these flags name."""
-    device = next((flag.partition("=")[2] for flag in flags if name_of(flag) == _DEVICE), "")
-    return LIBRARY if device.startswith(_IGNORES_TUNING_SPECS) else TUNING_SPEC
+    device = next((flag.partition("=")[2] for flag in flags if name_of(flag) == DEVICE_FLAG), "")
+    return spec_flag_for(device)
 
 
 def name_of(flag: str) -> str:

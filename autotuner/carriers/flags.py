@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.carriers.substitution import FLAG
 from autotuner.system.text import short
+from autotuner.targets.backends import BACKENDS, DEVICE_FLAG, LIBRARY, TUNING_SPEC
 
-TUNING_SPEC = "--iree-codegen-tuning-spec-path"
-LIBRARY = "--iree-codegen-transform-dialect-library"
 SUBSTITUTION = FLAG
 SUBSTITUTIONS = "--iree-hal-substitute-executable-configurations-from"
 """Takes a folder: a model has several executables."""
@@ -100,7 +99,7 @@ _CHIP = _matches(r"[a-z0-9_:+-]{1,80}", "a chip's name")
 
 RULES: dict[str, Rule] = {
     # The target.
-    "--iree-hal-target-device": _one_of("local", "hip", "cuda"),
+    DEVICE_FLAG: _one_of(*(backend.hal_device for backend in BACKENDS)),
     "--iree-hal-local-target-device-backends": _one_of("llvm-cpu"),
     "--iree-llvmcpu-target-cpu": _matches(r"[A-Za-z0-9._+-]{1,80}", "a processor's name"),
     "--iree-llvmcpu-target-cpu-features": _matches(r"[A-Za-z0-9._+,-]{0,20000}", "a list of features"),

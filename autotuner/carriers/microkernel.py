@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from iree.compiler import ir
 
@@ -18,9 +17,11 @@ from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.mlir import parse, walk
 from autotuner.microkernels.instance import Binding, Call, Instance
 from autotuner.problems import Operand, Problem
+from autotuner.targets.backends import Backend, backend_of
 
 SPEC_FLAG = "--iree-preprocessing-transform-spec-filename"
 OBJECTS_FLAG = "--iree-hal-executable-object-search-path"
+OBJECTS_FOLDER = "objects"
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]{0,1000}")
 _FILE = re.compile(r"[\w.+-][\w .+-]*")
 
@@ -79,7 +80,7 @@ class Kernel:
 
     number: int
     instance: Instance
-    backend: Literal["cpu", "cuda", "rocm"]
+    backend: Backend
     target: str
     """The executable target that the compiler has on this processor; empty on GPUs."""
     inputs: tuple[str, ...]
@@ -168,6 +169,12 @@ def spec_mlir(
     )
 
 
+def object_files(instances: Sequence[Instance]) -> tuple[tuple[str, bytes], ...]:
+    """The objects as a compile's own files, in the folder that `OBJECTS_FOLDER` names."""
+    paths = {path.name: path for i in instances for path in i.objects}
+    return tuple((f"{OBJECTS_FOLDER}/{name}", path.read_bytes()) for name, path in paths.items())
+
+
 def spec_flags(spec: Path | str, instances: Sequence[Instance]) -> tuple[str, ...]:
     """The flags that carry a spec and its objects into a compile."""
     return (f"{SPEC_FLAG}={spec}", *object_flags(instances))
@@ -194,13 +201,13 @@ def _kernel(number: int, call: Call, *, target: str) -> Kernel:
     instance, problem = call.instance, call.problem
     _check(instance, problem)
     backend = backend_of(instance.chip)
-    if backend == "cpu" and not target:
+    if backend.on_host and not target:
         raise ValueError("a kernel for a processor needs the compiler's executable target")
     return Kernel(
         number=number,
         instance=instance,
         backend=backend,
-        target=target if backend == "cpu" else "",
+        target=target if backend.on_host else "",
         inputs=tuple(operand.mlir for operand in problem.operands[:-1]),
         output=problem.output,
         buffers=_buffers(instance),
@@ -214,13 +221,6 @@ def _buffers(instance: Instance) -> tuple[Buffer, ...]:
         Buffer(i, b.tensor, b.operand, b.access == "write", b.permutation, b.zeroed, i == last)
         for i, b in enumerate(instance.bindings)
     )
-
-
-def backend_of(chip: str) -> Literal["cpu", "cuda", "rocm"]:
-    """Which of IREE's backends takes an object for this chip."""
-    if chip.startswith("gfx"):
-        return "rocm"
-    return "cuda" if chip.startswith("sm_") else "cpu"
 
 
 def _convertible(binding: Binding, operand: Operand) -> bool:

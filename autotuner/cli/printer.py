@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from autotuner.carriers.carrier import carrier_named
 from autotuner.carriers.flagfile import use_line
 from autotuner.cli.console import microseconds
 from autotuner.report.tables import VERDICTS
@@ -80,10 +81,10 @@ def print_result(result: AnyResult, printer: Printer) -> None:
         f"{counts.asked} of {counts.space} asked, {counts.built} built, {counts.duplicate} duplicates, "
         f"{counts.timed} timed, {sum(failed.values())} failed{_reasons(failed)}",
     )
-    substituted = result.carrier == "substitution"
-    printer.files(result, spec="executable" if substituted else "spec")
-    if substituted and result.flagfile is not None:
-        line("", "only for this very program: the executable is substituted by its dispatch's name")
+    carrier = carrier_named(result.carrier)
+    printer.files(result, spec=carrier.file_word)
+    if carrier.only_for and result.flagfile is not None:
+        line("", carrier.only_for)
 
 
 def _knobs(best: Best) -> str:

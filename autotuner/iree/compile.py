@@ -1,15 +1,35 @@
-"""How a compile by iree-compile ended, and what that says about the program."""
+"""iree-compile: the one place that composes its command line, runs it and says how it ended."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shlex
-from collections.abc import Iterable
-from typing import Literal
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
 
-from autotuner.errors import EnvironmentFailure
+from autotuner.errors import EnvironmentFailure, StorageError
+from autotuner.iree.isa import NO_FIGURES, REMARKS, Figures, Isa, read_isa, split_remarks
+from autotuner.iree.mlir import by_name
+from autotuner.iree.tools import Tools
 from autotuner.system import process
+
+PROBLEM, SPEC, MODULE = "problem.mlir", "spec.mlir", "module.vmfb"
+"""The names of what goes into a compile's folder and comes out of it."""
+Phase = Literal["preprocessing", "flow", "executable-configurations"]
+Dump = Literal["configurations", "benchmarks", "binaries"]
+REPEAT = "--iree-hal-benchmark-dispatch-repeat-count"
+WITHOUT_WEIGHTS = ("--mlir-elide-elementsattrs-if-larger=1024", "--mlir-elide-resource-strings-if-larger=1024")
+"""A model's weights would make the text as large as the model; what is inside a dispatch is always smaller."""
+_ONE_THREAD = "--mlir-disable-threading"
+_FULL = os.strerror(errno.ENOSPC)
+_ROOM = "Free some space, or choose another --workspace or AUTOTUNE_CACHE_DIR."
 
 FailureClass = Literal["compile-error", "compile-timeout", "not-applied", "wrong-result", "run-error", "run-timeout"]
 FAILURE_CLASSES: tuple[FailureClass, ...] = (
@@ -36,6 +56,193 @@ class CompilerRefusal(EnvironmentFailure):
     def __init__(self, stderr: str) -> None:
         self.stderr = stderr
         super().__init__(f"iree-compile refused: {first_error(stderr)}", remedy="Check --flag and --target.")
+
+
+@dataclass(frozen=True)
+class Compile:
+    """What iree-compile is told. Its files have names without folders: it is the same compile in every folder."""
+
+    program: str | Path
+    """The text of a problem, or the file of a whole model."""
+    flags: tuple[str, ...]
+    timeout: float
+    spec: str | None = None
+    spec_flag: str = ""
+    """What takes the spec, up to its last `=`."""
+    repeat: int = 1
+    """How often a module repeats its dispatches, to be timed."""
+    stop: Phase | None = None
+    """Where the compiler stops and prints the program; None: it makes a module."""
+    dumps: tuple[Dump, ...] = ()
+    """What it leaves behind to be read. Where dumps lie becomes part of the binaries, so these are told apart by it."""
+    figures: Figures = ""
+    """How registers, spills and the like are read; empty: they are not."""
+    files: tuple[tuple[str, bytes], ...] = ()
+    """Other files that the flags name, relative to the compile's folder."""
+
+    @property
+    def compile_flags(self) -> tuple[str, ...]:
+        """All that decides what the module computes and how."""
+        spec = (f"{self.spec_flag}={SPEC}",) if self.spec is not None else ()
+        repeat = (f"{REPEAT}={self.repeat}",) if self.repeat > 1 else ()
+        return (*self.flags, *spec, *repeat)
+
+    def command(self, tools: Tools, *, output: str = MODULE) -> tuple[str, ...]:
+        """The exact words, run in the compile's folder."""
+        whole = isinstance(self.program, Path)
+        # Problems are compiled as many at a time as there are cores: threads of their own would only get in each
+        # other's way. A whole model is compiled alone, for minutes: there threads help.
+        threads = () if whole else (_ONE_THREAD,)
+        stop = (f"--compile-to={self.stop}", *(WITHOUT_WEIGHTS if whole else ())) if self.stop else ()
+        return (
+            str(tools.iree_compile),
+            str(self.program) if whole else PROBLEM,
+            *self.compile_flags,
+            *((REMARKS,) if self.figures == "remarks" else ()),
+            *threads,
+            *tools.printing,
+            *(f"--iree-hal-dump-executable-{what}-to={what}" for what in self.dumps),
+            *stop,
+            "-o",
+            "-" if self.stop else output,
+        )
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """How a compile ended, and what it made."""
+
+    failure: FailureClass | None
+    stderr: str
+    seconds: float
+    command: tuple[str, ...]
+    vmfb: Path
+    repeat: int = 1
+    binary: str = ""
+    """Hash of the executables' bytes: two candidates of the same binary are the same candidate."""
+    isa: Isa = NO_FIGURES
+    text: str = field(default="", repr=False)
+    """What was printed where it stopped."""
+    dumped: Mapping[Dump, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    lasting: bool = True
+    """It would end the same way again."""
+    key: str = ""
+    """Its entry in the build cache; empty where it was not put there."""
+    cached: bool = False
+    took: float = 0.0
+    """Seconds of the compile that made it, whenever that was."""
+    applied: int = 0
+    """Operations, or dispatches of microkernels, that are proven to have what the spec gives them."""
+
+    @property
+    def ok(self) -> bool:
+        return self.failure is None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The dumped executables. Configurations are dumped before an executable is substituted, benchmarks after."""
+        return (*self.dumped.get("configurations", ()), *self.dumped.get("benchmarks", ()))
+
+    @cached_property
+    def executables(self) -> dict[str, str]:
+        """The same by name, substituted ones as they were substituted."""
+        return by_name(self.texts)
+
+    def record(self) -> dict[str, Any]:
+        """What the build cache keeps of it, beside the module."""
+        kept = {name: getattr(self, name) for name in ("failure", "stderr", "binary", "applied")}
+        return {**kept, "seconds": self.took, "isa": self.isa.to_json()}
+
+    @classmethod
+    def refused(cls, why: str) -> Compiled:
+        """There was nothing to compile: the candidate itself could not be made."""
+        return cls("compile-error", why, 0.0, (), Path())
+
+
+def compile_program(job: Compile, tools: Tools, folder: Path) -> Compiled:
+    """Compiles in `folder`, where the inputs and the module stay; what was dumped is read and removed."""
+    write_inputs(job, folder)
+    _remove_outputs(folder)  # an interrupted compile may have left some
+    vmfb, binaries = folder / MODULE, folder / "binaries"
+    command = job.command(tools)
+    done = process.run(command, timeout=job.timeout, cwd=folder)
+    remarks, said = split_remarks(done.stderr) if job.figures == "remarks" else ("", done.stderr)
+    done = replace(done, stderr=said)
+    if _FULL in done.stderr:
+        raise StorageError(f"{_FULL} while compiling in {folder}.", remedy=_ROOM)
+    failure = compile_failure(done)
+    if failure is None and job.stop is None and not vmfb.is_file():
+        failure = "compile-error"
+    made = Compiled(
+        failure,
+        done.stderr if failure is None else done.why(),
+        done.seconds,
+        command,
+        vmfb,
+        job.repeat,
+        lasting=lasting(done),
+        took=done.seconds,
+    )
+    if failure is None:
+        made = replace(
+            made,
+            text=done.stdout,
+            dumped={what: read_folder(folder / what) for what in job.dumps if what != "binaries"},
+            binary=hash_binaries(binaries) if "binaries" in job.dumps else "",
+            isa=read_isa(binaries, vmfb, remarks=remarks, ptxas=tools.ptxas) if job.figures else NO_FIGURES,
+        )
+    _remove_dumps(folder)
+    return made
+
+
+def inspect(job: Compile, tools: Tools) -> Compiled:
+    """The same in a folder that is thrown away, for what is printed; raises with the compiler's own words."""
+    with tempfile.TemporaryDirectory(prefix="autotune-", ignore_cleanup_errors=True) as folder:
+        done = compile_program(job, tools, Path(folder))
+    if not done.ok:
+        raise CompilerRefusal(done.stderr)
+    return done
+
+
+def write_inputs(job: Compile, folder: Path) -> None:
+    """The files that the command reads."""
+    texts = {} if isinstance(job.program, Path) else {PROBLEM: job.program}
+    if job.spec is not None:
+        texts[SPEC] = job.spec
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in (*((name, text.encode()) for name, text in texts.items()), *job.files):
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_bytes(data)
+    except OSError as error:
+        raise EnvironmentFailure(f"cannot write {folder}: {error.strerror}.", remedy=_ROOM) from error
+
+
+def _remove_outputs(folder: Path) -> None:
+    _remove_dumps(folder)
+    (folder / MODULE).unlink(missing_ok=True)
+
+
+def _remove_dumps(folder: Path) -> None:
+    for name in ("configurations", "benchmarks", "binaries"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+
+
+def read_folder(folder: Path) -> tuple[str, ...]:
+    """The MLIR files of a folder."""
+    return tuple(path.read_text() for path in sorted(folder.glob("*.mlir")))
+
+
+def hash_binaries(folder: Path) -> str:
+    """One hash over the dumped executables."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*")):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+# --- how it ended -----------------------------------------------------------------------------------------------------
 
 
 def compile_failure(done: process.Finished) -> FailureClass | None:

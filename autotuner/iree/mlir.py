@@ -365,3 +365,16 @@ def enclosing(op: Any, attribute: str) -> Any:
 def _translation_info(op: Any) -> str:
     function = enclosing(op, "translation_info")
     return "" if function is None else str(function.attributes["translation_info"])
+
+
+def by_name(texts: Iterable[str]) -> dict[str, str]:
+    """What the compiler dumped of its executables, by their names."""
+    named = {}
+    with ir.Context() as context:
+        for text in texts:
+            module = parse(text, context)
+            for op in walk(module.operation):
+                if op.name == "hal.executable":
+                    named[ir.StringAttr(op.attributes["sym_name"]).value] = text
+                    break
+    return named

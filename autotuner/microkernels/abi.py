@@ -14,7 +14,7 @@ from typing import Any, Literal
 from elftools.elf.elffile import ELFFile
 
 from autotuner.errors import UsageError
-from autotuner.microkernels.objects import amd_chips, amd_metadata, elf_symbols, open_elf, read_ptx
+from autotuner.iree.objects import amd_chips, amd_metadata, elf_symbols, open_elf, read_ptx
 from autotuner.system.workspace import refuse_endless
 
 Kind = Literal["hsaco", "ptx", "elf"]

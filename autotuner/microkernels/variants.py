@@ -177,8 +177,6 @@ def _sampled(manifest: Manifest) -> list[str]:
 
 def kernel_chip(target: Target, device: str) -> str:
     """What a kernel's object must be for: the chip that it runs on, not the one that IREE compiles for."""
-    if target.backend == "cpu":
-        return target.machine
-    if target.backend == "cuda" and device != NO_DEVICE:
-        return compute_capability() or target.name
-    return target.name
+    if target.backend.object_runs_elsewhere and device != NO_DEVICE:
+        return compute_capability() or target.kernel_chip
+    return target.kernel_chip

@@ -13,8 +13,8 @@ from pathlib import Path
 from elftools.common.exceptions import ELFError
 
 from autotuner.errors import UsageError
+from autotuner.iree.objects import open_elf
 from autotuner.microkernels.kept import keep, kept_folder
-from autotuner.microkernels.objects import open_elf
 
 _SYMBOL_BYTES = 24
 _INFO, _OTHER, _SECTION = 4, 5, slice(6, 8)

@@ -19,6 +19,7 @@ from autotuner.system.cache import Cache
 from autotuner.system.execution import local_executor
 from autotuner.system.settings import cache_dir, usable_cores
 from autotuner.targets import Target, all_targets
+from autotuner.targets.backends import BACKENDS, Backend
 
 State = Literal["ok", "warning", "absent", "broken"]
 
@@ -51,7 +52,7 @@ def examine(iree_tools: Path | None = None) -> list[Finding]:
     with local_executor(usable_cores()) as executor:
         builder = Builder(tools, cache)
         looks = [executor.submit(_compiles, target, builder) for target in all_targets()]
-        looks += [executor.submit(_answers, device, tools) for device in _DEVICE_REMEDY]
+        looks += [executor.submit(_answers, backend, tools) for backend in BACKENDS]
         return findings + [look.result() for look in looks]
 
 
@@ -86,26 +87,20 @@ def _compiles(target: Target, builder: Builder) -> Finding:
     try:
         builder.inspect(problem_mlir(problem), target.compile_flags, timeout=120)
     except CompilerRefusal as refusal:
-        essential = target.name == "cpu"
+        essential = target.backend.on_host
         return Finding(what, "broken", refusal.message, "Reinstall iree-base-compiler.", essential=essential)
     return Finding(what, "ok", target.describe_types())
 
 
-_DEVICE_REMEDY = {
-    "local-task": "Reinstall iree-base-runtime.",
-    "cuda": "Install NVIDIA's driver, or tune with --device none.",
-    "hip": "Install ROCm's runtime, or tune with --device none.",
-}
-
-
-def _answers(device: str, tools: Tools) -> Finding:
+def _answers(backend: Backend, tools: Tools) -> Finding:
     """A driver lists its devices only when it can talk to them."""
+    device = backend.device
     done = process.run([tools.iree_run_module, f"--list_devices={device}"], timeout=60)
     found = [line.strip() for line in done.stdout.splitlines() if "://" in line]
     what = f"device {device}"
     if done.ok and found:
         return Finding(what, "ok", ", ".join(found))
-    essential = device == "local-task"
+    essential = backend.on_host
     said = [line.split("; ", 1)[1] for line in done.stderr.splitlines() if "; " in line]
     why = said[0].split(";")[0][:120] if said else "no device answers"
-    return Finding(what, "broken" if essential else "absent", why, _DEVICE_REMEDY[device], essential=essential)
+    return Finding(what, "broken" if essential else "absent", why, backend.remedy, essential=essential)

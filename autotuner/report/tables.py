@@ -13,7 +13,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from autotuner.build.isa import NO_FIGURES
+from autotuner.iree.isa import NO_FIGURES
 from autotuner.store.store import CandidateRow, RunRow, Store, TimedRow
 from autotuner.system.text import printable
 

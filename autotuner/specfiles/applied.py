@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from iree.compiler import ir
 
-from autotuner.carriers.calls import WITHOUT_WEIGHTS, extern, preprocess, roots
+from autotuner.carriers.calls import extern, roots
 from autotuner.carriers.flagfile import tuning_flag
 from autotuner.carriers.flags import SUBSTITUTION
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
-from autotuner.iree.compile import CompilerRefusal
+from autotuner.iree.compile import Compile, inspect
 from autotuner.iree.mlir import parse, same_attributes, walk
 from autotuner.iree.tools import Tools
 from autotuner.specfiles.entries import FOREACH, Entry, module_of, parse_spec, read_module, references, symbol
 from autotuner.specfiles.matchers import symbols
-from autotuner.system import process
 
 BY = "__autotune_by__"
 """Says on an operation which entry of the instrumented spec has matched it."""
 TIMEOUT = 600.0
 _ANY_OP = "!transform.any_op"
-_STOP = "--compile-to=executable-configurations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,45 +50,33 @@ class Use:
 
 
 def applied(
-    spec: str, model: Path, flags: Sequence[str], tools: Tools, *, objects: Path | None = None, timeout: float = TIMEOUT
+    spec: str,
+    program: str | Path,
+    flags: Sequence[str],
+    tools: Tools,
+    *,
+    objects: Path | None = None,
+    timeout: float = TIMEOUT,
 ) -> tuple[Use, ...]:
-    """How often each entry of a spec applies to the program in `model`, compiled with `flags` (the target's).
+    """How often each entry of a spec applies to a program, compiled with `flags` (the target's).
 
     `objects` is the folder of a microkernel spec's objects.
     """
-    with ir.Context() as context, ir.Location.unknown(), tempfile.TemporaryDirectory(prefix="autotune-") as folder:
+    source = program.absolute() if isinstance(program, Path) else program
+    job = Compile(source, tuple(flags), timeout, stop="executable-configurations")
+    with ir.Context() as context, ir.Location.unknown():
         module = parse_spec(spec, context, name="the spec")
         file = read_module(module, name="the spec")
-        path = Path(folder) / "spec.mlir"
-        compile = _Compile(tools, model.absolute(), tuple(flags), timeout)
         if file.kind == "microkernel":
-            path.write_text(spec, encoding="utf-8")
-            where = [f"{OBJECTS_FLAG}={objects.absolute()}"] if objects else []
-            text = preprocess(tools, model.absolute(), [*flags, f"{SPEC_FLAG}={path}", *where], timeout=timeout)
-            return _kernels_used(module, file.entries, parse(text, context))
+            where = (f"{OBJECTS_FLAG}={objects.absolute()}",) if objects else ()
+            job = replace(job, flags=(*flags, *where), spec=spec, spec_flag=SPEC_FLAG, stop="preprocessing")
+            return _kernels_used(module, file.entries, parse(inspect(job, tools).text, context))
         if file.kind == "executable":
-            path.write_text(spec, encoding="utf-8")
-            return tuple(_substituted(entry, compile, path, context) for entry in file.entries)
+            before = parse(inspect(job, tools).text, context)
+            return tuple(_substituted(entry, before, replace(job, spec=spec), tools) for entry in file.entries)
         instrument(module)
-        path.write_text(str(module), encoding="utf-8")
-        text = compile.configurations([f"{tuning_flag(flags)}={path}"])
-        return _entries_used(file.entries, parse(text, context))
-
-
-@dataclass(frozen=True)
-class _Compile:
-    tools: Tools
-    model: Path
-    flags: tuple[str, ...]
-    timeout: float
-
-    def configurations(self, carrier: Iterable[str]) -> str:
-        """The configured program as text, without its weights."""
-        flags = [*self.flags, *carrier, *WITHOUT_WEIGHTS, *self.tools.printing, _STOP]
-        done = process.run([self.tools.iree_compile, self.model, *flags, "-o", "-"], timeout=self.timeout)
-        if not done.ok:
-            raise CompilerRefusal(done.why())
-        return done.stdout
+        job = replace(job, spec=str(module), spec_flag=tuning_flag(flags))
+        return _entries_used(file.entries, parse(inspect(job, tools).text, context))
 
 
 def instrument(module: ir.Module) -> None:
@@ -196,13 +181,13 @@ def _kernels_used(module: ir.Module, entries: Sequence[Entry], program: ir.Modul
     return tuple(Use(entry, count, count, 0) for entry, count in zip(entries, counts, strict=True))
 
 
-def _substituted(entry: Entry, compile: _Compile, path: Path, context: ir.Context) -> Use:
+def _substituted(entry: Entry, program: ir.Module, job: Compile, tools: Tools) -> Use:
     """Is there a dispatch of this name, and has it the file's configuration when it was substituted?"""
-    program = parse(compile.configurations([]), context)
     calls = _calls(program)
     if not any(op.name == "hal.executable" and symbol(op) == entry.name for op in walk(program.operation)):
         return Use(entry, 0, 0, 0)
-    after = parse(compile.configurations([f"{SUBSTITUTION}={entry.name}={path}"]), context)
+    text = inspect(replace(job, spec_flag=f"{SUBSTITUTION}={entry.name}"), tools).text
+    after = parse(text, program.context)
     ops = [
         op
         for op in walk(after.operation)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from autotuner.carriers.flagfile import Flagfile, flagfile_text, name_of, tuning_flag
-from autotuner.carriers.flags import SUBSTITUTION, SUBSTITUTIONS
-from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
+from autotuner.carriers.flags import SUBSTITUTIONS
+from autotuner.carriers.microkernel import OBJECTS_FLAG
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.specfiles.applied import TIMEOUT, Use, applied
@@ -18,7 +18,7 @@ from autotuner.specfiles.objects import Finding, check_objects, check_processor
 from autotuner.specfiles.vetting import executables_in, vet_program
 from autotuner.system.text import printable
 from autotuner.targets import Target
-from autotuner.targets.base import Backend
+from autotuner.targets.backends import LIBRARY, LLVM_CPU, TUNING_SPEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +70,16 @@ def check(
     flagfile = Flagfile.beside(path, trust=trust, known=target.user_flags if target else ())
     if flagfile is not None and not trust:
         refuse_executables(flagfile)
-    backend = _backend(file, flagfile, target)
     findings = [
         Finding("ok", f"{file.what} with {len(file.entries)} {'entry' if len(file.entries) == 1 else 'entries'}"),
         *_versions(file, tools),
     ]
     findings += _flagfile(path, file, flagfile, target)
     folder = objects_folder(path, flagfile)
-    if file.kind == "microkernel":
+    if file.carrier.brings_objects:
         findings += check_objects(file, folder, target or _recorded(file))
-        if backend == "cpu":
-            processor = target if target is not None and target.backend == "cpu" else Target.parse("cpu")
+        if _on_processor(file, flagfile, target):
+            processor = target if target is not None and target.backend.on_host else Target.parse("cpu")
             findings += check_processor(text, tools, processor, name=str(path))
     report = Report(path, file, tuple(findings))
     if model is None:
@@ -124,7 +123,8 @@ def _flagfile(path: Path, file: SpecFile, flagfile: Flagfile | None, target: Tar
         elif not _same_file(value, path):
             wrong.append(f"{name} names another file than this spec: {printable(value)}")
         elif name not in needed:
-            why = "CUDA and Vulkan ignore it without a word" if file.kind == "tuning" else f"this is a {file.what}"
+            ignored = name == TUNING_SPEC and right == [f"{LIBRARY}={path.absolute()}"]
+            why = "CUDA and Vulkan ignore it without a word" if ignored else f"this is a {file.what}"
             wrong.append(f"{name} is the wrong flag here: {why}")
         else:
             named = True
@@ -138,7 +138,7 @@ def _flagfile(path: Path, file: SpecFile, flagfile: Flagfile | None, target: Tar
             wrong.append(f"{OBJECTS_FLAG} names {printable(folder)}, which is not there")
         elif (own := path.with_suffix(".objects")).is_dir() and not _same_file(folder, own):
             wrong.append(f"{OBJECTS_FLAG} names another folder than {own.name} beside the spec: {printable(folder)}")
-    if file.kind == "microkernel" and not flagfile.folders:
+    if file.carrier.brings_objects and not flagfile.folders:
         wrong.append(f"{OBJECTS_FLAG} is missing: the objects would not be found")
     missing = _target_flags(file, target) - set(flagfile.flags)
     if missing:
@@ -166,13 +166,9 @@ def shown(flags: Sequence[str]) -> tuple[str, ...]:
 def _carriers(path: Path, file: SpecFile, flagfile: Flagfile | None, target: Target | None) -> list[str]:
     """The flags that a compile with this spec needs beside the target's."""
     here = path.absolute()
-    if file.kind == "microkernel":
-        return [f"{SPEC_FLAG}={here}", f"{OBJECTS_FLAG}={here.with_suffix('.objects')}"]
-    if file.kind == "executable":
-        return [f"{SUBSTITUTION}={entry.name}={here}" for entry in file.entries]
     chosen = target or _recorded(file)
-    carrier = chosen.spec_flag if chosen else tuning_flag(flagfile.flags if flagfile else ())
-    return [f"{carrier}={here}"]
+    spec_flag = chosen.spec_flag if chosen else tuning_flag(flagfile.flags if flagfile else ())
+    return file.flags(here, spec_flag=spec_flag, objects=here.with_suffix(".objects"))
 
 
 def _same_file(one: str, other: Path) -> bool:
@@ -194,14 +190,14 @@ def _recorded(file: SpecFile) -> Target | None:
 def _target_flags(file: SpecFile, target: Target | None) -> set[str]:
     """Those that say which chip it is: the processor's may be set to another one by the user."""
     chosen = target or _recorded(file)
-    return set(chosen.flags) if chosen is not None and chosen.backend != "cpu" else set()
+    return set(chosen.flags) if chosen is not None and not chosen.backend.on_host else set()
 
 
-def _backend(file: SpecFile, flagfile: Flagfile | None, target: Target | None) -> Backend | None:
+def _on_processor(file: SpecFile, flagfile: Flagfile | None, target: Target | None) -> bool:
     chosen = target or _recorded(file)
     if chosen is not None:
-        return chosen.backend
-    return "cpu" if flagfile and any("llvm-cpu" in flag for flag in flagfile.flags) else None
+        return chosen.backend.on_host
+    return flagfile is not None and bool(set(LLVM_CPU.more_flags) & set(flagfile.flags))
 
 
 def _flags(file: SpecFile, flagfile: Flagfile | None, target: Target | None, path: Path) -> tuple[str, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen
 
+from autotuner.carriers.carrier import Carrier, FileKind, carrier_of_file
 from autotuner.carriers.provenance import ENTRY, OBJECTS, Provenance
 from autotuner.carriers.render import MARKER
 from autotuner.errors import UsageError
@@ -19,7 +20,6 @@ from autotuner.specfiles.vetting import vet_spec
 from autotuner.system.text import nesting, printable
 from autotuner.system.workspace import refuse_endless
 
-FileKind = Literal["tuning", "microkernel", "executable"]
 CONFIG = "__kernel_config"
 MAIN = "__transform_main"
 FOREACH = "transform.foreach_match"
@@ -75,6 +75,15 @@ class SpecFile:
     entries: tuple[Entry, ...]
     hashes: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of the objects of a microkernel spec, as recorded when it was shipped."""
+
+    @property
+    def carrier(self) -> type[Carrier]:
+        return carrier_of_file(self.kind)
+
+    def flags(self, path: Path, *, spec_flag: str, objects: Path) -> list[str]:
+        """What carries it into a compile from `path`; `spec_flag` is the target's for tuning specs."""
+        names = [entry.name for entry in self.entries]
+        return self.carrier.file_flags(path, names=names, spec_flag=spec_flag, objects=objects)
 
     @property
     def what(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import platform
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from iree.compiler import ir
 
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
-from autotuner.iree.compile import CompilerRefusal
+from autotuner.iree.compile import Compile, inspect
 from autotuner.iree.mlir import target_table, walk
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.abi import read_object
@@ -22,9 +21,9 @@ from autotuner.microkernels.check import runs_on
 from autotuner.microkernels.visibility import shows_names
 from autotuner.problems import Gemm
 from autotuner.specfiles.entries import SpecFile, parse_spec
-from autotuner.system import process
 from autotuner.system.text import printable
 from autotuner.targets import Target
+from autotuner.targets.backends import backend_of
 
 Level = Literal["ok", "note", "error"]
 
@@ -65,9 +64,8 @@ def _object(path: Path, called: str, recorded: str | None, target: Target | None
     except UsageError as error:
         return Finding("error", str(error))
     # Without a target nothing says which GPU is meant; the processor is always this one.
-    processor = target.machine if target is not None else platform.machine()
-    wanted = processor if target is None or target.backend == "cpu" else target.name
-    on_gpu = chip.startswith(("gfx", "sm_"))
+    wanted = target.kernel_chip if target is not None else platform.machine()
+    on_gpu = not backend_of(chip).on_host
     if not (target is None and on_gpu) and not runs_on(chip, wanted):
         return Finding("error", f"{called} is for {chip}, not for {wanted}: build it for {wanted}")
     if chip == "aarch64" and shows_names(data):
@@ -120,11 +118,6 @@ def _text(attribute: Any) -> str:
 
 def _compiled_for(target: Target, tools: Tools) -> tuple[str, frozenset[str]]:
     """The same of what the compiler makes code for."""
-    with tempfile.TemporaryDirectory(prefix="autotune-") as folder:
-        path = Path(folder) / "problem.mlir"
-        path.write_text(problem_mlir(Gemm.parse(shape="4x4x4", dtype="f32")))
-        flags = [*target.compile_flags, *tools.printing, "--compile-to=executable-configurations"]
-        done = process.run([tools.iree_compile, path, *flags, "-o", "-"], timeout=60)
-    if not done.ok:
-        raise CompilerRefusal(done.why())
-    return _processor(done.stdout, name="the compiler's output") or (target.machine, frozenset())
+    source = problem_mlir(Gemm.parse(shape="4x4x4", dtype="f32"))
+    text = inspect(Compile(source, target.compile_flags, 60, stop="executable-configurations"), tools).text
+    return _processor(text, name="the compiler's output") or (target.machine, frozenset())

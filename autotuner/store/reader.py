@@ -12,8 +12,8 @@ import pandas as pd
 from sqlalchemy import ColumnElement, Engine, Executable, Row, case, func, select
 from sqlalchemy.exc import DBAPIError, StatementError
 
-from autotuner.build.isa import NO_FIGURES, Isa
 from autotuner.errors import StorageError, UsageError
+from autotuner.iree.isa import NO_FIGURES, Isa
 from autotuner.store.database import DATABASE_ERRORS, ELSEWHERE, connect, explain, file_of, locate, name_of, prepare
 from autotuner.store.keys import question_of
 from autotuner.store.rows import (

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Row
 
-from autotuner.build.isa import NO_FIGURES, Isa
+from autotuner.iree.isa import NO_FIGURES, Isa
 from autotuner.space.table import Config
 
 Status = Literal["running", "finished", "interrupted", "failed"]

@@ -46,6 +46,10 @@ class Cache:
     def entry(self, key: str) -> Path:
         return self.builds / key[:2] / key
 
+    def module(self, key: str) -> Path:
+        """Where an entry's module lies, if it has one."""
+        return self.entry(key) / _MODULE
+
     def read(self, key: str) -> dict[str, Any] | None:
         """The record of an entry; None when there is none, or when it is damaged."""
         folder = self.entry(key)

@@ -27,6 +27,10 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def content_digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
 def known_digest(path: Path) -> str:
     """The same, remembered where the file is large: a compiler of 300 MB takes seconds."""
     real = path.resolve()
@@ -83,16 +87,16 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (path for name in sorted(names) if (path := Path(where) / name).is_file())
 
 
-def read_by_flags(flags: Iterable[str], *, folder: Path, known: frozenset[Path] = frozenset()) -> list[str]:
+def read_by_flags(flags: Iterable[str], *, folder: Path) -> list[str]:
     """A digest for each file and folder that a flag names, for a compile in `folder`.
 
-    What lies in `folder` itself is the compile's own input, and what is `known` is part of the key already.
+    What lies in `folder` itself is the compile's own input.
     """
     found: dict[Path, None] = {}
     for flag in flags:
         found.update(dict.fromkeys(_named(flag, folder)))
     own = folder.resolve()
-    outside = [path for path in found if not path.resolve().is_relative_to(own) and path not in known]
+    outside = [path for path in found if not path.resolve().is_relative_to(own)]
     try:
         return [path_digest(path) for path in outside]
     except OSError as error:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import platform
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from autotuner.errors import UsageError
+from autotuner.iree.isa import Figures
 from autotuner.problems import Problem
+from autotuner.targets.backends import Backend
+from autotuner.targets.backends.llvm_cpu import CPU_FLAG
 from autotuner.targets.files import with_absolute_files
 
-Backend = Literal["cpu", "rocm", "cuda"]
 NO_DEVICE = "none"
 """Nothing runs: candidates are compiled and proven only."""
-_TRIPLE, _CPU = "--iree-llvmcpu-target-triple", "--iree-llvmcpu-target-cpu"
-_OF_THE_HOST = (f"{_CPU}=host", f"{_CPU}-features=host")
+_TRIPLE = "--iree-llvmcpu-target-triple"
+_OF_THE_HOST = (f"{CPU_FLAG}=host", f"{CPU_FLAG}-features=host")
 _OTHER_NAMES = {"arm64": "aarch64", "amd64": "x86_64"}
 """Of architectures, where a triple may have another name than Linux."""
 
@@ -47,17 +48,12 @@ class Target:
     name: str
     backend: Backend
     flags: tuple[str, ...]
-    spec_flag: str
-    device: str
-    """The device URI that is used unless the user names another."""
     types: Mapping[str, tuple[tuple[str, str], ...]]
     """Operation -> (dtype, accumulator) pairs that can be tuned here."""
     units: int
     """Compute units, multiprocessors or cores of its largest product: what workgroups are spread over."""
     f8: str | None = None
     routes: tuple[Route, ...] = (PLAIN,)
-    compiles_on_device: bool = False
-    """True when compiling and timing would share the same cores: never do both at once."""
     user_flags: tuple[str, ...] = field(default=())
 
     @classmethod
@@ -91,10 +87,35 @@ class Target:
         if named := set(self.user_flags) & set(_OF_THE_HOST):
             raise UsageError(
                 f"{min(named)} means this machine's processor, and the triple is {self.machine}'s.",
-                remedy=f"Name the processor: --flag={_CPU}=neoverse-n1, say, or generic.",
+                remedy=f"Name the processor: --flag={CPU_FLAG}=neoverse-n1, say, or generic.",
             )
-        own = tuple(f"{_CPU}=generic" if flag in _OF_THE_HOST else flag for flag in self.flags)
+        own = tuple(f"{CPU_FLAG}=generic" if flag in _OF_THE_HOST else flag for flag in self.flags)
         return replace(self, flags=own)
+
+    @property
+    def spec_flag(self) -> str:
+        """What takes a tuning spec."""
+        return self.backend.spec_flag
+
+    @property
+    def device(self) -> str:
+        """The device URI that is used unless the user names another."""
+        return self.backend.device
+
+    @property
+    def figures(self) -> Figures:
+        """How the registers and the like of its code are read."""
+        return self.backend.figures
+
+    @property
+    def compiles_on_device(self) -> bool:
+        """Compiling and timing would share the same cores: never do both at once."""
+        return self.backend.on_host
+
+    @property
+    def kernel_chip(self) -> str:
+        """What an object for it must be for."""
+        return self.machine if self.backend.on_host else self.name
 
     @property
     def machine(self) -> str:
@@ -106,7 +127,7 @@ class Target:
     @property
     def foreign(self) -> bool:
         """Its code is for a processor that this machine does not have."""
-        return self.backend == "cpu" and self.machine != platform.machine()
+        return self.backend.on_host and self.machine != platform.machine()
 
     def choose_device(self, wanted: str | None) -> str:
         """The device that the user names, or the target's own; a refusal where it cannot run the code."""

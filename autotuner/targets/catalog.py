@@ -7,11 +7,8 @@ from collections.abc import Mapping
 
 from autotuner.errors import UsageError
 from autotuner.system.settings import usable_cores
+from autotuner.targets.backends import CUDA, LLVM_CPU, ROCM, Backend
 from autotuner.targets.base import PLAIN, Route, Target
-
-_TUNING_SPEC = "--iree-codegen-tuning-spec-path"
-_TRANSFORM_LIBRARY = "--iree-codegen-transform-dialect-library"
-"""CUDA ignores the tuning spec flag without a word; the transform library is what it reads."""
 
 _GLOBAL_TILING = "--iree-global-opt-data-tiling"
 _DATA_TILING = "--iree-opt-data-tiling"
@@ -80,20 +77,23 @@ _RDNA3: Types = {"gemm": _HALVES + _F16_SUMS + _I8, "conv": _HALVES + _I8, "atte
 _AMPERE: Types = {"gemm": _HALVES + _F16_SUMS, "conv": _HALVES, "attention": _HALVES}
 _ADA: Types = {**_AMPERE, "gemm": _AMPERE["gemm"] + _F8, "conv": _AMPERE["conv"] + _F8}
 
-_ROCM: Mapping[str, tuple[Types, int, str | None]] = {
+_Facts = tuple[Types, int, str | None]
+_ROCM: Mapping[str, _Facts] = {
     "gfx90a": (_CDNA, 110, None),
     "gfx942": (_CDNA_F8, 304, "f8E4M3FNUZ"),
     "gfx950": (_CDNA_F8, 256, "f8E4M3FN"),
     "gfx1100": (_RDNA3, 96, None),
     "gfx1101": (_RDNA3, 60, None),
 }
-_CUDA: Mapping[str, tuple[Types, int, str | None]] = {
+_CUDA: Mapping[str, _Facts] = {
     "sm_80": (_AMPERE, 108, None),
     "sm_86": (_AMPERE, 84, None),
     "sm_89": (_ADA, 142, "f8E4M3FN"),
 }
+_GPUS: Mapping[Backend, Mapping[str, _Facts]] = {ROCM: _ROCM, CUDA: _CUDA}
+_CPU = "cpu"
 PRODUCTS = {
-    "host": "cpu",
+    "host": _CPU,
     "mi210": "gfx90a",
     "mi250": "gfx90a",
     "mi250x": "gfx90a",
@@ -120,37 +120,23 @@ _HOPPER = {"sm_90", "sm_90a", "h100", "h200", "gh200"}
 
 def _cpu() -> Target:
     return Target(
-        name="cpu",
-        backend="cpu",
-        flags=(
-            "--iree-hal-target-device=local",
-            "--iree-hal-local-target-device-backends=llvm-cpu",
-            "--iree-llvmcpu-target-cpu=host",
-        ),
-        spec_flag=_TUNING_SPEC,
-        device="local-task",
+        name=_CPU,
+        backend=LLVM_CPU,
+        flags=LLVM_CPU.flags("host"),
         types=_CPU_TYPES,
         units=usable_cores(),
         f8="f8E4M3FN",
         routes=CPU_ROUTES,
-        compiles_on_device=True,
     )
 
 
-def _rocm(chip: str) -> Target:
-    types, units, f8 = _ROCM[chip]
-    flags = ("--iree-hal-target-device=hip", f"--iree-rocm-target={chip}")
-    return Target(chip, "rocm", flags, _TUNING_SPEC, "hip", types, units, f8)
-
-
-def _cuda(chip: str) -> Target:
-    types, units, f8 = _CUDA[chip]
-    flags = ("--iree-hal-target-device=cuda", f"--iree-cuda-target={chip}")
-    return Target(chip, "cuda", flags, _TRANSFORM_LIBRARY, "cuda", types, units, f8)
-
-
 def all_targets() -> tuple[Target, ...]:
-    return (_cpu(), *map(_rocm, _ROCM), *map(_cuda, _CUDA))
+    gpus = (
+        Target(chip, backend, backend.flags(chip), types, units, f8)
+        for backend, chips in _GPUS.items()
+        for chip, (types, units, f8) in chips.items()
+    )
+    return (_cpu(), *gpus)
 
 
 def find(text: str) -> Target:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from autotuner.build import Build
+from autotuner.build import Compiled
 from autotuner.devices.timer import INVOCATION_US, choose_repeat
 from autotuner.errors import OutOfTimeError
 from autotuner.measure.judge import RACE_SHARE, Contest, Judgement, JudgePhase, Record, judge, lead, timed_by
@@ -114,7 +114,7 @@ def _recorder(evaluator: Evaluator) -> Record:
     return record
 
 
-def _long_builds(loop: Loop, names: Sequence[str]) -> dict[str, Build]:
+def _long_builds(loop: Loop, names: Sequence[str]) -> dict[str, Compiled]:
     """Builds that each last long enough, and no longer: a slow baseline repeated as often as its fastest rival would
     take all the time there is. The binaries stay the same, only repeats change."""
     evaluator, clock = loop.evaluator, loop.clock
@@ -126,7 +126,7 @@ def _long_builds(loop: Loop, names: Sequence[str]) -> dict[str, Build]:
             if outcome.build is not None and outcome.build.repeat >= repeat:
                 builds[name] = outcome.build
             else:
-                jobs[name] = loop.executor.submit(evaluator.build, outcome.candidate, repeat=repeat)
+                jobs[name] = evaluator.start_build(outcome.candidate, loop.executor, repeat=repeat)
         for name, future in jobs.items():
             with suppress(OutOfTimeError):  # better fewer finalists than no verdict
                 builds[name] = future.result()

@@ -91,8 +91,8 @@ def rehearse(problem: Problem, target: Target, *, options: Options, task: Task =
         candidate = plan.candidate(plan.space[row], id=candidate_id(0))
         pieces = {str(value): count for value, count in plan.space.counts(plan.space.knobs[0].name).items()}
     chosen = candidate or plan.baseline
-    job = plan.job(chosen, folder=Path(), timeout=0.0)
-    commands = [shell_line(builder.command(job))]
+    job = plan.job(chosen, timeout=0.0)
+    commands = [shell_line(job.command(tools))]
     if device != NO_DEVICE:
         timer = Timer(tools, Data(prepared, Path(), options.seed), device, 0.0)
         words = [w for w in timer.command(Path("module.vmfb"), repetitions=3) if not w.startswith("--input=")]

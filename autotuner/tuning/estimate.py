@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 
 from iree.compiler import ir
 
-from autotuner.build.isa import Isa
+from autotuner.iree.isa import Isa
 from autotuner.iree.mlir import Dispatch, tile_levels
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.targets import Target
@@ -71,7 +71,7 @@ def rank(outcomes: Iterable[Outcome], target: Target) -> list[tuple[Outcome, Est
 
 def estimate(target: Target, dispatch: Dispatch, info: CompilationInfo, isa: Isa) -> Estimate:
     """The losses of one configuration, as its tiles and its machine code tell them."""
-    if target.backend == "cpu":
+    if target.backend.on_host:
         return _on_cpu(dispatch, info, units=target.units)
     tiles = _workgroup_tiles(info.lowering_config)
     rows, columns = _rows_and_columns(dispatch, tiles)

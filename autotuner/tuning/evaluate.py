@@ -9,16 +9,16 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autotuner.build import Build, Builder, BuildJob
-from autotuner.build.builder import write_inputs
+from autotuner.build import Builder, BuildJob
 from autotuner.devices.timer import Timer
 from autotuner.errors import UsageError
-from autotuner.iree.compile import FAILURE_CLASSES, FailureClass, shell_line
+from autotuner.iree.compile import FAILURE_CLASSES, Compiled, FailureClass, shell_line, write_inputs
 from autotuner.measure.check import Checker
 from autotuner.measure.shortlist import Screened
 from autotuner.microkernels.providers.c import ObjectRefusalError
 from autotuner.store.rows import BuildRow, CandidateRow
 from autotuner.store.store import Store
+from autotuner.system.execution import in_a_thread, local_executor
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate, Plan
 
@@ -31,7 +31,7 @@ class Outcome:
 
     candidate: Candidate
     row: int
-    build: Build | None = None
+    build: Compiled | None = None
     failure: FailureClass | None = None
     detail: str = ""
     duplicate_of: str | None = None
@@ -127,25 +127,34 @@ class Evaluator:
     def job(self, candidate: Candidate, *, repeat: int | None = None) -> BuildJob:
         return self.plan.job(
             candidate,
-            folder=self.folder / candidate.id,
             timeout=self.compile_timeout,
             repeat=self.repeat if repeat is None else repeat,
         )
 
-    def submit(self, candidate: Candidate, executor: Executor) -> tuple[Outcome, Future[Build]]:
+    def submit(self, candidate: Candidate, executor: Executor) -> tuple[Outcome, Future[Compiled]]:
         """Opens the row and starts the build."""
-        return self.open(candidate), executor.submit(self.build, candidate)
+        return self.open(candidate), self.start_build(candidate, executor)
 
-    def build(self, candidate: Candidate, *, repeat: int | None = None) -> Build:
-        """From the candidate's text, or its kernel's source, to a module; a kernel that does not fit is a failure."""
+    def start_build(self, candidate: Candidate, executor: Executor, *, repeat: int | None = None) -> Future[Compiled]:
+        """The executor gets a plain job. What a compiler of its own must make first is made by a thread of ours."""
+        if candidate.carrier.made_here:
+            return in_a_thread(lambda: self._make_and_build(candidate, executor, repeat=repeat))
+        return executor.submit(self.builder.build, self.job(candidate, repeat=repeat))
+
+    def build(self, candidate: Candidate) -> Compiled:
+        """From the candidate to a module, here and now."""
+        with local_executor(1) as executor:
+            return self.start_build(candidate, executor).result()
+
+    def _make_and_build(self, candidate: Candidate, executor: Executor, *, repeat: int | None) -> Compiled:
+        """From a kernel's source to a module; a kernel that does not fit is a failure of its candidate."""
         try:
-            return self.builder.build(self.job(candidate, repeat=repeat))
+            job = self.job(candidate, repeat=repeat)
         except (UsageError, ObjectRefusalError) as error:
-            if candidate.kind != "microkernel":
-                raise
-            return Build.refused(str(error), folder=self.folder / candidate.id)
+            return Compiled.refused(str(error))
+        return executor.submit(self.builder.build, job).result()
 
-    def settle_build(self, outcome: Outcome, build: Build) -> bool:
+    def settle_build(self, outcome: Outcome, build: Compiled) -> bool:
         """Writes the build's row; True when the candidate is new and should be checked and timed."""
         outcome.build = build
         command, vmfb = tuple(build.command), str(build.vmfb)
@@ -249,22 +258,22 @@ class Evaluator:
     def keep_folder(self, outcome: Outcome) -> None:
         """All that a person needs to repeat the candidate by hand."""
         candidate = outcome.candidate
+        folder = self.folder / candidate.id
         try:
             job = self.job(candidate)
         except (UsageError, ObjectRefusalError) as error:
-            folder = self.folder / candidate.id
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "command.txt").write_text("# nothing to compile: the kernel could not be made\n")
             (folder / "stderr.txt").write_text(str(error))
             return
-        write_inputs(job)
-        lines = [f"cd {shell_line([str(job.folder)])}", shell_line(self.builder.command(job))]
+        write_inputs(job, folder)
+        lines = [f"cd {shell_line([str(folder)])}", shell_line(job.command(self.builder.tools))]
         if self.timer is not None:
             lines.append(shell_line(self.timer.command(Path("module.vmfb"), repetitions=3)))
             if job.repeat > 1:
                 lines.append(f"# divide the time by {job.repeat}: the module repeats its dispatches that often")
-        (job.folder / "command.txt").write_text("\n".join(lines) + "\n")
-        (job.folder / "stderr.txt").write_text(outcome.detail or (outcome.build.stderr if outcome.build else ""))
+        (folder / "command.txt").write_text("\n".join(lines) + "\n")
+        (folder / "stderr.txt").write_text(outcome.detail or (outcome.build.stderr if outcome.build else ""))
 
     def _fail(self, outcome: Outcome, failure: FailureClass, detail: str) -> None:
         outcome.failure, outcome.detail = failure, detail

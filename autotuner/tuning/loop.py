@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from autotuner.build import Build
+from autotuner.build import Compiled
 from autotuner.errors import OutOfTimeError
 from autotuner.measure.race import LOOKS
 from autotuner.search import Search, make_search
@@ -160,7 +160,7 @@ class Loop:
     def _over(self) -> bool:
         return self.stop.requested or self.clock.elapsed > self._deadline
 
-    def _ask(self, search: Search, count: int) -> list[tuple[Outcome, Future[Build]]]:
+    def _ask(self, search: Search, count: int) -> list[tuple[Outcome, Future[Compiled]]]:
         with self.clocked("search"):
             configs = search.ask(count)
         plan = self.evaluator.plan
@@ -171,7 +171,7 @@ class Loop:
         return started
 
     def _drain(
-        self, pending: deque[tuple[Outcome, Future[Build]]], search: Search | None, *, limit: int | None = None
+        self, pending: deque[tuple[Outcome, Future[Compiled]]], search: Search | None, *, limit: int | None = None
     ) -> None:
         """Takes finished builds from the queue and measures them, all or the first `limit`."""
         if self._shares_cores:
@@ -204,7 +204,7 @@ class Loop:
             if self._timed % _DRIFT_EVERY == 0:
                 self._watch_drift()
 
-    def _take(self, pending: deque[tuple[Outcome, Future[Build]]]) -> tuple[Outcome, Build] | None:
+    def _take(self, pending: deque[tuple[Outcome, Future[Compiled]]]) -> tuple[Outcome, Compiled] | None:
         """The next build of the queue. One that spills badly goes to its back, once, when a better one is finished."""
         outcome, job = pending.popleft()
         try:
@@ -249,6 +249,6 @@ class Loop:
         )
 
 
-def _is_better(job: Future[Build]) -> bool:
+def _is_better(job: Future[Compiled]) -> bool:
     """Finished, and without bad spills."""
     return job.done() and job.exception() is None and not job.result().isa.spills_badly

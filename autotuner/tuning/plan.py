@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Literal
 
 from autotuner.build import Builder, BuildJob
-from autotuner.build.builder import proven
-from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags
-from autotuner.carriers.microkernel import spec_mlir as microkernel_spec
-from autotuner.carriers.provenance import Provenance
-from autotuner.carriers.render import MARKER, cpu_compilation_info, fused_configs, problem_mlir, spec_mlir
-from autotuner.carriers.substitution import Executable, configure, find_executable
+from autotuner.build.proof import proven
+from autotuner.carriers.carrier import FLAGS, Carrier, SpecCarrier, SubstitutionCarrier, VariantCarrier
+from autotuner.carriers.microkernel import executable_target
+from autotuner.carriers.render import cpu_compilation_info, fused_configs, problem_mlir
+from autotuner.carriers.substitution import Executable, find_executable
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.compile import CompilerRefusal, first_error
 from autotuner.iree.mlir import Dispatch, read_cpu_facts, read_function, read_root, resources
-from autotuner.microkernels.instance import Call
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Problem
 from autotuner.space import ABSENT, Config, Space, Value
@@ -31,7 +28,6 @@ from autotuner.targets import PLAIN, Route, Target
 Kind = Literal["baseline", "stock", "codegen", "microkernel"]
 SEARCHED: tuple[Kind, ...] = ("codegen", "microkernel")
 """What the search asks for."""
-Carrier = Literal["flags", "spec", "substitution", "microkernel"]
 KERNEL, CODEGEN = "kernel", "codegen"
 """Where microkernels join the search: the knob that says which of them, or the compiler's own code."""
 BASELINE = "baseline"
@@ -41,13 +37,6 @@ _SPEC_COMPLEXITY = 100
 """A spec is a file to keep and to renew with the compiler: any stock route is simpler than any spec."""
 _KERNEL_COMPLEXITY = 200
 """A microkernel is code of one's own: any spec is simpler."""
-
-
-class _Said(TypedDict):
-    """What every carrier says of itself beside its configuration."""
-
-    header: Sequence[str]
-    provenance: Provenance | None
 
 
 @dataclass(frozen=True)
@@ -61,7 +50,7 @@ class Candidate:
     config: Config = field(default_factory=lambda: Config(()))
     info: CompilationInfo | None = None
     dispatch: Dispatch | None = None
-    carrier: Carrier = "flags"
+    carrier: Carrier = FLAGS
     """What brings the configuration to the operation."""
 
     @property
@@ -122,11 +111,16 @@ class Plan:
             if route != PLAIN
         )
         bare = cls(problem, target, source, base, stock, Space.empty())
-        if target.backend == "cpu":
+        if target.backend.vendor is None:
             bare = replace(bare, executable_target=executable_target(texts[PLAIN]))
             return _with_cpu(bare, texts, builder, timeout=timeout)
         root = read_root(texts[PLAIN])
-        return _with_gpu(replace(bare, dispatch=problem.resolved(root) if root else None), builder, timeout=timeout)
+        return _with_gpu(
+            replace(bare, dispatch=problem.resolved(root) if root else None),
+            builder,
+            vendor=target.backend.vendor,
+            timeout=timeout,
+        )
 
     def with_kernels(self, variants: Sequence[Variants], *, alone: bool = False) -> Plan:
         """The same with microkernels in its space; `alone` leaves only them and the baseline."""
@@ -144,10 +138,6 @@ class Plan:
         stock = () if alone else self.stock
         return replace(self, space=space, first=first, kernels=kernels, stock=stock)
 
-    def with_executable(self, route: str, executable: Executable) -> Plan:
-        """The same for another program that has this dispatch, in an executable of its own."""
-        return replace(self, executables={**self.executables, route: executable})
-
     def with_seeds(self, seeds: Sequence[Mapping[str, Value]]) -> Plan:
         """The same, whose search begins also with what is nearest to these configurations of other problems."""
         own = {knob.name for knob in self.space.knobs}
@@ -159,65 +149,48 @@ class Plan:
         kernel = config.as_dict().get(KERNEL, CODEGEN)
         if kernel != CODEGEN:
             complexity = _KERNEL_COMPLEXITY + self._changed(config, knob=KERNEL)
-            return Candidate(id, "microkernel", PLAIN, complexity, config, carrier="microkernel")
+            carrier: Carrier = VariantCarrier(self.kernels[str(kernel)], config, self.executable_target)
+            return Candidate(id, "microkernel", PLAIN, complexity, config, carrier=carrier)
         own = Config(tuple(item for item in config.items if item[0] != KERNEL))
         if self.gpu is not None:
             known = {knob.name for knob in self.gpu.space.knobs}
             info = self.gpu.compilation_info(Config(tuple(item for item in own.items if item[0] in known)))
             changed = self._changed(config, knob=None)
-            return Candidate(id, "codegen", PLAIN, _SPEC_COMPLEXITY + changed, config, info, self.dispatch, "spec")
+            carrier = self._spec(self.dispatch, info)
+            return Candidate(id, "codegen", PLAIN, _SPEC_COMPLEXITY + changed, config, info, self.dispatch, carrier)
         route = next(r for r in self.target.routes if r.name == config["route"])
         part = self.cpu[route.name]
-        info = cpu_compilation_info(part.tiling(own))
+        tiling = part.tiling(own)
+        info = cpu_compilation_info(tiling)
         complexity = _SPEC_COMPLEXITY + len(route.flags) + self._changed(config, knob="route")
-        carrier: Carrier = "substitution" if route.name in self.executables else "spec"
+        carrier = self._spec(part.dispatch, info)
+        if (executable := self.executables.get(route.name)) is not None:
+            carrier = SubstitutionCarrier(executable, info, fused_configs(tiling, part.dispatch))
         return Candidate(id, "codegen", route, complexity, config, info, part.dispatch, carrier)
+
+    def _spec(self, dispatch: Dispatch | None, info: CompilationInfo) -> SpecCarrier:
+        if dispatch is None:
+            raise ValueError(f"{self.problem.name} has no dispatch that a spec could match")
+        return SpecCarrier(self.problem.name, dispatch, info, self.target.spec_flag)
 
     def flags(self, candidate: Candidate) -> tuple[str, ...]:
         return self.problem.flags + self.target.compile_flags + candidate.route.flags
 
-    def spec(
-        self, candidate: Candidate, *, header: Sequence[str] = (), provenance: Provenance | None = None
-    ) -> str | None:
-        """The text that carries the candidate's configuration, or None when flags are all it needs."""
-        said: _Said = {"header": header, "provenance": provenance}
-        if candidate.kind == "microkernel":
-            return microkernel_spec([self.call(candidate)], target=self.executable_target, **said)
-        if candidate.info is None or candidate.dispatch is None:
-            return None
-        if candidate.carrier == "substitution":
-            route = candidate.route.name
-            fused = fused_configs(self.cpu[route].tiling(candidate.config), candidate.dispatch)
-            return configure(self.executables[route], candidate.info, fused=fused, marker=MARKER, **said)
-        return spec_mlir(name=self.problem.name, dispatch=candidate.dispatch, info=candidate.info, **said)
-
-    def spec_flag(self, candidate: Candidate) -> str:
-        """The flag that takes that text, up to the name of its file."""
-        if candidate.carrier == "substitution":
-            return self.executables[candidate.route.name].flag
-        return SPEC_FLAG if candidate.carrier == "microkernel" else self.target.spec_flag
-
-    def call(self, candidate: Candidate) -> Call:
-        """The kernel that a candidate stands for; built first, where it comes from source."""
-        return self.kernels[str(candidate.config[KERNEL])].call(candidate.config)
-
-    def job(self, candidate: Candidate, *, folder: Path, timeout: float, repeat: int = 1) -> BuildJob:
+    def job(self, candidate: Candidate, *, timeout: float, repeat: int = 1) -> BuildJob:
         """The compile that makes this candidate and proves that its configuration arrived."""
-        calls = (self.call(candidate),) if candidate.kind == "microkernel" else ()
-        if not self.problem.repeatable or any(b.zeroed for call in calls for b in call.instance.bindings):
-            repeat = 1  # It adds to its result: repeated, it would add it up.
+        carried = candidate.carrier.carried()
         return BuildJob(
-            problem=self.source,
-            flags=(*self.flags(candidate), *object_flags([call.instance for call in calls])),
-            folder=folder,
+            program=self.source,
+            flags=(*self.flags(candidate), *carried.flags),
             timeout=timeout,
-            repeat=repeat,
-            spec=self.spec(candidate),
-            spec_flag=self.spec_flag(candidate),
-            expected=candidate.info,
-            backend=self.target.backend,
-            substitutes=candidate.carrier == "substitution",
-            calls=calls,
+            repeat=repeat if self.problem.repeatable and carried.repeatable else 1,
+            spec=carried.spec,
+            spec_flag=carried.spec_flag,
+            dumps=carried.dumps,
+            figures=self.target.figures,
+            files=carried.files,
+            expected=carried.expected,
+            kernels=carried.kernels,
         )
 
     def _changed(self, config: Config, *, knob: str | None) -> int:
@@ -276,13 +249,10 @@ def _reached(plan: Plan, route: str, builder: Builder, *, timeout: float) -> boo
     candidate = plan.candidate(config, id="probe")
     if candidate.info is None:
         return False
+    carried = candidate.carrier.carried()
     try:
         text = builder.inspect(
-            plan.source,
-            plan.flags(candidate),
-            timeout=timeout,
-            spec=plan.spec(candidate),
-            spec_flag=plan.spec_flag(candidate),
+            plan.source, plan.flags(candidate), timeout=timeout, spec=carried.spec, spec_flag=carried.spec_flag
         )
     except CompilerRefusal:
         return False
@@ -296,8 +266,10 @@ def _executable(plan: Plan, route: str, builder: Builder, *, timeout: float) -> 
     return find_executable(text + resources(plan.source) for text in texts)
 
 
-def _with_gpu(plan: Plan, builder: Builder, *, timeout: float) -> Plan:
+def _with_gpu(plan: Plan, builder: Builder, *, vendor: Vendor, timeout: float) -> Plan:
     """The space that the compiler's own constraints give."""
+    if plan.dispatch is None:
+        return replace(plan, notes=("the compiler makes no dispatch that a spec could match",))
     # IREE crashes when it emits constraints for a batched contraction or a grouped convolution. Those of one
     # batch entry or group are the same, less one loop.
     single, loops = plan.problem.unbatched()
@@ -307,7 +279,6 @@ def _with_gpu(plan: Plan, builder: Builder, *, timeout: float) -> Plan:
     except CompilerRefusal as refusal:
         return replace(plan, notes=(f"the compiler gives no constraints: {first_error(refusal.stderr)}",))
     try:
-        vendor: Vendor = "amd" if plan.target.backend == "rocm" else "nvidia"
         gpu = read_dispatch_space(text, vendor=vendor, batch=loops, batch_at=_batch_loop(plan.dispatch))
         space = gpu.space
     except NoCandidateError as error:

@@ -10,12 +10,12 @@ from typing import Any, Generic, Literal, Protocol
 import pandas as pd
 from typing_extensions import TypeVar
 
-from autotuner.build.isa import Isa
+from autotuner.carriers.carrier import CarrierName
+from autotuner.iree.isa import Isa
 from autotuner.measure.race import Interval
 from autotuner.space import Value
 from autotuner.store.store import Store
 from autotuner.tuning.counts import Counts
-from autotuner.tuning.plan import Carrier
 
 SCHEMA = 1
 FinalVerdict = Literal["win", "no-winner", "inconclusive", "compile-only"]
@@ -84,7 +84,7 @@ class Files:
 
     spec: Path | None = None
     flagfile: Path | None = None
-    carrier: Carrier | None = None
+    carrier: CarrierName | None = None
 
 
 class Details(Protocol):
@@ -133,7 +133,7 @@ class Result(Generic[D]):
         return self.files.flagfile
 
     @property
-    def carrier(self) -> Carrier | None:
+    def carrier(self) -> CarrierName | None:
         return self.files.carrier
 
     def to_json(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from autotuner.tuning.plan import BASELINE, Candidate, Plan
 from autotuner.tuning.result import Files, Result, read_result
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session
-from autotuner.tuning.ship import outputs, ship
+from autotuner.tuning.ship import Winner, outputs, ship
 from autotuner.tuning.summary import NOTHING, Summary
 from autotuner.tuning.task import WHOLE, Task
 
@@ -322,14 +322,11 @@ class _Search:
 
     def _ship_files(self, judgement: Judgement | None, winner: Outcome) -> Files:
         with process.however_late():
+            command = reproduce.command(self.problem, self.run, task=self.task, trials=self.trials)
             shipped = ship(
-                self.plan,
-                judgement,
-                winner,
+                Winner(self.plan, winner, judgement, self.device, command),
                 files=self.files,
                 builder=self.builder,
-                device=self.device,
-                command=reproduce.command(self.problem, self.run, task=self.task, trials=self.trials),
                 timeout=self.options.effort.compile_timeout,
             )
         return Files(shipped.spec, shipped.flagfile, shipped.carrier)

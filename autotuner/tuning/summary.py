@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from autotuner.build.isa import NO_FIGURES
+from autotuner.iree.isa import NO_FIGURES
 from autotuner.measure.judge import Judgement
 from autotuner.measure.race import ALPHA
 from autotuner.tuning.contest import best_stock
@@ -74,7 +74,7 @@ class Summary:
         return Best(
             self.measured(outcome, us),
             candidate.knobs,
-            "microkernel" if candidate.kind == "microkernel" else "codegen",
+            candidate.carrier.code,
             candidate.id,
             estimate.to_json() if estimate else None,
         )

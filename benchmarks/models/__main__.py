@@ -85,7 +85,7 @@ def main() -> None:
     arguments = parser.parse_args()
     print(machine())
     target = Target.parse(arguments.target)
-    timed = target.backend == "cpu"
+    timed = target.backend.on_host
     with tempfile.TemporaryDirectory() as folder:
         dtype = "f16" if target.name in HALVES else "f32"
         model = write(arguments.model, Path(folder), dtype=dtype)

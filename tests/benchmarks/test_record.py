@@ -39,7 +39,7 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """IREE's default for the problem, compiled."""
     folder, target = tmp_path_factory.mktemp(BASELINE), Target.parse("cpu")
     problem = request(folder).problem
-    job = BuildJob(problem=problem_mlir(problem), flags=target.compile_flags, folder=folder, timeout=120.0)
+    job = BuildJob(problem_mlir(problem), target.compile_flags, timeout=120.0)
     return Builder(Tools.find(), Cache(folder / "cache")).build(job).vmfb
 
 

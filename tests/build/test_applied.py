@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from autotuner.build import Build, Builder, BuildJob
-from autotuner.build.builder import SPEC, prove
+from autotuner.build import Builder, BuildJob, Compiled
+from autotuner.build.proof import proven
+from autotuner.carriers.carrier import SpecCarrier
 from autotuner.carriers.render import MARKER, problem_mlir
 from autotuner.iree.mlir import read_root
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.space import ABSENT, Config
 from autotuner.targets import Target, all_targets
+from autotuner.targets.backends import CUDA
 from autotuner.tuning.plan import Candidate, Plan
 
 MakePlan = Callable[[Problem, str], Plan]
@@ -65,7 +66,7 @@ def two(make_plan: MakePlan, target: str) -> tuple[Plan, list[Candidate]]:
     return plan, (of_route(plan, "plain", 2) if target == "cpu" else of_every_pipeline(plan))[:2]
 
 
-def build_all(builder: Builder, executor: Executor, jobs: list[BuildJob]) -> list[Build]:
+def build_all(builder: Builder, executor: Executor, jobs: list[BuildJob]) -> list[Compiled]:
     builds = list(executor.map(builder.build, jobs))
     assert [(b.failure, b.stderr[-400:]) for b in builds if not b.ok] == []
     assert [b.applied for b in builds] == [1] * len(jobs)
@@ -109,7 +110,10 @@ def test_a_spec_for_another_size_is_not_applied(
     candidate = plan.candidate(plan.first[0], id="c")
     larger = plan.target.prepare(_twice(problem))
     other = read_root(builder.inspect(problem_mlir(larger), [*plan.flags(candidate), ROOT], timeout=120))
-    build = builder.build(replace(make_job(plan, candidate), spec=plan.spec(replace(candidate, dispatch=other))))
+    assert isinstance(candidate.carrier, SpecCarrier)
+    assert other is not None
+    spec = replace(candidate.carrier, dispatch=other).carried().spec
+    build = builder.build(replace(make_job(plan, candidate), spec=spec))
     assert build.failure == "not-applied"
     assert build.applied == 0
     assert "matched no operation" in build.stderr
@@ -161,7 +165,7 @@ def test_a_spec_by_the_tuning_spec_flag_is_ignored_on_cuda(
     assert job.spec_flag == "--iree-codegen-transform-dialect-library"
     ignored = builder.build(replace(job, spec_flag="--iree-codegen-tuning-spec-path"))
     assert ignored.failure == "not-applied"
-    assert {t.spec_flag for t in all_targets() if t.backend == "cuda"} == {job.spec_flag}
+    assert {t.spec_flag for t in all_targets() if t.backend is CUDA} == {job.spec_flag}
 
 
 def test_a_translation_info_that_differs_is_not_applied(
@@ -179,22 +183,16 @@ def test_a_translation_info_that_differs_is_not_applied(
     assert "the function has" in build.stderr
 
 
-def test_the_proof_needs_the_marker_and_the_configuration(
-    make_plan: MakePlan, builder: Builder, tmp_path: Path
-) -> None:
+def test_the_proof_needs_the_marker_and_the_configuration(make_plan: MakePlan, builder: Builder) -> None:
     plan, (_, candidate) = two(make_plan, "cpu")
-    spec = plan.spec(candidate)
+    spec = candidate.carrier.carried().spec
     assert spec is not None
     assert candidate.info is not None
-    (tmp_path / SPEC).write_text(spec)
-    flags = [*plan.flags(candidate), f"{plan.target.spec_flag}={tmp_path / SPEC}"]
-    text = builder.inspect(plan.source, flags, timeout=120)
+    flags, flag = plan.flags(candidate), candidate.carrier.carried().spec_flag
+    text = builder.inspect(plan.source, flags, timeout=120, spec=spec, spec_flag=flag)
 
     def proof(dumped: str) -> tuple[int, str]:
-        dump = tmp_path / "dump"
-        dump.mkdir(exist_ok=True)
-        (dump / "dispatch.mlir").write_text(dumped)
-        return prove(dump, candidate.info) if candidate.info else (0, "")
+        return proven([dumped], candidate.info) if candidate.info else (0, "")
 
     assert proof(text) == (1, "")
     applied, why = proof(text.replace(f"{MARKER}, ", ""))
@@ -202,4 +200,4 @@ def test_the_proof_needs_the_marker_and_the_configuration(
     assert "lowering_config = #iree_cpu" in text
     applied, why = proof(text.replace("lowering_config = #iree_cpu", "other = #iree_cpu"))
     assert (applied, "dropped by a later pass" in why) == (0, True)
-    assert prove(tmp_path / "nothing-here", candidate.info)[0] == 0
+    assert proven([], candidate.info)[0] == 0

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.build import Build, Builder, BuildJob
+from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.carriers.render import problem_mlir, spec_mlir
 from autotuner.errors import EnvironmentFailure, StorageError
-from autotuner.iree.compile import CompilerRefusal
+from autotuner.iree.compile import CompilerRefusal, compile_program, write_inputs
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
 from autotuner.system.cache import Cache
@@ -30,8 +30,8 @@ SMALL = Gemm.parse(shape="16x16x16", dtype="f32")
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> BuildJob:
-    return BuildJob(problem_mlir(SMALL), Target.parse("cpu").compile_flags, tmp_path / "job", timeout=120)
+def job() -> BuildJob:
+    return BuildJob(problem_mlir(SMALL), Target.parse("cpu").compile_flags, timeout=120)
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def instead_of_compiler(tools: Tools, folder: Path, script: str) -> Tools:
     return replace(tools, iree_compile=wrapper)
 
 
-def test_a_build_gives_a_module_and_leaves_no_dumps(fresh: Builder, job: BuildJob) -> None:
+def test_a_build_gives_a_module_and_leaves_nothing_else(fresh: Builder, job: BuildJob) -> None:
     build = fresh.build(job)
     assert build.ok
     assert build.failure is None
@@ -59,20 +59,19 @@ def test_a_build_gives_a_module_and_leaves_no_dumps(fresh: Builder, job: BuildJo
     assert build.seconds > 0
     assert len(build.binary) == 64
     assert build.vmfb.read_bytes()[:4] != b""
-    assert sorted(p.name for p in job.folder.iterdir()) == ["problem.mlir"]
+    assert [path.name for path in fresh.cache.builds.iterdir()] == [build.key[:2]]
 
 
 def test_the_command_repeats_the_build_by_hand(fresh: Builder, job: BuildJob, tmp_path: Path) -> None:
     build = fresh.build(job)
     by_hand = tmp_path / "by-hand"
-    by_hand.mkdir()
-    shutil.copy(job.folder / "problem.mlir", by_hand)
+    write_inputs(job, by_hand)
     subprocess.run(build.command, cwd=by_hand, check=True, timeout=120)
     assert (by_hand / "module.vmfb").read_bytes() == build.vmfb.read_bytes()
 
 
 def test_a_compile_error_keeps_what_the_compiler_said(fresh: Builder, job: BuildJob) -> None:
-    build = fresh.build(replace(job, problem="func.func @main( {"))
+    build = fresh.build(replace(job, program="func.func @main( {"))
     assert build.failure == "compile-error"
     assert not build.ok
     assert "problem.mlir:1:" in build.stderr
@@ -91,7 +90,7 @@ def test_an_error_line_counts_although_the_compiler_exits_with_zero(
     tools: Tools, fresh: Builder, job: BuildJob, tmp_path: Path
 ) -> None:
     flag = "--iree-preprocessing-pass-pipeline=builtin.module(no-such-pass)"
-    (tmp_path / "problem.mlir").write_text(job.problem)
+    (tmp_path / "problem.mlir").write_text(str(job.program))
     by_hand = subprocess.run(
         [tools.iree_compile, "problem.mlir", *job.flags, flag, "-o", "module.vmfb"],
         cwd=tmp_path,
@@ -188,17 +187,16 @@ def test_a_full_disk_is_neither_a_result_nor_remembered(
     assert fresh.cache.size() == (0, 0)
 
 
-def test_the_same_job_is_served_from_the_cache(fresh: Builder, job: BuildJob, tmp_path: Path) -> None:
-    first = fresh.build(job)
-    second = fresh.build(replace(job, folder=tmp_path / "elsewhere"))
+def test_the_same_job_is_served_from_the_cache(fresh: Builder, job: BuildJob) -> None:
+    first, second = fresh.build(job), fresh.build(job)
     assert second.cached
     assert second.seconds == 0.0
     assert (second.key, second.binary, second.vmfb) == (first.key, first.binary, first.vmfb)
-    assert not (tmp_path / "elsewhere").exists()
+    assert second.took == first.took == first.seconds
 
 
 def test_a_compile_error_is_served_from_the_cache_with_its_words(fresh: Builder, job: BuildJob) -> None:
-    broken = replace(job, problem="nonsense")
+    broken = replace(job, program="nonsense")
     first, second = fresh.build(broken), fresh.build(broken)
     assert second.cached
     assert second.failure == "compile-error"
@@ -240,27 +238,29 @@ def test_a_cache_on_another_file_system_than_the_candidates_works(tools: Tools, 
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_what_an_interrupted_build_left_behind_does_not_count(tools: Tools, job: BuildJob, tmp_path: Path) -> None:
-    clean = Builder(tools, Cache(tmp_path / "one")).build(job)
+def test_what_an_interrupted_compile_left_behind_does_not_count(tools: Tools, job: BuildJob, tmp_path: Path) -> None:
+    clean = compile_program(job, tools, tmp_path / "clean")
+    used = tmp_path / "used"
     for name in ("binaries", "configurations"):
-        (job.folder / name).mkdir()
-        (job.folder / name / "left_behind.mlir").write_text("module {}")
-    again = Builder(tools, Cache(tmp_path / "two")).build(job)
-    assert not again.cached
-    assert again.binary == clean.binary
+        (used / name).mkdir(parents=True)
+        (used / name / "left_behind.mlir").write_text("module {}")
+    (used / "module.vmfb").write_text("half")
+    again = compile_program(job, tools, used)
+    assert (again.binary, again.texts) == (clean.binary, clean.texts)
+    assert again.vmfb.read_bytes() == clean.vmfb.read_bytes()
+    assert sorted(path.name for path in used.iterdir()) == ["module.vmfb", "problem.mlir"]
 
 
-def test_a_folder_that_cannot_be_written_says_what_to_do(fresh: Builder, job: BuildJob, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_says_what_to_do(tools: Tools, job: BuildJob, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(EnvironmentFailure, match="cannot write") as caught:
-        fresh.build(replace(job, folder=tmp_path / "file" / "job"))
+        compile_program(job, tools, tmp_path / "file" / "job")
     assert "--workspace" in caught.value.remedy
 
 
-def test_threads_that_build_the_same_job_agree(fresh: Builder, job: BuildJob, tmp_path: Path) -> None:
-    jobs = [replace(job, folder=tmp_path / f"job{i}") for i in range(4)]
+def test_threads_that_build_the_same_job_agree(fresh: Builder, job: BuildJob) -> None:
     with ThreadPoolExecutor(4) as pool:
-        builds = list(pool.map(fresh.build, jobs))
+        builds = list(pool.map(fresh.build, [job] * 4))
     assert all(b.ok for b in builds)
     assert len({(b.key, b.binary, b.vmfb) for b in builds}) == 1
     assert fresh.cache.size()[0] == 1
@@ -270,10 +270,11 @@ def test_threads_that_build_the_same_job_agree(fresh: Builder, job: BuildJob, tm
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from autotuner.build import BuildJob, Builder, Cache
+from autotuner.build import BuildJob, Builder
+from autotuner.system.cache import Cache
 from autotuner.iree.tools import Tools
-cache, folder, source, *flags = sys.argv[1:]
-job = BuildJob(Path(source).read_text(), tuple(flags), Path(folder), timeout=120)
+cache, source, *flags = sys.argv[1:]
+job = BuildJob(Path(source).read_text(), tuple(flags), timeout=120)
 build = Builder(Tools.find(), Cache(Path(cache))).build(job)
 print(json.dumps([build.failure, build.key, build.binary, str(build.vmfb), build.vmfb.is_file()]))
 """
@@ -281,14 +282,14 @@ print(json.dumps([build.failure, build.key, build.binary, str(build.vmfb), build
 
 def test_processes_share_one_cache(job: BuildJob, tmp_path: Path) -> None:
     source = tmp_path / "source.mlir"
-    source.write_text(job.problem)
+    source.write_text(str(job.program))
     running = [
         subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, tmp_path / "cache", tmp_path / f"job{i}", source, *job.flags],
+            [sys.executable, "-c", PROGRAM, tmp_path / "cache", source, *job.flags],
             stdout=subprocess.PIPE,
             text=True,
         )
-        for i in range(2)
+        for _ in range(2)
     ]
     answers = [json.loads(each.communicate(timeout=120)[0]) for each in running]
     assert answers[0] == answers[1]
@@ -326,7 +327,7 @@ def test_binaries_are_equal_when_specs_mean_the_same(
 
 def test_inspection_raises_the_compilers_own_words(fresh: Builder, job: BuildJob) -> None:
     with pytest.raises(CompilerRefusal, match="--iree-no-such-flag") as caught:
-        fresh.inspect(job.problem, [*job.flags, "--iree-no-such-flag"], timeout=120)
+        fresh.inspect(str(job.program), [*job.flags, "--iree-no-such-flag"], timeout=120)
     assert caught.value.exit_code == 5
     assert "Check --flag" in caught.value.remedy
     with pytest.raises(CompilerRefusal, match="error:"):
@@ -335,6 +336,6 @@ def test_inspection_raises_the_compilers_own_words(fresh: Builder, job: BuildJob
 
 
 def test_a_build_without_a_spec_needs_no_proof(fresh: Builder, job: BuildJob) -> None:
-    build: Build = fresh.build(job)
+    build: Compiled = fresh.build(job)
     assert build.applied == 0
     assert build.ok

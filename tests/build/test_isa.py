@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from autotuner.build import Builder, BuildJob, Isa
-from autotuner.build.builder import write_inputs
-from autotuner.build.isa import REMARKS, read_isa, split_remarks
 from autotuner.carriers.render import problem_mlir
+from autotuner.iree.compile import write_inputs
+from autotuner.iree.isa import REMARKS, read_isa, split_remarks
 from autotuner.iree.tools import Tools, find_ptxas
 from autotuner.problems import Gemm
 from autotuner.space.gpu import CompilationInfo
@@ -38,14 +38,15 @@ class Dumped:
     """IREE's own choice for a chip, compiled by the builder's command with all its dumps kept."""
 
     job: BuildJob
+    folder: Path
 
     @property
     def binaries(self) -> Path:
-        return self.job.folder / "binaries"
+        return self.folder / "binaries"
 
     @property
     def vmfb(self) -> Path:
-        return self.job.folder / "module.vmfb"
+        return self.folder / "module.vmfb"
 
     @property
     def binary(self) -> Path:
@@ -54,7 +55,7 @@ class Dumped:
 
     @property
     def assembly(self) -> str:
-        (path,) = (self.job.folder / "intermediates").glob("*.rocmasm")
+        (path,) = (self.folder / "intermediates").glob("*.rocmasm")
         return path.read_text()
 
     def read(self, **options: Any) -> Isa:
@@ -70,11 +71,11 @@ def dump(builder: Builder, tmp_path_factory: pytest.TempPathFactory) -> Callable
         if (chip, problem) not in made:
             target = Target.parse(chip)
             folder = tmp_path_factory.mktemp("dumped")
-            job = BuildJob(problem_mlir(problem), target.compile_flags, folder, timeout=120, backend=target.backend)
-            write_inputs(job)
-            command = [*builder.command(job), "--iree-hal-dump-executable-intermediates-to=intermediates"]
+            job = BuildJob(problem_mlir(problem), target.compile_flags, timeout=120, figures=target.figures)
+            write_inputs(job, folder)
+            command = [*job.command(builder.tools), "--iree-hal-dump-executable-intermediates-to=intermediates"]
             subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
-            made[chip, problem] = Dumped(job)
+            made[chip, problem] = Dumped(job, folder)
         return made[chip, problem]
 
     return make
@@ -118,9 +119,9 @@ def registers_allow(chip: str, vgpr: int) -> int:
 
 
 @pytest.mark.parametrize("chip", ["gfx942", "gfx950", "gfx1100"])
-def test_amd_figures_are_those_of_the_assembly(chip: str, builder: Builder, dump: Dump, tmp_path: Path) -> None:
+def test_amd_figures_are_those_of_the_assembly(chip: str, builder: Builder, dump: Dump) -> None:
     dumped = dump(chip)
-    isa = builder.build(replace(dumped.job, folder=tmp_path)).isa
+    isa = builder.build(dumped.job).isa
     expected = assembly_says(dumped.assembly)
     assert {name: getattr(isa, name) for name in expected} == expected
     assert expected["mma"] > 0
@@ -133,12 +134,10 @@ def test_amd_figures_are_those_of_the_assembly(chip: str, builder: Builder, dump
     assert (isa.registers, isa.source) == (None, None)
 
 
-def test_the_remarks_change_no_binary_and_are_no_part_of_what_the_compiler_said(
-    fresh: Builder, dump: Dump, tmp_path: Path
-) -> None:
-    job = replace(dump("gfx942").job, folder=tmp_path / "job")
+def test_the_remarks_change_no_binary_and_are_no_part_of_what_the_compiler_said(fresh: Builder, dump: Dump) -> None:
+    job = dump("gfx942").job
     build, cached = fresh.build(job), fresh.build(job)
-    silent = fresh.build(replace(job, backend="cpu"))
+    silent = fresh.build(replace(job, figures="code"))
     assert (REMARKS in build.command, REMARKS in silent.command) == (True, False)
     assert build.binary == silent.binary
     assert build.vmfb.read_bytes() == silent.vmfb.read_bytes()
@@ -220,7 +219,7 @@ def ptxas() -> Path:
 def test_nvidia_figures_are_those_of_ptxas(builder: Builder, dump: Dump, ptxas: Path, tmp_path: Path) -> None:
     dumped = dump("sm_80")
     with_ptxas = replace(builder, tools=replace(builder.tools, ptxas=ptxas))
-    isa = with_ptxas.build(replace(dumped.job, folder=tmp_path / "job")).isa
+    isa = with_ptxas.build(dumped.job).isa
     command: list[str | Path] = [ptxas, "-v", "-arch", "sm_80", "-o", tmp_path / "x.cubin", dumped.binary]
     said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stderr
     assert f"Used {isa.registers} registers" in said
@@ -232,10 +231,10 @@ def test_nvidia_figures_are_those_of_ptxas(builder: Builder, dump: Dump, ptxas: 
     assert isa.source == "ptxas"
 
 
-def test_without_ptxas_the_ptx_gives_what_it_can(builder: Builder, dump: Dump, tmp_path: Path) -> None:
+def test_without_ptxas_the_ptx_gives_what_it_can(builder: Builder, dump: Dump) -> None:
     dumped = dump("sm_80")
     without = replace(builder, tools=replace(builder.tools, ptxas=None))
-    isa = without.build(replace(dumped.job, folder=tmp_path)).isa
+    isa = without.build(dumped.job).isa
     ptx = dumped.binary.read_text()
     assert isa.mma == len(re.findall(r"^\s+(?:@\S+\s+)?(?:wmma\.)?mma\.sync", ptx, re.M)) > 0
     assert f".maxntid {isa.threads}, 1, 1" in ptx
@@ -280,7 +279,7 @@ def test_declared_shared_memory_counts_and_unknown_launch_sizes_are_unknown(tmp_
 def test_a_build_of_before_ptxas_was_there_is_not_served_after(
     tools: Tools, dump: Dump, ptxas: Path, tmp_path: Path
 ) -> None:
-    job = replace(dump("sm_80").job, folder=tmp_path / "job")
+    job = dump("sm_80").job
     before = Builder(replace(tools, ptxas=None), Cache(tmp_path / "cache")).build(job)
     after = Builder(replace(tools, ptxas=ptxas), Cache(tmp_path / "cache")).build(job)
     assert (before.isa.source, after.isa.source) == ("ptx", "ptxas")

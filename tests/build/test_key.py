@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Builder, BuildJob
+from autotuner.carriers.calls import kernel_calls
+from autotuner.carriers.carrier import SUBSTITUTED
+from autotuner.carriers.microkernel import object_files
 from autotuner.iree.tools import Tools
-from autotuner.microkernels.instance import Call, Instance
+from autotuner.microkernels.instance import Binding, Call, Instance
 from autotuner.problems import Gemm
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.system.cache import Cache
 
+PROBLEM = Gemm.parse(shape="8x8x8", dtype="f32")
 EXPECTED = CompilationInfo("#config<a>", "#pipeline<a>")
 
 
@@ -25,20 +29,24 @@ def kernel(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def job(tmp_path: Path, kernel: Path) -> BuildJob:
-    instance = Instance("k", "k", "x86_64", (kernel,), (), (), (1, 1, 1), None, 0, (1, 1, 1))
-    call = Call(instance, Gemm.parse(shape="8x8x8", dtype="f32"))
+def make_job(kernel: Path) -> BuildJob:
+    bindings = tuple(Binding(i, "write" if i == 2 else "read", operand) for i, operand in enumerate(PROBLEM.operands))
+    instance = Instance("k", "k", "x86_64", (kernel,), bindings, (), (1, 1, 1), None, 0, (1, 1, 1))
     return BuildJob(
         "a problem",
         ("--iree-opt-level=O2",),
-        tmp_path / "job",
         timeout=60,
         spec="a spec",
         spec_flag="--spec",
         expected=EXPECTED,
-        calls=(call,),
+        files=object_files([instance]),
+        kernels=kernel_calls([Call(instance, PROBLEM)]),
     )
+
+
+@pytest.fixture
+def job(kernel: Path) -> BuildJob:
+    return make_job(kernel)
 
 
 @pytest.fixture
@@ -48,7 +56,7 @@ def fresh(tools: Tools, tmp_path: Path) -> Builder:
 
 Change = Callable[[BuildJob], BuildJob]
 CHANGES: dict[str, Change] = {
-    "problem": lambda job: replace(job, problem="another problem"),
+    "problem": lambda job: replace(job, program="another problem"),
     "spec": lambda job: replace(job, spec="another spec"),
     "no spec": lambda job: replace(job, spec=None),
     "spec flag": lambda job: replace(job, spec_flag="--other"),
@@ -57,9 +65,12 @@ CHANGES: dict[str, Change] = {
     "lowering config": lambda job: replace(job, expected=replace(EXPECTED, lowering_config="#config<b>")),
     "translation": lambda job: replace(job, expected=replace(EXPECTED, translation_info="#pipeline<b>")),
     "nothing expected": lambda job: replace(job, expected=None),
-    "substitution": lambda job: replace(job, substitutes=True),
-    "remarks": lambda job: replace(job, backend="rocm"),
-    "no kernel": lambda job: replace(job, calls=()),
+    "substitution": lambda job: replace(job, dumps=SUBSTITUTED),
+    "remarks": lambda job: replace(job, figures="remarks"),
+    "no kernel": lambda job: replace(job, kernels=()),
+    "another launch": lambda job: replace(job, kernels=(replace(job.kernels[0], launch="another"),)),
+    "no object": lambda job: replace(job, files=()),
+    "another name": lambda job: replace(job, files=(("objects/other.o", job.files[0][1]),)),
 }
 
 
@@ -68,14 +79,23 @@ def test_what_a_compile_is_told_is_part_of_its_key(fresh: Builder, job: BuildJob
     assert fresh.key(CHANGES[what](job)) != fresh.key(job)
 
 
-def test_the_folder_and_the_patience_are_not_part_of_the_key(fresh: Builder, job: BuildJob, tmp_path: Path) -> None:
-    assert fresh.key(replace(job, folder=tmp_path / "elsewhere", timeout=1)) == fresh.key(job)
+def test_the_patience_is_not_part_of_the_key(fresh: Builder, job: BuildJob) -> None:
+    assert fresh.key(replace(job, timeout=1)) == fresh.key(job)
+
+
+def test_a_models_file_counts_by_its_content_wherever_it_lies(fresh: Builder, job: BuildJob, tmp_path: Path) -> None:
+    one, other = tmp_path / "one.mlir", tmp_path / "other.mlir"
+    for path in (one, other):
+        path.write_text("a problem")
+    as_file = replace(job, program=one)
+    assert fresh.key(as_file) == fresh.key(replace(job, program=other)) != fresh.key(job)
+    other.write_text("another problem")
+    assert fresh.key(as_file) != fresh.key(replace(job, program=other))
 
 
 def test_an_object_that_changes_and_keeps_its_name_changes_the_key(fresh: Builder, job: BuildJob, kernel: Path) -> None:
-    before = fresh.key(job)
     kernel.write_bytes(b"AN OBJECT")
-    assert fresh.key(job) != before
+    assert fresh.key(make_job(kernel)) != fresh.key(job)
 
 
 def test_files_beside_an_object_that_a_flag_leads_to_are_not_part_of_the_key(
@@ -117,7 +137,7 @@ def test_another_ptxas_gives_another_key_for_cuda(fresh: Builder, job: BuildJob,
     ptxas.write_text("1")
     with_it = Builder(replace(fresh.tools, ptxas=ptxas), fresh.cache)
     without = Builder(replace(fresh.tools, ptxas=None), fresh.cache)
-    cuda = replace(job, backend="cuda")
+    cuda = replace(job, figures="ptxas")
     first = with_it.key(cuda)
     ptxas.write_text("2")
     assert len({first, with_it.key(cuda), without.key(cuda)}) == 3

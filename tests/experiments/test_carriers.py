@@ -44,7 +44,7 @@ def compiled(
 
 
 def spec_of(plan: Plan, config: Config, path: Path) -> Path:
-    path.write_text(plan.spec(plan.candidate(config, id="x")) or "")
+    path.write_text(plan.candidate(config, id="x").carrier.carried().spec or "")
     return path
 
 

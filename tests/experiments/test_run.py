@@ -32,7 +32,7 @@ def spec(tmp_path: Path, make_plan: Callable[[Problem, str], Plan]) -> Path:
     plan = make_plan(PROBLEM, "cpu")
     config = next(c for c in (plan.space[i] for i in range(len(plan.space))) if c["route"] == "plain" and c["peel"])
     path = tmp_path / "tuned.mlir"
-    path.write_text(plan.spec(plan.candidate(config, id="x")) or "")
+    path.write_text(plan.candidate(config, id="x").carrier.carried().spec or "")
     return path
 
 

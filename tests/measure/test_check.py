@@ -26,11 +26,11 @@ TYPES = [("f32", "f32"), ("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("i8",
 
 
 @pytest.fixture
-def compile_module(builder: Builder, tmp_path: Path) -> Compile:
+def compile_module(builder: Builder) -> Compile:
     """compile_module(MLIR): a module for this machine."""
 
     def compile_it(source: str) -> Path:
-        build = builder.build(BuildJob(source, Target.parse("cpu").compile_flags, tmp_path / "job", timeout=120))
+        build = builder.build(BuildJob(source, Target.parse("cpu").compile_flags, timeout=120))
         assert build.ok, build.stderr
         return build.vmfb
 

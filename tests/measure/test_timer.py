@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotuner.build import Build, Builder, BuildJob
+from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.carriers.render import problem_mlir
 from autotuner.devices.timer import INVOCATION_US, MAX_REPEAT, Timer, Timing, choose_repeat
 from autotuner.iree.tools import Tools
@@ -25,8 +25,8 @@ SMALL = Gemm.parse(shape="16x16x16", dtype="f32")
 Printing = Callable[..., Timer]
 
 
-def module(repeat: int = 1) -> Build:
-    return Build("key", None, "", 1.0, False, "binary", 0, Path("module.vmfb"), repeat, ())
+def module(repeat: int = 1) -> Compiled:
+    return Compiled(None, "", 1.0, (), Path("module.vmfb"), repeat)
 
 
 def run(time: float, unit: str = "ms", **more: Any) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def test_real_times_are_positive_and_do_not_depend_on_the_repeats(
     builder: Builder, tools: Tools, tmp_path: Path
 ) -> None:
     problem = Gemm.parse(shape="256x256x256", dtype="f32")
-    job = BuildJob(problem_mlir(problem), Target.parse("cpu").compile_flags, tmp_path / "job", timeout=120)
+    job = BuildJob(problem_mlir(problem), Target.parse("cpu").compile_flags, timeout=120)
     once, often = (builder.build(replace(job, repeat=repeat)) for repeat in (1, 8))
     timer = Timer(tools, Data.write(problem, tmp_path / "data", seed=0), "local-sync", timeout=120)
     times = {build.repeat: timer.time(build, repetitions=5) for build in (once, often)}

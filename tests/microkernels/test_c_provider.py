@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Builder, BuildJob
-from autotuner.carriers.calls import preprocess, prove
+from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags, spec_flags, spec_mlir
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import StorageError, ToolMissingError, UsageError
@@ -48,7 +48,7 @@ def run(builder: Builder, tools: Tools, target: str, tmp_path: Path) -> Run:
         folder = tmp_path / call.problem.name / call.instance.name
         flags = (*CPU.compile_flags, *object_flags([call.instance]))
         spec = spec_mlir([call], target=target)
-        job = BuildJob(problem_mlir(call.problem), flags, folder / "job", timeout=120, spec=spec, spec_flag=SPEC_FLAG)
+        job = BuildJob(problem_mlir(call.problem), flags, timeout=120, spec=spec, spec_flag=SPEC_FLAG)
         build = builder.build(job)
         if not build.ok:
             return Check(build.failure, float("inf"), build.stderr)
@@ -104,9 +104,9 @@ def test_the_call_is_proven_and_another_shape_has_none(tools: Tools, target: str
     flags = [*CPU.compile_flags, *spec_flags(spec, [call.instance for call in calls])]
     for problem, found in ((gemm, (1, 0)), (other, (0, 1)), (Gemm.parse(shape="9x9x9", dtype="f32"), (0, 0))):
         source.write_text(problem_mlir(problem))
-        proof = prove(preprocess(tools, source, flags, timeout=120), calls)
+        proof = prove(preprocess(tools, source, flags, timeout=120), kernel_calls(calls))
         assert proof.found == found
-    assert "linalg.matmul(tensor<9x9xf32>, tensor<9x9xf32>, tensor<9x9xf32>)" in proof.reason(calls)
+    assert "linalg.matmul(tensor<9x9xf32>, tensor<9x9xf32>, tensor<9x9xf32>)" in proof.reason(kernel_calls(calls))
 
 
 CONV = """

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from autotuner.build import Builder, BuildJob
-from autotuner.carriers.calls import preprocess, prove
+from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.forms import read_forms
-from autotuner.carriers.microkernel import SPEC_FLAG, backend_of, executable_target, object_flags, spec_flags, spec_mlir
+from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags, spec_flags, spec_mlir
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.tools import Tools
@@ -22,6 +22,7 @@ from autotuner.problems import Attention, Conv, Gemm, Operand, Problem
 from autotuner.problems.dtypes import element_type
 from autotuner.system import process
 from autotuner.targets import Target
+from autotuner.targets.backends import CUDA, LLVM_CPU, ROCM, backend_of
 
 GEMM = Gemm.parse(shape="64x96x32")
 PADDED = Conv.parse(shape="2x8x8x16", filter="3x3x32", pad="1x1")
@@ -111,7 +112,8 @@ def test_every_problem_is_replaced_by_its_kernel(tools: Tools, executor: Executo
         source.write_text(problem_mlir(problem))
         spec.write_text(spec_mlir([call], header=[problem.name]))
         text = preprocess(tools, source, [*flags, *spec_flags(spec, [kernel])], timeout=120)
-        return prove(text, [call]).reason([call], expected=[1])
+        kernels = kernel_calls([call])
+        return prove(text, kernels).reason(kernels, expected=[1])
 
     jobs = {name: executor.submit(trouble, i, case) for i, (name, case) in enumerate(CASES.items())}
     assert {name: job.result() for name, job in jobs.items()} == dict.fromkeys(CASES, "")
@@ -180,13 +182,13 @@ def test_a_model_keeps_what_is_not_meant(tools: Tools, tmp_path: Path) -> None:
     source.write_text(MODEL)
     spec.write_text(spec_mlir(calls))
     flags = [*Target.parse("gfx942").compile_flags, *spec_flags(spec, [c.instance for c in calls])]
-    proof = prove(preprocess(tools, source, flags, timeout=120), calls)
+    proof = prove(preprocess(tools, source, flags, timeout=120), kernel_calls(calls))
     assert proof.found == (2, 1, 0)
     assert not proof.applied
     left = [line.split("(")[0] for line in proof.instead]
     assert left == ["linalg.matmul", "linalg.conv_2d_nhwc_hwcf"]
     assert "which starts from hal.dispatch.extern" in proof.instead[0]
-    reason = proof.reason(calls, expected=[2, 1, 1])
+    reason = proof.reason(kernel_calls(calls), expected=[2, 1, 1])
     assert reason.startswith(f"{PADDED.name} is called 0 times, not 1\nthe program has:\n")
     assert "tensor<2x10x10x16xf16>" in reason
 
@@ -215,9 +217,7 @@ def test_the_object_is_in_the_module(chip: str, case: str, builder: Builder, hsa
     kernel = replace(kernel, chip=chip, objects=(path,), subgroup_size=64 if chip == "gfx942" else 32)
     flags = (*Target.parse(chip).compile_flags, *object_flags([kernel]))
     spec = spec_mlir([Call(kernel, problem)])
-    build = builder.build(
-        BuildJob(problem_mlir(problem), flags, tmp_path / "job", timeout=120, spec=spec, spec_flag=SPEC_FLAG)
-    )
+    build = builder.build(BuildJob(problem_mlir(problem), flags, timeout=120, spec=spec, spec_flag=SPEC_FLAG))
     assert build.ok, build.stderr
     assert path.read_bytes().rstrip()[:400] in build.vmfb.read_bytes()
 
@@ -242,7 +242,12 @@ def test_a_processors_target_is_the_compilers_own(builder: Builder) -> None:
 
 
 def test_chips_belong_to_backends() -> None:
-    assert [backend_of(chip) for chip in ("gfx942", "sm_90", "x86_64", "aarch64")] == ["rocm", "cuda", "cpu", "cpu"]
+    assert [backend_of(chip) for chip in ("gfx942", "sm_90", "x86_64", "aarch64")] == [
+        ROCM,
+        CUDA,
+        LLVM_CPU,
+        LLVM_CPU,
+    ]
 
 
 def test_flags_name_every_folder_once(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_results_that_numpy_has_no_format_for_are_read_too(tmp_path: Path) -> No
     program = Program(EXPORTED / "torch_bf16.mlir", "torch_bf16")
     assert anatomy.flow.signature.results == ("bf16",)
     call = Call.make(program, anatomy.flow.signature, tmp_path / "inputs", seed=0)
-    built = ProgramBuilder(tools, Cache(tmp_path / "cache"), program).build(flags, folder=tmp_path / "b", timeout=120)
+    built = ProgramBuilder(tools, Cache(tmp_path / "cache"), program).build(flags, timeout=120)
     outputs = run(tools, built.vmfb, call, device="local-sync", folder=tmp_path / "outputs", timeout=60)
     assert outputs.failure is None, outputs.detail
     (result,) = outputs.arrays

@@ -192,7 +192,7 @@ class Real:
         folder = self.folder / name
         folder.mkdir()
         text = self.encoder.write(folder / "encoder.mlir", weights=weights).read_text()
-        job = BuildJob(text, (*Target.parse("cpu").compile_flags, *flags), folder / "job", timeout=120)
+        job = BuildJob(text, (*Target.parse("cpu").compile_flags, *flags), timeout=120)
         build = self.builder.build(job)
         assert build.ok, build.stderr
         dtype = self.encoder.dtype

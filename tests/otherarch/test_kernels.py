@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Builder, BuildJob
+from autotuner.carriers.calls import kernel_calls
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG, executable_target, object_flags, spec_mlir
 from autotuner.carriers.render import problem_mlir
 from autotuner.cli.app import main
@@ -60,11 +61,10 @@ class Bench:
         job = BuildJob(
             problem_mlir(call.problem),
             flags,
-            self.folder / "job" / call.problem.name / call.instance.name,
             timeout=120,
             spec=spec_mlir([call], target=self.made_for),
             spec_flag=SPEC_FLAG,
-            calls=(call,),
+            kernels=kernel_calls([call]),
         )
         checked = self.run(job, call.problem)
         return "" if checked.ok else f"{checked.failure}: {checked.detail}"

@@ -58,7 +58,7 @@ def trouble(builder: Builder, tools: Tools, tmp_path: Path) -> Trouble:
     def of(problem: Problem, flags: Sequence[str]) -> str:
         prepared = target.prepare(problem)
         folder = tmp_path / str(next(count))
-        job = BuildJob(problem_mlir(prepared), (*target.compile_flags, *flags), folder / "job", timeout=120)
+        job = BuildJob(problem_mlir(prepared), (*target.compile_flags, *flags), timeout=120)
         build = builder.build(job)
         if not build.ok:
             return f"{problem.name}: {build.stderr[-300:]}"

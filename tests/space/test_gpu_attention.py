@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -93,7 +92,7 @@ def test_what_has_no_instruction_or_no_tile_says_so(emit: Emit) -> None:
 
 @pytest.mark.versions
 @pytest.mark.parametrize(("shape", "dtype"), [("1x8x256x256x64", "f16"), ("1x8x256x256x64", "bf16")])
-def test_random_configurations_build_and_apply(builder: Builder, tmp_path: Path, shape: str, dtype: str) -> None:
+def test_random_configurations_build_and_apply(builder: Builder, shape: str, dtype: str) -> None:
     target = Target.parse("sm_80")
     problem = Attention.parse(shape=shape, dtype=dtype)
     source = problem_mlir(problem)
@@ -104,9 +103,8 @@ def test_random_configurations_build_and_apply(builder: Builder, tmp_path: Path,
     for row in space.space.sample(2, np.random.default_rng(1)):
         info = space.compilation_info(space.space[int(row)])
         job = BuildJob(
-            problem=source,
+            program=source,
             flags=target.compile_flags,
-            folder=tmp_path / str(row),
             timeout=120.0,
             spec=spec_mlir(name=problem.name, dispatch=dispatch, info=info),
             spec_flag=target.spec_flag,

@@ -14,11 +14,11 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from autotuner.carriers.carrier import Said, VariantCarrier
 from autotuner.carriers.flagfile import flagfile_text
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
-from autotuner.microkernels.instance import Instance
 from autotuner.microkernels.variants import Kernel, find_variants
 from autotuner.problems import Conv, Gemm, Problem
 from autotuner.specfiles.applied import applied
@@ -167,7 +167,7 @@ def test_a_substituted_executable_applies_to_its_program_only(
 ) -> None:
     plan = make_plan(Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f32"), "cpu")
     candidate = plan.candidate(next(c for c in plan.first if c["route"] == "plain"), id="c")
-    text = plan.spec(candidate, provenance=TIMED) or ""
+    text = candidate.carrier.carried(Said(provenance=TIMED)).spec or ""
     model = tmp_path / "model.mlir"
     model.write_text(plan.source)
     (use,) = applied(text, model, plan.target.compile_flags, tools)
@@ -234,14 +234,18 @@ def kernel(make_plan: MakePlan, tmp_path: Path) -> Path:
     variants, _ = find_variants([Kernel("sgemm_c")], problem, plan.target, device="local-task", workspace=tmp_path)
     plan = plan.with_kernels(variants, alone=True)
     candidate = plan.candidate(plan.first[0], id="c")
-    instance: Instance = plan.call(candidate).instance
+    assert isinstance(candidate.carrier, VariantCarrier)
+    carrier = candidate.carrier.built
+    (instance,) = (call.instance for call in carrier.calls)
     path = tmp_path / "shipped" / "kernel.mlir"
     folder = path.with_suffix(".objects")
     folder.mkdir(parents=True)
     for source in instance.objects:
         shutil.copy(source, folder)
-    carriers = [f"{plan.spec_flag(candidate)}={path}", f"--iree-hal-executable-object-search-path={folder}"]
-    return ship(path, plan.spec(candidate, provenance=TIMED) or "", [*plan.target.compile_flags, *carriers])
+    carriers = [f"{candidate.carrier.carried().spec_flag}={path}", f"--iree-hal-executable-object-search-path={folder}"]
+    return ship(
+        path, candidate.carrier.carried(Said(provenance=TIMED)).spec or "", [*plan.target.compile_flags, *carriers]
+    )
 
 
 def test_objects_are_verified_by_hash_and_machine(kernel: Path, tools: Tools, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from iree.compiler import ir
 
+from autotuner.carriers.carrier import Said
 from autotuner.carriers.microkernel import spec_mlir as microkernel_spec
 from autotuner.carriers.provenance import Provenance
 from autotuner.errors import UsageError
@@ -91,9 +92,9 @@ def test_a_microkernel_spec_is_read_by_its_kernels(tmp_path: Path) -> None:
 def test_a_substituted_executable_says_what_it_is(make_plan: MakePlan) -> None:
     plan = make_plan(Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f32"), "cpu")
     candidate = plan.candidate(next(c for c in plan.first if c["route"] == "plain"), id="c")
-    assert candidate.carrier == "substitution"
+    assert candidate.carrier.name == "substitution"
     assert candidate.info is not None
-    file = read_spec(plan.spec(candidate, provenance=TIMED) or "")
+    file = read_spec(candidate.carrier.carried(Said(provenance=TIMED)).spec or "")
     assert file.kind == "executable"
     assert "substituted by name" in file.what
     (entry,) = file.entries

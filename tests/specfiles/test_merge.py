@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Builder
-from autotuner.build.builder import proven
+from autotuner.build.proof import proven
 from autotuner.carriers.provenance import ENTRY, Provenance
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from autotuner.build import Build, Isa
+from autotuner.build import Compiled, Isa
 from autotuner.system.progress import Clock, Silent, Stop
 from autotuner.targets.base import PLAIN
 from autotuner.tuning.evaluate import Evaluator, Outcome
@@ -19,7 +19,7 @@ from autotuner.tuning.loop import Loop
 from autotuner.tuning.plan import Candidate
 
 GOOD, BAD = Isa(vgpr_spills=0), Isa(vgpr_spills=1000)
-Queue = deque[tuple[Outcome, "Future[Build]"]]
+Queue = deque[tuple[Outcome, "Future[Compiled]"]]
 
 
 @dataclass
@@ -36,7 +36,7 @@ class FakeEvaluator:
     def plan(self) -> Any:
         return SimpleNamespace(target=SimpleNamespace(compiles_on_device=self.compiles_on_device))
 
-    def settle_build(self, _outcome: Outcome, _build: Build) -> bool:
+    def settle_build(self, _outcome: Outcome, _build: Compiled) -> bool:
         return True
 
     def measure(self, outcome: Outcome) -> None:
@@ -63,11 +63,11 @@ def loop(evaluator: FakeEvaluator) -> Loop:
     )
 
 
-def job(name: str, isa: Isa | None) -> tuple[Outcome, Future[Build]]:
+def job(name: str, isa: Isa | None) -> tuple[Outcome, Future[Compiled]]:
     """A build with these figures; None is one that is not finished."""
-    future: Future[Build] = Future()
+    future: Future[Compiled] = Future()
     if isa is not None:
-        future.set_result(Build(name, None, "", 1.0, False, name, 1, Path(), 1, (), isa))
+        future.set_result(Compiled(None, "", 1.0, (), Path(), binary=name, isa=isa, applied=1))
     return Outcome(Candidate(name, "codegen", PLAIN, 1), 0), future
 
 

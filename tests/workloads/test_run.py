@@ -19,11 +19,11 @@ import pytest
 from rich.console import Console
 
 from autotuner import Gemm, Options, Target
-from autotuner.build.builder import hash_binaries
 from autotuner.carriers.render import problem_mlir
 from autotuner.cli.printer import Printer
 from autotuner.cli.suite import print_suite
 from autotuner.errors import StorageError, UsageError
+from autotuner.iree.compile import hash_binaries
 from autotuner.iree.tools import Tools
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.result import SuiteResult

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotuner.build.builder import SPEC
-from autotuner.carriers.calls import Proof, preprocess, prove
+from autotuner.build import Builder
+from autotuner.carriers.calls import Proof, kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG, executable_target, spec_mlir
 from autotuner.errors import NoCandidateError
-from autotuner.iree.compile import CompilerRefusal, first_error
+from autotuner.iree.compile import PROBLEM, SPEC, CompilerRefusal, first_error
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.operations import Operation, read_operations
-from autotuner.jobs.model.program import Program, ProgramBuilder
 from autotuner.microkernels.instance import Call
 from autotuner.microkernels.library import find, search_folders
 from autotuner.microkernels.manifest import DoesNotFitError
@@ -49,7 +48,7 @@ class Placed:
 class Place:
     """Where a kernel is to be called."""
 
-    source: Path
+    program: str | Path
     flags: tuple[str, ...]
     """The target's and the program's own."""
     target: Target
@@ -60,17 +59,22 @@ class Place:
     """Where the spec and the objects go."""
     timeout: float
 
+    @property
+    def name(self) -> str:
+        """What messages call the program."""
+        return self.program.name if isinstance(self.program, Path) else PROBLEM
+
     def put(self, kernel: Kernel, problem: Problem | None) -> Placed:
         """Replaces the operation of `problem`, or all that the kernel fits, and proves it."""
         operations = read_operations(self._preprocess(()))
         wanted = [problem] if problem is not None else self._fitting(kernel, operations)
-        made_for = self._executable_target() if self.target.backend == "cpu" else ""
+        made_for = self._executable_target() if self.target.backend.on_host else ""
         calls = self._calls(kernel, wanted, made_for)
         proof = self._prove(calls, made_for)
         kept = [call for call, count in zip(calls, proof.found, strict=True) if count]
         if not kept:
             raise NoCandidateError(
-                f"{kernel.name} is called nowhere in {self.source.name}: {proof.reason(calls)}",
+                f"{kernel.name} is called nowhere in {self.name}: {proof.reason(kernel_calls(calls))}",
                 remedy="It must stand there as the problem has it: the types, and zeros to start from.",
             )
         notes = [
@@ -108,7 +112,7 @@ class Place:
             more = [f"and {len(reasons) - _LISTED} more"] if len(reasons) > _LISTED else []
             listed = "\n".join(["the program has:", *reasons[:_LISTED], *more])
             raise NoCandidateError(
-                f"{kernel.name} fits no operation of {self.source.name}; "
+                f"{kernel.name} fits no operation of {self.name}; "
                 f"{listed if reasons else 'the program has no product, convolution or attention'}",
                 remedy="`autotune ab --list` names the microkernels there are.",
             )
@@ -136,12 +140,12 @@ class Place:
         return [variants.call(variants.default(), suffix=f"_{number}") for number, variants in enumerate(offers)]
 
     def _executable_target(self) -> str:
-        builder = ProgramBuilder(self.tools, Cache(cache_dir()), Program(self.source, self.source.stem))
+        builder = Builder(self.tools, Cache(cache_dir()))
         try:
-            return executable_target(builder.configured(self.flags, timeout=self.timeout)[0])
+            return executable_target(builder.executables(self.program, self.flags, timeout=self.timeout)[0])
         except (CompilerRefusal, IndexError) as error:
             words = first_error(error.stderr) if isinstance(error, CompilerRefusal) else "it has no dispatch"
-            raise NoCandidateError(f"{self.source.name}: {words}", remedy="Check the program and --flag.") from error
+            raise NoCandidateError(f"{self.name}: {words}", remedy="Check the program and --flag.") from error
 
     def _prove(self, calls: Sequence[Call], made_for: str) -> Proof:
         """Writes the spec of these calls with their objects, and counts what it puts into the program."""
@@ -151,16 +155,16 @@ class Place:
         for path in {path for call in calls for path in call.instance.objects}:
             shutil.copy(path, objects / path.name)
         (self.folder / SPEC).write_text(spec_mlir(calls, target=made_for))
-        return prove(self._preprocess(self._carriers()), calls)
+        return prove(self._preprocess(self._carriers()), kernel_calls(calls))
 
     def _carriers(self) -> tuple[str, ...]:
         return f"{SPEC_FLAG}={self.folder / SPEC}", f"{OBJECTS_FLAG}={self.folder / OBJECTS}"
 
     def _preprocess(self, carriers: Sequence[str]) -> str:
         try:
-            return preprocess(self.tools, self.source, [*self.flags, *carriers], timeout=self.timeout)
+            return preprocess(self.tools, self.program, [*self.flags, *carriers], timeout=self.timeout)
         except CompilerRefusal as refusal:
             raise NoCandidateError(
-                f"iree-compile does not take {self.source.name}: {first_error(refusal.stderr)}",
+                f"iree-compile does not take {self.name}: {first_error(refusal.stderr)}",
                 remedy="Check the program, --flag and --target.",
             ) from refusal

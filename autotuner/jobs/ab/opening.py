@@ -84,7 +84,7 @@ def open_model(
         for note in call.notes:
             account.note(note)
         return Inside(
-            program=called,
+            model=called,
             call=call,
             flops=anatomy.flops,
             tools=session.tools,

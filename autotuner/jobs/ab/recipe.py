@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autotuner.carriers.calls import preprocess, prove
+from autotuner.carriers.carrier import DUMPS, FLAGS, CarrierName, MicrokernelCarrier
 from autotuner.carriers.flagfile import Flagfile, name_of
-from autotuner.carriers.flags import LIBRARY, SUBSTITUTION, TUNING_SPEC
-from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.errors import NoCandidateError, ToolMissingError, UsageError
-from autotuner.iree.compile import CompilerRefusal, first_error
+from autotuner.iree.compile import Compile, CompilerRefusal, first_error
+from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.arms import Arm, file_flags
 from autotuner.jobs.ab.kernels import Place, Placed
 from autotuner.problems import Problem
@@ -19,20 +19,20 @@ from autotuner.specfiles.applied import Use, applied
 from autotuner.specfiles.check import objects_folder, refuse_executables
 from autotuner.specfiles.entries import SpecFile, read_spec, read_text
 from autotuner.specfiles.objects import check_objects
-from autotuner.tuning.plan import Carrier
+from autotuner.targets.backends import TUNING_SPEC
 
 _LISTED = 12
-_CARRIERS: dict[str, Carrier] = {"tuning": "spec", "microkernel": "microkernel", "executable": "substitution"}
 
 
 @dataclass(frozen=True)
 class Recipe:
     """How an arm is compiled."""
 
-    compiler: Path
+    tools: Tools
+    """With the arm's own compiler, where it is one."""
     flags: tuple[str, ...]
     """All but the source and the output."""
-    carrier: Carrier | None = None
+    carrier: CarrierName | None = None
     spec: Path | None = None
     flagfile: Path | None = None
     applied: int = 0
@@ -49,6 +49,9 @@ class Recipe:
     def repeatable(self) -> bool:
         return self.placed is None or not self.placed.zeroed
 
+    def job(self, program: str | Path, *, timeout: float, repeat: int = 1) -> Compile:
+        return Compile(program, self.flags, timeout, repeat=repeat, dumps=DUMPS)
+
 
 @dataclass(frozen=True)
 class Kitchen:
@@ -59,7 +62,7 @@ class Kitchen:
     """What a microkernel is to compute; None: whatever it fits."""
 
     def make(self, arm: Arm) -> Recipe:
-        plain = Recipe(self.place.tools.iree_compile, self.place.flags)
+        plain = Recipe(self.place.tools, self.place.flags)
         if arm.kind == "default":
             return plain
         if arm.kind == "microkernel" and arm.kernel is not None:
@@ -67,7 +70,7 @@ class Kitchen:
             return replace(
                 plain,
                 flags=(*plain.flags, *placed.flags),
-                carrier="microkernel",
+                carrier=MicrokernelCarrier.name,
                 spec=Path(placed.flags[0].partition("=")[2]),
                 applied=sum(placed.counts),
                 placed=placed,
@@ -76,7 +79,8 @@ class Kitchen:
         if arm.path is None:
             raise ValueError(f"{arm.name} has no file")
         if arm.kind == "compiler":
-            return replace(plain, compiler=arm.path, version=_version(self.place, arm.path))
+            tools = replace(self.place.tools, iree_compile=arm.path)
+            return replace(plain, tools=tools, version=_version(tools))
         if arm.kind == "flagfile":
             return self._flagfile(arm.path, plain, trust=arm.trust)
         return self._spec(arm.path, plain, trust=arm.trust)
@@ -88,7 +92,7 @@ class Kitchen:
         if not trust:
             refuse_executables(flagfile)
         flags = (*self._own(), *file_flags(self.place.target, flagfile.flags, path=path))
-        recipe = replace(plain, flags=flags, flagfile=path, carrier="flags")
+        recipe = replace(plain, flags=flags, flagfile=path, carrier=FLAGS.name)
         others = (*self._own(), *file_flags(self.place.target, flagfile.others, path=path))
         for name, value in flagfile.carriers:
             spec = Path(value).absolute()
@@ -102,13 +106,9 @@ class Kitchen:
         if beside is not None:
             others = (*self._own(), *file_flags(self.place.target, beside.others, path=beside.path))
         file = _read(path, trust=trust)
-        folder = objects_folder(path, beside).absolute() if file.kind == "microkernel" else None
-        if file.kind == "tuning":
-            carriers = [f"{self.place.target.spec_flag}={path}"]
-        elif file.kind == "executable":
-            carriers = [f"{SUBSTITUTION}={entry.name}={path}" for entry in file.entries]
-        else:
-            carriers = [f"{SPEC_FLAG}={path}", f"{OBJECTS_FLAG}={folder}"]
+        objects = objects_folder(path, beside).absolute()
+        folder = objects if file.carrier.brings_objects else None
+        carriers = file.flags(path, spec_flag=self.place.target.spec_flag, objects=objects)
         recipe = replace(plain, flags=(*others, *carriers), flagfile=beside.path if beside else None)
         return self._proven(recipe, path, others, flag=name_of(carriers[0]), objects=folder, trust=trust)
 
@@ -122,9 +122,9 @@ class Kitchen:
         """With the proof that this spec applies when it is carried by this flag."""
         file = _read(spec, trust=trust)
         target = self.place.target
-        if flag == TUNING_SPEC and target.spec_flag == LIBRARY:
+        if flag == TUNING_SPEC != target.spec_flag:
             raise NoCandidateError(
-                f"{flag} does nothing for {target.name}: IREE ignores it there.", remedy=f"Use {LIBRARY}."
+                f"{flag} does nothing for {target.name}: IREE ignores it there.", remedy=f"Use {target.spec_flag}."
             )
         if objects is not None:
             wrong = [finding.text for finding in check_objects(file, objects, target) if finding.level == "error"]
@@ -132,7 +132,7 @@ class Kitchen:
                 raise UsageError(f"{spec}: {'; '.join(wrong)}.", remedy="`autotune spec check` says more.")
         tools, timeout = self.place.tools, self.place.timeout
         try:
-            uses = applied(read_text(spec), self.place.source, flags, tools, objects=objects, timeout=timeout)
+            uses = applied(read_text(spec), self.place.program, flags, tools, objects=objects, timeout=timeout)
         except CompilerRefusal as refusal:
             raise NoCandidateError(
                 f"{spec} does not compile here: {first_error(refusal.stderr)}", remedy="Check it, --flag and --target."
@@ -140,15 +140,15 @@ class Kitchen:
         count = sum(use.dispatches for use in uses)
         if not count:
             raise self._unapplied(spec, uses, flags)
-        names = tuple(entry.name for entry in file.entries) if file.kind == "executable" else ()
+        names = tuple(entry.name for entry in file.entries) if file.carrier.by_name else ()
         notes = (f"{spec.name} brings native code, which runs with your rights: see SECURITY.md",)
         return replace(
             recipe,
-            carrier=_CARRIERS[file.kind],
+            carrier=file.carrier.name,
             spec=spec,
             applied=recipe.applied + count,
             substituted=(*recipe.substituted, *names),
-            notes=(*recipe.notes, *(notes if file.kind == "microkernel" else ())),
+            notes=(*recipe.notes, *(notes if file.carrier.brings_objects else ())),
         )
 
     def _unapplied(self, spec: Path, uses: Sequence[Use], flags: Sequence[str]) -> NoCandidateError:
@@ -162,11 +162,11 @@ class Kitchen:
             wanted = [use.entry.matches.text for use in uses]
             more = f" and {len(wanted) - _LISTED} more" if len(wanted) > _LISTED else ""
             what = f"none of its {len(uses)} entries matches. They want: {'; '.join(wanted[:_LISTED])}{more}"
-        text = preprocess(self.place.tools, self.place.source, flags, timeout=self.place.timeout)
+        text = preprocess(self.place.tools, self.place.program, flags, timeout=self.place.timeout)
         there = prove(text, ()).instead
         found = "\n".join(["The program has:", *there[:_LISTED]]) if there else "The program has no such operation"
         return NoCandidateError(
-            f"{spec} does not apply to {self.place.source.name}: {what}.\n{found}",
+            f"{spec} does not apply to {self.place.name}: {what}.\n{found}",
             remedy="\nIs it for this problem, type and target?",
         )
 
@@ -175,12 +175,14 @@ def _read(path: Path, *, trust: bool) -> SpecFile:
     return read_spec(read_text(path), name=str(path), trust=trust)
 
 
-def _version(place: Place, path: Path) -> str:
+def _version(tools: Tools) -> str:
     """What a compiler says of itself; what is none, or does not answer as one, is refused."""
     try:
-        said = replace(place.tools, iree_compile=path).version
+        said = tools.version
     except ToolMissingError as error:
         raise UsageError(error.message, remedy="An arm with a path is an iree-compile that runs here.") from error
     if "IREE" not in said and "LLVM" not in said:
-        raise UsageError(f"{path} does not answer --version as an iree-compile does.", remedy="Is it one?")
+        raise UsageError(
+            f"{tools.iree_compile} does not answer --version as an iree-compile does.", remedy="Is it one?"
+        )
     return said

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autotuner.build.builder import MODULE, PROBLEM, dump_flags
 from autotuner.carriers.render import problem_mlir
 from autotuner.iree.compile import shell_line
 from autotuner.iree.tools import Tools
@@ -54,19 +53,18 @@ def rehearse_experiment(wanted: Experiment, target: Target, *, options: Options)
     problem = target.prepare(wanted.problem) if wanted.problem is not None else None
     with tempfile.TemporaryDirectory(prefix="autotune-") as scratch:
         folder = Path(scratch)
-        source: Path = folder / PROBLEM
         if wanted.model is not None:
             program = Program.open(wanted.model.path, folder=folder, tools=tools, trust=wanted.model.trust)
-            source, name, text = program.path, program.name, None
+            source: str | Path = program.path
+            name = program.name
         elif problem is not None:
-            text, name = problem_mlir(problem), problem.name
-            source.write_text(text)
+            source, name = problem_mlir(problem), problem.name
         else:
             raise ValueError("neither a problem nor a model")
         arms = []
         for arm in (wanted.a, wanted.b):
             place = Place(
-                source=source,
+                program=source,
                 flags=(*(problem.flags if wanted.model is None and problem else ()), *target.compile_flags),
                 target=target,
                 chip=kernel_chip(target, target.choose_device(options.device)),
@@ -77,16 +75,16 @@ def rehearse_experiment(wanted: Experiment, target: Target, *, options: Options)
             )
             recipe = Kitchen(place, problem).make(arm)
             arms.append(_described(arm, recipe, source, folder))
-        return Rehearsal(name, target, tuple(arms), text)
+        return Rehearsal(name, target, tuple(arms), source if isinstance(source, str) else None)
 
 
-def _described(arm: Arm, recipe: Recipe, source: Path, folder: Path) -> dict[str, Any]:
+def _described(arm: Arm, recipe: Recipe, source: str | Path, folder: Path) -> dict[str, Any]:
     """As an experiment would run it in its folder."""
 
     def inside(word: str) -> str:
         return word.replace(f"{folder}/", "")
 
-    words = [str(recipe.compiler), str(source), *recipe.flags, *dump_flags(substitutes=False), "-o", MODULE]
+    words = recipe.job(source, timeout=0.0).command(recipe.tools)
     return {
         "name": arm.name,
         "kind": arm.kind,

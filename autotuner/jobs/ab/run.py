@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 import shutil
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from autotuner.devices.timer import Timer, choose_repeat
 from autotuner.errors import DeviceError, EnvironmentFailure, NoCandidateError, UsageError, WrongResultError
-from autotuner.iree.compile import FAILURE_CLASSES, FailureClass, first_error
+from autotuner.iree.compile import FAILURE_CLASSES, Compiled, FailureClass, compile_program, first_error
 from autotuner.iree.tools import Tools
-from autotuner.jobs.ab.build import Built, build
 from autotuner.jobs.ab.kernels import Place
 from autotuner.jobs.ab.opening import Experiment, open_program
 from autotuner.jobs.ab.racing import race_sides
 from autotuner.jobs.ab.recipe import Kitchen
 from autotuner.jobs.ab.result import AbDetails, AbResult, write_commands
-from autotuner.jobs.ab.shares import own_exports, read_shares
+from autotuner.jobs.ab.shares import own_exports, read_shares, readable
 from autotuner.jobs.ab.ship import claim, ship
 from autotuner.jobs.ab.side import A, B, Side
 from autotuner.jobs.ab.subject import Inside, Subject, difference
@@ -30,6 +30,8 @@ from autotuner.measure.race import ALPHA, Interval
 from autotuner.microkernels.variants import kernel_chip
 from autotuner.store.rows import BuildRow, Kind
 from autotuner.system import process
+from autotuner.system.digests import file_digest
+from autotuner.system.execution import in_a_thread
 from autotuner.system.process import last_line
 from autotuner.system.progress import Reporter, Stop
 from autotuner.targets import Target
@@ -107,7 +109,8 @@ class _ExperimentRun:
             self._prepare(side, subject)
         self._build(subject)
         a, b = self.sides
-        self.same_code = a.module.digest == b.module.digest
+        # What runs on the host is part of a module: equal executables are not enough.
+        self.same_code = file_digest(a.module.vmfb) == file_digest(b.module.vmfb)
         if not run.timed:
             return self._result("compile-only", "no device: both arms are built and proven, not timed")
         self._check(subject)
@@ -154,7 +157,7 @@ class _ExperimentRun:
         own: Kind = "microkernel" if side.arm.kind == "microkernel" else "codegen"
         side.row = run.candidate("baseline" if side.key == A else own, side.arm.name)
         place = Place(
-            source=side.folder / subject.source(side.folder),
+            program=subject.program,
             flags=(*subject.flags, *run.target.compile_flags),
             target=run.target,
             chip=kernel_chip(run.target, run.session.device),
@@ -176,7 +179,8 @@ class _ExperimentRun:
         run = self.run
         run.account.stage("compiling both arms")
         with run.account.clocked("build"):
-            jobs = [run.session.executor.submit(self._compile, side, subject, 1) for side in self.sides]
+            # An arm's module stays in its folder, for whoever repeats it: it is compiled on this machine.
+            jobs = [in_a_thread(partial(self._compile, side, subject, 1)) for side in self.sides]
             for side, job in zip(self.sides, jobs, strict=True):
                 side.built = job.result()
         for side in self.sides:
@@ -189,11 +193,9 @@ class _ExperimentRun:
                     remedy=f"{side.folder / 'stderr.txt'} has all of it.",
                 )
 
-    def _compile(self, side: Side, subject: Subject, repeat: int) -> Built:
-        how, timeout = side.how, self.compile_timeout
-        return build(
-            how.compiler, subject.source(side.folder), how.flags, folder=side.folder, timeout=timeout, repeat=repeat
-        )
+    def _compile(self, side: Side, subject: Subject, repeat: int) -> Compiled:
+        job = side.how.job(subject.program, timeout=self.compile_timeout, repeat=repeat)
+        return compile_program(job, side.how.tools, side.folder)
 
     def _check(self, subject: Subject) -> None:
         """Both outputs against what is right, and against each other."""
@@ -280,7 +282,7 @@ class _ExperimentRun:
         self.share_from = found[0].how
         substituted = {*a.how.substituted, *b.how.substituted}
         for side, other, shares in ((a, b, found[0]), (b, a, found[1])):
-            names = own_exports(shares, side.module.executables, other.module.executables, substituted=substituted)
+            names = own_exports(shares, readable(side.module), readable(other.module), substituted=substituted)
             side.exports, side.share = tuple(names), shares.of(names)
 
     def _ship(self, subject: Subject, judgement: Judgement) -> None:
@@ -295,7 +297,7 @@ class _ExperimentRun:
 
     # --- the end ------------------------------------------------------------------------------------------------
 
-    def _record(self, side: Side, built: Built) -> None:
+    def _record(self, side: Side, built: Compiled) -> None:
         row, command = side.row, tuple(built.command)
         self.run.session.store.record_build(
             BuildRow(row, built.seconds, False, built.binary, side.how.applied, command, str(built.vmfb))

@@ -8,9 +8,10 @@ from typing import Any
 
 from iree.compiler import ir
 
+from autotuner.errors import EnvironmentFailure
+from autotuner.iree.compile import Compiled
 from autotuner.iree.mlir import parse, walk
 from autotuner.iree.tools import Tools
-from autotuner.jobs.ab.build import Built
 from autotuner.jobs.model.program import Call
 from autotuner.jobs.model.shares import Shares, from_statistics, repeated
 
@@ -29,7 +30,7 @@ _PLACES = (
 """Operations that say where a dispatch reads and writes, not what it computes."""
 
 
-def read_shares(tools: Tools, a: Built, b: Built, call: Call, *, device: str, timeout: float) -> list[Shares]:
+def read_shares(tools: Tools, a: Compiled, b: Compiled, call: Call, *, device: str, timeout: float) -> list[Shares]:
     """Both arms' dispatches, read in turns; empty where the device keeps no statistics."""
     readings: list[list[Shares]] = [[], []]
     for _ in range(_READINGS):
@@ -57,6 +58,14 @@ def own_exports(
             left[form] -= 1
             same.append(name)
     return [export for export in shares.us if _executable(export, mine) not in same]
+
+
+def readable(module: Compiled) -> Mapping[str, str]:
+    """The configured executables by name; none where another compiler wrote what the installed bindings do not read."""
+    try:
+        return module.executables
+    except EnvironmentFailure:
+        return {}
 
 
 def _form(text: str) -> tuple[object, ...]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from autotuner._version import __version__
-from autotuner.carriers.flagfile import flagfile_text, use_line
-from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG, spec_mlir
+from autotuner.build import Builder, BuildJob
+from autotuner.build.ship import compile_shipped
+from autotuner.build.ship import ship as ship_parts
+from autotuner.carriers.carrier import MicrokernelCarrier, Said
+from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import MICROKERNEL, Outputs, files_in
 from autotuner.carriers.provenance import Provenance, today
-from autotuner.errors import EnvironmentFailure
-from autotuner.iree.compile import first_error, shell_line
+from autotuner.iree.compile import shell_line
 from autotuner.jobs.ab.arms import Arm
-from autotuner.jobs.ab.build import build
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.side import A, B, Side
 from autotuner.jobs.ab.subject import Subject
@@ -52,9 +52,8 @@ def ship(side: Side, subject: Subject, judgement: Judgement, run: Run) -> tuple[
     if placed is None:
         raise ValueError(f"{side.arm.name} is no microkernel")
     files = outputs(subject.name, side.arm, run.target, run.options, run.session.workspace)
-    path, flagfile = files.spec, files.flagfile
     command = shell_line(("autotune", *run.options.command[1:]))
-    speedup, tools = judgement.speedup, replace(run.session.tools, iree_compile=side.how.compiler)
+    speedup, tools = judgement.speedup, side.how.tools
     provenance = Provenance(
         problem=subject.name,
         target=run.target.name,
@@ -72,46 +71,23 @@ def ship(side: Side, subject: Subject, judgement: Judgement, run: Run) -> tuple[
     )
     interval = f"{speedup.median:.3f}x, 95 % interval {speedup.low:.3f} to {speedup.high:.3f}" if speedup else ""
     header = [
-        f"Microkernel spec by autotune {__version__}",
+        f"{MicrokernelCarrier.title} by autotune {__version__}",
         f"problem:    {subject.name}",
         f"target:     {run.target.name}; IREE {tools.release} ({tools.build})",
         f"verdict:    {judgement.verdict}, {interval}",
         f"date:       {today()}",
         f"made by:    {command}",
-        f"use:        {use_line(flagfile)}",
+        f"use:        {use_line(files.flagfile)}",
     ]
     lines = [" ".join(line.splitlines()) for line in header]
-    text = spec_mlir(placed.calls, target=placed.executable_target, header=lines, provenance=provenance)
-    files.write(path, text)
-    for source in {source for call in placed.calls for source in call.instance.objects}:
-        files.copy(source)
-    own = [flag for flag in side.how.flags if flag not in placed.flags]
-    files.write(flagfile, flagfile_text([*own, f"{SPEC_FLAG}={path}", f"{OBJECTS_FLAG}={files.objects}"]))
-    try:
-        _verify(side, subject, flagfile, run)
-    except EnvironmentFailure:
-        files.clear()
-        raise
-    return path, flagfile
-
-
-def _verify(side: Side, subject: Subject, flagfile: Path, run: Run) -> None:
-    """A fresh compile by `@flagfile`, as a user would do it, must give the code that won."""
-    with Cache(cache_dir()).scratch() as folder:
-        fresh = build(
-            side.how.compiler,
-            subject.source(folder),
-            [f"@{flagfile}"],
-            folder=folder,
-            timeout=compile_timeout(run.options, run.clock),
-        )
-        if not fresh.ok:
-            raise EnvironmentFailure(
-                f"the winner does not compile again from {flagfile}: {first_error(fresh.stderr)}",
-                remedy="Run again; if it stays so, please report it with the candidate's folder.",
-            )
-        if side.built is not None and fresh.binary != side.built.binary:
-            raise EnvironmentFailure(
-                "the shipped files give another binary than the one that won.",
-                remedy="Was IREE exchanged during the run? Run again.",
-            )
+    carrier = MicrokernelCarrier(placed.calls, placed.executable_target)
+    builder = Builder(tools, Cache(cache_dir()))
+    job = BuildJob(subject.program, side.how.flags, compile_timeout(run.options, run.clock))
+    shipped = ship_parts(
+        files,
+        carrier.parts(Said(lines, provenance)),
+        [flag for flag in side.how.flags if flag not in placed.flags],
+        check=lambda path: compile_shipped(job, path, builder),
+        binary=side.built.binary if side.built else None,
+    )
+    return files.spec, shipped.flagfile

@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotuner.build.builder import MODULE
 from autotuner.devices.timer import Timer
+from autotuner.iree.compile import MODULE, Compiled
 from autotuner.jobs.ab.arms import Arm
-from autotuner.jobs.ab.build import Built
 from autotuner.jobs.ab.recipe import Recipe
 from autotuner.jobs.ab.result import ArmReport
 from autotuner.jobs.ab.subject import Answer
@@ -27,9 +26,9 @@ class Side:
     row: int = 0
     folder: Path = Path()
     recipe: Recipe | None = None
-    built: Built | None = None
+    built: Compiled | None = None
     """Each dispatch once: what is checked."""
-    timed: Built | None = None
+    timed: Compiled | None = None
     """As it is raced."""
     answer: Answer | None = None
     us: float | None = None
@@ -38,7 +37,7 @@ class Side:
     share: float | None = None
 
     @property
-    def module(self) -> Built:
+    def module(self) -> Compiled:
         if self.built is None:
             raise ValueError(f"{self.arm.name} was not built")
         return self.timed or self.built

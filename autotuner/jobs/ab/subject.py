@@ -11,7 +11,6 @@ from typing import Protocol
 
 import numpy as np
 
-from autotuner.build.builder import PROBLEM
 from autotuner.carriers.render import problem_mlir
 from autotuner.devices.timer import Feed
 from autotuner.iree.tools import Tools
@@ -55,8 +54,9 @@ class Subject(Protocol):
 
     def describe(self) -> Mapping[str, object]: ...
 
-    def source(self, folder: Path) -> Path | str:
-        """The program as it is named in this folder, where it is written if it does not lie elsewhere."""
+    @property
+    def program(self) -> Path | str:
+        """What is compiled: a problem's text, or the file of a model, which may be large."""
 
     def feed(self) -> Feed: ...
 
@@ -90,10 +90,9 @@ class Alone:
     def describe(self) -> Mapping[str, object]:
         return self.problem.describe()
 
-    def source(self, folder: Path) -> str:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / PROBLEM).write_text(problem_mlir(self.problem))
-        return PROBLEM
+    @property
+    def program(self) -> str:
+        return problem_mlir(self.problem)
 
     def feed(self) -> Feed:
         return Data.write(self.problem, self.folder / "inputs", seed=self.seed, given=self.inputs)
@@ -112,7 +111,7 @@ class Alone:
 class Inside:
     """A model."""
 
-    program: Program
+    model: Program
     call: Call
     flops: int
     tools: Tools
@@ -128,14 +127,14 @@ class Inside:
 
     @property
     def name(self) -> str:
-        return self.program.name
+        return self.model.name
 
     def describe(self) -> Mapping[str, object]:
-        return model_description(self.program, flops=self.flops)
+        return model_description(self.model, flops=self.flops)
 
-    def source(self, folder: Path) -> Path:
-        del folder  # it may be large, and it lies where its owner keeps it
-        return self.program.path
+    @property
+    def program(self) -> Path:
+        return self.model.path
 
     def feed(self) -> Feed:
         return self.call

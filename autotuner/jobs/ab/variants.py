@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from autotuner.build import Builder
-from autotuner.build.builder import MODULE, write_inputs
 from autotuner.devices.timer import Timer, choose_repeat
 from autotuner.errors import AutotuneError, NoCandidateError, WrongResultError
+from autotuner.iree.compile import MODULE, SPEC, write_inputs
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.arms import DEFAULT
 from autotuner.jobs.ab.result import AbDetails, AbResult, ArmReport, with_arms, write_commands
@@ -116,11 +116,12 @@ class _Bench:
     def arm(self, key: str, name: str, candidate: Candidate, us: float | None) -> ArmReport:
         plan, effort, session = self.plan, self.options.effort, self.session
         repeat = choose_repeat(us) if us else 1
-        job = plan.job(candidate, folder=self.folder / key, timeout=effort.compile_timeout, repeat=repeat)
+        folder = self.folder / key
+        job = plan.job(candidate, timeout=effort.compile_timeout, repeat=repeat)
         build = self.builder.build(job)
-        write_inputs(job)
+        write_inputs(job, folder)
         if build.ok:
-            shutil.copy(build.vmfb, job.folder / MODULE)
+            shutil.copy(build.vmfb, folder / MODULE)
         benchmark: tuple[str, ...] = ()
         error = None
         if self.timed:
@@ -131,8 +132,8 @@ class _Bench:
             name=name,
             kind="default" if candidate.kind == "baseline" else "microkernel",
             flags=tuple(flag for flag in job.compile_flags if flag not in plan.target.compile_flags),
-            spec=job.folder / "spec.mlir" if job.spec is not None else None,
-            folder=job.folder,
+            spec=folder / SPEC if job.spec is not None else None,
+            folder=folder,
             compile=build.command,
             benchmark=benchmark,
             repeat=job.repeat,
@@ -140,8 +141,7 @@ class _Bench:
             error=error,
             applied=build.applied,
             kernels=tuple(
-                {"problem": call.problem.name, "variant": call.instance.name, "calls": build.applied}
-                for call in job.calls
+                {"problem": plan.problem.name, "variant": call.name, "calls": build.applied} for call in job.kernels
             ),
         )
         write_commands(report, stderr=build.stderr)

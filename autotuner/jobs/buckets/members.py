@@ -9,7 +9,7 @@ from typing import Any
 from iree.compiler import ir
 from iree.compiler.dialects import iree_gpu
 
-from autotuner.build import Build, Builder, BuildJob
+from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.carriers.render import dynamic_gemm_mlir, problem_mlir, spec_mlir
 from autotuner.devices.timer import Timer, choose_repeat
 from autotuner.iree.compile import first_error
@@ -104,7 +104,7 @@ class Examiner:
         """A program of this very M."""
         problem = self.target.prepare(self.family.member(m))
         source = problem_mlir(problem)
-        build = self._build(source, folder, tuned=True)
+        build = self._build(source, tuned=True)
         if not build.ok:
             return Member(m, _why(build))
         if not self.timed:
@@ -113,13 +113,13 @@ class Examiner:
         check = self._checker(data).check(build.vmfb)
         if not check.ok:
             return Member(m, f"{check.failure}: {check.detail}")
-        return self._race(m, source, build, data, folder)
+        return self._race(m, source, build, data)
 
     def dynamic(self, folder: Path) -> Member:
         """A program whose M is known only when it runs; run at the middle one."""
         m = self.bucket.members[len(self.bucket.members) // 2]
         problem = self.target.prepare(self.family.member(m))
-        build = self._build(dynamic_gemm_mlir(problem, rows=self.bucket.rows), folder, tuned=True)
+        build = self._build(dynamic_gemm_mlir(problem, rows=self.bucket.rows), tuned=True)
         if not build.ok:
             return Member(None, _why(build))
         if self.timed:
@@ -128,8 +128,8 @@ class Examiner:
                 return Member(None, f"{check.failure}: {check.detail}")
         return Member(None, checked=self.timed)
 
-    def _race(self, m: int, source: str, build: Build, data: Data, folder: Path) -> Member:
-        baseline = self._build(source, folder, tuned=False)
+    def _race(self, m: int, source: str, build: Compiled, data: Data) -> Member:
+        baseline = self._build(source, tuned=False)
         if not baseline.ok:
             return Member(m, "IREE's own default does not compile here", checked=True)
         timer = Timer(
@@ -146,7 +146,7 @@ class Examiner:
             if not rough.ok:
                 return Member(m, f"{rough.failure}: {rough.detail[-200:]}")
             repeat = choose_repeat(rough.median)
-            builds[name] = self._build(source, folder, tuned=name == TUNED, repeat=repeat) if repeat > 1 else first
+            builds[name] = self._build(source, tuned=name == TUNED, repeat=repeat) if repeat > 1 else first
         if not all(one.ok for one in builds.values()):
             return Member(m, "it does not compile with repeated dispatches")
 
@@ -168,18 +168,17 @@ class Examiner:
         us = judgement.us
         return Member(m, failure, us.get(TUNED), us.get(DEFAULT), judgement.speedup, checked=True)
 
-    def _build(self, source: str, folder: Path, *, tuned: bool, repeat: int = 1) -> Build:
+    def _build(self, source: str, *, tuned: bool, repeat: int = 1) -> Compiled:
         return self.builder.build(
             BuildJob(
-                problem=source,
+                program=source,
                 flags=self.target.compile_flags,
-                folder=folder / "build",
                 timeout=self.effort.compile_timeout,
                 repeat=repeat,
                 spec=self.spec if tuned else None,
                 spec_flag=self.target.spec_flag,
                 expected=self.info if tuned else None,
-                backend=self.target.backend,
+                figures=self.target.figures,
             )
         )
 
@@ -187,5 +186,5 @@ class Examiner:
         return Checker(self.session.tools, data, self.session.device, self.effort.run_timeout)
 
 
-def _why(build: Build) -> str:
+def _why(build: Compiled) -> str:
     return f"{build.failure}: {first_error(build.stderr)}"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
-from autotuner.build import Builder
-from autotuner.carriers.flagfile import flagfile_text, use_line
+from autotuner.build import Builder, BuildJob
+from autotuner.build.ship import compile_shipped, ship
+from autotuner.carriers.carrier import Parts, SpecCarrier
+from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import Outputs, files_in
 from autotuner.carriers.provenance import Provenance, today
 from autotuner.carriers.render import dynamic_gemm_mlir, problem_mlir, spec_mlir
@@ -47,7 +48,7 @@ _Program = tuple[BucketResult | None, str, str]
 
 def plain_only(target: Target) -> Target:
     """Without the stock routes of a processor: those are flags for the whole program."""
-    return replace(target, routes=(PLAIN,)) if target.backend == "cpu" else target
+    return replace(target, routes=(PLAIN,)) if target.backend.on_host else target
 
 
 def tune_family(
@@ -252,9 +253,16 @@ class _FamilyRun:
         texts = self._texts(done)
         merged = merge(texts, tools=self.session.tools, made_by=made_by)
         self._prove(merged.text, done)
-        self.files.write(self.path, merged.text)
-        self.files.write(flagfile, flagfile_text([*self.target.compile_flags, f"{self.target.spec_flag}={self.path}"]))
-        return self.path, flagfile
+        own = problem_mlir(self.target.prepare(self.family.member(self.family.home.at)))
+        job = BuildJob(own, self.target.compile_flags, self.options.effort.compile_timeout)
+        shipped = ship(
+            self.files,
+            Parts(SpecCarrier.name, merged.text, self.target.spec_flag),
+            self.target.compile_flags,
+            check=lambda path: compile_shipped(job, path, self.builder),
+            binary=None,
+        )
+        return self.path, shipped.flagfile
 
     def _texts(self, done: Sequence[BucketResult]) -> list[str]:
         """The specs in the order in which they are tried.
@@ -294,21 +302,17 @@ class _FamilyRun:
         any_size = next((one for one in done if one.spec and one.bucket.low == 1 and one.bucket.high is None), None)
         endless = dynamic_gemm_mlir(self.target.prepare(self.family.gemm), rows=(1, None))
         programs.append((any_size, "a dynamic M >= 1", endless))
-        for owner, what, uses in self.session.executor.map(partial(self._uses, text), programs):
+        executor, tools, flags = self.session.executor, self.session.tools, self.target.compile_flags
+        asked = [executor.submit(applied, text, source, flags, tools) for _, _, source in programs]
+        for (owner, what, _), answer in zip(programs, asked, strict=True):
+            used = [use for use in answer.result() if use.matched and use.entry.lowering_config]
+            uses = {use.entry.name: use.dispatches for use in used}
             wanted = {f"match_{self.family.entry_name(owner.bucket)}": 1} if owner and owner.spec else {}
             if uses != wanted:
                 raise EnvironmentFailure(
                     f"in the merged spec {what} gets {uses or 'nothing'}, not {wanted or 'nothing'}.",
                     remedy="Please report it with the command.",
                 )
-
-    def _uses(self, text: str, program: _Program) -> tuple[BucketResult | None, str, Mapping[str, int]]:
-        one, what, source = program
-        with self.builder.cache.scratch() as folder:
-            path = folder / "program.mlir"
-            path.write_text(source)
-            uses = applied(text, path, self.target.compile_flags, self.session.tools)
-        return one, what, {use.entry.name: use.dispatches for use in uses if use.matched and use.entry.lowering_config}
 
     def _document(self, done: Sequence[BucketResult], files: tuple[Path | None, Path | None]) -> FamilyResult:
         home = next((one for one in done if one.bucket == self.family.home and one.result), None)
@@ -350,7 +354,7 @@ class _FamilyRun:
             interrupted=self.run.stopped,
             workspace=self.session.workspace.root,
             storage=self.options.storage,
-            files=Files(spec, files[1], "spec" if spec else None),
+            files=Files(spec, files[1], SpecCarrier.name if spec else None),
             ranking=home_result.ranking,
             details=FamilyDetails(tuple(done)),
         )

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from autotuner.carriers.outputs import MODEL, Outputs, files_in
 from autotuner.errors import NoCandidateError, UsageError
-from autotuner.iree.compile import CompilerRefusal, first_error
-from autotuner.iree.mlir import resources
+from autotuner.iree.compile import Compiled, CompilerRefusal, first_error
+from autotuner.iree.mlir import by_name, resources
 from autotuner.jobs.model.dispatch import flops
-from autotuner.jobs.model.extract import Flow, Group, Piece, by_name, group, read_flow, read_roots
-from autotuner.jobs.model.program import Program, ProgramBuild, ProgramBuilder, input_shapes, program_name
+from autotuner.jobs.model.extract import Flow, Group, Piece, group, read_flow, read_roots
+from autotuner.jobs.model.program import Program, ProgramBuilder, input_shapes, program_name
 from autotuner.problems import OPERATIONS
 from autotuner.problems.accuracy import Precision
 from autotuner.store.rows import BuildRow, Kind
@@ -144,9 +144,11 @@ class Context:
         """A row for a whole model that is about to be tried."""
         return self.run.candidate(kind, route.name)
 
-    def record_build(self, row: int, build: ProgramBuild, flags: list[str]) -> None:
+    def record_build(self, row: int, build: Compiled, flags: list[str]) -> None:
         command = tuple(self.builder.command(flags, vmfb=build.vmfb))
-        self.session.store.record_build(BuildRow(row, build.seconds, False, build.binary, 0, command, str(build.vmfb)))
+        self.session.store.record_build(
+            BuildRow(row, build.seconds, build.cached, build.binary, 0, command, str(build.vmfb))
+        )
 
     def anatomy(self, route: Route) -> Anatomy:
         """Asks the compiler what it makes of the model on this route."""

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from autotuner.build import Builder
 from autotuner.errors import AutotuneError, StorageError, ToolMissingError
+from autotuner.iree.compile import Compiled
 from autotuner.jobs.model.context import Anatomy, Context
 from autotuner.jobs.model.dispatch import DispatchProblem, runs_alone
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.extract import Group
-from autotuner.jobs.model.program import Call, ProgramBuild
+from autotuner.jobs.model.program import Call
 from autotuner.jobs.model.result import Row
 from autotuner.jobs.model.shares import Shares, by_work, from_statistics
 from autotuner.jobs.suite.defaults import DefaultTimer
@@ -145,7 +146,7 @@ class Dispatches:
             return None
         state = "ahead" if found.winner is None else "tuned" if context.timed else "estimated"
         self.rows[label] = replace(row, state=state, reason=result.reason, result=result)
-        return Entry(label, row.group, piece, row.share, result, found.plan, chosen)
+        return Entry(label, row.group, piece, row.share, result, chosen)
 
     def set_row(self, label: str, **values: object) -> None:
         self.rows[label] = replace(self.rows[label], **values)  # type: ignore[arg-type]
@@ -161,7 +162,7 @@ class Dispatches:
 
 
 def measure_shares(
-    context: Context, route: Route, anatomy: Anatomy, build: ProgramBuild | None, call: Call | None
+    context: Context, route: Route, anatomy: Anatomy, build: Compiled | None, call: Call | None
 ) -> Shares:
     """By the runtime's statistics; where it has none, by timing each dispatch; without a device, by arithmetic."""
     if build is None or call is None:

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from autotuner._version import __version__
-from autotuner.build.builder import proven
-from autotuner.carriers.flags import SUBSTITUTIONS
+from autotuner.build.proof import proven
+from autotuner.carriers.carrier import FlagsCarrier, Parts, Said, SpecCarrier, SubstitutionCarrier
 from autotuner.carriers.provenance import Provenance, today
-from autotuner.carriers.substitution import Executable
-from autotuner.errors import UsageError
+from autotuner.iree.compile import Compiled
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.extract import Group, Piece
-from autotuner.jobs.model.program import ProgramBuild
 from autotuner.specfiles.merge import merge
-from autotuner.system.names import is_component
-from autotuner.system.text import short
-from autotuner.system.workspace import write_whole
-from autotuner.tuning.plan import Candidate, Plan
+from autotuner.tuning.plan import Candidate
 from autotuner.tuning.result import Result
 
 
@@ -33,12 +27,7 @@ class Entry:
     """The one that was tuned, for all of them."""
     share: float
     result: Result
-    plan: Plan = field(repr=False)
     candidate: Candidate = field(repr=False)
-
-    @property
-    def substituted(self) -> bool:
-        return self.candidate.carrier == "substitution"
 
     def provenance(self, command: str, tools: Tools) -> Provenance:
         result, speedup = self.result, self.result.speedup
@@ -59,54 +48,24 @@ class Entry:
         )
 
 
-@dataclass(frozen=True)
-class Assembly:
-    """The files of a tuned model, as texts."""
-
-    spec: str | None
-    executables: Mapping[str, str] = field(default_factory=dict)
-    """Configured executables by name: what a spec cannot carry."""
-
-    def write(
-        self, spec: Path, folder: Path, *, spec_flag: str, put: Callable[[Path, str], None] = write_whole
-    ) -> list[str]:
-        """Puts them where they belong; gives the flags that carry them into a compile."""
-        flags = []
-        if self.spec is not None:
-            put(spec, self.spec)
-            flags.append(f"{spec_flag}={spec.absolute()}")
-        if self.executables:
-            for name, text in self.executables.items():
-                if not is_component(name):
-                    raise UsageError(f"the dispatch {short(name)} cannot name a file.", remedy="Rename its function.")
-                put(folder / f"{name}.mlir", text)
-            flags.append(f"{SUBSTITUTIONS}={folder.absolute()}")
-        return flags
-
-
-def assemble(entries: Sequence[Entry], configured: Mapping[str, str], *, tools: Tools, command: str) -> Assembly:
+def assemble(
+    entries: Sequence[Entry], configured: Mapping[str, str], *, tools: Tools, command: str, spec_flag: str
+) -> Parts:
     """One spec of all entries that a spec carries; the model's own executables, configured, for the others."""
-    texts = [
-        text
-        for entry in entries
-        if not entry.substituted
-        and (text := entry.plan.spec(entry.candidate, provenance=entry.provenance(command, tools))) is not None
-    ]
-    spec = merge(texts, tools=tools, force=True).text if texts else None
-    executables = {}
+    texts: list[str] = []
+    executables: dict[str, str] = {}
     for entry in entries:
-        if not entry.substituted:
-            continue
-        for symbol in entry.group.symbols:
-            plan = entry.plan.with_executable(entry.candidate.route.name, Executable(symbol, configured[symbol]))
-            header = [f"Configured executable, to be substituted, by autotune {__version__}"]
-            text = plan.spec(entry.candidate, header=header, provenance=entry.provenance(command, tools))
-            if text is not None:
-                executables[symbol] = text
-    return Assembly(spec, executables)
+        carrier = entry.candidate.carrier
+        said = Said([f"{carrier.title} by autotune {__version__}"], entry.provenance(command, tools))
+        parts = carrier.parts_in({symbol: configured[symbol] for symbol in entry.group.symbols}, said)
+        texts += [parts.spec] if parts.spec is not None else []
+        executables.update(parts.executables)
+    spec = merge(texts, tools=tools, force=True).text if texts else None
+    main = SpecCarrier if texts else SubstitutionCarrier if executables else FlagsCarrier
+    return Parts(main.name, spec, spec_flag, executables)
 
 
-def applied(build: ProgramBuild, entry: Entry) -> tuple[int, str]:
+def applied(build: Compiled, entry: Entry) -> tuple[int, str]:
     """In how many of its dispatches an entry's configuration really is, and what is wrong with the first other one."""
     if entry.candidate.info is None:
         return 0, "it has no configuration"
@@ -123,5 +82,6 @@ def carriers(entries: Iterable[Entry]) -> dict[str, int]:
     """How many entries each way of carrying has."""
     counts: dict[str, int] = {}
     for entry in entries:
-        counts[entry.candidate.carrier] = counts.get(entry.candidate.carrier, 0) + 1
+        name = entry.candidate.carrier.name
+        counts[name] = counts.get(name, 0) + 1
     return counts

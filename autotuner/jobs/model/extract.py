@@ -10,7 +10,7 @@ from typing import Any
 from iree.compiler import ir
 
 from autotuner.errors import UsageError
-from autotuner.iree.mlir import Dispatch, parse, resources, root_of, walk
+from autotuner.iree.mlir import Dispatch, by_name, parse, resources, root_of, walk
 from autotuner.jobs.model.sizes import Sizes
 
 _ASYNC = "$async"
@@ -170,19 +170,6 @@ def read_roots(texts: Iterable[str]) -> dict[str, Dispatch]:
             if root is not None:
                 roots[name] = root[1]
     return roots
-
-
-def by_name(texts: Iterable[str]) -> dict[str, str]:
-    """What the compiler dumped of its executables, by their names."""
-    named = {}
-    with ir.Context() as context:
-        for text in texts:
-            module = parse(text, context)
-            for op in walk(module.operation):
-                if op.name == "hal.executable":
-                    named[_symbol(op)] = text
-                    break
-    return named
 
 
 @dataclass(frozen=True)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from autotuner.build.builder import BINARIES, CONFIGURATIONS, MODULE, hash_binaries
+from autotuner.build import Builder, BuildJob
 from autotuner.errors import UsageError
-from autotuner.iree.compile import CompilerRefusal, FailureClass, compile_failure, lasting
+from autotuner.iree.compile import Compile, Compiled, Dump, FailureClass, compile_program, inspect
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.dispatch import random_tensors
-from autotuner.jobs.model.extract import Argument, Signature, by_name
+from autotuner.jobs.model.extract import Argument, Signature
 from autotuner.jobs.model.onnx_import import import_onnx
 from autotuner.measure.check import Check, compare
 from autotuner.problems import Array, Bound, Operand
@@ -24,17 +23,11 @@ from autotuner.problems.dtypes import element_type, known_type
 from autotuner.specfiles.vetting import vet_program
 from autotuner.system import process
 from autotuner.system.cache import Cache
-from autotuner.system.digests import known_digest, read_by_flags
+from autotuner.system.digests import known_digest
 
 FORMATS = (".mlir", ".mlirbc", ".onnx")
-WITHOUT_WEIGHTS = ("--mlir-elide-elementsattrs-if-larger=1024", "--mlir-elide-resource-strings-if-larger=1024")
-"""A model's weights would make the text as large as the model; what is inside a dispatch is always smaller."""
-BENCHMARKS = "benchmarks"
-_DUMPS = (
-    f"--iree-hal-dump-executable-configurations-to={CONFIGURATIONS}",
-    f"--iree-hal-dump-executable-benchmarks-to={BENCHMARKS}",
-    f"--iree-hal-dump-executable-binaries-to={BINARIES}",
-)
+_DUMPS: tuple[Dump, ...] = ("configurations", "benchmarks", "binaries")
+"""Of executables that are substituted the configurations are those before; of some there is no benchmark."""
 _FORMAT = dict.fromkeys(("bf16", "f8E4M3FN", "f8E4M3FNUZ"), "bin")
 """What numpy's format has no name for is written as bare bytes."""
 
@@ -206,26 +199,6 @@ def _check_valued(text: str, argument: Argument) -> None:
 
 
 @dataclass(frozen=True)
-class ProgramBuild:
-    """What a compile of the whole model came to."""
-
-    vmfb: Path
-    failure: FailureClass | None
-    stderr: str
-    seconds: float
-    binary: str
-    executables: Mapping[str, str] = field(repr=False, default_factory=dict)
-    """After a fresh build: the configured executables by name, substituted ones as they were substituted."""
-    repeat: int = 1
-    lasting: bool = True
-    """It would end the same way again."""
-
-    @property
-    def ok(self) -> bool:
-        return self.failure is None
-
-
-@dataclass(frozen=True)
 class ProgramBuilder:
     """Compiles one model, again and again, with different flags."""
 
@@ -235,62 +208,30 @@ class ProgramBuilder:
 
     def flow(self, flags: Iterable[str], *, timeout: float) -> str:
         """The program after its dispatches were formed, without its weights."""
-        return self._stop_at("flow", flags, timeout=timeout)
+        return inspect(Compile(self.program.path, tuple(flags), timeout, stop="flow"), self.tools).text
 
-    def configured(self, flags: Iterable[str], *, timeout: float) -> list[str]:
+    def configured(self, flags: Iterable[str], *, timeout: float) -> tuple[str, ...]:
         """The configured executables, each as the compiler would go on with it."""
-        with self.cache.scratch() as folder:
-            dump = f"--iree-hal-dump-executable-configurations-to={folder / CONFIGURATIONS}"
-            self._stop_at("executable-configurations", [*flags, dump], timeout=timeout)
-            return read_folder(folder / CONFIGURATIONS)
+        return self._builder.executables(self.program.path, flags, timeout=timeout)
 
-    def build(self, flags: Sequence[str], *, folder: Path, timeout: float) -> ProgramBuild:
+    def build(self, flags: Sequence[str], *, timeout: float) -> Compiled:
         """A module, remembered by the model, the flags and the files that these name."""
-        files = read_by_flags(flags, folder=folder)
-        entry = Cache.key([self.tools.identity, "model", self.program.digest, *files, *flags])
-        record = self.cache.read(entry)
-        if record is None:
-            built = self.build_fresh(flags, folder=folder, timeout=timeout)
-            if not built.ok and not built.lasting:
-                return built
-            record = {name: getattr(built, name) for name in ("failure", "stderr", "seconds", "binary")}
-            self.cache.store(entry, {**record, "applied": 0, "isa": {}}, vmfb=built.vmfb if built.ok else None)
-        vmfb = self.cache.entry(entry) / MODULE
-        return ProgramBuild(vmfb, record["failure"], record["stderr"], record["seconds"], record["binary"])
+        return self._builder.build(self.job(flags, timeout=timeout))
 
-    def build_fresh(self, flags: Sequence[str], *, folder: Path, timeout: float) -> ProgramBuild:
-        """A module, with what must be known to prove what is in it."""
-        for name in (CONFIGURATIONS, BENCHMARKS, BINARIES):
-            shutil.rmtree(folder / name, ignore_errors=True)
-        folder.mkdir(parents=True, exist_ok=True)
-        vmfb = folder / MODULE
-        # Where the dumps lie becomes part of the binaries: a name without a path is the same in every folder.
-        words = [*self.command(flags, vmfb=Path(MODULE)), *self.tools.printing, *_DUMPS]
-        done = process.run(words, timeout=timeout, cwd=folder)
-        texts: dict[str, str] = {}
-        failure = compile_failure(done)
-        binary = "" if failure else hash_binaries(folder / BINARIES)
-        # Configurations are dumped before executables are substituted, and benchmarks not of all: what is in the
-        # second overrules the first.
-        if failure is None:
-            texts = by_name([*read_folder(folder / CONFIGURATIONS), *read_folder(folder / BENCHMARKS)])
-        for name in (CONFIGURATIONS, BENCHMARKS, BINARIES):
-            shutil.rmtree(folder / name, ignore_errors=True)
-        return ProgramBuild(vmfb, failure, done.why(), done.seconds, binary, texts, lasting=lasting(done))
+    def build_fresh(self, flags: Sequence[str], *, folder: Path, timeout: float) -> Compiled:
+        """A module in `folder`, with what must be known to prove what is in it."""
+        return compile_program(self.job(flags, timeout=timeout), self.tools, folder)
 
-    def command(self, flags: Sequence[str], *, vmfb: Path) -> list[str]:
-        return [str(self.tools.iree_compile), str(self.program.path), *flags, "-o", str(vmfb)]
+    def job(self, flags: Sequence[str], *, timeout: float) -> BuildJob:
+        return BuildJob(self.program.path, tuple(flags), timeout, dumps=_DUMPS)
 
-    def _stop_at(self, phase: str, flags: Iterable[str], *, timeout: float) -> str:
-        more = (*WITHOUT_WEIGHTS, *self.tools.printing, f"--compile-to={phase}")
-        done = process.run([self.tools.iree_compile, self.program.path, *flags, *more, "-o", "-"], timeout=timeout)
-        if not done.ok:
-            raise CompilerRefusal(done.why())
-        return done.stdout
+    def command(self, flags: Sequence[str], *, vmfb: Path) -> tuple[str, ...]:
+        """What makes the module by hand."""
+        return Compile(self.program.path, tuple(flags), 0.0).command(self.tools, output=str(vmfb))
 
-
-def read_folder(folder: Path) -> list[str]:
-    return [path.read_text() for path in sorted(folder.glob("*.mlir"))]
+    @property
+    def _builder(self) -> Builder:
+        return Builder(self.tools, self.cache)
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 
 from autotuner.devices.timer import Timer
 from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError, UsageError
-from autotuner.iree.compile import first_error
+from autotuner.iree.compile import Compiled, first_error
 from autotuner.jobs.model.context import Context
-from autotuner.jobs.model.program import Call, Outputs, ProgramBuild, finite, run, same_outputs
+from autotuner.jobs.model.program import Call, Outputs, finite, run, same_outputs
 from autotuner.measure.check import Check
 from autotuner.system import process
 from autotuner.system.names import checked_name
@@ -32,7 +32,7 @@ class Tried:
 
     route: Route
     row: int
-    build: ProgramBuild | None = None
+    build: Compiled | None = None
     us: float | None = None
     error: float | None = None
     failure: str = ""
@@ -48,7 +48,7 @@ class Tried:
             "flags": list(self.route.flags),
             "us": self.us,
             "error": self.error,
-            "compile_seconds": round(self.build.seconds, 2) if self.build else None,
+            "compile_seconds": round(self.build.took, 2) if self.build else None,
             **({"failure": self.failure, "detail": first_error(self.detail)} if self.failure else {}),
         }
 
@@ -108,7 +108,7 @@ class RouteRace:
         """The default, and as many routes as there is time for."""
         context, tried = self.context, self.tried
         tried.append(self.default())
-        limit = max(60.0, 5 * (tried[0].build.seconds if tried[0].build else 0.0))
+        limit = max(60.0, 5 * (tried[0].build.took if tried[0].build else 0.0))
         for number, route in enumerate(routes[1:], 2):
             if context.session.stop.requested:
                 break
@@ -147,7 +147,7 @@ class RouteRace:
             )
         return self._time(Tried(PLAIN, row, build, error=0.0))
 
-    def outputs(self, build: ProgramBuild) -> Outputs:
+    def outputs(self, build: Compiled) -> Outputs:
         context = self.context
         return run(
             context.session.tools,
@@ -158,7 +158,7 @@ class RouteRace:
             timeout=context.run_timeout,
         )
 
-    def check(self, build: ProgramBuild) -> Check:
+    def check(self, build: Compiled) -> Check:
         """Does it compute what the default does?"""
         return same_outputs(
             self.outputs(build), self.reference, tolerance=self.context.model.tolerance, rounding=self.rounding
@@ -176,10 +176,10 @@ class RouteRace:
         self.context.session.store.record_check(row, error=check.error)
         return self._time(tried)
 
-    def _build(self, row: int, route: Route, *, timeout: float) -> ProgramBuild:
+    def _build(self, row: int, route: Route, *, timeout: float) -> Compiled:
         context, flags = self.context, self.context.flags(route)
         with context.clocked("build"):
-            build = context.builder.build(flags, folder=context.folder / f"route-{route.name}", timeout=timeout)
+            build = context.builder.build(flags, timeout=timeout)
         context.record_build(row, build, flags)
         return build
 

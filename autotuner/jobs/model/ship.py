@@ -3,50 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from autotuner.carriers.flagfile import flagfile_text
+from autotuner.build.ship import Shipped
+from autotuner.build.ship import ship as ship_parts
 from autotuner.carriers.outputs import MARK, Outputs
-from autotuner.errors import EnvironmentFailure
-from autotuner.iree.compile import first_error, shell_line
-from autotuner.jobs.model.entries import Assembly, Entry, applied
-from autotuner.jobs.model.program import ProgramBuild, ProgramBuilder
+from autotuner.iree.compile import Compiled, shell_line
+from autotuner.jobs.model.entries import applied
+from autotuner.jobs.model.program import ProgramBuilder
 from autotuner.jobs.model.result import ModelResult
-
-_REMEDY = "Run again; if it stays so, please report it with the report and the candidates folder."
+from autotuner.jobs.model.whole import Tuned
 
 
 def ship(
-    files: Outputs,
-    flags: Sequence[str],
-    assembly: Assembly,
-    entries: Sequence[Entry],
-    *,
-    spec_flag: str,
-    builder: ProgramBuilder,
-    expected: ProgramBuild | None,
-    folder: Path,
-    timeout: float,
-) -> int:
-    """Writes the files and compiles the model with them, as a user would; gives how many entries applied."""
-    files.clear()
-    carried = assembly.write(files.spec, files.executables, spec_flag=spec_flag, put=files.write)
-    files.write(files.flagfile, flagfile_text([*flags, *carried]))
-    try:
-        build = builder.build_fresh([f"@{files.flagfile.absolute()}"], folder=folder, timeout=timeout)
-        if not build.ok:
-            raise EnvironmentFailure(
-                f"the model does not compile with {files.flagfile}: {first_error(build.stderr)}", remedy=_REMEDY
-            )
-        missing = [f"{entry.label} ({why})" for entry in entries for n, why in [applied(build, entry)] if not n]
-        if missing:
-            raise EnvironmentFailure(f"shipped entries do not apply: {'; '.join(missing)}.", remedy=_REMEDY)
-        if expected is not None and build.binary != expected.binary:
-            raise EnvironmentFailure("the shipped files give another binary than the one that won.", remedy=_REMEDY)
-    except EnvironmentFailure:
-        files.clear()
-        raise
-    return len(entries)
+    files: Outputs, made: Tuned, flags: Sequence[str], *, builder: ProgramBuilder, folder: Path, timeout: float
+) -> Shipped:
+    """Writes the files and compiles the model with them, as a user would: every entry must apply."""
+
+    def check(flagfile: Path) -> Compiled:
+        build = builder.build_fresh([f"@{flagfile}"], folder=folder, timeout=timeout)
+        missing = [f"{entry.label} ({why})" for entry in made.entries for n, why in [applied(build, entry)] if not n]
+        return replace(build, failure="not-applied", stderr="; ".join(missing)) if build.ok and missing else build
+
+    return ship_parts(files, made.parts, flags, check=check, binary=made.build.binary)
 
 
 def report_text(result: ModelResult) -> str:

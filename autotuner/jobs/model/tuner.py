@@ -7,8 +7,10 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from autotuner.carriers.carrier import Parts
 from autotuner.devices.timer import Timer
 from autotuner.errors import OutOfTimeError
+from autotuner.iree.compile import Compiled
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.context import (
     KINDS,
@@ -21,8 +23,8 @@ from autotuner.jobs.model.context import (
     read_anatomy,
 )
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
-from autotuner.jobs.model.entries import Assembly, Entry
-from autotuner.jobs.model.program import Call, Program, ProgramBuild, ProgramBuilder, check_inputs
+from autotuner.jobs.model.entries import Entry
+from autotuner.jobs.model.program import Call, Program, ProgramBuilder, check_inputs
 from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.rounding import expected_error
 from autotuner.jobs.model.routes import RouteRace, Tried, choose
@@ -37,7 +39,7 @@ from autotuner.system.settings import cache_dir
 from autotuner.targets import PLAIN, Target
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.options import Options
-from autotuner.tuning.plan import BASELINE, Carrier
+from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session
@@ -218,7 +220,7 @@ class _ModelRun:
 
     def _reserve(self) -> float:
         """Seconds that compiling the tuned model and racing it will take."""
-        compile_seconds = max((t.build.seconds for t in self.tried if t.build and t.build.ok), default=0.0)
+        compile_seconds = max((t.build.took for t in self.tried if t.build and t.build.ok), default=0.0)
         # Three whole models in the race and in the confirmation; a compile for the race, one when something is
         # dropped, one of what ships.
         blocks = LOOKS[0] + self.context.options.effort.confirm_blocks
@@ -233,7 +235,7 @@ class _ModelRun:
         good = [t for t in self.tried if t.ok and t.build is not None]
         stock = min(good, key=lambda t: t.us or math.inf)
         base = good[0]
-        modules: dict[str, ProgramBuild] = {BASELINE: _built(base.build)}
+        modules: dict[str, Compiled] = {BASELINE: _built(base.build)}
         rows = {BASELINE: base.row}
         complexity = {BASELINE: 0}
         self.stock = BASELINE
@@ -283,7 +285,7 @@ class _ModelRun:
         made = next((t for t in self.tuned if t.name == judgement.winner), None)
         if made is None:
             stock = next(t for t in self.tried if t.route.name == judgement.winner)
-            made = Tuned(stock, judgement.winner, (), Assembly(None), _built(stock.build), stock.error, stock.row)
+            made = Tuned(stock, judgement.winner, (), Parts(), _built(stock.build), stock.error, stock.row)
         return self._ship(made, "win", judgement.reason, judgement)
 
     def _ship(self, made: Tuned, verdict: FinalVerdict, reason: str, judgement: Judgement | None) -> ModelResult:
@@ -291,24 +293,21 @@ class _ModelRun:
         context.stage("shipping, and compiling the model once more with what is shipped")
         files = context.files
         with process.however_late():
-            count = ship(
+            shipped = ship(
                 files,
+                made,
                 context.flags(made.tried.route),
-                made.assembly,
-                made.entries,
-                spec_flag=context.target.spec_flag,
                 builder=context.builder,
-                expected=made.build,
                 folder=context.folder / "shipped",
                 timeout=context.compile_timeout,
             )
-        spec = files.spec if made.assembly.spec is not None else None
-        executables = files.executables if made.assembly.executables else None
         result = self._result(verdict, reason, judgement, made)
         result = replace(
             result,
-            files=Files(spec, files.flagfile, _carrier(made)),
-            details=replace(result.details, executables=executables, report=files.report, applied=count),
+            files=Files(shipped.spec, shipped.flagfile, shipped.carrier),
+            details=replace(
+                result.details, executables=shipped.executables, report=files.report, applied=len(made.entries)
+            ),
         )
         files.write(files.report, report_text(result))
         return result
@@ -353,7 +352,7 @@ class _ModelRun:
             interrupted=context.session.stop.requested,
             workspace=context.session.workspace.root,
             storage=context.options.storage,
-            files=Files(carrier=_carrier(made)),
+            files=Files(carrier=made.parts.carrier if made else None),
             details=ModelDetails(
                 routes=tuple(t for t in self.tried if t.row),
                 rows=tuple(part.rows.values()) if part else (),
@@ -367,7 +366,7 @@ class _ModelRun:
         )
 
 
-def _built(build: ProgramBuild | None) -> ProgramBuild:
+def _built(build: Compiled | None) -> Compiled:
     if build is None:
         raise ValueError("a route without a build cannot be raced")
     return build
@@ -378,11 +377,3 @@ def _stock(stock: Tried | None, us: Mapping[str, float]) -> Measured:
         return Measured()
     name = BASELINE if stock.route == PLAIN else stock.route.name
     return Measured(us.get(name, stock.us), tuple(stock.route.flags), stock.route.name)
-
-
-def _carrier(made: Tuned | None) -> Carrier | None:
-    if made is None:
-        return None
-    if made.assembly.spec is not None:
-        return "spec"
-    return "substitution" if made.assembly.executables else "flags"

@@ -6,16 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autotuner.iree.compile import first_error, shell_line
+from autotuner.build.ship import write_parts
+from autotuner.carriers.carrier import Parts
+from autotuner.carriers.outputs import MODEL, Outputs
+from autotuner.iree.compile import SPEC, Compiled, first_error, shell_line
 from autotuner.jobs.model.dispatches import Dispatches
-from autotuner.jobs.model.entries import Assembly, Entry, applied, assemble
-from autotuner.jobs.model.program import ProgramBuild
+from autotuner.jobs.model.entries import Entry, applied, assemble
 from autotuner.jobs.model.routes import RouteRace, Tried
 from autotuner.jobs.model.shares import Shares, from_statistics, repeated
 from autotuner.system.workspace import write_whole
 
 _READINGS = 3
-_SPEC, _EXECUTABLES = "spec.mlir", "executables"
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,8 @@ class Tuned:
     tried: Tried
     name: str
     entries: tuple[Entry, ...]
-    assembly: Assembly
-    build: ProgramBuild
+    parts: Parts
+    build: Compiled
     error: float | None
     row: int
 
@@ -47,7 +48,7 @@ class Whole:
         context.stage(f"compiling the model with {len(entries)} entries on route {self.tried.route.name}")
         kept, row = list(entries), context.row("codegen", self.tried.route)
         while kept:
-            assembly, build = self._build(kept, name)
+            parts, build = self._build(kept, name)
             if not build.ok:
                 context.session.store.record_failure(row, build.failure or "", stderr=build.stderr)
                 self._drop(kept, f"the model does not compile with it: {first_error(build.stderr)[:120]}")
@@ -57,22 +58,22 @@ class Whole:
                 error = self._check(kept, build, row)
                 if self.race is not None and error is None:
                     return None
-                return Tuned(self.tried, name, tuple(kept), assembly, build, error, row)
+                return Tuned(self.tried, name, tuple(kept), parts, build, error, row)
             kept = [entry for entry in kept if entry.label not in left_out]
         context.session.store.record_failure(row, "not-applied", stderr="no entry was left")
         return None
 
-    def _build(self, entries: Sequence[Entry], name: str) -> tuple[Assembly, ProgramBuild]:
+    def _build(self, entries: Sequence[Entry], name: str) -> tuple[Parts, Compiled]:
         context = self.dispatches.context
         folder = context.folder / name
-        assembly = assemble(
+        parts = assemble(
             entries,
             self.dispatches.anatomy.configured,
             tools=context.session.tools,
             command=shell_line(["autotune", *context.options.command[1:]]),
+            spec_flag=context.target.spec_flag,
         )
-        flags = context.flags(self.tried.route)
-        flags += assembly.write(folder / _SPEC, folder / _EXECUTABLES, spec_flag=context.target.spec_flag)
+        flags = [*context.flags(self.tried.route), *write_parts(Outputs(folder / SPEC, MODEL), parts)]
         with context.clocked("build"):
             build = context.builder.build_fresh(flags, folder=folder, timeout=context.compile_timeout)
         lines = [shell_line(context.builder.command(flags, vmfb=build.vmfb))]
@@ -80,9 +81,9 @@ class Whole:
             lines.append(shell_line(self.race.timer.command(build.vmfb, repetitions=3)))
         write_whole(folder / "command.txt", "\n".join(lines) + "\n")
         write_whole(folder / "stderr.txt", build.stderr)
-        return assembly, build
+        return parts, build
 
-    def _unproven(self, entries: Sequence[Entry], build: ProgramBuild) -> set[str]:
+    def _unproven(self, entries: Sequence[Entry], build: Compiled) -> set[str]:
         """Entries that are nowhere in the compiled model."""
         out = set()
         for entry in entries:
@@ -93,7 +94,7 @@ class Whole:
                 self._drop([entry], f"it does not apply in the model: {why}")
         return out
 
-    def _slower(self, entries: Sequence[Entry], build: ProgramBuild) -> set[str]:
+    def _slower(self, entries: Sequence[Entry], build: Compiled) -> set[str]:
         """Entries whose dispatches take longer within the model than without them, where the runtime can tell."""
         before, after = self._readings(build)
         if before is None or after is None:
@@ -107,7 +108,7 @@ class Whole:
                 self._drop([entry], f"within the model it takes {new:.1f} µs, without it {old:.1f} µs")
         return out
 
-    def _readings(self, build: ProgramBuild) -> tuple[Shares | None, Shares | None]:
+    def _readings(self, build: Compiled) -> tuple[Shares | None, Shares | None]:
         """The untuned and the tuned model's dispatches, read in turns."""
         context = self.dispatches.context
         if self.race is None or self.tried.build is None:
@@ -129,7 +130,7 @@ class Whole:
                 readings.append(found)
         return repeated(old), repeated(new)
 
-    def _check(self, entries: Sequence[Entry], build: ProgramBuild, row: int) -> float | None:
+    def _check(self, entries: Sequence[Entry], build: Compiled, row: int) -> float | None:
         """How far the outputs are from the untuned model's; None when they are wrong, and no entry is left."""
         if self.race is None:
             return None

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotuner.build import Build, Builder, BuildJob
+from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.carriers.render import problem_mlir
 from autotuner.devices.timer import INVOCATION_US, Timer, choose_repeat
 from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure, NoCandidateError, OutOfTimeError
@@ -56,7 +56,7 @@ class DefaultTimer:
         self, problems: Sequence[Problem], folder: Path, *, should_stop: Callable[[], bool]
     ) -> Iterator[tuple[Problem, Default]]:
         short: dict[Problem, int] = {}
-        for problem, build in self._build(problems, [1] * len(problems), folder):
+        for problem, build in self._build(problems, [1] * len(problems)):
             if should_stop():
                 return
             default = self._time(problem, build, folder)
@@ -67,23 +67,22 @@ class DefaultTimer:
                 yield problem, default
             else:
                 short[problem] = repeat
-        for problem, build in self._build(list(short), list(short.values()), folder):
+        for problem, build in self._build(list(short), list(short.values())):
             if should_stop():
                 return
             yield problem, self._time(problem, build, folder)
 
-    def _build(self, problems: Sequence[Problem], repeats: Sequence[int], folder: Path) -> list[tuple[Problem, Build]]:
+    def _build(self, problems: Sequence[Problem], repeats: Sequence[int]) -> list[tuple[Problem, Compiled]]:
         """Those that there was time for."""
         jobs = [
             BuildJob(
-                problem=problem_mlir(self.target.prepare(problem)),
+                program=problem_mlir(self.target.prepare(problem)),
                 flags=(*problem.flags, *self.target.compile_flags),
-                folder=folder / f"{i}-{repeat}",
                 timeout=self.effort.compile_timeout,
                 repeat=repeat,
-                backend=self.target.backend,
+                figures=self.target.figures,
             )
-            for i, (problem, repeat) in enumerate(zip(problems, repeats, strict=True))
+            for problem, repeat in zip(problems, repeats, strict=True)
         ]
         builds = [self.session.executor.submit(self.builder.build, job) for job in jobs]
         done = []
@@ -92,7 +91,7 @@ class DefaultTimer:
                 done.append((problem, build.result()))
         return done
 
-    def _time(self, problem: Problem, build: Build, folder: Path) -> Default:
+    def _time(self, problem: Problem, build: Compiled, folder: Path) -> Default:
         if not build.ok:
             words = first_error(build.stderr)
             return Default(None, NoCandidateError(f"IREE's default does not compile: {words}"))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from autotuner.carriers.carrier import CarrierName
 from autotuner.errors import AutotuneError, EnvironmentFailure, UsageError
 from autotuner.jobs.suite.uplift import is_kept
 from autotuner.jobs.suite.workload import Entry
@@ -19,7 +20,7 @@ from autotuner.store.rows import CandidateRow
 from autotuner.store.store import Store
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.evaluate import candidate_id
-from autotuner.tuning.plan import BASELINE, Carrier
+from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.result import Best, FinalVerdict, Result
 
 RowVerdict = FinalVerdict | Literal["failed", "skipped", "below-threshold", "left-out", "waiting"]
@@ -48,7 +49,7 @@ class Row:
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
-    carrier: Carrier | None = None
+    carrier: CarrierName | None = None
     kind: str | None = None
     error: float | None = None
     spec: str | None = None

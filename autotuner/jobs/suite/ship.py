@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autotuner.build import Builder
-from autotuner.build.builder import BINARIES, dump_flags, hash_binaries
-from autotuner.carriers.flagfile import Flagfile, flagfile_text, use_line
+from autotuner.build import Builder, BuildJob
+from autotuner.build.ship import write_shipped
+from autotuner.carriers.carrier import FLAGS, CarrierName, Parts, SpecCarrier, carrier_named
+from autotuner.carriers.flagfile import Flagfile, use_line
 from autotuner.carriers.outputs import Outputs
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import AutotuneError, UsageError
+from autotuner.iree.compile import Compiled
 from autotuner.jobs.suite.rows import Row
 from autotuner.problems import Problem
 from autotuner.specfiles.merge import merge
-from autotuner.system import process
 from autotuner.targets import Target
-from autotuner.tuning.plan import Carrier
 from autotuner.tuning.session import Session
 
 
@@ -27,7 +28,7 @@ class Group:
     """Winners that one compile can have together, for they need the same flags."""
 
     flags: tuple[str, ...]
-    carrier: Carrier
+    carrier: CarrierName
     problems: tuple[str, ...]
     us_saved: float
     spec: Path | None
@@ -65,9 +66,9 @@ class Shipper:
         together: dict[tuple[str, ...], list[Row]] = {}
         alone: list[Row] = []
         for row in kept:
-            if row.carrier in ("spec", "flags"):
+            if carrier_named(row.carrier).merges:
                 together.setdefault(row.flags, []).append(row)
-            else:  # A substituted executable and a microkernel's objects belong to one program each.
+            else:
                 alone.append(row)
 
         def total(rows: Sequence[Row]) -> float:
@@ -81,46 +82,52 @@ class Shipper:
         return sorted(groups, key=lambda group: group.us_saved, reverse=True)
 
     def _group(self, rows: Sequence[Row], path: Path, saved: Mapping[str, float]) -> Group:
-        specs = [Path(row.spec) for row in rows if row.carrier == "spec" and row.spec]
-        flags = [*self.target.compile_flags, *rows[0].flags]
+        specs = [Path(row.spec) for row in rows if row.spec]
         files = Outputs.at(path, self.session.workspace)
-        flagfile = files.flagfile
         names = tuple(row.problem for row in rows)
-        carrier: Carrier = "spec" if specs else "flags"
+        carrier = SpecCarrier.name if specs else FLAGS.name
         try:
+            parts = Parts()
             if specs:
-                use = f"use:        {use_line(flagfile)}"
+                use = f"use:        {use_line(files.flagfile)}"
                 merged = merge(specs, tools=self.session.tools, made_by=[*self.made_by, use])
-                files.write(path, merged.text)
-                flags.append(f"{self.target.spec_flag}={path}")
-            files.write(flagfile, flagfile_text(flags))
+                parts = Parts(carrier, merged.text, self.target.spec_flag)
+            shipped = write_shipped(files, parts, [*self.target.compile_flags, *rows[0].flags])
         except AutotuneError as error:
             return Group(rows[0].flags, carrier, names, 0.0, None, None, dict.fromkeys(names, str(error)))
-        reasons = self.session.executor.map(lambda row: self._difference(row, flagfile), rows)
-        lost = {row.problem: reason for row, reason in zip(rows, reasons, strict=True) if reason}
+        lost = self._lost(rows, shipped.flagfile)
+        if len(lost) == len(names):
+            files.clear()
+            return Group(rows[0].flags, carrier, names, 0.0, None, None, lost)
         gain = sum(saved.get(name, 0.0) for name in names if name not in lost)
-        return Group(rows[0].flags, carrier, names, gain, path if specs else None, flagfile, lost)
+        return Group(rows[0].flags, carrier, names, gain, shipped.spec, shipped.flagfile, lost)
 
-    def _difference(self, row: Row, flagfile: Path) -> str:
-        """The merged files must give the very binary that the problem's own files give."""
-        if row.flagfile is None:
+    def _lost(self, rows: Sequence[Row], flagfile: Path) -> dict[str, str]:
+        """Problems that the merged files do not give the very binary that their own files give, with the reason."""
+        running = [(row, self._compile(row, row.flagfile), self._compile(row, flagfile)) for row in rows]
+        reasons = {row.problem: _difference(own, merged, row.flagfile or "") for row, own, merged in running}
+        return {problem: reason for problem, reason in reasons.items() if reason}
+
+    def _compile(self, row: Row, flagfile: Path | str | None) -> Future[Compiled] | str:
+        """The row's problem, compiled with what a flagfile has; or what is wrong with that."""
+        if flagfile is None:
             return "its own flagfile is not there"
-        source = problem_mlir(self.target.prepare(self.problems[row.problem]))
         try:
-            own, merged = (self._binary(source, path) for path in (Path(row.flagfile), flagfile))
+            flags = Flagfile.read(Path(flagfile), known=self.target.user_flags).flags
         except UsageError as error:
             return str(error)
-        if own is None or merged is None:
-            return f"it does not compile with {row.flagfile if own is None else flagfile}"
-        return "" if own == merged else "the merged files give another binary"
+        source = problem_mlir(self.target.prepare(self.problems[row.problem]))
+        return self.session.executor.submit(self.builder.build, BuildJob(source, flags, self.timeout))
 
-    def _binary(self, source: str, flagfile: Path) -> str | None:
-        with self.builder.cache.scratch() as folder:
-            (folder / "problem.mlir").write_text(source)
-            flags = Flagfile.read(flagfile, known=self.target.user_flags).flags
-            words = ["problem.mlir", *flags, *dump_flags(substitutes=False), "-o", "module.vmfb"]
-            done = process.run([self.session.tools.iree_compile, *words], timeout=self.timeout, cwd=folder)
-            return hash_binaries(folder / BINARIES) if done.ok else None
+
+def _difference(own: Future[Compiled] | str, merged: Future[Compiled] | str, flagfile: str) -> str:
+    for one in (own, merged):
+        if isinstance(one, str):
+            return one
+    first, second = (one.result() for one in (own, merged) if not isinstance(one, str))
+    if not first.ok or not second.ok:
+        return f"it does not compile with {flagfile if not first.ok else 'the merged files'}"
+    return "" if first.binary == second.binary else "the merged files give another binary"
 
 
 def _single(row: Row, saved: float) -> Group:

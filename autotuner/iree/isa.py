@@ -16,13 +16,15 @@ from flatbuffers.number_types import Uint32Flags
 from flatbuffers.table import Table
 
 from autotuner.errors import ToolMissingError
-from autotuner.microkernels.objects import amd_metadata, ptx_target, read_ptx
+from autotuner.iree.objects import amd_metadata, ptx_target, read_ptx
 from autotuner.system import process
 
 REMARKS = "--pass-remarks-analysis=kernel-resource-usage|asm-printer"
 """LLVM says on stderr what a kernel uses and which instructions it has. This costs nothing; for a dump of the assembly
 the compiler would generate all code twice, a third more time for a candidate."""
 
+Figures = Literal["", "code", "remarks", "ptxas"]
+"""Where the figures come from: not read at all, the code's size, what `REMARKS` gives, NVIDIA's assembler."""
 _SPILLS = 16
 """Up to so many spilled registers are no reason to wait: their traffic hides behind the matrix instructions."""
 _PTXAS_LIMIT = 200_000

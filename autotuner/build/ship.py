@@ -1,0 +1,100 @@
+"""Ships what has won: its files, and the proof that a fresh compile with them gives the code that won."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autotuner.build.builder import Builder, BuildJob
+from autotuner.carriers.carrier import CarrierName, Parts
+from autotuner.carriers.flagfile import flagfile_text
+from autotuner.carriers.flags import SUBSTITUTIONS
+from autotuner.carriers.microkernel import OBJECTS_FLAG
+from autotuner.carriers.outputs import Outputs
+from autotuner.errors import EnvironmentFailure, UsageError
+from autotuner.iree.compile import Compiled, compile_program, first_error
+from autotuner.system.names import is_component
+from autotuner.system.text import short
+
+_AGAIN = "Run again; if it stays so, please report it with the candidates' folder."
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """The files that a user takes away; `spec` is None when flags alone win."""
+
+    flagfile: Path
+    carrier: CarrierName = "flags"
+    spec: Path | None = None
+    executables: Path | None = None
+    objects: Path | None = None
+
+
+def write_parts(files: Outputs, parts: Parts) -> list[str]:
+    """Spec, executables and objects, in the place of what an earlier run left; gives the flags that name them."""
+    files.clear()
+    flags = []
+    if parts.spec is not None:
+        files.write(files.spec, parts.spec)
+        flags.append(f"{parts.spec_flag}={files.spec}")
+    for name, text in parts.executables.items():
+        if not is_component(name):
+            raise UsageError(f"the dispatch {short(name)} cannot name a file.", remedy="Rename its function.")
+        files.write(files.executables / f"{name}.mlir", text)
+    if parts.executables:
+        flags.append(f"{SUBSTITUTIONS}={files.executables}")
+    for source in parts.objects:
+        files.copy(source)
+    if parts.objects:
+        flags.append(f"{OBJECTS_FLAG}={files.objects}")
+    return flags
+
+
+def write_shipped(files: Outputs, parts: Parts, flags: Sequence[str]) -> Shipped:
+    """The same with the flagfile: these flags of the target and the route, and those that name the files."""
+    files_flags = write_parts(files, parts)
+    files.write(files.flagfile, flagfile_text([*flags, *files_flags]))
+    return Shipped(
+        files.flagfile,
+        parts.carrier,
+        files.spec if parts.spec is not None else None,
+        files.executables if parts.executables else None,
+        files.objects if parts.objects else None,
+    )
+
+
+def compile_shipped(job: BuildJob, flagfile: Path, builder: Builder) -> Compiled:
+    """A fresh compile by `@flagfile`, as a user does it, proven as the job was."""
+    fresh = replace(job, flags=(f"@{flagfile}",), spec=None, repeat=1, figures="")
+    with builder.cache.scratch() as folder:
+        return builder.prove(fresh, compile_program(fresh, builder.tools, folder))
+
+
+def ship(
+    files: Outputs,
+    parts: Parts,
+    flags: Sequence[str],
+    *,
+    check: Callable[[Path], Compiled],
+    binary: str | None,
+) -> Shipped:
+    """Writes the files and checks the flagfile; what does not give the code that won is not left behind."""
+    try:
+        shipped = write_shipped(files, parts, flags)
+        made = check(shipped.flagfile)
+        if made.failure == "not-applied":
+            raise EnvironmentFailure(f"what is shipped does not apply: {made.stderr}", remedy=_AGAIN)
+        if not made.ok:
+            raise EnvironmentFailure(
+                f"the winner does not compile again from {shipped.flagfile}: {first_error(made.stderr)}", remedy=_AGAIN
+            )
+        if binary is not None and made.binary != binary:
+            raise EnvironmentFailure(
+                "the shipped files give another binary than the one that won.",
+                remedy="Was IREE exchanged during the run? Run again.",
+            )
+    except EnvironmentFailure:
+        files.clear()
+        raise
+    return shipped

@@ -1,0 +1,271 @@
+"""What brings a configuration into a compile: flags alone, a tuning spec, a substituted executable, a microkernel.
+
+Each is an object that says what it puts into a compile, what must be found there afterwards, and which files it is
+shipped as. Nobody else asks which kind it is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from autotuner.carriers.calls import KernelCall, kernel_calls
+from autotuner.carriers.microkernel import OBJECTS_FLAG, OBJECTS_FOLDER, SPEC_FLAG, object_files
+from autotuner.carriers.microkernel import spec_mlir as microkernel_spec
+from autotuner.carriers.provenance import Provenance
+from autotuner.carriers.render import MARKER, spec_mlir
+from autotuner.carriers.substitution import Executable, configure
+from autotuner.iree.compile import Dump
+from autotuner.iree.mlir import Dispatch
+from autotuner.microkernels.instance import Call
+from autotuner.microkernels.variants import Variants
+from autotuner.space import Config
+from autotuner.space.gpu_config import CompilationInfo
+
+FileKind = Literal["tuning", "microkernel", "executable"]
+"""What a file of a carrier is called where files are looked at."""
+CarrierName = Literal["flags", "spec", "substitution", "microkernel"]
+"""As results have it."""
+DUMPS: tuple[Dump, ...] = ("configurations", "binaries")
+"""What a compile must leave behind to be proven and told from others."""
+SUBSTITUTED: tuple[Dump, ...] = ("benchmarks", "binaries")
+"""The same where an executable is substituted: that happens after configurations are dumped."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a file says of itself: the lines of its header, and where it comes from."""
+
+    header: Sequence[str] = ()
+    provenance: Provenance | None = None
+
+
+NOTHING = Said()
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A configuration in a compile, as plain data."""
+
+    spec: str | None = None
+    spec_flag: str = ""
+    """What takes the spec, up to its last `=`."""
+    flags: tuple[str, ...] = ()
+    files: tuple[tuple[str, bytes], ...] = ()
+    """What these flags name."""
+    dumps: tuple[Dump, ...] = DUMPS
+    expected: CompilationInfo | None = None
+    """The configuration that an operation must have."""
+    kernels: tuple[KernelCall, ...] = ()
+    """The microkernels that must be called."""
+    repeatable: bool = True
+    """Its dispatches may be repeated for timing."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The files that something is shipped as."""
+
+    carrier: CarrierName = "flags"
+    spec: str | None = None
+    spec_flag: str = ""
+    executables: Mapping[str, str] = field(default_factory=dict)
+    """Configured executables by name, for a folder of them."""
+    objects: tuple[Path, ...] = ()
+
+
+class Carrier(ABC):
+    """How a candidate's configuration gets into a compile."""
+
+    name: ClassVar[CarrierName]
+    title: ClassVar[str] = ""
+    """What a file with it is called."""
+    file_word: ClassVar[str] = "spec"
+    """The same in one word, where a result names it."""
+    only_for: ClassVar[str] = ""
+    """What a user must know who takes it to another program."""
+    merges: ClassVar[bool] = True
+    """Several of them may share a compile; others belong to one program each."""
+    code: ClassVar[Literal["codegen", "microkernel"]] = "codegen"
+    """Who makes the machine code."""
+    made_here: ClassVar[bool] = False
+    """Its code is built by a compiler of its own, which may refuse it."""
+    file_kind: ClassVar[FileKind | None] = None
+    brings_objects: ClassVar[bool] = False
+    """A file of it needs objects beside it."""
+    by_name: ClassVar[bool] = False
+    """The entries of a file of it are names of executables, in whose place they are put."""
+
+    @classmethod
+    def file_flags(cls, path: Path, *, names: Sequence[str], spec_flag: str, objects: Path) -> list[str]:
+        """What carries a file of it into a compile; `spec_flag` is the target's for tuning specs."""
+        del names, objects
+        return [f"{spec_flag}={path}"]
+
+    @abstractmethod
+    def carried(self, said: Said = NOTHING) -> Carried:
+        """What it puts into a compile."""
+
+    def parts(self, said: Said = NOTHING) -> Parts:
+        """What it is shipped as, for the program that it was made for."""
+        carried = self.carried(said)
+        return Parts(self.name, carried.spec, carried.spec_flag)
+
+    def parts_in(self, configured: Mapping[str, str], said: Said = NOTHING) -> Parts:
+        """What it is shipped as for a larger program, which has its dispatch in these configured executables."""
+        del configured  # what matches an operation does so wherever it stands
+        return self.parts(said)
+
+
+@dataclass(frozen=True)
+class FlagsCarrier(Carrier):
+    """Nothing beside the flags of the route."""
+
+    name = "flags"
+
+    def carried(self, said: Said = NOTHING) -> Carried:
+        del said  # a flagfile has no comments
+        return Carried()
+
+
+@dataclass(frozen=True)
+class SpecCarrier(Carrier):
+    """A tuning spec that matches the operation."""
+
+    problem: str
+    dispatch: Dispatch
+    info: CompilationInfo
+    flag: str
+
+    name = "spec"
+    title = "Tuning spec"
+    file_kind = "tuning"
+
+    def carried(self, said: Said = NOTHING) -> Carried:
+        text = spec_mlir(
+            name=self.problem, dispatch=self.dispatch, info=self.info, header=said.header, provenance=said.provenance
+        )
+        return Carried(text, self.flag, expected=self.info)
+
+
+@dataclass(frozen=True)
+class SubstitutionCarrier(Carrier):
+    """An executable with its configuration in it, for operations that a spec cannot reach."""
+
+    executable: Executable
+    info: CompilationInfo
+    fused: Mapping[int, str] = field(hash=False)
+    """The lowering_config of the operations that are fused with the root, by the number of their loops."""
+
+    name = "substitution"
+    title = "Configured executable, to be substituted,"
+    file_word = "executable"
+    only_for = "only for this very program: the executable is substituted by its dispatch's name"
+    merges = False
+    file_kind = "executable"
+    by_name = True
+
+    @classmethod
+    def file_flags(cls, path: Path, *, names: Sequence[str], spec_flag: str, objects: Path) -> list[str]:
+        del spec_flag, objects
+        return [f"{Executable(name, '').flag}={path}" for name in names]
+
+    def carried(self, said: Said = NOTHING) -> Carried:
+        text = configure(
+            self.executable,
+            self.info,
+            fused=self.fused,
+            marker=MARKER,
+            header=said.header,
+            provenance=said.provenance,
+        )
+        return Carried(text, self.executable.flag, dumps=SUBSTITUTED, expected=self.info)
+
+    def parts_in(self, configured: Mapping[str, str], said: Said = NOTHING) -> Parts:
+        there = {name: replace(self, executable=Executable(name, text)) for name, text in configured.items()}
+        texts = {name: carrier.carried(said).spec for name, carrier in there.items()}
+        return Parts(self.name, executables={name: text for name, text in texts.items() if text is not None})
+
+
+@dataclass(frozen=True)
+class MicrokernelCarrier(Carrier):
+    """A hand-written kernel in the place of what it computes, and the spec that puts it there."""
+
+    calls: tuple[Call, ...]
+    executable_target: str
+    """What the compiler makes code for, on a processor."""
+
+    name = "microkernel"
+    title = "Microkernel spec"
+    merges = False
+    code = "microkernel"
+    file_kind = "microkernel"
+    brings_objects = True
+
+    @classmethod
+    def file_flags(cls, path: Path, *, names: Sequence[str], spec_flag: str, objects: Path) -> list[str]:
+        del names, spec_flag
+        return [f"{SPEC_FLAG}={path}", f"{OBJECTS_FLAG}={objects}"]
+
+    def carried(self, said: Said = NOTHING) -> Carried:
+        instances = [call.instance for call in self.calls]
+        return Carried(
+            self.text(said),
+            SPEC_FLAG,
+            flags=(f"{OBJECTS_FLAG}={OBJECTS_FOLDER}",),
+            files=object_files(instances),
+            kernels=kernel_calls(self.calls),
+            # One that adds to its result would add it up.
+            repeatable=not any(binding.zeroed for one in instances for binding in one.bindings),
+        )
+
+    def parts(self, said: Said = NOTHING) -> Parts:
+        objects = dict.fromkeys(path for call in self.calls for path in call.instance.objects)
+        return Parts(self.name, self.text(said), SPEC_FLAG, objects=tuple(objects))
+
+    def text(self, said: Said = NOTHING) -> str:
+        return microkernel_spec(
+            self.calls, target=self.executable_target, header=said.header, provenance=said.provenance
+        )
+
+
+@dataclass(frozen=True)
+class VariantCarrier(Carrier):
+    """A variant of a microkernel: built when it is asked for, where it comes from source."""
+
+    variants: Variants
+    config: Config
+    executable_target: str
+
+    name = "microkernel"
+    title = MicrokernelCarrier.title
+    merges = False
+    code = "microkernel"
+    made_here = True
+
+    def carried(self, said: Said = NOTHING) -> Carried:
+        return self.built.carried(said)
+
+    def parts(self, said: Said = NOTHING) -> Parts:
+        return self.built.parts(said)
+
+    @property
+    def built(self) -> MicrokernelCarrier:
+        return MicrokernelCarrier((self.variants.call(self.config),), self.executable_target)
+
+
+FLAGS = FlagsCarrier()
+_KINDS: tuple[type[Carrier], ...] = (FlagsCarrier, SpecCarrier, SubstitutionCarrier, MicrokernelCarrier)
+
+
+def carrier_named(name: CarrierName | None) -> type[Carrier]:
+    """What is known of a carrier of this name; without one there are flags only."""
+    return next((kind for kind in _KINDS if kind.name == name), FlagsCarrier)
+
+
+def carrier_of_file(kind: FileKind) -> type[Carrier]:
+    """The carrier that a file of this kind belongs to."""
+    return next(one for one in _KINDS if one.file_kind == kind)

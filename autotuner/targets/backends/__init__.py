@@ -1,0 +1,35 @@
+"""The backends that are known. One more is a file beside these, and a line here."""
+
+from autotuner.targets.backends.base import DEVICE_FLAG, LIBRARY, TUNING_SPEC, Backend
+from autotuner.targets.backends.cuda import CUDA
+from autotuner.targets.backends.llvm_cpu import LLVM_CPU
+from autotuner.targets.backends.rocm import ROCM
+
+BACKENDS = (LLVM_CPU, CUDA, ROCM)
+
+__all__ = [
+    "BACKENDS",
+    "CUDA",
+    "DEVICE_FLAG",
+    "LIBRARY",
+    "LLVM_CPU",
+    "ROCM",
+    "TUNING_SPEC",
+    "Backend",
+    "backend_of",
+    "spec_flag_for",
+]
+
+_NOT_TUNED = {"vulkan": LIBRARY}
+"""What takes a tuning spec on devices that nothing is tuned for here, but whose flagfiles are looked at."""
+
+
+def spec_flag_for(device: str) -> str:
+    """What takes a tuning spec, by the name that `--iree-hal-target-device` has for the device."""
+    known = {**_NOT_TUNED, **{backend.hal_device: backend.spec_flag for backend in BACKENDS}}
+    return next((flag for name, flag in known.items() if device.startswith(name)), TUNING_SPEC)
+
+
+def backend_of(chip: str) -> Backend:
+    """The one that takes code for this chip; a name that is no GPU's is a processor's."""
+    return next((backend for backend in BACKENDS if backend.owns(chip)), LLVM_CPU)

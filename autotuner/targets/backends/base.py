@@ -1,0 +1,53 @@
+"""What a backend of IREE's compiler is to this package: all that is particular about one is said in its file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from autotuner.iree.isa import Figures
+
+TUNING_SPEC = "--iree-codegen-tuning-spec-path"
+LIBRARY = "--iree-codegen-transform-dialect-library"
+DEVICE_FLAG = "--iree-hal-target-device"
+Vendor = Literal["amd", "nvidia"]
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A code generator of IREE's: the flags that choose it, the devices that run its code, what is known of these."""
+
+    name: str
+    """What IREE calls it."""
+    hal_device: str
+    """What `--iree-hal-target-device` calls its devices."""
+    device: str
+    """The device URI that runs its code, unless the user names another."""
+    chip_flag: str
+    """What takes the chip's name."""
+    chip_prefix: str
+    """How the names of its chips begin; empty: those of processors, which have nothing in common."""
+    figures: Figures
+    """How registers, spills and the like are read from what it makes."""
+    executable_format: str
+    """What IREE calls the executables that it makes; empty: a processor's says which."""
+    remedy: str
+    """What a user does when none of its devices answers."""
+    spec_flag: str = TUNING_SPEC
+    """What takes a tuning spec. A backend may ignore the usual flag without a word."""
+    more_flags: tuple[str, ...] = ()
+    """What it needs beside the device and the chip."""
+    vendor: Vendor | None = None
+    """Whose GPU, where the compiler itself says which configurations are legal; None: the space is declared here."""
+    on_host: bool = False
+    """Its code is for processors: it is compiled and timed on the same cores, and microkernels are linked into it."""
+    object_runs_elsewhere: bool = False
+    """The driver compiles its code for the chip that is there, which an object made for a chip must fit."""
+
+    def flags(self, chip: str) -> tuple[str, ...]:
+        """All that a compile for this chip needs."""
+        return (f"{DEVICE_FLAG}={self.hal_device}", *self.more_flags, f"{self.chip_flag}={chip}")
+
+    def owns(self, chip: str) -> bool:
+        """Is this the name of one of its chips?"""
+        return bool(self.chip_prefix) and chip.startswith(self.chip_prefix)

@@ -1,0 +1,19 @@
+"""Processors, by LLVM."""
+
+from __future__ import annotations
+
+from autotuner.targets.backends.base import Backend
+
+CPU_FLAG = "--iree-llvmcpu-target-cpu"
+LLVM_CPU = Backend(
+    name="llvm-cpu",
+    hal_device="local",
+    device="local-task",
+    chip_flag=CPU_FLAG,
+    chip_prefix="",
+    more_flags=("--iree-hal-local-target-device-backends=llvm-cpu",),
+    executable_format="",
+    figures="code",
+    remedy="Reinstall iree-base-runtime.",
+    on_host=True,
+)

@@ -1,0 +1,71 @@
+"""iree-compile is called in one way: the same threads, the same errors seen, whoever asks."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import autotuner
+from autotuner.carriers.calls import preprocess
+from autotuner.carriers.render import problem_mlir
+from autotuner.iree.compile import Compile, CompilerRefusal, compile_program, inspect
+from autotuner.iree.tools import Tools
+from autotuner.jobs.model.program import Program, ProgramBuilder
+from autotuner.problems import Gemm
+from autotuner.system.cache import Cache
+from autotuner.targets import Target
+
+FLAGS = Target.parse("cpu").compile_flags
+PRINTS_AN_ERROR = "--iree-preprocessing-pass-pipeline=builtin.module(no-such-pass)"
+"""With it the compiler prints an error, makes a module and exits with 0."""
+PACKAGE = Path(autotuner.__file__).parent
+
+
+@pytest.fixture
+def source() -> str:
+    return problem_mlir(Gemm.parse(shape="16x16x16", dtype="f32"))
+
+
+def test_an_error_with_exit_code_zero_is_seen_by_everybody(tools: Tools, source: str, tmp_path: Path) -> None:
+    model, flags = tmp_path / "model.mlir", (*FLAGS, PRINTS_AN_ERROR)
+    model.write_text(source)
+    for program in (source, model):
+        done = compile_program(Compile(program, flags, 120), tools, tmp_path / "job")
+        assert (done.failure, "no-such-pass" in done.stderr) == ("compile-error", True)
+        with pytest.raises(CompilerRefusal, match="no-such-pass"):
+            inspect(Compile(program, flags, 120, stop="executable-configurations"), tools)
+        with pytest.raises(CompilerRefusal, match="no-such-pass"):
+            preprocess(tools, program, flags, timeout=120)
+    builder = ProgramBuilder(tools, Cache(tmp_path / "cache"), Program(model, "model"))
+    assert builder.build(flags, timeout=120).failure == "compile-error"
+    assert builder.build_fresh(flags, folder=tmp_path / "fresh", timeout=120).failure == "compile-error"
+    with pytest.raises(CompilerRefusal, match="no-such-pass"):
+        builder.flow(flags, timeout=120)
+
+
+def test_only_a_whole_model_is_compiled_by_several_threads(tools: Tools, source: str, tmp_path: Path) -> None:
+    one_thread = "--mlir-disable-threading"
+    for stop in (None, "flow", "preprocessing"):
+        assert one_thread in Compile(source, FLAGS, 1, stop=stop).command(tools)
+        assert one_thread not in Compile(tmp_path / "model.mlir", FLAGS, 1, stop=stop).command(tools)
+
+
+def test_a_compile_is_the_same_in_every_folder(tools: Tools, source: str, tmp_path: Path) -> None:
+    job = Compile(source, FLAGS, 120, dumps=("configurations", "binaries"))
+    one, other = (compile_program(job, tools, tmp_path / name) for name in ("one", "other"))
+    assert one.ok
+    assert (one.command, one.binary, one.texts) == (other.command, other.binary, other.texts)
+    assert one.vmfb.read_bytes() == other.vmfb.read_bytes()
+    assert list(one.executables) == ["main_dispatch_0"]
+
+
+def test_one_module_composes_the_command_line() -> None:
+    """Others may say which compiler is meant; only `iree/` runs it."""
+    running = []
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("process.run", "process.start"):
+                running += [path.parent.name] * ("iree_compile" in ast.unparse(node))
+    assert set(running) <= {"iree"}
