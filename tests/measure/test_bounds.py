@@ -27,8 +27,8 @@ def sequential(unit: float, k: int) -> Array:
 
 def test_sums_in_f32_round_one_after_the_other() -> None:
     bound = sum_bound(ENDS, SPREAD, Sums(100, F32, "f32", "f32"))
-    assert np.allclose(bound.deviation, np.sqrt(sequential(U32, 100)), rtol=1e-12)
-    assert np.allclose(bound.slack, U32 * np.abs(ENDS), rtol=1e-12)
+    assert np.allclose(bound.deviation, np.sqrt(sequential(U32, 100)), rtol=1e-12, atol=0)
+    assert np.allclose(bound.slack, U32 * np.abs(ENDS), rtol=1e-12, atol=0)
     assert (bound.worst, bound.mean) == (None, 1.5)
 
 
@@ -36,28 +36,30 @@ def test_a_reference_that_rounds_and_another_kernel_are_allowed_for() -> None:
     sums = Sums(100, F32, "f32", "f32")
     path = 100 * (ENDS**2 / 3 + SPREAD**2 / 6)
     rounded = sum_bound(ENDS, SPREAD, sums, rounded_reference=True)
-    assert np.allclose(np.square(rounded.deviation), sequential(U32, 100) + (0.42 * U32) ** 2 * path, rtol=1e-12)
+    assert np.allclose(
+        np.square(rounded.deviation), sequential(U32, 100) + (0.42 * U32) ** 2 * path, rtol=1e-12, atol=0
+    )
     twice = sum_bound(ENDS, SPREAD, sums, kernels=2)
-    assert np.allclose(np.square(twice.deviation), 2 * sequential(U32, 100), rtol=1e-12)
-    assert np.allclose(twice.slack, 2 * U32 * np.abs(ENDS), rtol=1e-12)
+    assert np.allclose(np.square(twice.deviation), 2 * sequential(U32, 100), rtol=1e-12, atol=0)
+    assert np.allclose(twice.slack, 2 * U32 * np.abs(ENDS), rtol=1e-12, atol=0)
 
 
 def test_matrix_units_cut_sums_of_narrow_types_off() -> None:
     cut = (0.72 * U32 * 100 / 4) ** 2 * (ENDS**2 / 4 + SPREAD**2 / 12)
     for element in (F16, BF16):
         bound = sum_bound(ENDS, SPREAD, Sums(100, element, "f32", "f32"))
-        assert np.allclose(np.square(bound.deviation), sequential(U32, 100) + cut, rtol=1e-12)
+        assert np.allclose(np.square(bound.deviation), sequential(U32, 100) + cut, rtol=1e-12, atol=0)
     in_f16 = sum_bound(ENDS, SPREAD, Sums(100, F16, "f16", "f16"))
-    assert np.allclose(np.square(in_f16.deviation), sequential(U16, 100), rtol=1e-12)
-    assert np.allclose(in_f16.slack, U16 * np.abs(ENDS) + 2.0**-25, rtol=1e-12)
+    assert np.allclose(np.square(in_f16.deviation), sequential(U16, 100), rtol=1e-12, atol=0)
+    assert np.allclose(in_f16.slack, U16 * np.abs(ENDS) + 2.0**-25, rtol=1e-12, atol=0)
 
 
 def test_a_precision_that_is_allowed_rounds_both_factors_and_f16_the_sums_too() -> None:
     factors = 2 * (0.42 * U16) ** 2 * SPREAD**2
     tf32 = sum_bound(ENDS, SPREAD, Sums(100, F32, "f32", "f32", "tf32"))
-    assert np.allclose(np.square(tf32.deviation), sequential(U32, 100) + factors, rtol=1e-12)
+    assert np.allclose(np.square(tf32.deviation), sequential(U32, 100) + factors, rtol=1e-12, atol=0)
     f16 = sum_bound(ENDS, SPREAD, Sums(100, F32, "f32", "f32", "f16"))
-    assert np.allclose(np.square(f16.deviation), sequential(U16, 100) + factors, rtol=1e-12)
+    assert np.allclose(np.square(f16.deviation), sequential(U16, 100) + factors, rtol=1e-12, atol=0)
 
 
 def test_integers_have_no_bound() -> None:
@@ -180,8 +182,8 @@ def test_one_element_may_be_off_by_slack_and_deviations_and_no_more() -> None:
 
 def test_all_elements_together_may_be_off_by_the_mean_and_no_more() -> None:
     reference = np.full(100, 2.0)
-    bound = Bound(np.full(100, 0.5), slack=np.full(100, 1.0), worst=100.0, mean=2.0)
-    allowed = 2.0 * math.sqrt(0.5**2 + (0.6 * 1.0) ** 2)
+    bound = Bound(np.full(100, 0.5), slack=np.full(100, 2.0), worst=100.0, mean=2.0)
+    allowed = 2.0 * math.sqrt(0.5**2 + (0.6 * 2.0) ** 2)
     inside = compare(reference + 0.999 * allowed, reference, bound)
     assert inside.ok
     assert inside.error == pytest.approx(0.999 * allowed / 2)
@@ -209,6 +211,8 @@ def test_the_worst_element_is_found_in_whichever_piece_it_is(monkeypatch: pytest
         check = compare(out, reference, Bound(np.full((23, 1), 0.1), slack=np.full((23, 1), 0.01), worst=1.0, mean=1e9))
         assert f"element ({at}, 0) is {at + 4}, not {at + 1}" in check.detail
         assert check.error == pytest.approx(math.sqrt(13 / np.square(reference).sum()))
+    off = compare(reference + 0.2, reference, Bound(0.1, worst=1e9, mean=1.99))
+    assert "in the mean 2 deviations off" in off.detail
     out = reference.copy()
     out[20], out[3] = np.nan, 1e9
     check = compare(out, reference, Bound(0.1))

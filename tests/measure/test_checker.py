@@ -121,3 +121,16 @@ def test_nothing_is_learnt_from_a_module_that_does_not_run_or_computes_no_number
     same, check = checker.taught(MODULE)
     assert same is checker
     assert check.failure == "run-error"
+
+
+def test_inputs_of_ones_own_are_the_ones_that_are_written(tmp_path: Path) -> None:
+    given = tuple(np.full(operand.shape, 0.5, np.float32) for operand in PROBLEM.operands[:-1])
+    folder = tmp_path / "new" / "data"
+    for _ in range(2):
+        data = Data.write(PROBLEM, folder, seed=1, given=given)
+    first, _, poisoned = data.paths(RANDOM)
+    assert np.array_equal(np.fromfile(first, np.float32), given[0].ravel())
+    assert np.isnan(np.fromfile(poisoned, np.float32)).all()
+    whole = PROBLEM.whole_inputs(1)
+    assert whole is not None
+    assert np.array_equal(np.fromfile(data.paths(WHOLE)[0], np.float32), whole[0].ravel())
