@@ -58,11 +58,11 @@ class Variants:
         chip: str,
         *,
         workspace: Path,
-        objects: tuple[Path, ...] = (),
-        symbol: str | None = None,
+        kernel: Kernel | None = None,
         executable_target: str = "",
     ) -> Variants:
-        """Refuses when no choice of its parameters fits the problem."""
+        """Refuses when no choice of its parameters fits the problem; `kernel` may bring an object of the user's."""
+        objects, symbol = (kernel.objects, kernel.symbol) if kernel else ((), None)
         rows, refusal = [], None
         values = {name: tuple(sorted(choices)) for name, choices in manifest.parameters.items()}
         for setting in manifest.settings():
@@ -147,8 +147,7 @@ def find_variants(
                 problem,
                 chip,
                 workspace=workspace,
-                objects=kernel.objects,
-                symbol=kernel.symbol,
+                kernel=kernel,
                 executable_target=executable_target,
             )
             found[manifest.name] = variants

@@ -16,7 +16,7 @@ from elftools.elf.sections import SymbolTableSection
 from autotuner.errors import UsageError
 from autotuner.microkernels.library import find
 from autotuner.microkernels.providers.c import compile_object
-from autotuner.microkernels.variants import Variants
+from autotuner.microkernels.variants import Kernel, Variants
 from autotuner.microkernels.visibility import hidden_copies, hide, shows_names
 from autotuner.problems import Gemm
 
@@ -135,7 +135,7 @@ def test_a_prebuilt_object_is_called_by_its_hidden_copy(tmp_path: Path) -> None:
     subprocess.run([compiler, "-c", "-fPIC", tmp_path / "mine.c", "-o", tmp_path / "mine.o"], check=True, timeout=60)
     problem = Gemm.parse(shape="1x1x1", dtype="f32")
     manifest = find("mine", [folder.parent])
-    variants = Variants.of(manifest, problem, CHIP, workspace=tmp_path, objects=(tmp_path / "mine.o",))
+    variants = Variants.of(manifest, problem, CHIP, workspace=tmp_path, kernel=Kernel("mine", (tmp_path / "mine.o",)))
     (bound,) = variants.call(variants.default()).instance.objects
     assert bound.name == "mine.o"
     assert visibilities(bound.read_bytes()) == {"gemm": "STV_HIDDEN"}

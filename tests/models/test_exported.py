@@ -49,7 +49,7 @@ def read(name: str, folder: Path) -> Anatomy:
         pytest.importorskip("onnx")
     tools, target = Tools.find(), Target.parse("cpu")
     given = INPUTS.get(name, ())
-    program = Program.open(EXPORTED / name, folder=folder / "models", inputs=given, tools=tools)
+    program = Program.open(EXPORTED / name, folder=folder / "models", tools=tools).called(inputs=given)
     model = Model(EXPORTED / name, inputs=given)
     builder = ProgramBuilder(tools, Cache(folder / "cache"), program)
     return read_anatomy(builder, model, list(target.compile_flags), target="cpu", timeout=120)

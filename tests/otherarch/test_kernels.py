@@ -20,7 +20,7 @@ from autotuner.microkernels.abi import read_object
 from autotuner.microkernels.instance import Call
 from autotuner.microkernels.library import all_manifests, shipped_folder
 from autotuner.microkernels.manifest import Manifest
-from autotuner.microkernels.variants import Variants
+from autotuner.microkernels.variants import Kernel, Variants
 from autotuner.problems import Gemm
 from autotuner.targets import Target
 from tests.otherarch.conftest import Run
@@ -46,7 +46,7 @@ class Bench:
             gemm,
             self.target.machine,
             workspace=self.folder,
-            objects=objects,
+            kernel=Kernel(manifest.name, objects),
             executable_target=self.made_for,
         )
 

@@ -125,8 +125,7 @@ class Place:
             problem,
             self.chip,
             workspace=self.workspace,
-            objects=kernel.objects,
-            symbol=kernel.symbol,
+            kernel=kernel,
             executable_target=made_for,
         )
 

@@ -63,9 +63,7 @@ def open_model(
         folder=session.workspace.candidates / "models",
         tools=session.tools,
         trust=model.trust,
-        function=model.function,
-        parameters=model.parameters,
-    )
+    ).called(function=model.function, parameters=model.parameters)
     account.stage("reading the model")
     builder, timeout = (
         ProgramBuilder(session.tools, Cache(cache_dir()), program),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -50,9 +50,6 @@ class Program:
         folder: Path,
         tools: Tools | None = None,
         trust: bool = False,
-        function: str | None = None,
-        inputs: Sequence[str] = (),
-        parameters: Sequence[str] = (),
     ) -> Program:
         """The model at `path`; one in ONNX is imported into `folder` first.
 
@@ -68,7 +65,13 @@ class Program:
             source = import_onnx(source, folder, name=name)
         if not trust:
             vet_program(source, tools or Tools.find())
-        return cls(source, name, function, tuple(inputs), tuple(parameters))
+        return cls(source, name)
+
+    def called(
+        self, *, function: str | None = None, inputs: Sequence[str] = (), parameters: Sequence[str] = ()
+    ) -> Program:
+        """The same, called as the user says."""
+        return replace(self, function=function, inputs=tuple(inputs), parameters=tuple(parameters))
 
     def reads(self) -> list[str]:
         """Digests of the files that a call of it reads: parameters and inputs."""

@@ -82,10 +82,7 @@ def rehearse_model(model: Model, target: Target, *, options: Options) -> ModelRe
             folder=Path(folder),
             tools=tools,
             trust=model.trust,
-            function=model.function,
-            inputs=model.inputs,
-            parameters=model.parameters,
-        )
+        ).called(function=model.function, inputs=model.inputs, parameters=model.parameters)
         builder = ProgramBuilder(tools, Cache(cache_dir()), program)
         flags = list(target.compile_flags)
         anatomy = read_anatomy(builder, model, flags, target=target.name, timeout=options.effort.compile_timeout * 10)

@@ -74,10 +74,7 @@ def tune_model(
             folder=session.workspace.candidates / "models",
             tools=session.tools,
             trust=model.trust,
-            function=model.function,
-            inputs=model.inputs,
-            parameters=model.parameters,
-        )
+        ).called(function=model.function, inputs=model.inputs, parameters=model.parameters)
         builder = ProgramBuilder(session.tools, Cache(cache_dir()), program)
         account = Account(session.reporter, model_clock(options))
         with process.until(account.clock.latest):

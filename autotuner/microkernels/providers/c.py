@@ -27,6 +27,7 @@ FLAGS = (
 )
 _NO_MEMSET = "-fno-tree-loop-distribute-patterns"
 """GCC alone needs and knows it: it makes calls of memset from loops even where there is none."""
+_SECONDS = 60.0
 _IDENTITY_SECONDS = 20.0
 
 
@@ -87,7 +88,6 @@ def provide(
     parameters: Mapping[str, int] | None = None,
     symbol: str | None = None,
     features: Collection[str] = (),
-    timeout: float = 60,
 ) -> tuple[Path, ...]:
     """The objects that this kernel is bound with for these parameters; built once for each content.
 
@@ -101,7 +101,7 @@ def provide(
     chosen = {name: values[0] for name, values in manifest.parameters.items()} | dict(parameters or {})
     macros = {**chosen, **problem_macros(problem)}
     renamed = (manifest.symbol, symbol) if symbol else None
-    return (compile_object(source, macros, chip=chip, features=features, timeout=timeout, renamed=renamed),)
+    return (compile_object(source, macros, chip=chip, features=features, timeout=_SECONDS, renamed=renamed),)
 
 
 def problem_macros(problem: Problem) -> dict[str, int]:
