@@ -28,7 +28,7 @@ _LISTED = 12
 
 
 @dataclass(frozen=True)
-class Placed:
+class InsertedKernel:
     """The kernel where it is called."""
 
     calls: tuple[Call, ...]
@@ -45,7 +45,7 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Place:
+class KernelSite:
     """Where a kernel is to be called."""
 
     program: str | Path
@@ -64,7 +64,7 @@ class Place:
         """What messages call the program."""
         return self.program.name if isinstance(self.program, Path) else PROBLEM
 
-    def put(self, kernel: Kernel, problem: Problem | None) -> Placed:
+    def insert(self, kernel: Kernel, problem: Problem | None) -> InsertedKernel:
         """Replaces the operation of `problem`, or all that the kernel fits, and proves it."""
         operations = read_operations(self._preprocess(()))
         wanted = [problem] if problem is not None else self._fitting(kernel, operations)
@@ -88,7 +88,7 @@ class Place:
         total = sum(any(call.problem in op.problems for call in kept) for op in operations)
         if sum(proof.found) < total:
             notes.append(f"{kernel.name} is called {sum(proof.found)} times for {total} operations that look alike")
-        return Placed(tuple(kept), proof.found, made_for, self._carriers(), tuple(notes))
+        return InsertedKernel(tuple(kept), proof.found, made_for, self._carriers(), tuple(notes))
 
     def _fitting(self, kernel: Kernel, operations: Sequence[Operation]) -> list[Problem]:
         """One problem for each operation that the kernel can compute, the same only once."""

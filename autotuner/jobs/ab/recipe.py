@@ -13,7 +13,7 @@ from autotuner.errors import NoCandidateError, ToolMissingError, UsageError
 from autotuner.iree.compile import Compile, CompilerRefusal, first_error
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.arms import Arm, file_flags
-from autotuner.jobs.ab.kernels import Place, Placed
+from autotuner.jobs.ab.kernels import InsertedKernel, KernelSite
 from autotuner.problems import Problem
 from autotuner.specfiles.applied import Use, applied
 from autotuner.specfiles.check import objects_folder, refuse_executables
@@ -37,7 +37,7 @@ class Recipe:
     flagfile: Path | None = None
     applied: int = 0
     """Operations or dispatches that its spec is proven to reach."""
-    placed: Placed | None = None
+    inserted: InsertedKernel | None = None
     """Of a microkernel."""
     substituted: tuple[str, ...] = ()
     """Executables that others take the place of."""
@@ -47,53 +47,53 @@ class Recipe:
 
     @property
     def repeatable(self) -> bool:
-        return self.placed is None or not self.placed.zeroed
+        return self.inserted is None or not self.inserted.zeroed
 
     def job(self, program: str | Path, *, timeout: float, repeat: int = 1) -> Compile:
         return Compile(program, self.flags, timeout, repeat=repeat, dumps=DUMPS)
 
 
 @dataclass(frozen=True)
-class Kitchen:
-    """Makes recipes for one program."""
+class ArmCompiler:
+    """Says how each arm is compiled for one program."""
 
-    place: Place
+    site: KernelSite
     problem: Problem | None
     """What a microkernel is to compute; None: whatever it fits."""
 
     def make(self, arm: Arm) -> Recipe:
-        plain = Recipe(self.place.tools, self.place.flags)
+        plain = Recipe(self.site.tools, self.site.flags)
         if arm.kind == "default":
             return plain
         if arm.kind == "microkernel" and arm.kernel is not None:
-            placed = self.place.put(arm.kernel, self.problem)
+            inserted = self.site.insert(arm.kernel, self.problem)
             return replace(
                 plain,
-                flags=(*plain.flags, *placed.flags),
+                flags=(*plain.flags, *inserted.flags),
                 carrier=MicrokernelCarrier.name,
-                spec=Path(placed.flags[0].partition("=")[2]),
-                applied=sum(placed.counts),
-                placed=placed,
-                notes=placed.notes,
+                spec=Path(inserted.flags[0].partition("=")[2]),
+                applied=sum(inserted.counts),
+                inserted=inserted,
+                notes=inserted.notes,
             )
         if arm.path is None:
             raise ValueError(f"{arm.name} has no file")
         if arm.kind == "compiler":
-            tools = replace(self.place.tools, iree_compile=arm.path)
+            tools = replace(self.site.tools, iree_compile=arm.path)
             return replace(plain, tools=tools, version=_version(tools))
         if arm.kind == "flagfile":
             return self._flagfile(arm.path, plain, trust=arm.trust)
         return self._spec(arm.path, plain, trust=arm.trust)
 
     def _flagfile(self, path: Path, plain: Recipe, *, trust: bool) -> Recipe:
-        flagfile = Flagfile.read(path, trust=trust, known=self.place.target.user_flags)
+        flagfile = Flagfile.read(path, trust=trust, known=self.site.target.user_flags)
         if not flagfile.flags:
             raise UsageError(f"{path} has no flags.", remedy="It has one --flag=value a line.")
         if not trust:
             refuse_executables(flagfile)
-        flags = (*self._own(), *file_flags(self.place.target, flagfile.flags, path=path))
+        flags = (*self._own(), *file_flags(self.site.target, flagfile.flags, path=path))
         recipe = replace(plain, flags=flags, flagfile=path, carrier=FLAGS.name)
-        others = (*self._own(), *file_flags(self.place.target, flagfile.others, path=path))
+        others = (*self._own(), *file_flags(self.site.target, flagfile.others, path=path))
         for name, value in flagfile.carriers:
             spec = Path(value).absolute()
             folder = next((Path(folder).absolute() for folder in flagfile.folders), None)
@@ -101,27 +101,27 @@ class Kitchen:
         return recipe
 
     def _spec(self, path: Path, plain: Recipe, *, trust: bool) -> Recipe:
-        beside = Flagfile.beside(path, trust=trust, known=self.place.target.user_flags)
+        beside = Flagfile.beside(path, trust=trust, known=self.site.target.user_flags)
         others = plain.flags
         if beside is not None:
-            others = (*self._own(), *file_flags(self.place.target, beside.others, path=beside.path))
+            others = (*self._own(), *file_flags(self.site.target, beside.others, path=beside.path))
         file = _read(path, trust=trust)
         objects = objects_folder(path, beside).absolute()
         folder = objects if file.carrier.brings_objects else None
-        carriers = file.flags(path, spec_flag=self.place.target.spec_flag, objects=objects)
+        carriers = file.flags(path, spec_flag=self.site.target.spec_flag, objects=objects)
         recipe = replace(plain, flags=(*others, *carriers), flagfile=beside.path if beside else None)
         return self._proven(recipe, path, others, flag=name_of(carriers[0]), objects=folder, trust=trust)
 
     def _own(self) -> tuple[str, ...]:
         """What the program needs beside the target's flags."""
-        return tuple(flag for flag in self.place.flags if flag not in self.place.target.compile_flags)
+        return tuple(flag for flag in self.site.flags if flag not in self.site.target.compile_flags)
 
     def _proven(
         self, recipe: Recipe, spec: Path, flags: Sequence[str], *, flag: str, objects: Path | None, trust: bool
     ) -> Recipe:
         """With the proof that this spec applies when it is carried by this flag."""
         file = _read(spec, trust=trust)
-        target = self.place.target
+        target = self.site.target
         if flag == TUNING_SPEC != target.spec_flag:
             raise NoCandidateError(
                 f"{flag} does nothing for {target.name}: IREE ignores it there.", remedy=f"Use {target.spec_flag}."
@@ -130,9 +130,9 @@ class Kitchen:
             wrong = [finding.text for finding in check_objects(file, objects, target) if finding.level == "error"]
             if wrong:
                 raise UsageError(f"{spec}: {'; '.join(wrong)}.", remedy="`autotune spec check` says more.")
-        tools, timeout = self.place.tools, self.place.timeout
+        tools, timeout = self.site.tools, self.site.timeout
         try:
-            uses = applied(read_text(spec), self.place.program, flags, tools, objects=objects, timeout=timeout)
+            uses = applied(read_text(spec), self.site.program, flags, tools, objects=objects, timeout=timeout)
         except CompilerRefusal as refusal:
             raise NoCandidateError(
                 f"{spec} does not compile here: {first_error(refusal.stderr)}", remedy="Check it, --flag and --target."
@@ -162,11 +162,11 @@ class Kitchen:
             wanted = [use.entry.matches.text for use in uses]
             more = f" and {len(wanted) - _LISTED} more" if len(wanted) > _LISTED else ""
             what = f"none of its {len(uses)} entries matches. They want: {'; '.join(wanted[:_LISTED])}{more}"
-        text = preprocess(self.place.tools, self.place.program, flags, timeout=self.place.timeout)
+        text = preprocess(self.site.tools, self.site.program, flags, timeout=self.site.timeout)
         there = prove(text, ()).instead
         found = "\n".join(["The program has:", *there[:_LISTED]]) if there else "The program has no such operation"
         return NoCandidateError(
-            f"{spec} does not apply to {self.place.name}: {what}.\n{found}",
+            f"{spec} does not apply to {self.site.name}: {what}.\n{found}",
             remedy="\nIs it for this problem, type and target?",
         )
 

@@ -12,9 +12,9 @@ from autotuner.carriers.render import problem_mlir
 from autotuner.iree.compile import shell_line
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.arms import Arm
-from autotuner.jobs.ab.kernels import Place
+from autotuner.jobs.ab.kernels import KernelSite
 from autotuner.jobs.ab.opening import Experiment
-from autotuner.jobs.ab.recipe import Kitchen, Recipe
+from autotuner.jobs.ab.recipe import ArmCompiler, Recipe
 from autotuner.jobs.model.program import Program
 from autotuner.microkernels.variants import kernel_chip
 from autotuner.targets import Target
@@ -63,7 +63,7 @@ def rehearse_experiment(wanted: Experiment, target: Target, *, options: Options)
             raise ValueError("neither a problem nor a model")
         arms = []
         for arm in (wanted.a, wanted.b):
-            place = Place(
+            site = KernelSite(
                 program=source,
                 flags=(*(problem.flags if wanted.model is None and problem else ()), *target.compile_flags),
                 target=target,
@@ -73,7 +73,7 @@ def rehearse_experiment(wanted: Experiment, target: Target, *, options: Options)
                 folder=folder,
                 timeout=options.effort.compile_timeout,
             )
-            recipe = Kitchen(place, problem).make(arm)
+            recipe = ArmCompiler(site, problem).make(arm)
             arms.append(_described(arm, recipe, source, folder))
         return Rehearsal(name, target, tuple(arms), source if isinstance(source, str) else None)
 

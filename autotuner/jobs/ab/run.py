@@ -13,10 +13,10 @@ from autotuner.devices.timer import Timer, choose_repeat
 from autotuner.errors import DeviceError, EnvironmentFailure, NoCandidateError, UsageError, WrongResultError
 from autotuner.iree.compile import FAILURE_CLASSES, Compiled, FailureClass, compile_program, first_error
 from autotuner.iree.tools import Tools
-from autotuner.jobs.ab.kernels import Place
+from autotuner.jobs.ab.kernels import KernelSite
 from autotuner.jobs.ab.opening import Experiment, open_program
 from autotuner.jobs.ab.racing import race_sides
-from autotuner.jobs.ab.recipe import Kitchen
+from autotuner.jobs.ab.recipe import ArmCompiler
 from autotuner.jobs.ab.result import AbDetails, AbResult, write_commands
 from autotuner.jobs.ab.shares import own_exports, read_shares, readable
 from autotuner.jobs.ab.ship import claim, ship
@@ -156,7 +156,7 @@ class _ExperimentRun:
         side.folder.mkdir(parents=True, exist_ok=True)
         own: Kind = "microkernel" if side.arm.kind == "microkernel" else "codegen"
         side.row = run.candidate("baseline" if side.key == A else own, side.arm.name)
-        place = Place(
+        site = KernelSite(
             program=subject.program,
             flags=(*subject.flags, *run.target.compile_flags),
             target=run.target,
@@ -168,7 +168,7 @@ class _ExperimentRun:
         )
         try:
             with run.account.clocked("space"):
-                side.recipe = Kitchen(place, subject.problem).make(side.arm)
+                side.recipe = ArmCompiler(site, subject.problem).make(side.arm)
         except NoCandidateError as error:
             self._fail(side, "not-applied", str(error))
             raise
@@ -288,7 +288,7 @@ class _ExperimentRun:
     def _ship(self, subject: Subject, judgement: Judgement) -> None:
         """The files of a microkernel that has won; what B is a file of is there already."""
         b, run = self.sides[1], self.run
-        if b.how.placed is None:
+        if b.how.inserted is None:
             self.shipped = (b.how.spec, b.how.flagfile)
             return
         run.account.stage("shipping, and compiling once more with what is shipped")

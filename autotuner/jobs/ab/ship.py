@@ -48,8 +48,8 @@ def claim(wanted: Experiment, target: Target, options: Options, workspace: Works
 
 def ship(side: Side, subject: Subject, judgement: Judgement, run: Run) -> tuple[Path, Path]:
     """(spec, flagfile); what does not give the code that won is not left behind."""
-    placed = side.how.placed
-    if placed is None:
+    inserted = side.how.inserted
+    if inserted is None:
         raise ValueError(f"{side.arm.name} is no microkernel")
     files = outputs(subject.name, side.arm, run.target, run.options, run.session.workspace)
     command = shell_line(("autotune", *run.options.command[1:]))
@@ -80,13 +80,13 @@ def ship(side: Side, subject: Subject, judgement: Judgement, run: Run) -> tuple[
         f"use:        {use_line(files.flagfile)}",
     ]
     lines = [" ".join(line.splitlines()) for line in header]
-    carrier = MicrokernelCarrier(placed.calls, placed.executable_target)
+    carrier = MicrokernelCarrier(inserted.calls, inserted.executable_target)
     builder = Builder(tools, Cache(cache_dir()))
     job = BuildJob(subject.program, side.how.flags, compile_timeout(run.options, run.clock))
     shipped = ship_parts(
         files,
         carrier.parts(Said(lines, provenance)),
-        [flag for flag in side.how.flags if flag not in placed.flags],
+        [flag for flag in side.how.flags if flag not in inserted.flags],
         check=lambda path: compile_shipped(job, path, builder),
         binary=side.built.binary if side.built else None,
     )

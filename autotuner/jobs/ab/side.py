@@ -50,10 +50,10 @@ class Side:
 
     def report(self, target: Target, timer: Timer | None) -> ArmReport:
         how, module = self.how, self.module
-        placed = how.placed
+        inserted = how.inserted
         kernels = [
             {"problem": call.problem.name, "variant": call.instance.name, "calls": count}
-            for call, count in (zip(placed.calls, placed.counts, strict=True) if placed else ())
+            for call, count in (zip(inserted.calls, inserted.counts, strict=True) if inserted else ())
         ]
         error = self.answer.check.error if self.answer is not None else None
         return ArmReport(
