@@ -156,6 +156,18 @@ def test_a_failure_keeps_its_class_and_the_tail_of_stderr_whatever_a_crashed_too
     assert len(row.stderr) < 10_000
 
 
+def test_a_candidate_that_is_tried_once_more_forgets_what_it_came_to_and_keeps_its_timings(store: Store) -> None:
+    run = new_run(store)
+    candidate = new_candidate(store, run, us=5.0)
+    store.record_failure(candidate, "run-error", stderr="lost")
+    store.restart_candidate(candidate)
+    (row,) = store.candidates(run)
+    assert (row.state, row.us, row.failure, row.stderr) == ("asked", None, "", "")
+    store.record_timing(candidate, phase="screen", block=0, repetitions_us=[7.0])
+    assert store.candidates(run)[0].us == 7.0
+    assert [timing.repetitions_us for timing in store.timings(run)] == [(5.0,), (7.0,)]
+
+
 def test_a_duplicate_names_the_candidate_whose_binary_it_has(store: Store) -> None:
     run = new_run(store)
     first, second = new_candidate(store, run, 0), new_candidate(store, run, 1)

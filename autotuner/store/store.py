@@ -108,6 +108,10 @@ class Store(Reader):
         )
         return candidate
 
+    def restart_candidate(self, candidate: int) -> None:
+        """It is tried once more: what it came to before is no longer so. Its builds and timings stay."""
+        self._update(CANDIDATES, candidate, state="asked", failure="", stderr="", error=None, us=None)
+
     def record_build(self, build: BuildRow) -> None:
         """How a candidate was compiled."""
         values = asdict(build) | {"command": list(build.command), "isa": build.isa.to_json() or None}

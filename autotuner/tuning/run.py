@@ -172,6 +172,7 @@ class Run:
         for row in self._rows:
             if (row.kind, row.route, row.config) == (kind, route, config):
                 self._rows.remove(row)
+                self.session.store.restart_candidate(row.id)
                 return row.id
         ordinal = max(self._ordinals, default=-1) + 1
         self._ordinals.append(ordinal)

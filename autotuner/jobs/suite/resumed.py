@@ -23,10 +23,17 @@ class ProblemRows:
     """The suite's own rows, one a problem: how long IREE's default takes, or how the problem failed."""
 
     run: Run
-    ids: dict[str, int] = field(default_factory=dict)
+    ids: dict[str, int]
+
+    @classmethod
+    def of(cls, run: Run) -> ProblemRows:
+        """With those that the run has from before."""
+        return cls(run, {_problem(row): row.id for row in run.earlier or () if row.kind == "default"})
 
     def time(self, problem: str, us: float) -> None:
-        self.run.session.store.record_timing(self._id(problem), phase="screen", block=0, repetitions_us=[us])
+        row, store = self._id(problem), self.run.session.store
+        store.restart_candidate(row)
+        store.record_timing(row, phase="screen", block=0, repetitions_us=[us])
 
     def fail(self, problem: str, error: AutotuneError) -> None:
         """It may have failed before there was a run of its own."""
@@ -53,13 +60,17 @@ class Earlier:
         """`rows` are those of the suite's problems, as they are before anything is known of them."""
         store = run.session.store
         with store.intact():
-            tried = {str(c.config.as_dict()["problem"]): c for c in run.earlier or () if c.kind == "default"}
+            tried = {_problem(row): row for row in run.earlier or () if row.kind == "default"}
             parts = {str(part.problem["name"]): part for part in store.parts(run.id)}
             found = {name: _row(row, tried.get(name), parts.get(name), run) for name, row in rows.items()}
             begun = {name for name, part in parts.items() if part.status in ("running", "interrupted")}
             defaults = {name: c.us for name, c in tried.items() if c.us is not None and name in rows}
         known = {name: row for name, row in found.items() if row is not None and row.finished}
         return cls(known, defaults, frozenset(begun & rows.keys()) - known.keys())
+
+
+def _problem(row: CandidateRow) -> str:
+    return str(row.config.as_dict().get("problem", ""))
 
 
 def _row(row: Row, tried: CandidateRow | None, part: RunRow | None, run: Run) -> Row | None:

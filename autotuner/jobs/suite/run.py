@@ -122,7 +122,7 @@ class _SuiteRun:
     def __post_init__(self) -> None:
         self.target, self.options, self.session = self.run.target, self.run.options, self.run.session
         self.clock, self.timed = self.run.clock, self.run.timed
-        self.builder, self.own = Builder(self.session.tools, Cache(cache_dir())), ProblemRows(self.run)
+        self.builder, self.own = Builder(self.session.tools, Cache(cache_dir())), ProblemRows.of(self.run)
         self.entries = {entry.problem.name: entry for entry in self.workload.entries}
         self.rows = {name: Row.of(entry) for name, entry in self.entries.items()}
         earlier = Earlier() if self.run.earlier is None else Earlier.read(self.run, self.rows)
