@@ -108,6 +108,7 @@ class Run:
     earlier: tuple[CandidateRow, ...] | None
     """The candidates that the run has from before, when it goes on; None when it is new."""
     _rows: list[CandidateRow] = field(default_factory=list)
+    """Those of them that were not taken up again yet."""
     _ordinals: list[int] = field(default_factory=list)
 
     @classmethod
@@ -123,9 +124,17 @@ class Run:
             store.resume_run(run)
         environment = capture(session.device, session.tools).as_dict()
         store.record_environment(run, environment)
-        used = [row.ordinal for row in rows or ()]
         begun = cls(
-            run, question.target, session, options, account, environment, question.problem, rows, [*(rows or ())], used
+            id=run,
+            target=question.target,
+            session=session,
+            options=options,
+            account=account,
+            environment=environment,
+            problem=question.problem,
+            earlier=rows,
+            _rows=[*(rows or ())],
+            _ordinals=[row.ordinal for row in rows or ()],
         )
         try:
             yield begun

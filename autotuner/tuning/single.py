@@ -75,14 +75,13 @@ class Found:
 
 def search(problem: Problem, target: Target, *, options: Options, session: Session, task: Task = WHOLE) -> Found:
     """One run within a session; with --resume, a finished run of the same problem stands when `recall` is set."""
-    run = _Search(problem, target, options, session, task)
-    run.claim_outputs()
-    with process.until(run.account.clock.latest):
-        run.read_space()
-        recalled = run.recalled() if options.resume and task.recall else None
-        if recalled is not None:
-            return Found(recalled, run.plan, run.winner, None, run.leader)
-        return Found(run.go(), run.plan, run.winner, run.run, run.leader)
+    steps = _Search(problem, target, options, session, task)
+    steps.claim_outputs()
+    with process.until(steps.clock.latest):
+        steps.read_space()
+        recalled = steps.recalled() if options.resume and task.recall else None
+        result = recalled or steps.go()
+        return Found(result, steps.plan, steps.winner, None if recalled else steps.run, steps.leader)
 
 
 @dataclass
