@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from iree.compiler import ir
 
 from autotuner.carriers.calls import extern, roots
+from autotuner.carriers.carrier import Carrier, MicrokernelCarrier, SpecCarrier, SubstitutionCarrier
 from autotuner.carriers.flagfile import tuning_flag
 from autotuner.carriers.flags import SUBSTITUTION
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
@@ -63,20 +64,40 @@ def applied(
     `objects` is the folder of a microkernel spec's objects.
     """
     source = program.absolute() if isinstance(program, Path) else program
-    job = Compile(source, tuple(flags), timeout, stop="executable-configurations")
+    where = (f"{OBJECTS_FLAG}={objects.absolute()}",) if objects else ()
+    job = Compile(source, tuple(flags), timeout, spec, stop="executable-configurations")
     with ir.Context() as context, ir.Location.unknown():
         module = parse_spec(spec, context, name="the spec")
         file = read_module(module, name="the spec")
-        if file.kind == "microkernel":
-            where = (f"{OBJECTS_FLAG}={objects.absolute()}",) if objects else ()
-            job = replace(job, flags=(*flags, *where), spec=spec, spec_flag=SPEC_FLAG, stop="preprocessing")
-            return _kernels_used(module, file.entries, parse(inspect(job, tools).text, context))
-        if file.kind == "executable":
-            before = parse(inspect(job, tools).text, context)
-            return tuple(_substituted(entry, before, replace(job, spec=spec), tools) for entry in file.entries)
-        instrument(module)
-        job = replace(job, spec=str(module), spec_flag=tuning_flag(flags))
-        return _entries_used(file.entries, parse(inspect(job, tools).text, context))
+        asked = replace(job, flags=(*flags, *where)) if file.carrier.brings_objects else job
+        return _ASK[file.carrier](module, file.entries, asked, tools)
+
+
+def _ask_kernels(module: ir.Module, entries: Sequence[Entry], job: Compile, tools: Tools) -> tuple[Use, ...]:
+    """The preprocessed program shows where kernels are called."""
+    asked = replace(job, spec_flag=SPEC_FLAG, stop="preprocessing")
+    return _kernels_used(module, entries, parse(inspect(asked, tools).text, module.context))
+
+
+def _ask_executables(module: ir.Module, entries: Sequence[Entry], job: Compile, tools: Tools) -> tuple[Use, ...]:
+    """The configured program has an executable of each name, or has not."""
+    before = parse(inspect(replace(job, spec=None), tools).text, module.context)
+    return tuple(_substituted(entry, before, job, tools) for entry in entries)
+
+
+def _ask_entries(module: ir.Module, entries: Sequence[Entry], job: Compile, tools: Tools) -> tuple[Use, ...]:
+    """An instrumented spec says on each operation which of its entries has matched."""
+    instrument(module)
+    asked = replace(job, spec=str(module), spec_flag=tuning_flag(job.flags))
+    return _entries_used(entries, parse(inspect(asked, tools).text, module.context))
+
+
+_Ask = Callable[[ir.Module, Sequence[Entry], Compile, Tools], tuple[Use, ...]]
+_ASK: dict[type[Carrier], _Ask] = {
+    SpecCarrier: _ask_entries,
+    SubstitutionCarrier: _ask_executables,
+    MicrokernelCarrier: _ask_kernels,
+}
 
 
 def instrument(module: ir.Module) -> None:

@@ -136,7 +136,7 @@ def _source(spec: str | Path, context: ir.Context, *, name: str, trust: bool) ->
     if not trust:
         vet_spec(module, name=name)
     file = read_module(module, name=name)
-    if file.kind != "tuning":
+    if not file.carrier.merges:
         raise UsageError(f"{name} is a {file.what}: only tuning specs are merged.", remedy="Leave it out.")
     config = symbols(module.operation).get(CONFIG)
     body = [] if config is None else [op.operation.name for op in config.regions[0].blocks[0].operations]
