@@ -18,6 +18,7 @@ import numpy as np
 
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.render import problem_mlir
+from autotuner.devices.process import ProcessDevice
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data, compare
@@ -109,7 +110,8 @@ def real(name: str, device: str | None) -> None:
             if not build.ok:
                 print(f"real    {problem.name}: does not compile", flush=True)
                 continue
-            checker = Checker(tools, Data.write(prepared, folder / "data", seed=number), device or target.device, 300)
+            data = Data.write(prepared, folder / "data", seed=number)
+            checker = Checker(ProcessDevice(tools, device or target.device, folder), data, 300)
             check = checker.check(build.vmfb)
             out, _ = checker.answer(build.vmfb)
             expected = next(iter(checker.data.expected.values()))

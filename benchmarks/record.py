@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 
 from autotuner.build import Builder, BuildJob, Compiled
+from autotuner.devices.device import choose_repeat
 from autotuner.devices.environment import capture
-from autotuner.devices.timer import choose_repeat
 from autotuner.errors import AutotuneError, DeviceError, NoCandidateError, WrongResultError
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Check, compare, poison

@@ -13,6 +13,7 @@ from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.carriers.carrier import Said
 from autotuner.carriers.render import MARKER
 from autotuner.carriers.substitution import Executable, configure, find_executable
+from autotuner.devices.process import ProcessDevice
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
 from autotuner.problems import Conv, Problem
@@ -59,7 +60,9 @@ def test_substituted_configurations_are_built_proven_and_right(
     assert len({b.binary for b in builds}) >= 3
     assert builds[-1].binary == builds[1].binary
     data = Data.write(ONE_IMAGE, tmp_path_factory.mktemp("data"), seed=1)
-    checks = [Checker(tools, data, "local-sync", timeout=60).check(build.vmfb) for build in builds]
+    checks = [
+        Checker(ProcessDevice(tools, "local-sync", data.folder), data, timeout=60).check(build.vmfb) for build in builds
+    ]
     assert [check.detail for check in checks if not check.ok] == []
 
 

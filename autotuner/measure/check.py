@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from autotuner.carriers.render import FUNCTION
+from autotuner.devices.device import Computed, Device
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.compile import FailureClass
-from autotuner.iree.tools import Tools
+from autotuner.iree.run import Invocation
 from autotuner.problems import Array, Bound, Problem
-from autotuner.system import process
-from autotuner.system.execution import local_executor
 
 RANDOM, WHOLE = "input", "whole"
 """The two sets of inputs, as their files are called: numbers of all digits, and whole ones whose sums are exact."""
@@ -58,8 +57,6 @@ class Data:
     """The user's inputs, one for each of the problem's; empty: seeded ones."""
     learnt: Mapping[str, Array] = field(default_factory=dict, repr=False, compare=False)
     """What IREE's default computes, for problems that have no reference of their own."""
-
-    function = FUNCTION
 
     @classmethod
     def write(cls, problem: Problem, folder: Path, *, seed: int, given: Sequence[Array] = ()) -> Data:
@@ -105,14 +102,11 @@ class Data:
         numbers = range(len(self.problem.operands) - 1)
         return [self.folder / file for file in (*(f"{name}{i}.bin" for i in numbers), "poison.bin")]
 
-    @property
-    def arguments(self) -> list[str]:
-        return self.arguments_of(RANDOM)
-
-    def arguments_of(self, name: str) -> list[str]:
-        """The --input flags; the last is the storage of the result."""
+    def invocation(self, name: str = RANDOM) -> Invocation:
+        """How a module is called on a set of inputs; the last is the storage of the result."""
         pairs = zip(self.problem.operands, self.paths(name), strict=True)
-        return [f"--input={operand.text}=@{path}" for operand, path in pairs]
+        texts = tuple(f"{operand.text}=@{path}" for operand, path in pairs)
+        return Invocation(FUNCTION, texts, (self.problem.output.element.mlir,))
 
 
 def poison(problem: Problem) -> Array:
@@ -163,11 +157,10 @@ def _chunks(out: Array, reference: Array, bound: Bound) -> Iterator[tuple[int, A
 
 @dataclass(frozen=True)
 class Checker:
-    """Runs modules and compares what they compute."""
+    """Has modules run, and compares what they compute."""
 
-    tools: Tools
+    device: Device
     data: Data
-    device: str
     timeout: float
 
     def check(self, vmfb: Path) -> Check:
@@ -181,7 +174,7 @@ class Checker:
         first = outputs[RANDOM]
         return None if isinstance(first, Check) else first, wrong or checks[0]
 
-    def taught(self, vmfb: Path) -> tuple[Checker, Check]:
+    def trusting(self, vmfb: Path) -> tuple[Checker, Check]:
         """The checker that takes this module's results for the right ones, if they can be: all written, and finite."""
         outputs = self._outputs(vmfb)
         first = outputs[RANDOM]
@@ -204,33 +197,18 @@ class Checker:
         return replace(check, detail=f"on whole numbers: {check.detail}") if name == WHOLE and not check.ok else check
 
     def _outputs(self, vmfb: Path) -> dict[str, Array | Check]:
-        """By set of inputs; both at once, for most of a run is its start."""
+        """What the module computes, or why it does not, by set of inputs."""
         names = list(self.data.inputs)
-        with local_executor(len(names)) as pool:
-            runs = {name: pool.submit(self._output, vmfb, name) for name in names}
-            return {name: run.result() for name, run in runs.items()}
+        invocations = [self.data.invocation(name) for name in names]
+        computed = self.device.check(vmfb, invocations, timeout=self.timeout)
+        return {name: self._output(one) for name, one in zip(names, computed, strict=True)}
 
-    def _output(self, vmfb: Path, name: str) -> Array | Check:
-        """What the module computes, or why it does not."""
-        result = self.data.folder / f"output-{name}.bin"
-        result.unlink(missing_ok=True)
-        done = process.run(self.command(vmfb, result, name=name), timeout=self.timeout)
-        if done.timed_out:
-            return Check("run-timeout", math.inf, done.why())
-        if not done.ok or not result.is_file():
-            return Check("run-error", math.inf, done.why())
-        output = self.data.problem.output
-        out = np.fromfile(result, output.element.numpy)
+    def _output(self, computed: Computed) -> Array | Check:
+        if computed.failure is not None:
+            return Check(computed.failure, math.inf, computed.detail)
+        (out,), output = computed.arrays, self.data.problem.output
         if out.size != math.prod(output.shape):
             return Check("wrong-result", math.inf, f"{out.size} elements came out, not {math.prod(output.shape)}")
+        if out.dtype != output.element.numpy:
+            return Check("wrong-result", math.inf, f"{out.dtype.name} came out, not {output.element.mlir}")
         return out.reshape(output.shape)
-
-    def command(self, vmfb: Path, result: Path, *, name: str = RANDOM) -> list[str]:
-        return [
-            str(self.tools.iree_run_module),
-            f"--module={vmfb}",
-            f"--function={FUNCTION}",
-            f"--device={self.device}",
-            *self.data.arguments_of(name),
-            f"--output=@{result}",
-        ]

@@ -10,8 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from autotuner.devices.timer import Module, Timer
+from autotuner.devices.device import Device, Module
 from autotuner.errors import DeviceError, OutOfTimeError
+from autotuner.iree.benchmark import Benchmark
 from autotuner.measure.race import (
     DEFAULT_RULES,
     LOOKS,
@@ -111,11 +112,11 @@ class Judgement:
         return self.raced.ratio(candidate, against, alpha=rules.alpha / len(rules.looks))
 
 
-def timed_by(timer: Timer, modules: Mapping[str, Module]) -> Take:
+def timed_by(device: Device, benchmark: Benchmark, modules: Mapping[str, Module]) -> Take:
     """Times an entrant's module: three repetitions, of which the median counts."""
 
     def take(name: str) -> tuple[float, ...]:
-        timing = timer.time(modules[name], repetitions=3)
+        timing = device.time(modules[name], benchmark, repetitions=3)
         if not timing.ok:
             raise TimingFailed(timing.detail)
         return timing.us

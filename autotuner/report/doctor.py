@@ -12,9 +12,9 @@ from autotuner.carriers.render import problem_mlir
 from autotuner.errors import INSTALL_IREE, AutotuneError
 from autotuner.iree import versions
 from autotuner.iree.compile import CompilerRefusal
+from autotuner.iree.run import list_devices
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
-from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.system.execution import local_executor
 from autotuner.system.settings import cache_dir, usable_cores
@@ -95,7 +95,7 @@ def _compiles(target: Target, builder: Builder) -> Finding:
 def _answers(backend: Backend, tools: Tools) -> Finding:
     """A driver lists its devices only when it can talk to them."""
     device = backend.device
-    done = process.run([tools.iree_run_module, f"--list_devices={device}"], timeout=60)
+    done = list_devices(tools, device)
     found = [line.strip() for line in done.stdout.splitlines() if "://" in line]
     what = f"device {device}"
     if done.ok and found:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from autotuner.build import Compiled
-from autotuner.devices.timer import INVOCATION_US, choose_repeat
+from autotuner.devices.device import INVOCATION_US, choose_repeat
 from autotuner.errors import OutOfTimeError
-from autotuner.measure.judge import RACE_SHARE, Contest, Judgement, JudgePhase, Record, judge, lead, timed_by
+from autotuner.measure.judge import RACE_SHARE, Contest, Judgement, JudgePhase, Record, Take, judge, lead, timed_by
 from autotuner.measure.race import LOOKS, Entrant, Rules
 from autotuner.measure.shortlist import pick_for_race
 from autotuner.system import process
 from autotuner.tuning.effort import Effort
-from autotuner.tuning.evaluate import Evaluator, Outcome
-from autotuner.tuning.loop import Loop
+from autotuner.tuning.evaluate import Evaluator, Outcome, TimedEvaluator
+from autotuner.tuning.loop import TimedLoop
 from autotuner.tuning.plan import BASELINE, SEARCHED
 
 _BUILD_SHARE = 0.4
@@ -23,7 +23,7 @@ LEADERS = 4
 """Candidates that are compared when there is no time for a race."""
 
 
-def judge_finalists(loop: Loop, effort: Effort) -> Judgement:
+def judge_finalists(loop: TimedLoop, effort: Effort) -> Judgement:
     """The best of the search against the baseline and the best stock route."""
     evaluator, clock = loop.evaluator, loop.clock
     stock = best_stock(evaluator).candidate.id
@@ -51,7 +51,7 @@ def judge_finalists(loop: Loop, effort: Effort) -> Judgement:
     )
     return judge(
         contest,
-        timed_by(evaluator.device_timer, builds),
+        _take(evaluator, builds),
         clock=clock,
         stop=loop.stop,
         record=_recorder(evaluator),
@@ -59,7 +59,7 @@ def judge_finalists(loop: Loop, effort: Effort) -> Judgement:
     )
 
 
-def lead_of_search(loop: Loop, effort: Effort) -> Judgement:
+def lead_of_search(loop: TimedLoop, effort: Effort) -> Judgement:
     """The best of the search and the baseline, timed in turns a few times: no verdict, only a choice."""
     evaluator = loop.evaluator
     builds = _long_builds(loop, _picked(evaluator, first=(BASELINE,), count=LEADERS))
@@ -72,7 +72,7 @@ def lead_of_search(loop: Loop, effort: Effort) -> Judgement:
         rules=Rules(smallest_gain=effort.smallest_gain),
         seed=loop.seed,
     )
-    take = timed_by(evaluator.device_timer, builds)
+    take = _take(evaluator, builds)
     return lead(contest, take, clock=loop.clock, stop=loop.stop, record=_recorder(evaluator))
 
 
@@ -107,6 +107,10 @@ def _entrants(evaluator: Evaluator, names: Iterable[str]) -> tuple[Entrant, ...]
     return tuple(Entrant(name, evaluator.outcomes[name].candidate.complexity) for name in names)
 
 
+def _take(evaluator: TimedEvaluator, builds: Mapping[str, Compiled]) -> Take:
+    return timed_by(evaluator.calibration.device, evaluator.calibration.benchmark, builds)
+
+
 def _recorder(evaluator: Evaluator) -> Record:
     def record(phase: JudgePhase, name: str, block: int, us: tuple[float, ...]) -> None:
         evaluator.store.record_timing(evaluator.outcomes[name].row, phase=phase, block=block, repetitions_us=us)
@@ -114,7 +118,7 @@ def _recorder(evaluator: Evaluator) -> Record:
     return record
 
 
-def _long_builds(loop: Loop, names: Sequence[str]) -> dict[str, Compiled]:
+def _long_builds(loop: TimedLoop, names: Sequence[str]) -> dict[str, Compiled]:
     """Builds that each last long enough, and no longer: a slow baseline repeated as often as its fastest rival would
     take all the time there is. The binaries stay the same, only repeats change."""
     evaluator, clock = loop.evaluator, loop.clock

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from autotuner.build import Builder
-from autotuner.devices.timer import Timer
+from autotuner.carriers.render import FUNCTION
+from autotuner.iree.benchmark import Benchmark, benchmark_command
 from autotuner.iree.compile import shell_line
+from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
-from autotuner.measure.check import Data
 from autotuner.microkernels.variants import find_variants
 from autotuner.problems import Problem
 from autotuner.system.cache import Cache
@@ -94,9 +95,9 @@ def rehearse(problem: Problem, target: Target, *, options: Options, task: Task =
     job = plan.job(chosen, timeout=0.0)
     commands = [shell_line(job.command(tools))]
     if device != NO_DEVICE:
-        timer = Timer(tools, Data(prepared, Path(), options.seed), device, 0.0)
-        words = [w for w in timer.command(Path("module.vmfb"), repetitions=3) if not w.startswith("--input=")]
-        commands.append(shell_line([*words, *(f"--input={operand.text}" for operand in prepared.operands)]))
+        inputs = tuple(operand.text for operand in prepared.operands)
+        called = Benchmark(Invocation(FUNCTION, inputs, ()), options.effort.repetition_seconds, timeout=0.0)
+        commands.append(shell_line(benchmark_command(tools, Path("module.vmfb"), called, device=device)))
     return Rehearsal(
         prepared,
         target,

@@ -6,19 +6,20 @@ import math
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from autotuner.build import Builder, BuildJob
-from autotuner.devices.timer import Timer
+from autotuner.devices.device import screen
 from autotuner.errors import UsageError
+from autotuner.iree.benchmark import benchmark_command
 from autotuner.iree.compile import FAILURE_CLASSES, Compiled, FailureClass, shell_line, write_inputs
-from autotuner.measure.check import Checker
 from autotuner.measure.shortlist import Screened
 from autotuner.microkernels.providers.c import ObjectRefusalError
 from autotuner.store.rows import BuildRow, CandidateRow
 from autotuner.store.store import Store
 from autotuner.system.execution import in_a_thread, local_executor
+from autotuner.tuning.calibrate import Calibration
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate, Plan
 
@@ -51,7 +52,7 @@ class Outcome:
 
 @dataclass
 class Evaluator:
-    """Carries candidates through build, check and time, and remembers what became of each."""
+    """Builds candidates, proves and deduplicates them, and remembers what became of each."""
 
     plan: Plan
     builder: Builder
@@ -61,9 +62,6 @@ class Evaluator:
     """`candidates/<run>`."""
     keep: frozenset[str]
     compile_timeout: float
-    checker: Checker | None = None
-    timer: Timer | None = None
-    repeat: int = 1
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     screened: list[Screened] = field(default_factory=list)
     """Timings in the order in which they were taken, the baseline's own repeats among them."""
@@ -124,6 +122,11 @@ class Evaluator:
 
     # --- build --------------------------------------------------------------------------------------------------
 
+    @property
+    def repeat(self) -> int:
+        """How often candidates repeat their dispatches."""
+        return 1
+
     def job(self, candidate: Candidate, *, repeat: int | None = None) -> BuildJob:
         return self.plan.job(
             candidate,
@@ -173,46 +176,7 @@ class Evaluator:
             return False
         return True
 
-    # --- check and time -----------------------------------------------------------------------------------------
-
-    def measure(self, outcome: Outcome) -> None:
-        """Check, then time; needs a device."""
-        build = outcome.build
-        if build is None or self.checker is None or self.timer is None:
-            raise ValueError(f"{outcome.candidate.id} cannot be measured yet")
-        check = self.checker.check(build.vmfb)
-        outcome.checked = True
-        outcome.error = check.error if math.isfinite(check.error) else None
-        if check.failure is not None:
-            self._fail(outcome, check.failure, check.detail)
-            return
-        self.store.record_check(outcome.row, error=check.error)
-        timing = self.timer.screen(build, best_us=self.best_us)
-        if timing.failure is not None:
-            self._fail(outcome, timing.failure, timing.detail)
-            return
-        outcome.us = timing.median
-        self.screened.append(Screened(outcome.candidate.id, timing.median))
-        self.store.record_timing(outcome.row, phase="screen", block=0, repetitions_us=timing.us)
-        self.tidy(outcome)
-
-    def retime_baseline(self) -> float | None:
-        """The baseline once more, to see the device drift; its ratio to the first time."""
-        baseline = self.outcomes[BASELINE]
-        if self.timer is None or baseline.build is None or baseline.us is None:
-            return None
-        timing = self.timer.time(baseline.build, repetitions=3)
-        if not timing.ok:
-            return None
-        self.screened.append(Screened(BASELINE, timing.median))
-        self.store.record_timing(baseline.row, phase="drift", block=len(self.screened), repetitions_us=timing.us)
-        return timing.median / baseline.us
-
-    @property
-    def device_timer(self) -> Timer:
-        if self.timer is None:
-            raise ValueError("nothing to time with")
-        return self.timer
+    # --- what became of them ------------------------------------------------------------------------------------
 
     @property
     def best_us(self) -> float:
@@ -268,17 +232,81 @@ class Evaluator:
             return
         write_inputs(job, folder)
         lines = [f"cd {shell_line([str(folder)])}", shell_line(job.command(self.builder.tools))]
-        if self.timer is not None:
-            lines.append(shell_line(self.timer.command(Path("module.vmfb"), repetitions=3)))
-            if job.repeat > 1:
-                lines.append(f"# divide the time by {job.repeat}: the module repeats its dispatches that often")
-        (folder / "command.txt").write_text("\n".join(lines) + "\n")
+        (folder / "command.txt").write_text("\n".join([*lines, *self._timing_lines(job)]) + "\n")
         (folder / "stderr.txt").write_text(outcome.detail or (outcome.build.stderr if outcome.build else ""))
+
+    def _timing_lines(self, job: BuildJob) -> list[str]:
+        """How to time it by hand; nothing where nothing is timed."""
+        del job
+        return []
 
     def _fail(self, outcome: Outcome, failure: FailureClass, detail: str) -> None:
         outcome.failure, outcome.detail = failure, detail
         self.store.record_failure(outcome.row, failure, stderr=detail)
         self.tidy(outcome)
+
+
+@dataclass
+class TimedEvaluator(Evaluator):
+    """Checks and times as well, on a device that is calibrated."""
+
+    calibration: Calibration = field(kw_only=True)
+
+    @classmethod
+    def of(cls, evaluator: Evaluator, calibration: Calibration) -> TimedEvaluator:
+        """Goes on with what another has, the rows of an interrupted run say."""
+        known = {one.name: getattr(evaluator, one.name) for one in fields(evaluator)}
+        if (baseline := evaluator.outcomes.get(BASELINE)) is not None:
+            baseline.build = calibration.baseline
+        return cls(**known, calibration=calibration)
+
+    @property
+    def repeat(self) -> int:
+        return self.calibration.repeat
+
+    def start_build(self, candidate: Candidate, executor: Executor, *, repeat: int | None = None) -> Future[Compiled]:
+        if candidate.id != BASELINE or repeat not in (None, self.repeat):
+            return super().start_build(candidate, executor, repeat=repeat)
+        # A build of a moment ago is not one that the cache spared us.
+        known: Future[Compiled] = Future()
+        known.set_result(self.calibration.baseline)
+        return known
+
+    def measure(self, outcome: Outcome, build: Compiled) -> None:
+        """Check, then time."""
+        calibration = self.calibration
+        check = calibration.checker.check(build.vmfb)
+        outcome.checked = True
+        outcome.error = check.error if math.isfinite(check.error) else None
+        if check.failure is not None:
+            self._fail(outcome, check.failure, check.detail)
+            return
+        self.store.record_check(outcome.row, error=check.error)
+        timing = screen(calibration.device, build, calibration.benchmark, best_us=self.best_us)
+        if timing.failure is not None:
+            self._fail(outcome, timing.failure, timing.detail)
+            return
+        outcome.us = timing.median
+        self.screened.append(Screened(outcome.candidate.id, timing.median))
+        self.store.record_timing(outcome.row, phase="screen", block=0, repetitions_us=timing.us)
+        self.tidy(outcome)
+
+    def retime_baseline(self) -> float | None:
+        """The baseline once more, to see the device drift; its ratio to the first time."""
+        baseline = self.outcomes[BASELINE]
+        timing = self.calibration.device.time(self.calibration.baseline, self.calibration.benchmark)
+        if not timing.ok or baseline.us is None:
+            return None
+        self.screened.append(Screened(BASELINE, timing.median))
+        self.store.record_timing(baseline.row, phase="drift", block=len(self.screened), repetitions_us=timing.us)
+        return timing.median / baseline.us
+
+    def _timing_lines(self, job: BuildJob) -> list[str]:
+        benchmark, uri = self.calibration.benchmark, self.calibration.device.uri
+        lines = [shell_line(benchmark_command(self.builder.tools, Path("module.vmfb"), benchmark, device=uri))]
+        if job.repeat > 1:
+            lines.append(f"# divide the time by {job.repeat}: the module repeats its dispatches that often")
+        return lines
 
 
 def candidate_id(ordinal: int) -> str:

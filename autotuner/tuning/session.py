@@ -7,8 +7,11 @@ from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
+from autotuner.devices.device import Device
+from autotuner.devices.process import open_device
 from autotuner.iree.tools import Tools
 from autotuner.store.store import Store
+from autotuner.system.cache import Cache
 from autotuner.system.execution import local_executor
 from autotuner.system.locks import device_lock, workspace_lock
 from autotuner.system.progress import Prefixed, Reporter, Silent, Stop
@@ -29,6 +32,8 @@ class Session:
     workspace: Workspace
     store: Store
     executor: Executor
+    runner: Device
+    """What runs and times modules on the device; it is there without one, too, and then nobody asks it."""
     parent: str | None = None
     """The run that the next one is a part of."""
 
@@ -59,4 +64,7 @@ class Session:
             executor = stack.enter_context(local_executor(options.jobs or usable_cores()))
             if device != NO_DEVICE:
                 stack.enter_context(device_lock(device, cache_dir(), on_wait=watcher.note))
-            yield cls(device, watcher, stop or Stop(), found, workspace, store, executor)
+            scratch = stack.enter_context(Cache(cache_dir()).scratch())
+            opening = open_device(found, device, scratch=scratch, starts_quickly=target.compiles_on_device)
+            runner = stack.enter_context(opening)
+            yield cls(device, watcher, stop or Stop(), found, workspace, store, executor, runner)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from autotuner.build import Builder
 from autotuner.carriers.outputs import files_in
 from autotuner.errors import NoCandidateError, OutOfTimeError
 from autotuner.iree.compile import first_error
 from autotuner.iree.tools import Tools
+from autotuner.measure.check import Data
 from autotuner.measure.judge import LEAD_BLOCKS, Judgement, longer
 from autotuner.microkernels.variants import find_variants
 from autotuner.problems import Array, Problem
@@ -23,11 +24,11 @@ from autotuner.system.progress import Clock, Reporter, Stop
 from autotuner.system.settings import cache_dir, usable_cores
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning import reproduce
-from autotuner.tuning.calibrate import calibrate
+from autotuner.tuning.calibrate import Calibration, Calibrator
 from autotuner.tuning.contest import LEADERS, judge_finalists, lead_of_search
 from autotuner.tuning.estimate import rank
-from autotuner.tuning.evaluate import Evaluator, Outcome
-from autotuner.tuning.loop import LEAST_TIMINGS, RACE_TIMINGS, Loop
+from autotuner.tuning.evaluate import Evaluator, Outcome, TimedEvaluator
+from autotuner.tuning.loop import LEAST_TIMINGS, RACE_TIMINGS, Loop, TimedLoop
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
 from autotuner.tuning.result import Files, Result, read_result
@@ -95,6 +96,8 @@ class _Search:
     task: Task
     winner: Candidate | None = None
     leader: Candidate | None = None
+    evaluator: Evaluator = field(init=False)
+    loop: Loop = field(init=False)
 
     def __post_init__(self) -> None:
         effort = self.options.effort
@@ -198,39 +201,54 @@ class _Search:
 
     def _timed(self) -> Result:
         self.reporter.stage("timing IREE's default")
-        if noise := calibrate(
-            self.evaluator,
+        calibration = self._calibrate()
+        if calibration.noise is not None:
+            self._note(calibration.noise)
+        timed = TimedEvaluator.of(self.evaluator, calibration)
+        loop = TimedLoop.of(
             self.loop,
-            tools=self.tools,
-            device=self.device,
-            effort=self.options.effort,
-            seed=self.options.seed,
-            inputs=self.options.inputs,
-        ):
-            self._note(noise)
-        if (missing := self.loop.least_seconds() - self.clock.left) > 0 and not self.stop.requested:
+            timed,
+            race_timings=RACE_TIMINGS if self.task.race else _LEAD_TIMINGS,
+            least_timings=LEAST_TIMINGS if self.task.race else 2 * LEAD_BLOCKS,
+        )
+        self.evaluator = timed
+        loop.time_baseline()
+        if (missing := loop.least_seconds() - self.clock.left) > 0 and not self.stop.requested:
             reason = f"too short a time for any verdict here: {longer(self.clock.budget + missing)}"
             return self.summary.result("inconclusive", reason)
-        self.loop.keep_time_for_the_race()
+        loop.keep_time_for_the_race()
         if self.plan.stock:
             self.reporter.stage(f"timing {len(self.plan.stock)} stock routes")
-            self.loop.evaluate(self.plan.stock)
+            loop.evaluate(self.plan.stock)
         self.reporter.stage(f"searching {len(self.plan.space)} configurations")
-        self.loop.search()
+        loop.search()
         if self.stop.requested:
             return self.summary.result("inconclusive", "interrupted before the race")
         if not self.task.race:
-            return self._leading()
-        judgement = judge_finalists(self.loop, self.options.effort)
+            return self._leading(loop)
+        judgement = judge_finalists(loop, self.options.effort)
         self.winner = self._outcome(judgement.winner).candidate if judgement.winner else None
         if judgement.verdict == "inconclusive":
             self.leader = self.evaluator.leader()
         files = self._ship(judgement) if self.task.ship else NOTHING
         return self.summary.result(judgement.verdict, judgement.reason, judgement=judgement, files=files)
 
-    def _leading(self) -> Result:
+    def _calibrate(self) -> Calibration:
+        options = self.options
+        data = Data.write(self.problem, self.run.folder / "inputs", seed=options.seed, given=options.inputs)
+        calibrator = Calibrator(
+            plan=self.plan,
+            builder=self.builder,
+            device=self.session.runner,
+            data=data,
+            effort=options.effort,
+            seconds=self.seconds,
+        )
+        return calibrator.calibrate()
+
+    def _leading(self, loop: TimedLoop) -> Result:
         """No race: the caller compares the one that is ahead within something larger."""
-        judgement = lead_of_search(self.loop, self.options.effort)
+        judgement = lead_of_search(loop, self.options.effort)
         result = self.summary.result(judgement.verdict, judgement.reason)
         if judgement.leader is None:
             return result
@@ -297,8 +315,6 @@ class _Search:
             trials=self.trials,
             jobs=self.jobs,
             seconds=self.seconds,
-            race_timings=RACE_TIMINGS if self.task.race else _LEAD_TIMINGS,
-            least_timings=LEAST_TIMINGS if self.task.race else 2 * LEAD_BLOCKS,
         )
         if (rows := self.run.earlier) is not None:
             binaries = {build.candidate: build.binary for build in self.store.builds(self.run.id)}

@@ -12,6 +12,7 @@ from iree.compiler import ir
 
 from autotuner import Gemm, Options, Target
 from autotuner.carriers.render import dynamic_gemm_mlir
+from autotuner.devices.process import ProcessDevice
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.buckets import Family, tune_family
@@ -231,7 +232,7 @@ def test_a_dynamic_product_computes_what_the_static_ones_do(tools: Tools, tmp_pa
         words = ["program.mlir", *flags, "-o", "program.vmfb"]
         assert process.run([tools.iree_compile, *words], timeout=120, cwd=folder).ok
         data = Data.write(problem, folder / "data", seed=0)
-        assert Checker(tools, data, "local-task", 60).check(folder / "program.vmfb").ok
+        assert Checker(ProcessDevice(tools, "local-task", data.folder), data, 60).check(folder / "program.vmfb").ok
 
 
 @pytest.mark.parametrize("target", ["gfx942", "sm_80"])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,11 @@ from hypothesis import strategies as st
 
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.render import problem_mlir
+from autotuner.devices.device import Computed
+from autotuner.devices.process import ProcessDevice
 from autotuner.errors import EnvironmentFailure
+from autotuner.iree.compile import FailureClass
+from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data, compare, poison
 from autotuner.problems import Array, Bound, Gemm
@@ -40,7 +44,8 @@ def compile_module(builder: Builder) -> Compile:
 @pytest.fixture
 def checker(tools: Tools, tmp_path: Path) -> Callable[[Gemm], Checker]:
     def make(problem: Gemm) -> Checker:
-        return Checker(tools, Data.write(problem, tmp_path / "data", seed=3), "local-sync", timeout=120)
+        device = ProcessDevice(tools, "local-sync", tmp_path)
+        return Checker(device, Data.write(problem, tmp_path / "data", seed=3), timeout=120)
 
     return make
 
@@ -132,14 +137,28 @@ def test_the_output_of_an_earlier_check_is_never_read_again(
     assert one.check(tmp_path / "missing.vmfb").failure == "run-error"
 
 
-def test_a_run_that_takes_too_long_is_a_time_out(checker: Callable[[Gemm], Checker], tmp_path: Path) -> None:
-    hanging = tmp_path / "iree-run-module"
-    hanging.write_text("#!/bin/sh\nsleep 300\n")
-    hanging.chmod(0o755)
-    one = checker(SMALL)
-    check = replace(one, tools=replace(one.tools, iree_run_module=hanging), timeout=0.2).check(tmp_path / "any.vmfb")
-    assert check.failure == "run-timeout"
-    assert "killed after" in check.detail
+def test_another_type_of_elements_fails(compile_module: Compile, checker: Callable[[Gemm], Checker]) -> None:
+    lhs, rhs, out = (o.mlir for o in SMALL.operands)
+    integers = out.replace("f32", "i32")
+    source = f"""func.func @main(%a: {lhs}, %b: {rhs}, %c: {out}) -> {integers} {{
+      %bits = arith.bitcast %c : {out} to {integers}
+      return %bits : {integers}
+    }}"""
+    check = checker(SMALL).check(compile_module(source))
+    assert (check.failure, check.detail) == ("wrong-result", "int32 came out, not f32")
+
+
+@pytest.mark.parametrize("failure", ["run-error", "run-timeout"])
+def test_what_the_device_says_of_a_run_that_fails_is_the_checks_answer(tmp_path: Path, failure: FailureClass) -> None:
+    @dataclass(frozen=True)
+    class Failing(ProcessDevice):
+        def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
+            del vmfb, timeout
+            return tuple(Computed(failure=failure, detail="its words") for _ in invocations)
+
+    device = Failing(Tools.find(), "local-sync", tmp_path)
+    check = Checker(device, Data.write(SMALL, tmp_path / "data", seed=3), timeout=120).check(tmp_path / "any.vmfb")
+    assert (check.failure, check.error, check.detail) == (failure, math.inf, "its words")
 
 
 def test_inputs_that_cannot_be_written_say_what_to_do(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags, spec_flags, spec_mlir
 from autotuner.carriers.render import problem_mlir
+from autotuner.devices.process import ProcessDevice
 from autotuner.errors import StorageError, ToolMissingError, UsageError
 from autotuner.iree.mlir import read_features
 from autotuner.iree.tools import Tools
@@ -53,7 +54,7 @@ def run(builder: Builder, tools: Tools, target: str, tmp_path: Path) -> Run:
         if not build.ok:
             return Check(build.failure, float("inf"), build.stderr)
         data = Data.write(call.problem, folder / "data", seed=3)
-        return Checker(tools, data, "local-task", timeout=120).check(build.vmfb)
+        return Checker(ProcessDevice(tools, "local-task", data.folder), data, timeout=120).check(build.vmfb)
 
     return check_call
 

@@ -13,10 +13,11 @@ from typer.testing import CliRunner
 
 from autotuner.carriers.render import problem_mlir
 from autotuner.cli.app import app
+from autotuner.devices.process import ProcessDevice
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.context import Anatomy, Model, read_anatomy
 from autotuner.jobs.model.dispatch import DispatchProblem, runs_alone
-from autotuner.jobs.model.program import Call, Program, ProgramBuilder, run
+from autotuner.jobs.model.program import Program, ProgramBuilder, call_of
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
 from tests.models.support import EXAMPLES
@@ -94,9 +95,9 @@ def test_results_that_numpy_has_no_format_for_are_read_too(tmp_path: Path) -> No
     tools, flags = Tools.find(), list(Target.parse("cpu").compile_flags)
     program = Program(EXPORTED / "torch_bf16.mlir", "torch_bf16")
     assert anatomy.flow.signature.results == ("bf16",)
-    call = Call.make(program, anatomy.flow.signature, tmp_path / "inputs", seed=0)
+    call, _ = call_of(program, anatomy.flow.signature, tmp_path / "inputs", seed=0)
     built = ProgramBuilder(tools, Cache(tmp_path / "cache"), program).build(flags, timeout=120)
-    outputs = run(tools, built.vmfb, call, device="local-sync", folder=tmp_path / "outputs", timeout=60)
+    (outputs,) = ProcessDevice(tools, "local-sync", tmp_path).check(built.vmfb, [call], timeout=60)
     assert outputs.failure is None, outputs.detail
     (result,) = outputs.arrays
     x, y = (np.fromfile(tmp_path / "inputs" / f"input{n}.bin", ml_dtypes.bfloat16) for n in (0, 1))

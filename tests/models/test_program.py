@@ -9,10 +9,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from autotuner.devices.device import Computed
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.jobs.model import onnx_import
 from autotuner.jobs.model.extract import Argument, Signature
-from autotuner.jobs.model.program import Call, Outputs, Program, input_shapes, same_outputs
+from autotuner.jobs.model.program import Program, call_of, input_shapes, same_outputs
 from autotuner.jobs.model.routes import choose
 from autotuner.measure.check import Check
 from autotuner.problems import Array
@@ -30,7 +31,7 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
 
 def test_inputs_that_have_only_a_shape_are_filled_and_others_passed_on(tmp_path: Path) -> None:
     given = Program(tmp_path / "m.mlir", "m", inputs=("1x4xf32", "3x2xi64=1 0 1 0 1 0"), parameters=("scope=w.irpa",))
-    call = Call.make(given, IMAGE, tmp_path, seed=0)
+    call, _ = call_of(given, IMAGE, tmp_path, seed=0)
     assert call.arguments[0] == f"--input=1x4xf32=@{tmp_path / 'input0.bin'}"
     assert call.arguments[1:] == ["--input=3x2xi64=1 0 1 0 1 0", "--parameters=scope=w.irpa"]
     values = np.fromfile(tmp_path / "input0.bin", np.float32)
@@ -51,7 +52,7 @@ def test_inputs_that_have_only_a_shape_are_filled_and_others_passed_on(tmp_path:
 )
 def test_inputs_that_cannot_be_meant_are_refused(tmp_path: Path, inputs: tuple[str, ...], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        Call.make(Program(tmp_path / "m.mlir", "m", inputs=inputs), IMAGE, tmp_path, seed=0)
+        call_of(Program(tmp_path / "m.mlir", "m", inputs=inputs), IMAGE, tmp_path, seed=0)
 
 
 def test_shapes_are_read_from_what_the_user_gives(tmp_path: Path) -> None:
@@ -62,7 +63,7 @@ def test_shapes_are_read_from_what_the_user_gives(tmp_path: Path) -> None:
 
 def test_outputs_are_compared_by_their_type() -> None:
     def same(found: Array, wanted: Array, tolerance: float | None = None) -> Check:
-        return same_outputs(Outputs((found,)), Outputs((wanted,)), tolerance=tolerance, rounding=1e-4)
+        return same_outputs(Computed((found,)), Computed((wanted,)), tolerance=tolerance, rounding=1e-4)
 
     one = np.linspace(1, 2, 64, dtype=np.float32)
     good, bad = one * np.float32(1 + 1e-6), one * np.float32(1 + 1e-2)
@@ -83,10 +84,10 @@ def test_the_largest_element_of_a_softmax_may_be_off_by_as_much_as_its_size_allo
     one[3] = 1.0
     almost = one.copy()
     almost[3] -= 5e-5
-    outputs = Outputs((one,))
-    assert same_outputs(Outputs((almost,)), outputs, tolerance=None, rounding=1e-4).ok
+    outputs = Computed((one,))
+    assert same_outputs(Computed((almost,)), outputs, tolerance=None, rounding=1e-4).ok
     almost[3] = 0.99
-    assert not same_outputs(Outputs((almost,)), outputs, tolerance=None, rounding=1e-4).ok
+    assert not same_outputs(Computed((almost,)), outputs, tolerance=None, rounding=1e-4).ok
 
 
 def test_an_onnx_model_is_imported_once(tmp_path: Path) -> None:

@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 
 from autotuner.build import Builder, BuildJob
+from autotuner.devices.device import Computed
+from autotuner.devices.process import ProcessDevice
 from autotuner.iree.mlir import Dispatch
+from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.context import Anatomy, Model, read_anatomy
 from autotuner.jobs.model.extract import Group, Piece, Value
-from autotuner.jobs.model.program import Call, Outputs, Program, ProgramBuilder, run, same_outputs
+from autotuner.jobs.model.program import Program, ProgramBuilder, same_outputs
 from autotuner.jobs.model.rounding import expected_error
 from autotuner.problems import Array
 from autotuner.problems.dtypes import element_type
@@ -56,7 +59,7 @@ class Layers:
         fused: bool = False,
         first: Callable[[Array, Array], Array] | None = None,
         last: Callable[[Array], None] | None = None,
-    ) -> Outputs:
+    ) -> Computed:
         """`fused`: the second product stays in f32; `first` replaces the last layer's first product."""
         x, weights = self.operands()
         for number, (wide, narrow) in enumerate(weights, 1):
@@ -68,7 +71,7 @@ class Layers:
             x = self.rounded(centred / np.sqrt(np.square(centred).mean(axis=-1, keepdims=True) + 1e-5))
         if last:
             last(x)
-        return Outputs((x.astype(np.float32).astype(element_type(self.dtype).numpy),))
+        return Computed((x.astype(np.float32).astype(element_type(self.dtype).numpy),))
 
     @property
     def rounding(self) -> float:
@@ -188,7 +191,9 @@ class Real:
         program = ProgramBuilder(self.builder.tools, self.builder.cache, Program(path, "encoder"))
         return read_anatomy(program, Model(path), Target.parse("cpu").compile_flags, target="cpu", timeout=120)
 
-    def outputs(self, name: str, *, flags: tuple[str, ...] = (), weights: Mapping[str, Array] | None = None) -> Outputs:
+    def outputs(
+        self, name: str, *, flags: tuple[str, ...] = (), weights: Mapping[str, Array] | None = None
+    ) -> Computed:
         folder = self.folder / name
         folder.mkdir()
         text = self.encoder.write(folder / "encoder.mlir", weights=weights).read_text()
@@ -198,9 +203,9 @@ class Real:
         dtype = self.encoder.dtype
         values = np.random.default_rng(5).normal(size=(SMALL["tokens"], SMALL["width"])).astype(np.float32)
         values.astype(element_type(dtype).numpy).tofile(folder / "input.bin")
-        call = Call("main", [f"--input={SMALL['tokens']}x{SMALL['width']}x{dtype}=@{folder / 'input.bin'}"], (dtype,))
+        call = Invocation("main", (f"{SMALL['tokens']}x{SMALL['width']}x{dtype}=@{folder / 'input.bin'}",), (dtype,))
         tools: Tools = self.builder.tools
-        return run(tools, build.vmfb, call, device="local-sync", folder=folder / "outputs", timeout=120)
+        return ProcessDevice(tools, "local-sync", folder).check(build.vmfb, [call], timeout=120)[0]
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])

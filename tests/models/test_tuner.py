@@ -8,7 +8,6 @@ import re
 import subprocess
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from rich.console import Console
 from autotuner import Target
 from autotuner.cli.model import print_model
 from autotuner.cli.printer import Printer
+from autotuner.devices.device import Device
 from autotuner.errors import DeviceError, OutOfTimeError, UsageError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model import whole
@@ -182,8 +182,8 @@ def test_an_entry_that_is_slower_within_the_model_is_dropped(tmp_path: Path, mon
     """The runtime's statistics are chosen: the first dispatch gains in the model, the second loses."""
     fake = fake_tools(tmp_path, rules=[(SPEC, 50.0)])
 
-    def statistics(_tools: Tools, module: Any, *_: object, **__: object) -> Shares:
-        tuned = "tuned-" in str(module.vmfb)
+    def statistics(_device: Device, vmfb: Path, *_: object, **__: object) -> Shares:
+        tuned = "tuned-" in str(vmfb)
         sizes = ("0_matmul_64x128x96", "1_matmul_64x64x128", "2_matmul_64x32x64")
         us = (5.0, 13.0, 4.0) if tuned else (10.0, 9.0, 3.0)
         return Shares({f"main_dispatch_{n}_f32": t for n, t in zip(sizes, us, strict=True)}, "chosen")

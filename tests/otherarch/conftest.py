@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Builder, BuildJob
+from autotuner.devices.process import ProcessDevice
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Check, Checker, Data
 from autotuner.problems import Problem
@@ -60,6 +61,6 @@ def run(emulated: Tools, own_cache: Path, tmp_path: Path) -> Run:
         if not build.ok:
             return Check(build.failure, float("inf"), build.stderr)
         data = Data.write(problem, tmp_path / f"data{next(numbers)}", seed=3)
-        return Checker(emulated, data, "local-task", timeout=120).check(build.vmfb)
+        return Checker(ProcessDevice(emulated, "local-task", data.folder), data, timeout=120).check(build.vmfb)
 
     return check

@@ -10,6 +10,7 @@ import pytest
 
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.render import problem_mlir
+from autotuner.devices.process import ProcessDevice
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
 from autotuner.problems import Attention, Conv, Gemm, Problem
@@ -63,7 +64,7 @@ def trouble(builder: Builder, tools: Tools, tmp_path: Path) -> Trouble:
         if not build.ok:
             return f"{problem.name}: {build.stderr[-300:]}"
         data = Data.write(prepared, folder / "data", seed=3)
-        result = Checker(tools, data, "local-sync", timeout=120).check(build.vmfb)
+        result = Checker(ProcessDevice(tools, "local-sync", data.folder), data, timeout=120).check(build.vmfb)
         return "" if result.ok else f"{problem.name}: {result.detail}"
 
     return of

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from autotuner.errors import UsageError
+from autotuner.iree.run import Invocation
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.inputs import model_inputs, problem_inputs
 from autotuner.jobs.ab.subject import Alone, Inside, Subject, model_description
 from autotuner.jobs.model.context import Model, compile_timeout, read_anatomy, run_timeout
-from autotuner.jobs.model.program import Call, Program, ProgramBuilder
+from autotuner.jobs.model.program import Program, ProgramBuilder, call_of
 from autotuner.jobs.model.rounding import expected_error
 from autotuner.problems import Problem
 from autotuner.system.cache import Cache
@@ -49,7 +50,7 @@ def open_problem(wanted: Experiment, problem: Problem, target: Target, options: 
     timeout = options.effort.run_timeout
 
     def subject(run: Run) -> Subject:
-        return Alone(problem, arrays, session.tools, session.device, options.seed, timeout, run.folder)
+        return Alone(problem, arrays, session.runner, options.seed, timeout, run.folder)
 
     return Opened(question, subject)
 
@@ -76,19 +77,17 @@ def open_model(
     description = model_description(called, flops=anatomy.flops)
 
     def subject(run: Run) -> Subject:
-        call = Call(signature.function, [], signature.results)
+        call = Invocation(signature.function, (), signature.results)
         if run.timed:
-            call = Call.make(called, signature, run.folder / "inputs", seed=options.seed)
-        for note in call.notes:
-            account.note(note)
+            call, notes = call_of(called, signature, run.folder / "inputs", seed=options.seed)
+            for note in notes:
+                account.note(note)
         return Inside(
             model=called,
             call=call,
             flops=anatomy.flops,
-            tools=session.tools,
-            device=session.device,
+            device=session.runner,
             timeout=run_timeout(options),
-            folder=run.folder,
             tolerance=model.tolerance,
             rounding=expected_error(anatomy.groups, anatomy.others, allow=model.allow),
             problem=wanted.problem,

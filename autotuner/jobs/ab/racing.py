@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autotuner.devices.timer import Timer
+from autotuner.iree.benchmark import Benchmark
 from autotuner.jobs.ab.side import A, B, Side
 from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge, timed_by
 from autotuner.measure.race import Entrant, Interval, Rules
 from autotuner.tuning.run import Run
 
 
-def race_sides(sides: Sequence[Side], timer: Timer, run: Run) -> tuple[Judgement, Interval | None]:
+def race_sides(sides: Sequence[Side], benchmark: Benchmark, run: Run) -> tuple[Judgement, Interval | None]:
     """The verdict, and B's speed over A's; both times are the race's from here on."""
     store, effort = run.session.store, run.options.effort
     a, b = sides
@@ -30,7 +30,7 @@ def race_sides(sides: Sequence[Side], timer: Timer, run: Run) -> tuple[Judgement
     def record(phase: JudgePhase, name: str, block: int, us: tuple[float, ...]) -> None:
         store.record_timing(rows[name], phase=phase, block=block, repetitions_us=us)
 
-    take = timed_by(timer, {side.key: side.module for side in sides})
+    take = timed_by(run.session.runner, benchmark, {side.key: side.module for side in sides})
     judgement = judge(contest, take, clock=run.clock, stop=run.session.stop, record=record)
     for side in sides:
         side.us = judgement.us.get(side.key, side.us)

@@ -9,9 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from autotuner.devices.timer import Timer, choose_repeat
+from autotuner.devices.device import choose_repeat
 from autotuner.errors import DeviceError, EnvironmentFailure, NoCandidateError, UsageError, WrongResultError
-from autotuner.iree.compile import FAILURE_CLASSES, Compiled, FailureClass, compile_program, first_error
+from autotuner.iree.benchmark import Benchmark, benchmark_command
+from autotuner.iree.compile import FAILURE_CLASSES, MODULE, Compiled, FailureClass, compile_program, first_error
+from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.kernels import KernelSite
 from autotuner.jobs.ab.opening import Experiment, open_program
@@ -23,7 +25,6 @@ from autotuner.jobs.ab.ship import claim, ship
 from autotuner.jobs.ab.side import A, B, Side
 from autotuner.jobs.ab.subject import Inside, Subject, difference
 from autotuner.jobs.model.context import compile_timeout, model_clock, run_timeout
-from autotuner.jobs.model.program import Call
 from autotuner.jobs.model.tuner import MIN_TIME
 from autotuner.measure.judge import SAME, Judgement
 from autotuner.measure.race import ALPHA, Interval
@@ -77,7 +78,8 @@ class _ExperimentRun:
     wanted: Experiment
     subject: Subject
     sides: tuple[Side, Side] = field(init=False)
-    timer: Timer | None = None
+    benchmark: Benchmark | None = None
+    """How both arms are timed, once they are found to be right."""
     difference: float | None = None
     same_code: bool = False
     share_from: str = ""
@@ -114,33 +116,26 @@ class _ExperimentRun:
         if not run.timed:
             return self._result("compile-only", "no device: both arms are built and proven, not timed")
         self._check(subject)
-        feed = subject.feed()
-        self.timer = Timer(
-            run.session.tools,
-            feed,
-            run.session.device,
-            run_timeout(run.options),
-            min_time=run.options.effort.repetition_seconds if subject.repeated else MIN_TIME,
-            quick_start=run.target.compiles_on_device,
-        )
+        seconds = run.options.effort.repetition_seconds if subject.repeated else MIN_TIME
+        benchmark = self.benchmark = Benchmark(subject.invocation(), seconds, run_timeout(run.options))
         if self._interrupted():
             return self._result("inconclusive", "interrupted before the race")
-        self._screen(a)
-        self._lengthen(a, subject)
+        self._screen(a, benchmark)
+        self._lengthen(a, subject, benchmark)
         if self.same_code:
             b.us = a.us
             run.session.store.record_duplicate(b.row, of=a.row)
             self.speedup = SAME
             return self._result("no-winner", "the two arms compile to the same code")
-        self._screen(b)
-        self._lengthen(b, subject)
+        self._screen(b, benchmark)
+        self._lengthen(b, subject, benchmark)
         if isinstance(subject, Inside):
             self._shares(subject.call)
         if self._interrupted():
             return self._result("inconclusive", "interrupted before the race")
         run.account.stage(f"racing {b.arm.name} against {a.arm.name}")
         with run.account.clocked("time"):
-            judgement, self.speedup = race_sides(self.sides, self.timer, run)
+            judgement, self.speedup = race_sides(self.sides, benchmark, run)
         if judgement.verdict == "win":
             self._ship(subject, judgement)
         return self._result(judgement.verdict, judgement.reason)
@@ -201,7 +196,7 @@ class _ExperimentRun:
         """Both outputs against what is right, and against each other."""
         run = self.run
         run.account.stage("comparing what both arms compute")
-        subject.feed()  # its inputs must be there
+        subject.invocation()  # its inputs must be there
         a, b = self.sides
         for side in self.sides:
             with run.account.clocked("time"):
@@ -229,13 +224,11 @@ class _ExperimentRun:
         if a.answer is not None and b.answer is not None:
             self.difference = difference(a.answer, b.answer)
 
-    def _screen(self, side: Side) -> None:
+    def _screen(self, side: Side, benchmark: Benchmark) -> None:
         run = self.run
         run.account.stage(f"timing {side.arm.name}")
-        if self.timer is None:
-            raise ValueError("nothing to time with")
         with run.account.clocked("time"):
-            timing = self.timer.time(side.module, repetitions=3)
+            timing = run.session.runner.time(side.module, benchmark)
         if not timing.ok:
             self._fail(side, timing.failure or "", timing.detail)
             raise DeviceError(
@@ -246,7 +239,7 @@ class _ExperimentRun:
         run.session.store.set_us(side.row, timing.median)
         side.us = timing.median
 
-    def _lengthen(self, side: Side, subject: Subject) -> None:
+    def _lengthen(self, side: Side, subject: Subject, benchmark: Benchmark) -> None:
         """A module that repeats its dispatches until an invocation lasts long enough; the code stays the same."""
         run = self.run
         # What a single call takes is mostly overhead: how often to repeat shows only when it is repeated.
@@ -262,20 +255,13 @@ class _ExperimentRun:
                     f"{side.arm.name} does not give the same code when its dispatches are repeated.",
                     remedy="Please report it with the candidate's folder.",
                 )
-            self._screen(side)
+            self._screen(side, benchmark)
 
-    def _shares(self, call: Call) -> None:
+    def _shares(self, call: Invocation) -> None:
         """Which dispatches the arms do not have in common, and what they take of the whole."""
         run, (a, b) = self.run, self.sides
         with run.account.clocked("time"):
-            found = read_shares(
-                run.session.tools,
-                a.module,
-                b.module,
-                call,
-                device=run.session.device,
-                timeout=run_timeout(run.options),
-            )
+            found = read_shares(run.session.runner, a.module, b.module, call, timeout=run_timeout(run.options))
         if not found:
             run.account.note(f"{run.session.device} keeps no statistics of dispatches: their shares are not known")
             return
@@ -307,13 +293,20 @@ class _ExperimentRun:
         side.failure = failure
         self.run.session.store.record_failure(side.row, failure, stderr=detail)
         if side.built is not None:
-            write_commands(side.report(self.run.target, self.timer), stderr=detail)
+            write_commands(side.report(self.run.target, self._by_hand()), stderr=detail)
         elif side.folder.is_dir():
             (side.folder / "stderr.txt").write_text(detail)
 
+    def _by_hand(self) -> tuple[str, ...]:
+        """How to time an arm in its folder; nothing before it is known."""
+        session = self.run.session
+        if self.benchmark is None:
+            return ()
+        return tuple(benchmark_command(session.tools, Path(MODULE), self.benchmark, device=session.device))
+
     def _result(self, verdict: FinalVerdict, reason: str) -> AbResult:
         run = self.run
-        a, b = (side.report(self.run.target, self.timer) for side in self.sides)
+        a, b = (side.report(self.run.target, self._by_hand()) for side in self.sides)
         for side, report in zip(self.sides, (a, b), strict=True):
             write_commands(report, stderr=side.module.stderr)
         baseline = Measured(a.us, a.flags, a.name)

@@ -8,11 +8,11 @@ from typing import Any
 
 from iree.compiler import ir
 
+from autotuner.devices.device import Device
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.compile import Compiled
 from autotuner.iree.mlir import parse, walk
-from autotuner.iree.tools import Tools
-from autotuner.jobs.model.program import Call
+from autotuner.iree.run import Invocation
 from autotuner.jobs.model.shares import Shares, from_statistics, repeated
 
 _READINGS = 3
@@ -30,12 +30,12 @@ _PLACES = (
 """Operations that say where a dispatch reads and writes, not what it computes."""
 
 
-def read_shares(tools: Tools, a: Compiled, b: Compiled, call: Call, *, device: str, timeout: float) -> list[Shares]:
+def read_shares(device: Device, a: Compiled, b: Compiled, call: Invocation, *, timeout: float) -> list[Shares]:
     """Both arms' dispatches, read in turns; empty where the device keeps no statistics."""
     readings: list[list[Shares]] = [[], []]
     for _ in range(_READINGS):
         for module, found in zip((a, b), readings, strict=True):
-            reading = from_statistics(tools, module, call, device=device, timeout=timeout)
+            reading = from_statistics(device, module.vmfb, call, timeout=timeout)
             if reading is None:
                 return []
             found.append(reading)

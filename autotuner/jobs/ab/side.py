@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotuner.devices.timer import Timer
-from autotuner.iree.compile import MODULE, Compiled
+from autotuner.iree.compile import Compiled
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.recipe import Recipe
 from autotuner.jobs.ab.result import ArmReport
@@ -48,7 +47,8 @@ class Side:
             raise ValueError(f"{self.arm.name} was not prepared")
         return self.recipe
 
-    def report(self, target: Target, timer: Timer | None) -> ArmReport:
+    def report(self, target: Target, benchmark: tuple[str, ...]) -> ArmReport:
+        """What is told of it; `benchmark` is how to time it by hand, in its folder."""
         how, module = self.how, self.module
         inserted = how.inserted
         kernels = [
@@ -63,7 +63,7 @@ class Side:
             spec=how.spec,
             folder=self.folder,
             compile=module.command,
-            benchmark=tuple(timer.command(Path(MODULE), repetitions=3)) if timer else (),
+            benchmark=benchmark,
             repeat=module.repeat,
             us=self.us,
             error=error if error is not None and math.isfinite(error) else None,

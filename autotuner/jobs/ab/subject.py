@@ -12,9 +12,9 @@ from typing import Protocol
 import numpy as np
 
 from autotuner.carriers.render import problem_mlir
-from autotuner.devices.timer import Feed
-from autotuner.iree.tools import Tools
-from autotuner.jobs.model.program import Call, Outputs, Program, finite, run, same_outputs
+from autotuner.devices.device import Computed, Device
+from autotuner.iree.run import Invocation
+from autotuner.jobs.model.program import Program, finite, same_outputs
 from autotuner.measure.check import Check, Checker, Data, compare
 from autotuner.problems import Array, Bound, Problem
 
@@ -58,7 +58,8 @@ class Subject(Protocol):
     def program(self) -> Path | str:
         """What is compiled: a problem's text, or the file of a model, which may be large."""
 
-    def feed(self) -> Feed: ...
+    def invocation(self) -> Invocation:
+        """How its modules are called; the inputs are written."""
 
     def answer(self, vmfb: Path, against: Answer | None) -> Answer:
         """Calls a module once; `against` is arm A's answer, None for arm A itself."""
@@ -70,8 +71,7 @@ class Alone:
 
     problem: Problem
     inputs: tuple[Array, ...]
-    tools: Tools
-    device: str
+    device: Device
     seed: int
     timeout: float
     folder: Path
@@ -94,12 +94,12 @@ class Alone:
     def program(self) -> str:
         return problem_mlir(self.problem)
 
-    def feed(self) -> Feed:
-        return Data.write(self.problem, self.folder / "inputs", seed=self.seed, given=self.inputs)
+    def invocation(self) -> Invocation:
+        return Data.write(self.problem, self.folder / "inputs", seed=self.seed, given=self.inputs).invocation()
 
     def answer(self, vmfb: Path, against: Answer | None) -> Answer:
         del against  # what is right is known without it
-        out, check = Checker(self.tools, self._data, self.device, self.timeout).answer(vmfb)
+        out, check = Checker(self.device, self._data, self.timeout).answer(vmfb)
         return Answer(() if out is None else (out,), check)
 
     @cached_property
@@ -112,12 +112,10 @@ class Inside:
     """A model."""
 
     model: Program
-    call: Call
+    call: Invocation
     flops: int
-    tools: Tools
-    device: str
+    device: Device
     timeout: float
-    folder: Path
     tolerance: float | None
     rounding: float
     problem: Problem | None = None
@@ -136,17 +134,15 @@ class Inside:
     def program(self) -> Path:
         return self.model.path
 
-    def feed(self) -> Feed:
+    def invocation(self) -> Invocation:
         return self.call
 
     def answer(self, vmfb: Path, against: Answer | None) -> Answer:
-        outputs = run(
-            self.tools, vmfb, self.call, device=self.device, folder=self.folder / "outputs", timeout=self.timeout
-        )
+        (outputs,) = self.device.check(vmfb, [self.call], timeout=self.timeout)
         if outputs.failure is not None:
             return Answer((), Check(outputs.failure, math.inf, outputs.detail))
         if against is not None:
-            check = same_outputs(outputs, Outputs(against.arrays), tolerance=self.tolerance, rounding=self.rounding)
+            check = same_outputs(outputs, Computed(against.arrays), tolerance=self.tolerance, rounding=self.rounding)
             return Answer(outputs.arrays, check)
         right = Check(None, 0.0) if finite(outputs) else Check("wrong-result", math.inf, "its outputs are not finite")
         return Answer(outputs.arrays, right)

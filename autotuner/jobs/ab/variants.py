@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from autotuner.build import Builder
-from autotuner.devices.timer import Timer, choose_repeat
+from autotuner.devices.device import choose_repeat
 from autotuner.errors import AutotuneError, NoCandidateError, WrongResultError
+from autotuner.iree.benchmark import Benchmark, benchmark_command
 from autotuner.iree.compile import MODULE, SPEC, write_inputs
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.arms import DEFAULT
@@ -125,8 +126,8 @@ class _Bench:
         benchmark: tuple[str, ...] = ()
         error = None
         if self.timed:
-            timer = Timer(session.tools, self.data, session.device, effort.run_timeout, effort.repetition_seconds)
-            benchmark = tuple(timer.command(Path(MODULE), repetitions=3))
+            how = Benchmark(self.data.invocation(), effort.repetition_seconds, effort.run_timeout)
+            benchmark = tuple(benchmark_command(session.tools, Path(MODULE), how, device=session.device))
             error = self._run(build.vmfb) if build.ok else None
         report = ArmReport(
             name=name,
@@ -148,7 +149,7 @@ class _Bench:
         return report
 
     def _run(self, vmfb: Path) -> float | None:
-        checker = Checker(self.session.tools, self.data, self.session.device, self.options.effort.run_timeout)
+        checker = Checker(self.session.runner, self.data, self.options.effort.run_timeout)
         out, check = checker.answer(vmfb)
         if out is None:
             return None

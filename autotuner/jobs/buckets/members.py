@@ -11,7 +11,8 @@ from iree.compiler.dialects import iree_gpu
 
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.carriers.render import dynamic_gemm_mlir, problem_mlir, spec_mlir
-from autotuner.devices.timer import Timer, choose_repeat
+from autotuner.devices.device import choose_repeat
+from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import first_error
 from autotuner.iree.mlir import Dispatch
 from autotuner.jobs.buckets.bounds import Bucket, Family
@@ -132,17 +133,11 @@ class Examiner:
         baseline = self._build(source, tuned=False)
         if not baseline.ok:
             return Member(m, "IREE's own default does not compile here", checked=True)
-        timer = Timer(
-            self.session.tools,
-            data,
-            self.session.device,
-            self.effort.run_timeout,
-            min_time=self.effort.repetition_seconds,
-            quick_start=self.target.compiles_on_device,
-        )
+        device = self.session.runner
+        benchmark = Benchmark(data.invocation(), self.effort.repetition_seconds, self.effort.run_timeout)
         builds = {}
         for name, first in ((DEFAULT, baseline), (TUNED, build)):
-            rough = timer.time(first, repetitions=1)
+            rough = device.time(first, benchmark, repetitions=1)
             if not rough.ok:
                 return Member(m, f"{rough.failure}: {rough.detail[-200:]}")
             repeat = choose_repeat(rough.median)
@@ -160,7 +155,7 @@ class Examiner:
                 seed=self.seed,
                 chosen=TUNED,
             ),
-            timed_by(timer, builds),
+            timed_by(device, benchmark, builds),
             clock=self.clock,
             stop=self.session.stop,
         )
@@ -183,7 +178,7 @@ class Examiner:
         )
 
     def _checker(self, data: Data) -> Checker:
-        return Checker(self.session.tools, data, self.session.device, self.effort.run_timeout)
+        return Checker(self.session.runner, data, self.effort.run_timeout)
 
 
 def _why(build: Compiled) -> str:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from autotuner.build import Builder
 from autotuner.errors import AutotuneError, StorageError, ToolMissingError
 from autotuner.iree.compile import Compiled
+from autotuner.iree.run import Invocation
 from autotuner.jobs.model.context import Anatomy, Context
 from autotuner.jobs.model.dispatch import DispatchProblem, runs_alone
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.extract import Group
-from autotuner.jobs.model.program import Call
 from autotuner.jobs.model.result import Row
 from autotuner.jobs.model.shares import Shares, by_work, from_statistics
 from autotuner.jobs.suite.defaults import DefaultTimer
@@ -162,14 +162,14 @@ class Dispatches:
 
 
 def measure_shares(
-    context: Context, route: Route, anatomy: Anatomy, build: Compiled | None, call: Call | None
+    context: Context, route: Route, anatomy: Anatomy, build: Compiled | None, call: Invocation | None
 ) -> Shares:
     """By the runtime's statistics; where it has none, by timing each dispatch; without a device, by arithmetic."""
     if build is None or call is None:
         return by_work(anatomy.groups)
     session = context.session
     with context.clocked("time"):
-        found = from_statistics(session.tools, build, call, device=session.device, timeout=context.run_timeout)
+        found = from_statistics(session.runner, build.vmfb, call, timeout=context.run_timeout)
         return found or _alone(context, route, anatomy)
 
 

@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from autotuner.build import Builder, BuildJob
+from autotuner.devices.device import Computed
 from autotuner.errors import UsageError
-from autotuner.iree.compile import Compile, Compiled, Dump, FailureClass, compile_program, inspect
+from autotuner.iree.compile import Compile, Compiled, Dump, compile_program, inspect
+from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.dispatch import random_tensors
 from autotuner.jobs.model.extract import Argument, Signature
 from autotuner.jobs.model.onnx_import import import_onnx
 from autotuner.measure.check import Check, compare
-from autotuner.problems import Array, Bound, Operand
+from autotuner.problems import Bound, Operand
 from autotuner.problems.dtypes import element_type, known_type
 from autotuner.specfiles.vetting import vet_program
-from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.system.digests import known_digest
 
 FORMATS = (".mlir", ".mlirbc", ".onnx")
 _DUMPS: tuple[Dump, ...] = ("configurations", "benchmarks", "binaries")
 """Of executables that are substituted the configurations are those before; of some there is no benchmark."""
-_FORMAT = dict.fromkeys(("bf16", "f8E4M3FN", "f8E4M3FNUZ"), "bin")
-"""What numpy's format has no name for is written as bare bytes."""
 
 
 @dataclass(frozen=True)
@@ -89,32 +88,24 @@ def program_name(path: Path) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in path.stem)
 
 
-@dataclass(frozen=True)
-class Call:
-    """How the model's function is called: the flags that give its inputs to IREE's tools."""
+def call_of(program: Program, signature: Signature, folder: Path, *, seed: int) -> tuple[Invocation, tuple[str, ...]]:
+    """How the model's function is called, and what the user must know of it.
 
-    function: str
-    arguments: list[str]
-    results: tuple[str, ...]
-    """The element type of each result."""
-    notes: tuple[str, ...] = ()
-
-    @classmethod
-    def make(cls, program: Program, signature: Signature, folder: Path, *, seed: int) -> Call:
-        """Inputs as the user gave them; what has only a shape is filled with seeded numbers."""
-        folder.mkdir(parents=True, exist_ok=True)
-        words, whole = [], False
-        for number, (text, operand) in enumerate(check_inputs(program, signature)):
-            if operand is None:
-                words.append(f"--input={text}")
-                continue
-            path = folder / f"input{number}.bin"
-            random_tensors((operand,), seed + number)[0].tofile(path)
-            words.append(f"--input={operand.text}=@{path}")
-            whole |= not operand.element.is_float
-        words += [f"--parameters={p}" for p in program.parameters]
-        notes = ("whole-number inputs are filled with 0 and 1: give --input with values where they matter",)
-        return cls(signature.function, words, signature.results, notes if whole else ())
+    Inputs are as the user gave them; what has only a shape is filled with seeded numbers.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    texts, whole = [], False
+    for number, (text, operand) in enumerate(check_inputs(program, signature)):
+        if operand is None:
+            texts.append(text)
+            continue
+        path = folder / f"input{number}.bin"
+        random_tensors((operand,), seed + number)[0].tofile(path)
+        texts.append(f"{operand.text}=@{path}")
+        whole |= not operand.element.is_float
+    notes = ("whole-number inputs are filled with 0 and 1: give --input with values where they matter",)
+    call = Invocation(signature.function, tuple(texts), signature.results, program.parameters)
+    return call, notes if whole else ()
 
 
 def check_inputs(program: Program, signature: Signature) -> list[tuple[str, Operand | None]]:
@@ -237,43 +228,7 @@ class ProgramBuilder:
         return Builder(self.tools, self.cache)
 
 
-@dataclass(frozen=True)
-class Outputs:
-    """What a model computed on its inputs, or why it did not."""
-
-    arrays: tuple[Array, ...] = field(repr=False, default=())
-    failure: FailureClass | None = None
-    detail: str = ""
-
-
-def run(tools: Tools, vmfb: Path, call: Call, *, device: str, folder: Path, timeout: float) -> Outputs:
-    """Calls the model once and reads its results."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"output{number}.{_FORMAT.get(element, 'npy')}" for number, element in enumerate(call.results)]
-    for path in paths:
-        path.unlink(missing_ok=True)
-    done = process.run(
-        [
-            tools.iree_run_module,
-            f"--module={vmfb}",
-            f"--function={call.function}",
-            f"--device={device}",
-            *call.arguments,
-            *(f"--output=@{path}" for path in paths),
-        ],
-        timeout=timeout,
-    )
-    if done.timed_out:
-        return Outputs(failure="run-timeout", detail=done.why())
-    if not done.ok or not all(path.is_file() for path in paths):
-        return Outputs(failure="run-error", detail=done.why())
-    arrays = tuple(_read(path, element) for path, element in zip(paths, call.results, strict=True))
-    for path in paths:
-        path.unlink(missing_ok=True)
-    return Outputs(arrays)
-
-
-def same_outputs(found: Outputs, wanted: Outputs, *, tolerance: float | None, rounding: float) -> Check:
+def same_outputs(found: Computed, wanted: Computed, *, tolerance: float | None, rounding: float) -> Check:
     """The worst of the outputs, each compared as the results of single problems are.
 
     Without a user's `tolerance`, numbers may differ by the relative error `rounding`, and whole ones not at all.
@@ -294,11 +249,5 @@ def same_outputs(found: Outputs, wanted: Outputs, *, tolerance: float | None, ro
     return worst
 
 
-def finite(outputs: Outputs) -> bool:
+def finite(outputs: Computed) -> bool:
     return all(np.isfinite(array.astype(np.float64)).all() for array in outputs.arrays)
-
-
-def _read(path: Path, element: str) -> Array:
-    if path.suffix == ".npy":
-        return np.asarray(np.load(path, allow_pickle=False))
-    return np.fromfile(path, element_type(element).numpy)  # its shape is not kept, which comparing does not need

@@ -8,11 +8,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from autotuner.devices.timer import Timer
+from autotuner.devices.device import Computed
 from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError, UsageError
+from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled, first_error
+from autotuner.iree.run import Invocation
 from autotuner.jobs.model.context import Context
-from autotuner.jobs.model.program import Call, Outputs, finite, run, same_outputs
+from autotuner.jobs.model.program import finite, same_outputs
 from autotuner.measure.check import Check
 from autotuner.system import process
 from autotuner.system.names import checked_name
@@ -97,12 +99,12 @@ class RouteRace:
     """Tries routes one after the other; what fails is a row, and the default is what others are compared with."""
 
     context: Context
-    call: Call
-    timer: Timer
+    benchmark: Benchmark
+    """How a whole model is timed."""
     rounding: float
     """The relative error that is expected between the outputs of two builds."""
     tried: list[Tried] = field(default_factory=list)
-    reference: Outputs = field(default_factory=Outputs)
+    reference: Computed = field(default_factory=Computed)
 
     def all(self, routes: Sequence[Route]) -> None:
         """The default, and as many routes as there is time for."""
@@ -147,16 +149,14 @@ class RouteRace:
             )
         return self._time(Tried(PLAIN, row, build, error=0.0))
 
-    def outputs(self, build: Compiled) -> Outputs:
-        context = self.context
-        return run(
-            context.session.tools,
-            build.vmfb,
-            self.call,
-            device=context.session.device,
-            folder=context.folder / "outputs",
-            timeout=context.run_timeout,
-        )
+    @property
+    def call(self) -> Invocation:
+        return self.benchmark.invocation
+
+    def outputs(self, build: Compiled) -> Computed:
+        runner, timeout = self.context.session.runner, self.context.run_timeout
+        (computed,) = runner.check(build.vmfb, [self.call], timeout=timeout)
+        return computed
 
     def check(self, build: Compiled) -> Check:
         """Does it compute what the default does?"""
@@ -188,7 +188,7 @@ class RouteRace:
             raise ValueError(f"{tried.route.name} was not built")
         started = time.monotonic()
         with self.context.clocked("time"):
-            timing = self.timer.time(tried.build, repetitions=3)
+            timing = self.context.session.runner.time(tried.build, self.benchmark)
         if tried.route == PLAIN:
             self.context.timing_seconds = time.monotonic() - started
         if not timing.ok:

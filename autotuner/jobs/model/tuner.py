@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autotuner.carriers.carrier import Parts
-from autotuner.devices.timer import Timer
 from autotuner.errors import OutOfTimeError
+from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled
+from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.context import (
     KINDS,
@@ -24,7 +25,7 @@ from autotuner.jobs.model.context import (
 )
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
 from autotuner.jobs.model.entries import Entry
-from autotuner.jobs.model.program import Call, Program, ProgramBuilder, check_inputs
+from autotuner.jobs.model.program import Program, ProgramBuilder, call_of, check_inputs
 from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.rounding import expected_error
 from autotuner.jobs.model.routes import RouteRace, Tried, choose
@@ -136,19 +137,14 @@ class _ModelRun:
         context = self.context
         ops = {KINDS[group.root.kind] for group in plain.groups}
         routes = choose(context.target, context.model.routes, ops)
-        call = Call.make(context.program, plain.flow.signature, context.folder / "inputs", seed=context.options.seed)
-        for note in call.notes:
-            context.note(note)
-        timer = Timer(
-            context.session.tools,
-            call,
-            context.session.device,
-            context.run_timeout,
-            min_time=MIN_TIME,
-            quick_start=context.target.compiles_on_device,
+        call, notes = call_of(
+            context.program, plain.flow.signature, context.folder / "inputs", seed=context.options.seed
         )
+        for note in notes:
+            context.note(note)
+        benchmark = Benchmark(call, MIN_TIME, context.run_timeout)
         rounding = expected_error(plain.groups, plain.others, allow=context.model.allow)
-        race = RouteRace(context, call, timer, rounding, tried=self.tried)
+        race = RouteRace(context, benchmark, rounding, tried=self.tried)
         race.all(routes)
         if not context.session.stop.requested:
             for dispatches, tried, budget in self._worth_tuning(call, plain):
@@ -158,8 +154,8 @@ class _ModelRun:
                     self._put_together(Whole(dispatches, tried, race), entries)
         if context.session.stop.requested:
             return self._result("inconclusive", "interrupted before the race", None, None)
-        final = self._race(timer)
-        return self._shipped(final)
+        judgement = self._race(benchmark)
+        return self._shipped(judgement)
 
     def _put_together(self, whole: Whole, entries: Sequence[Entry]) -> None:
         """The model with these entries, if it can be compiled before the time for the race begins."""
@@ -194,7 +190,7 @@ class _ModelRun:
             return self._result("compile-only", "no device, and nothing to put into the model", None, None)
         return self._ship(made, "compile-only", reason, None)
 
-    def _worth_tuning(self, call: Call, plain: Anatomy) -> list[tuple[Dispatches, Tried, float]]:
+    def _worth_tuning(self, call: Invocation, plain: Anatomy) -> list[tuple[Dispatches, Tried, float]]:
         """The route that promises most, all in all, and a second when it promises nearly as much."""
         context = self.context
         promising = sorted((t for t in self.tried if t.ok), key=lambda t: t.us or math.inf)[:3]
@@ -226,7 +222,7 @@ class _ModelRun:
 
     # --- the end ------------------------------------------------------------------------------------------------
 
-    def _race(self, timer: Timer) -> Judgement:
+    def _race(self, benchmark: Benchmark) -> Judgement:
         """The default, the best route and what tuning made of routes, as whole models."""
         context = self.context
         good = [t for t in self.tried if t.ok and t.build is not None]
@@ -262,7 +258,7 @@ class _ModelRun:
         with context.clocked("time"):
             return judge(
                 contest,
-                timed_by(timer, modules),
+                timed_by(context.session.runner, benchmark, modules),
                 clock=context.clock,
                 stop=context.session.stop,
                 record=record,

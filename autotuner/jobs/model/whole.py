@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from autotuner.build.ship import write_parts
 from autotuner.carriers.carrier import Parts
 from autotuner.carriers.outputs import MODEL, Outputs
+from autotuner.iree.benchmark import benchmark_command
 from autotuner.iree.compile import SPEC, Compiled, first_error, shell_line
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.entries import Entry, applied, assemble
@@ -78,7 +79,8 @@ class Whole:
             build = context.builder.build_fresh(flags, folder=folder, timeout=context.compile_timeout)
         lines = [shell_line(context.builder.command(flags, vmfb=build.vmfb))]
         if self.race is not None:
-            lines.append(shell_line(self.race.timer.command(build.vmfb, repetitions=3)))
+            session, benchmark = context.session, self.race.benchmark
+            lines.append(shell_line(benchmark_command(session.tools, build.vmfb, benchmark, device=session.device)))
         write_whole(folder / "command.txt", "\n".join(lines) + "\n")
         write_whole(folder / "stderr.txt", build.stderr)
         return parts, build
@@ -119,11 +121,7 @@ class Whole:
             for module, readings in ((self.tried.build, old), (build, new)):
                 with context.clocked("time"):
                     found = from_statistics(
-                        context.session.tools,
-                        module,
-                        self.race.call,
-                        device=context.session.device,
-                        timeout=context.run_timeout,
+                        context.session.runner, module.vmfb, self.race.call, timeout=context.run_timeout
                     )
                 if found is None:
                     return None, None

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.carriers.render import problem_mlir
-from autotuner.devices.timer import INVOCATION_US, Timer, choose_repeat
+from autotuner.devices.device import INVOCATION_US, choose_repeat
 from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure, NoCandidateError, OutOfTimeError
+from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import first_error
 from autotuner.measure.check import Data
 from autotuner.problems import Problem
@@ -99,14 +100,8 @@ class DefaultTimer:
             data = Data.write(self.target.prepare(problem), folder / "inputs", seed=self.seed)
         except MemoryError:
             return Default(None, too_large(problem))
-        timer = Timer(
-            self.session.tools,
-            data,
-            self.session.device,
-            self.effort.run_timeout,
-            min_time=self.effort.repetition_seconds,
-        )
-        timing = timer.time(build, repetitions=REPETITIONS)
+        benchmark = Benchmark(data.invocation(), self.effort.repetition_seconds, self.effort.run_timeout)
+        timing = self.session.runner.time(build, benchmark, repetitions=REPETITIONS)
         if not timing.ok:
             return Default(None, DeviceError(f"IREE's default cannot be timed: {last_line(timing.detail)}"))
         return Default(timing.median)

@@ -9,20 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotuner.build import Builder, BuildJob, Compiled
-from autotuner.carriers.render import problem_mlir
-from autotuner.devices.timer import INVOCATION_US, MAX_REPEAT, Timer, Timing, choose_repeat
+from autotuner.build import Compiled
+from autotuner.devices.device import INVOCATION_US, MAX_REPEAT, Timing, choose_repeat, screen
+from autotuner.devices.process import ProcessDevice
+from autotuner.iree.benchmark import Benchmark, read_statistics
+from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
-from autotuner.measure.check import Data
-from autotuner.problems import Gemm
-from autotuner.targets import Target
 
-SMALL = Gemm.parse(shape="16x16x16", dtype="f32")
-Printing = Callable[..., Timer]
+HOW = Benchmark(Invocation("main", ("4xf32=1",), ("f32",)), seconds=0.03, timeout=60)
+Printing = Callable[..., ProcessDevice]
 
 
 def module(repeat: int = 1) -> Compiled:
@@ -40,9 +40,9 @@ def document(runs: Sequence[dict[str, Any]]) -> str:
 
 @pytest.fixture
 def printing(tools: Tools, tmp_path: Path) -> Printing:
-    """printing(texts): a timer whose iree-benchmark-module prints these, one a call; `calls` counts them."""
+    """printing(texts): a device whose iree-benchmark-module prints these, one a call; `calls` counts them."""
 
-    def make(*texts: str, code: int = 0, stderr: str = "") -> Timer:
+    def make(*texts: str, code: int = 0, stderr: str = "") -> ProcessDevice:
         for i, text in enumerate(texts):
             (tmp_path / f"answer{i}").write_text(text)
         script = tmp_path / "iree-benchmark-module"
@@ -51,8 +51,7 @@ def printing(tools: Tools, tmp_path: Path) -> Printing:
             f"echo '{stderr}' >&2\ncat answer$n\nexit {code}\n"
         )
         script.chmod(0o755)
-        data = Data(SMALL, tmp_path / "data", 0)
-        return Timer(replace(tools, iree_benchmark_module=script), data, "local-task", timeout=60)
+        return ProcessDevice(replace(tools, iree_benchmark_module=script), "local-task", tmp_path)
 
     return make
 
@@ -63,14 +62,14 @@ def calls(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize(("unit", "factor"), [("ns", 1e-3), ("us", 1.0), ("ms", 1e3), ("s", 1e6)])
 def test_every_unit_becomes_microseconds(printing: Printing, unit: str, factor: float) -> None:
-    timing = printing(document([run(2.5, unit), run(3.5, unit), run(30.0, unit)])).time(module(), repetitions=3)
+    timing = printing(document([run(2.5, unit), run(3.5, unit), run(30.0, unit)])).time(module(), HOW, repetitions=3)
     assert timing.ok
     assert timing.us == pytest.approx((2.5 * factor, 3.5 * factor, 30.0 * factor))
     assert timing.median == pytest.approx(3.5 * factor)
 
 
 def test_the_time_is_divided_by_the_repeats_of_the_module(printing: Printing) -> None:
-    timing = printing(document([run(64.0)])).time(module(repeat=64), repetitions=1)
+    timing = printing(document([run(64.0)])).time(module(repeat=64), HOW, repetitions=1)
     assert timing.us == pytest.approx((1000.0,))
 
 
@@ -92,7 +91,7 @@ def test_the_time_is_divided_by_the_repeats_of_the_module(printing: Printing) ->
     ],
 )
 def test_output_without_times_is_a_run_error(printing: Printing, text: str) -> None:
-    timing = printing(text, stderr="what the tool said").time(module(), repetitions=2)
+    timing = printing(text, stderr="what the tool said").time(module(), HOW, repetitions=2)
     assert timing.failure == "run-error"
     assert not timing.ok
     assert timing.us == ()
@@ -102,18 +101,18 @@ def test_output_without_times_is_a_run_error(printing: Printing, text: str) -> N
 
 def test_the_benchmarks_own_error_is_told(printing: Printing) -> None:
     text = document([run(0.0, error_occurred=True, error_message="the device is lost")])
-    assert "the device is lost" in printing(text).time(module(), repetitions=1).detail
+    assert "the device is lost" in printing(text).time(module(), HOW, repetitions=1).detail
 
 
 def test_a_benchmark_that_fails_is_a_run_error_with_its_words(printing: Printing) -> None:
-    timing = printing(document([run(1.0)]), code=1, stderr="no such device").time(module(), repetitions=1)
+    timing = printing(document([run(1.0)]), code=1, stderr="no such device").time(module(), HOW, repetitions=1)
     assert timing.failure == "run-error"
     assert timing.detail == "no such device"
 
 
 def test_screening_takes_three_repetitions(printing: Printing, tmp_path: Path) -> None:
-    timer = printing(document([run(29.0)]), document([run(31.0), run(30.0)]))
-    timing = timer.screen(module(), best_us=10_000.0)
+    device = printing(document([run(29.0)]), document([run(31.0), run(30.0)]))
+    timing = screen(device, module(), HOW, best_us=10_000.0)
     assert timing.us == pytest.approx((29_000.0, 31_000.0, 30_000.0))
     assert not timing.aborted
     assert ["--benchmark_repetitions=1" in c for c in calls(tmp_path)] == [True, False]
@@ -121,7 +120,7 @@ def test_screening_takes_three_repetitions(printing: Printing, tmp_path: Path) -
 
 
 def test_screening_stops_at_three_times_the_best(printing: Printing, tmp_path: Path) -> None:
-    timing = printing(document([run(31.0)])).screen(module(), best_us=10_000.0)
+    timing = screen(printing(document([run(31.0)])), module(), HOW, best_us=10_000.0)
     assert timing.ok
     assert timing.aborted
     assert timing.us == pytest.approx((31_000.0,))
@@ -129,18 +128,41 @@ def test_screening_stops_at_three_times_the_best(printing: Printing, tmp_path: P
 
 
 def test_nothing_is_slow_before_there_is_a_best(printing: Printing, tmp_path: Path) -> None:
-    timing = printing(document([run(1e6)]), document([run(1e6), run(1e6)])).screen(module(), best_us=math.inf)
+    timing = screen(printing(document([run(1e6)]), document([run(1e6), run(1e6)])), module(), HOW, best_us=math.inf)
     assert len(timing.us) == 3
     assert len(calls(tmp_path)) == 2
 
 
 def test_a_failure_while_screening_is_a_failure(printing: Printing, tmp_path: Path) -> None:
-    first = printing("no JSON").screen(module(), best_us=math.inf)
+    first = screen(printing("no JSON"), module(), HOW, best_us=math.inf)
     assert first.failure == "run-error"
     assert not first.aborted
     (tmp_path / "calls").unlink()
-    second = printing(document([run(1.0)]), "no JSON").screen(module(), best_us=math.inf)
+    second = screen(printing(document([run(1.0)]), "no JSON"), module(), HOW, best_us=math.inf)
     assert second.failure == "run-error"
+
+
+def test_where_a_process_starts_slowly_one_is_enough_for_a_screening(printing: Printing, tmp_path: Path) -> None:
+    device = replace(printing(document([run(50.0)] * 3)), starts_quickly=False)
+    assert len(screen(device, module(), HOW, best_us=10_000.0).us) == 3
+    assert len(calls(tmp_path)) == 1
+
+
+def test_the_benchmark_is_told_how_long_and_on_what(printing: Printing, tmp_path: Path) -> None:
+    printing(document([run(1.0)])).time(module(), HOW, repetitions=1)
+    words = calls(tmp_path)[0].split()
+    assert "--benchmark_min_time=0.03s" in words
+    assert {"--module=module.vmfb", "--function=main", "--device=local-task", "--input=4xf32=1"} <= set(words)
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"benchmarks": []}', document([run(1.0)])])
+def test_output_without_statistics_tells_of_no_dispatch(printing: Printing, text: str) -> None:
+    assert printing(text).dispatch_us(Path("module.vmfb"), HOW.invocation, timeout=60) is None
+
+
+def test_statistics_are_us_of_one_call() -> None:
+    rows = [run(2.0), {"name": "BM_main/a", "percent": 75.0}, {"name": "BM_main/b/c", "percent": 25.0}]
+    assert read_statistics(json.dumps({"benchmarks": rows})) == {"a": 1500.0, "b/c": 500.0}
 
 
 def test_a_timing_without_repetitions_is_infinitely_slow() -> None:
@@ -162,33 +184,30 @@ def test_repeats_stay_within_bounds_and_are_enough(us: float) -> None:
     assert repeat == MAX_REPEAT or repeat * us >= INVOCATION_US * (1 - 1e-9)
 
 
-def test_real_times_are_positive_and_do_not_depend_on_the_repeats(
-    builder: Builder, tools: Tools, tmp_path: Path
-) -> None:
-    problem = Gemm.parse(shape="256x256x256", dtype="f32")
-    job = BuildJob(problem_mlir(problem), Target.parse("cpu").compile_flags, timeout=120)
-    once, often = (builder.build(replace(job, repeat=repeat)) for repeat in (1, 8))
-    timer = Timer(tools, Data.write(problem, tmp_path / "data", seed=0), "local-sync", timeout=120)
-    times = {build.repeat: timer.time(build, repetitions=5) for build in (once, often)}
-    assert all(t.ok and len(t.us) == 5 and min(t.us) > 0 for t in times.values())
-    assert 1 / 3 < min(times[8].us) / min(times[1].us) < 3
-    # 2·256³ operations in less than 10 µs would be 3 TFLOP/s from one core.
-    assert min(times[1].us) > 10
+RUN = """#!/bin/sh
+for word in "$@"; do
+  case "$word" in --output=@*) out="${word#--output=@}" ;; esac
+done
+"""
 
 
-def test_a_real_module_that_is_missing_is_a_run_error(tools: Tools, tmp_path: Path) -> None:
-    timer = Timer(tools, Data.write(SMALL, tmp_path / "data", seed=0), "local-sync", timeout=120)
-    timing = timer.time(replace(module(), vmfb=tmp_path / "missing.vmfb"), repetitions=1)
-    assert timing.failure == "run-error"
-    assert "missing.vmfb" in timing.detail
-
-
-def test_a_run_that_takes_too_long_is_a_time_out(tools: Tools, tmp_path: Path) -> None:
-    hanging = tmp_path / "iree-benchmark-module"
-    hanging.write_text("#!/bin/sh\nsleep 300\n")
-    hanging.chmod(0o755)
-    data = Data(SMALL, tmp_path / "data", 0)
-    timer = Timer(replace(tools, iree_benchmark_module=hanging), data, "local-sync", timeout=0.2)
-    timing = timer.screen(module(), best_us=math.inf)
-    assert timing.failure == "run-timeout"
-    assert "killed after" in timing.detail
+@pytest.mark.parametrize(
+    ("ending", "words"),
+    [
+        ('cp prepared.npy "$out"; echo out of luck >&2; exit 3', "out of luck"),
+        ("exit 0", "exit code 0"),
+        ('echo no array > "$out"', "cannot be read"),
+    ],
+    ids=["ends badly", "writes nothing", "writes no array"],
+)
+def test_only_a_run_that_ends_well_with_a_result_has_one(tools: Tools, tmp_path: Path, ending: str, words: str) -> None:
+    np.save(tmp_path / "prepared.npy", np.ones(4, np.float32))
+    script = tmp_path / "iree-run-module"
+    device = ProcessDevice(replace(tools, iree_run_module=script), "local-task", tmp_path)
+    for last in ('cp prepared.npy "$out"', ending):
+        script.write_text(f"{RUN}cd {tmp_path}\n{last}\n")
+        script.chmod(0o755)
+        (computed,) = device.check(Path("module.vmfb"), [HOW.invocation], timeout=60)
+        assert (computed.failure is None) == (last != ending)
+    assert (computed.failure, computed.arrays) == ("run-error", ())
+    assert words in computed.detail

@@ -1,0 +1,102 @@
+"""A device: it calls modules and times them. What it is given and what it gives back is plain data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Protocol
+
+from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.compile import FailureClass
+from autotuner.iree.run import Invocation
+from autotuner.problems import Array
+
+INVOCATION_US = 20_000.0
+"""An invocation must last this long: below, start-up and allocation are part of the number."""
+MAX_REPEAT = 2048
+ABORT_FACTOR = 3.0
+
+
+class Module(Protocol):
+    """What is timed, and how often it repeats its dispatches."""
+
+    @property
+    def vmfb(self) -> Path: ...
+
+    @property
+    def repeat(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Computed:
+    """The results of one call, or why there are none."""
+
+    arrays: tuple[Array, ...] = field(repr=False, default=())
+    """What numpy's file format has no type for (bf16, f8) comes without its shape."""
+    failure: FailureClass | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Raw repetitions in µs per execution of the problem, or why there are none."""
+
+    us: tuple[float, ...]
+    failure: FailureClass | None = None
+    detail: str = ""
+    aborted: bool = False
+    """Stopped after the first repetition: so slow that more would tell nothing."""
+
+    @property
+    def ok(self) -> bool:
+        return self.failure is None
+
+    @property
+    def median(self) -> float:
+        return median(self.us) if self.us else math.inf
+
+
+class Device(Protocol):
+    """One device of this machine, opened once for a command.
+
+    What a module does wrong (it crashes, hangs, does not load, refuses its inputs) is in the answer. OutOfTimeError is
+    raised where the run's deadline (`process.until`) cuts it off: that says nothing about the module.
+    All modules of a problem come with equal invocations: a device that stays open may keep their inputs, as long as the
+    files that these name are the same.
+    """
+
+    @property
+    def uri(self) -> str:
+        """As `--device` names it."""
+
+    @property
+    def starts_quickly(self) -> bool:
+        """A timing begins in less time than two repetitions take."""
+
+    def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
+        """Calls a module once for each set of inputs."""
+
+    def time(self, module: Module, benchmark: Benchmark, *, repetitions: int = 3) -> Timing:
+        """Times a module, after a warm-up."""
+
+    def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
+        """µs of one call that each dispatch takes, by its export's name; None where the device does not tell."""
+
+
+def screen(device: Device, module: Module, benchmark: Benchmark, *, best_us: float) -> Timing:
+    """Three short repetitions; only one when that is already 3x the best."""
+    if not device.starts_quickly:
+        return device.time(module, benchmark, repetitions=3)
+    first = device.time(module, benchmark, repetitions=1)
+    if not first.ok or first.median > ABORT_FACTOR * best_us:
+        return Timing(first.us, first.failure, first.detail, aborted=first.ok)
+    more = device.time(module, benchmark, repetitions=2)
+    return Timing(first.us + more.us, more.failure, more.detail)
+
+
+def choose_repeat(us: float, *, invocation_us: float = INVOCATION_US) -> int:
+    """How often to repeat the dispatches so that one invocation lasts long enough."""
+    return max(1, min(MAX_REPEAT, math.ceil(invocation_us / max(us, 1e-3))))

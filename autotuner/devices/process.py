@@ -1,0 +1,92 @@
+"""A device by a process for each call: iree-run-module, and iree-benchmark-module on modules that repeat dispatches."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from autotuner.devices.device import Computed, Device, Module, Timing
+from autotuner.iree.benchmark import (
+    Benchmark,
+    benchmark_command,
+    read_repetitions,
+    read_statistics,
+    statistics_command,
+)
+from autotuner.iree.run import Invocation, run_command
+from autotuner.iree.tools import Tools
+from autotuner.problems import Array
+from autotuner.problems.dtypes import element_type
+from autotuner.system import process
+from autotuner.system.execution import local_executor
+
+_FORMAT = dict.fromkeys(("bf16", "f8E4M3FN", "f8E4M3FNUZ"), "bin")
+"""What numpy's format has no name for is written as bare bytes."""
+
+
+@dataclass(frozen=True)
+class ProcessDevice:
+    """Nothing stays open between calls: whatever a module does, the next one begins anew."""
+
+    tools: Tools
+    uri: str
+    scratch: Path
+    """Where results are written before they are read."""
+    starts_quickly: bool = True
+    """Not so on a GPU, whose driver wants most of a second."""
+
+    def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
+        """All at once, for most of a run is its start."""
+        with local_executor(len(invocations)) as pool:
+            runs = [pool.submit(self._call, vmfb, invocation, timeout) for invocation in invocations]
+            return tuple(run.result() for run in runs)
+
+    def time(self, module: Module, benchmark: Benchmark, *, repetitions: int = 3) -> Timing:
+        command = benchmark_command(self.tools, module.vmfb, benchmark, device=self.uri, repetitions=repetitions)
+        done = process.run(command, timeout=benchmark.timeout)
+        if done.timed_out:
+            return Timing((), "run-timeout", done.why())
+        if not done.ok:
+            return Timing((), "run-error", done.why())
+        try:
+            return Timing(tuple(us / module.repeat for us in read_repetitions(done.stdout)))
+        except (ValueError, KeyError, TypeError) as error:
+            return Timing((), "run-error", f"iree-benchmark-module printed no times ({error}): {done.why()}")
+
+    def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
+        done = process.run(statistics_command(self.tools, vmfb, invocation, device=self.uri), timeout=timeout)
+        return read_statistics(done.stdout) if done.ok else None
+
+    def _call(self, vmfb: Path, invocation: Invocation, timeout: float) -> Computed:
+        with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
+            paths = [
+                Path(folder) / f"output{number}.{_FORMAT.get(element, 'npy')}"
+                for number, element in enumerate(invocation.results)
+            ]
+            command = run_command(self.tools, vmfb, invocation, device=self.uri, outputs=paths)
+            done = process.run(command, timeout=timeout)
+            if done.timed_out:
+                return Computed(failure="run-timeout", detail=done.why())
+            if not done.ok or not all(path.is_file() for path in paths):
+                return Computed(failure="run-error", detail=done.why())
+            try:
+                return Computed(tuple(map(_read, paths, invocation.results)))
+            except ValueError as error:
+                return Computed(failure="run-error", detail=f"a result cannot be read: {error}")
+
+
+@contextmanager
+def open_device(tools: Tools, uri: str, *, scratch: Path, starts_quickly: bool) -> Iterator[Device]:
+    """The device of a command, closed with it."""
+    yield ProcessDevice(tools, uri, scratch, starts_quickly)
+
+
+def _read(path: Path, element: str) -> Array:
+    if path.suffix == ".npy":
+        return np.asarray(np.load(path, allow_pickle=False))
+    return np.fromfile(path, element_type(element).numpy)

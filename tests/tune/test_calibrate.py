@@ -1,0 +1,188 @@
+"""What a calibration finds out on IREE's default, with a device whose answers are written down."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autotuner import Gemm, Problem
+from autotuner.build import Builder
+from autotuner.devices.device import INVOCATION_US, Computed, Device, Module, Timing
+from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError, WrongResultError
+from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.run import Invocation
+from autotuner.measure.check import RANDOM, Data
+from autotuner.problems import Array
+from autotuner.tuning.calibrate import Calibration, Calibrator
+from autotuner.tuning.effort import parse_effort
+from autotuner.tuning.plan import Plan
+
+PROBLEM = Gemm.parse(shape="16x16x32", dtype="f32")
+EFFORT = parse_effort("quick")
+MakePlan = Callable[[Problem, str], Plan]
+
+
+@dataclass
+class Scripted:
+    """A device on which all is right and takes as long as is written down; `us` is by the module's repeats."""
+
+    data: Data
+    us: Mapping[int, Sequence[float] | str]
+    """µs of each repetition, or how the timing fails."""
+    computed: Callable[[Array], Computed] = lambda right: Computed((right.astype(np.float32),))
+    timed: list[tuple[int, float, int]] = field(default_factory=list)
+
+    uri = "scripted"
+    starts_quickly = True
+
+    def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
+        assert vmfb.is_file()
+        del invocations, timeout
+        rights = [expected.reference for expected in self.data.expected.values() if expected is not None]
+        return tuple(self.computed(right) for right in rights)
+
+    def time(self, module: Module, benchmark: Benchmark, *, repetitions: int = 3) -> Timing:
+        self.timed.append((module.repeat, benchmark.seconds, repetitions))
+        answer = self.us[module.repeat]
+        if isinstance(answer, str):
+            return Timing((), "run-error", answer)
+        return Timing(tuple(answer[n % len(answer)] for n in range(repetitions)))
+
+    def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
+        del vmfb, invocation, timeout
+        return None
+
+
+@pytest.fixture(scope="module")
+def plan(make_plan: MakePlan) -> Plan:
+    return make_plan(PROBLEM, "cpu")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Data:
+    return Data.write(PROBLEM, tmp_path / "data", seed=0)
+
+
+@pytest.fixture
+def calibrate(plan: Plan, builder: Builder, data: Data) -> Callable[..., Calibration]:
+    def make(device: Device, **changed: object) -> Calibration:
+        seconds = {"build": 0.0, "time": 0.0}
+        calibrator = Calibrator(plan, builder, device, data, EFFORT, seconds)
+        found = replace(calibrator, **changed).calibrate()  # type: ignore[arg-type]
+        assert min(seconds.values()) > 0, "what it took is counted"
+        return found
+
+    return make
+
+
+def test_a_long_baseline_is_timed_as_it_is(calibrate: Callable[..., Calibration], data: Data) -> None:
+    device = Scripted(data, {1: (100_000.0,)})
+    found = calibrate(device)
+    assert (found.repeat, found.baseline.repeat, found.noise) == (1, 1, None)
+    assert found.heard == (100_000.0,) * 5
+    assert found.benchmark == Benchmark(data.invocation(), EFFORT.repetition_seconds, EFFORT.run_timeout)
+    assert 0 < found.timing_seconds < 1
+    assert found.checker.check(found.baseline.vmfb).ok
+
+
+def test_a_short_baseline_is_repeated_for_twice_the_shortest_invocation(
+    calibrate: Callable[..., Calibration], data: Data
+) -> None:
+    found = calibrate(Scripted(data, {1: (INVOCATION_US / 2,), 4: (INVOCATION_US / 2,)}))
+    assert (found.repeat, found.baseline.repeat) == (4, 4)
+
+
+def test_repeats_stay_out_of_what_may_not_be_repeated(
+    calibrate: Callable[..., Calibration], plan: Plan, data: Data
+) -> None:
+    class Adding(Gemm):
+        repeatable = False
+
+    once = Adding(**{one.name: getattr(PROBLEM, one.name) for one in fields(PROBLEM) if one.init})
+    device = Scripted(data, {1: (INVOCATION_US / 2,)})
+    found = calibrate(device, plan=replace(plan, problem=once))
+    assert found.baseline.repeat == 1
+
+
+def test_a_noisy_device_gets_longer_repetitions_and_is_named(calibrate: Callable[..., Calibration], data: Data) -> None:
+    found = calibrate(Scripted(data, {1: (1e5, 1.2e5, 1e5, 1.3e5, 1.1e5)}))
+    assert found.benchmark.seconds == 2 * EFFORT.repetition_seconds
+    assert found.noise is not None
+    assert found.noise.startswith("this device is noisy: the baseline against itself spreads by 18.2%.")
+
+
+def test_a_quiet_device_is_left_alone(calibrate: Callable[..., Calibration], data: Data) -> None:
+    # One spike among five is no noise: the middle of them tells.
+    found = calibrate(Scripted(data, {1: (1e5, 1e5, 1.003e5, 9e5, 1e5)}))
+    assert (found.noise, found.benchmark.seconds) == (None, EFFORT.repetition_seconds)
+
+
+def test_a_baseline_that_does_not_compile_is_told(
+    calibrate: Callable[..., Calibration], plan: Plan, data: Data
+) -> None:
+    broken = replace(plan, source="func.func @main(")
+    with pytest.raises(NoCandidateError, match="IREE's default does not compile"):
+        calibrate(Scripted(data, {}), plan=broken)
+
+
+@pytest.mark.parametrize("failure", ["run-error", "run-timeout"])
+def test_a_device_that_does_not_run_the_baseline_is_told(
+    calibrate: Callable[..., Calibration], data: Data, failure: str
+) -> None:
+    device = Scripted(data, {}, lambda _: Computed(failure=failure, detail="no queue\nno such device"))  # type: ignore[arg-type]
+    with pytest.raises(DeviceError, match="'scripted' does not run the baseline: no such device"):
+        calibrate(device)
+    assert not device.timed
+
+
+def test_a_baseline_that_computes_something_else_is_told(calibrate: Callable[..., Calibration], data: Data) -> None:
+    with pytest.raises(WrongResultError, match="already computes wrong results"):
+        calibrate(Scripted(data, {}, lambda right: Computed(((right + 1).astype(np.float32),))))
+
+
+@pytest.mark.parametrize("us", [{1: "the queue is lost"}, {1: (INVOCATION_US / 2,), 4: "the queue is lost"}])
+def test_a_baseline_that_cannot_be_timed_is_told(
+    calibrate: Callable[..., Calibration], data: Data, us: Mapping[int, Sequence[float] | str]
+) -> None:
+    with pytest.raises(DeviceError, match="the queue is lost"):
+        calibrate(Scripted(data, us))
+
+
+def test_where_nothing_is_known_the_defaults_own_result_is_right(
+    calibrate: Callable[..., Calibration], data: Data
+) -> None:
+    unknown = _Unknown(data.problem, data.folder, data.seed)
+    device = Scripted(data, {1: (1e5,)})
+    found = calibrate(device, data=unknown)
+    assert found.checker.data.knows
+    assert math.isclose(float(found.checker.data.learnt[RANDOM][0, 0]), float(_first(data)), rel_tol=1e-5)
+    assert found.checker.check(found.baseline.vmfb).ok
+    other = replace(device, computed=lambda right: Computed((2 * right.astype(np.float32),)))
+    assert replace(found.checker, device=other).check(found.baseline.vmfb).failure == "wrong-result"
+
+
+def test_a_deadline_passes_through(calibrate: Callable[..., Calibration], data: Data) -> None:
+    def late(_right: Array) -> Computed:
+        raise OutOfTimeError
+
+    with pytest.raises(OutOfTimeError):
+        calibrate(Scripted(data, {}, late))
+
+
+def _first(data: Data) -> float:
+    expected = data.expected[RANDOM]
+    assert expected is not None
+    return float(expected.reference[0, 0])
+
+
+class _Unknown(Data):
+    """A problem that has no reference until one is learnt."""
+
+    @property
+    def knows(self) -> bool:
+        return bool(self.learnt)
