@@ -9,7 +9,7 @@ import pwd
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +17,8 @@ from typing import Any
 
 from autotuner._version import __version__
 from autotuner.iree.tools import Tools
+from autotuner.targets.backends import backend_on
+from autotuner.targets.backends.base import Vendor
 
 TOOL_SECONDS = 10
 
@@ -151,14 +153,12 @@ def _number(text: str) -> float | None:
 
 
 def _device(uri: str, cpu: str) -> Device:
-    driver, _, which = uri.partition("://")
-    if driver.startswith("local"):
+    backend = backend_on(uri)
+    if backend is None:
+        return Device()
+    if backend.vendor is None:
         return Device(name=cpu)
-    if driver == "cuda":
-        return _nvidia(which.partition("?")[0] or "0")
-    if driver in ("hip", "rocm"):
-        return _amd(which.partition("?")[0] or "0")
-    return Device()
+    return _READERS[backend.vendor](uri.partition("://")[2].partition("?")[0] or "0")
 
 
 def _nvidia(which: str) -> Device:
@@ -186,6 +186,9 @@ def _amd(which: str) -> Device:
         name=facts.get("card series") or facts.get("market_name") or "",
         driver=facts.get("driver version") or facts.get("version") or "",
     )
+
+
+_READERS: Mapping[Vendor, Callable[[str], Device]] = {"nvidia": _nvidia, "amd": _amd}
 
 
 def _facts(command: Sequence[str]) -> dict[str, str]:

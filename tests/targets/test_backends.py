@@ -11,7 +11,7 @@ import autotuner
 from autotuner.carriers.flags import objection
 from autotuner.specfiles.accepted import FORMATS
 from autotuner.targets import all_targets
-from autotuner.targets.backends import BACKENDS, LLVM_CPU, Backend, backend_of, spec_flag_for
+from autotuner.targets.backends import BACKENDS, LLVM_CPU, Backend, backend_of, backend_on, spec_flag_for
 
 PACKAGE = Path(autotuner.__file__).parent
 
@@ -29,12 +29,16 @@ def test_a_backend_is_complete(backend: Backend) -> None:
     assert spec_flag_for(backend.hal_device) == backend.spec_flag
     assert backend.on_host or backend.executable_format in FORMATS
     assert backend.on_host == (backend.vendor is None) == (not backend.chip_prefix)
+    assert backend.device in backend.drivers
+    for driver in backend.drivers:
+        assert backend_on(f"{driver}://0?x=1") is backend_on(driver) is backend
     assert backend.remedy.endswith(".")
 
 
 def test_names_of_chips_and_devices_tell_backends_apart() -> None:
     assert len({backend.hal_device for backend in BACKENDS}) == len(BACKENDS)
     assert len({backend.name for backend in BACKENDS}) == len(BACKENDS)
+    assert backend_on("none") is backend_on("metal://0") is None
     assert backend_of("x86_64") is backend_of("aarch64") is LLVM_CPU
 
 

@@ -17,6 +17,7 @@ __all__ = [
     "TUNING_SPEC",
     "Backend",
     "backend_of",
+    "backend_on",
     "spec_flag_for",
 ]
 
@@ -28,6 +29,12 @@ def spec_flag_for(device: str) -> str:
     """What takes a tuning spec, by the name that `--iree-hal-target-device` has for the device."""
     known = {**_NOT_TUNED, **{backend.hal_device: backend.spec_flag for backend in BACKENDS}}
     return next((flag for name, flag in known.items() if device.startswith(name)), TUNING_SPEC)
+
+
+def backend_on(uri: str) -> Backend | None:
+    """The one whose code a device of this URI runs; None where none is known."""
+    driver = uri.partition("://")[0]
+    return next((backend for backend in BACKENDS if driver in backend.drivers), None)
 
 
 def backend_of(chip: str) -> Backend:

@@ -23,6 +23,8 @@ class Backend:
     """What `--iree-hal-target-device` calls its devices."""
     device: str
     """The device URI that runs its code, unless the user names another."""
+    drivers: tuple[str, ...]
+    """How URIs of devices that run its code may begin."""
     chip_flag: str
     """What takes the chip's name."""
     chip_prefix: str

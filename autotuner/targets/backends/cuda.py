@@ -8,6 +8,7 @@ CUDA = Backend(
     name="cuda",
     hal_device="cuda",
     device="cuda",
+    drivers=("cuda",),
     chip_flag="--iree-cuda-target",
     chip_prefix="sm_",
     spec_flag=LIBRARY,  # IREE takes the flag of tuning specs here and does nothing

@@ -9,6 +9,7 @@ LLVM_CPU = Backend(
     name="llvm-cpu",
     hal_device="local",
     device="local-task",
+    drivers=("local-task", "local-sync", "local"),
     chip_flag=CPU_FLAG,
     chip_prefix="",
     more_flags=("--iree-hal-local-target-device-backends=llvm-cpu",),

@@ -8,6 +8,7 @@ ROCM = Backend(
     name="rocm",
     hal_device="hip",
     device="hip",
+    drivers=("hip", "rocm"),
     chip_flag="--iree-rocm-target",
     chip_prefix="gfx",
     executable_format="rocm-hsaco-fb",
