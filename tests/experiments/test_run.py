@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 from autotuner import Gemm
+from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError, NoCandidateError, UsageError
+from autotuner.iree.compile import MODULE
+from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.result import AbResult
 from autotuner.problems import Problem
@@ -182,8 +185,12 @@ def test_the_users_inputs_are_what_both_arms_compute_with(
     )
     folder = workspace / "candidates" / result.run / "inputs"
     assert (np.fromfile(folder / "input0.bin", np.float32).reshape(96, 128) == a).all()
-    out = np.fromfile(folder / "output-input.bin", np.float32).reshape(96, 64)
-    assert out == pytest.approx(np.repeat(a.sum(1, keepdims=True) * 0.25, 64, axis=1), abs=1e-3)
+    files = {"96x128xf32": "input0.bin", "128x64xf32": "input1.bin", "96x64xf32": "poison.bin"}
+    call = Invocation("main", tuple(f"{shape}=@{folder / file}" for shape, file in files.items()), ("f32",))
+    for arm in result.details.arms:
+        (computed,) = ProcessDevice(Tools.find(), "local-task", tmp_path).check(arm.folder / MODULE, [call], timeout=60)
+        (out,) = computed.arrays
+        assert out == pytest.approx(np.repeat(a.sum(1, keepdims=True) * 0.25, 64, axis=1), abs=1e-3)
 
 
 def test_without_a_device_both_arms_are_built_and_proven(fake: Fake, experiment: Run) -> None:
