@@ -101,7 +101,7 @@ def test_a_baseline_that_is_wrong_already_is_exit_4(fake: Fake, workspace: Path,
     real = tools.tools.iree_run_module
     line = f"""'{real}' "$@" || exit 1
 for word in "$@"; do case "$word" in --output=@*) file=${{word#--output=@}} ;; esac; done
-dd if=/dev/zero of="$file" bs=64 count=8 conv=notrunc status=none"""
+dd if=/dev/zero of="$file" bs=64 seek=2 count=8 conv=notrunc status=none"""  # numpy's header is 128 bytes
     tools.tools = broken(tools.tools, "iree_run_module", line, tmp_path)
     with pytest.raises(WrongResultError) as failure:
         run(tools, workspace)
