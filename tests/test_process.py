@@ -133,15 +133,16 @@ def test_a_program_that_does_not_exist_says_what_to_install() -> None:
 
 
 KILLED = """
-import os, signal, sys, threading
+import os, signal, sys, threading, time
 from pathlib import Path
-from autotuner import process, watcher
+from autotuner.system import process, watcher
 for name in ("one", "two"):
     script = f"sleep 300 & echo $! > {name}.tmp; mv {name}.tmp {name}; wait"
     threading.Thread(target=process.run, args=(["sh", "-c", script],), kwargs={"timeout": 300}).start()
 process.run(["true"], timeout=60)
 while not (Path("one").exists() and Path("two").exists()):
-    pass
+    time.sleep(0.1)
+time.sleep(1)  # who has just started a program still has to tell of it
 os.kill(os.getpid(), signal.SIGKILL)
 """
 

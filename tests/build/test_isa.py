@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from autotuner.build import Builder, BuildJob, Isa
+from autotuner.carriers.carrier import SpecCarrier
 from autotuner.carriers.render import problem_mlir
 from autotuner.iree.compile import write_inputs
 from autotuner.iree.isa import REMARKS, read_isa, split_remarks
@@ -155,7 +156,9 @@ def in_tiles(plan: Plan, m: int, n: int) -> Candidate:
         lowering_config=f"#iree_gpu.lowering_config<{{{mma}, {tiles}}}>",
         translation_info="<pipeline = #iree_gpu.pipeline<TileAndFuse> workgroup_size = [512, 1, 1] subgroup_size = 64>",
     )
-    return replace(plan.candidate(plan.first[0], id="c0"), info=info)
+    candidate = plan.candidate(plan.first[0], id="c0")
+    assert isinstance(candidate.carrier, SpecCarrier)
+    return replace(candidate, info=info, carrier=replace(candidate.carrier, info=info))
 
 
 def test_a_candidate_that_spills_shows_it_and_more_registers_leave_fewer_waves(

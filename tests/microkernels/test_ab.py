@@ -27,7 +27,7 @@ from tests.patience import patient
 from tests.tune.conftest import FakeTools
 
 SHAPE = ("--shape", "96x64x128")
-QUICK = ("--trials", "2", "--budget", f"{patient(25):.0f}s", "--json", "--quiet")
+QUICK = ("--trials", "2", "--budget", f"{patient(40):.0f}s", "--json", "--quiet")
 
 pytestmark = pytest.mark.skipif(
     not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler on this machine"

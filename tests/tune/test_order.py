@@ -14,8 +14,8 @@ import pytest
 from autotuner.build import Compiled, Isa
 from autotuner.system.progress import Clock, Silent, Stop
 from autotuner.targets.base import PLAIN
-from autotuner.tuning.evaluate import Evaluator, Outcome
-from autotuner.tuning.loop import Loop
+from autotuner.tuning.evaluate import Outcome, TimedEvaluator
+from autotuner.tuning.loop import TimedLoop
 from autotuner.tuning.plan import Candidate
 
 GOOD, BAD = Isa(vgpr_spills=0), Isa(vgpr_spills=1000)
@@ -29,7 +29,6 @@ class FakeEvaluator:
     compiles_on_device: bool = False
     order: list[str] = field(default_factory=list)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
-    timer: object = field(default_factory=object)
     best_us: float = 1.0
 
     @property
@@ -39,7 +38,7 @@ class FakeEvaluator:
     def settle_build(self, _outcome: Outcome, _build: Compiled) -> bool:
         return True
 
-    def measure(self, outcome: Outcome) -> None:
+    def measure(self, outcome: Outcome, _build: Compiled) -> None:
         self.order.append(outcome.candidate.id)
 
 
@@ -49,9 +48,9 @@ def evaluator() -> FakeEvaluator:
 
 
 @pytest.fixture
-def loop(evaluator: FakeEvaluator) -> Loop:
-    return Loop(
-        cast(Evaluator, evaluator),
+def loop(evaluator: FakeEvaluator) -> TimedLoop:
+    return TimedLoop(
+        cast(TimedEvaluator, evaluator),
         ThreadPoolExecutor(1),
         Clock(60.0),
         Stop(),
@@ -71,14 +70,14 @@ def job(name: str, isa: Isa | None) -> tuple[Outcome, Future[Compiled]]:
     return Outcome(Candidate(name, "codegen", PLAIN, 1), 0), future
 
 
-def test_of_finished_builds_those_that_spill_badly_are_measured_last(loop: Loop, evaluator: FakeEvaluator) -> None:
+def test_of_finished_builds_those_that_spill_badly_are_measured_last(loop: TimedLoop, evaluator: FakeEvaluator) -> None:
     queue: Queue = deque([job("a", BAD), job("b", GOOD), job("c", BAD), job("d", GOOD), job("e", Isa())])
     loop._drain(queue, search=None)
     assert evaluator.order == ["b", "d", "e", "a", "c"]
     assert not queue
 
 
-def test_one_at_a_time_a_spiller_gives_way_once_and_is_not_starved(loop: Loop, evaluator: FakeEvaluator) -> None:
+def test_one_at_a_time_a_spiller_gives_way_once_and_is_not_starved(loop: TimedLoop, evaluator: FakeEvaluator) -> None:
     queue: Queue = deque([job("spills", BAD), job("0", GOOD), job("1", GOOD)])
     for i in range(2, 6):
         loop._drain(queue, search=None, limit=1)
@@ -86,7 +85,7 @@ def test_one_at_a_time_a_spiller_gives_way_once_and_is_not_starved(loop: Loop, e
     assert evaluator.order == ["0", "1", "spills", "2"]
 
 
-def test_a_spiller_does_not_wait_for_builds_that_are_not_finished(loop: Loop, evaluator: FakeEvaluator) -> None:
+def test_a_spiller_does_not_wait_for_builds_that_are_not_finished(loop: TimedLoop, evaluator: FakeEvaluator) -> None:
     queue: Queue = deque([job("spills", BAD), job("late", None)])
     loop._drain(queue, search=None, limit=1)
     assert evaluator.order == ["spills"]
@@ -97,7 +96,7 @@ def test_a_spiller_does_not_wait_for_builds_that_are_not_finished(loop: Loop, ev
     assert [outcome.candidate.id for outcome, _ in queue] == ["late", "again"]
 
 
-def test_without_spills_the_order_is_that_of_the_queue(loop: Loop, evaluator: FakeEvaluator) -> None:
+def test_without_spills_the_order_is_that_of_the_queue(loop: TimedLoop, evaluator: FakeEvaluator) -> None:
     evaluator.compiles_on_device = True
     loop._drain(deque(job(name, Isa(code_bytes=9)) for name in "abcd"), search=None)
     assert evaluator.order == ["a", "b", "c", "d"]

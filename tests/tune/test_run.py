@@ -86,7 +86,7 @@ def hold_contract(document: dict[str, Any], workspace: Path, *, in_time: bool = 
 
 def test_a_run_with_real_timing_ends_in_a_verdict(workspace: Path) -> None:
     problem = Gemm.parse(shape="192x192x256", dtype="f32")
-    quick = Effort(trials=3, budget=patient(15), compile_only_trials=3, confirm_blocks=6, race_entrants=2)
+    quick = Effort(trials=3, budget=patient(30), compile_only_trials=3, confirm_blocks=6, race_entrants=2)
     result = run(None, workspace, problem=problem, target=TWO_ROUTES, effort=quick)
     document = result.to_json()
     hold_contract(document, workspace, in_time=False)
@@ -185,8 +185,8 @@ def test_raw_repetitions_of_screen_race_and_confirmation_are_stored(won: Result,
     for timing in timings:
         expected = 20e3 if rows[timing.candidate].kind == "codegen" else 100e3
         assert set(timing.repetitions_us) == {expected}
-    screens = [(t.candidate, t.block) for t in timings if t.phase == "screen"]
-    assert len(screens) == len({*screens})  # once in the search, once more among the finalists
+    screens = [t.candidate for t in timings if t.phase == "screen" and t.block == 0]  # others are of the finalists
+    assert len(screens) == len({*screens})
     assert won.best is not None
     winner = [t for t in timings if t.phase == "confirm" and rows[t.candidate].kind == "codegen"]
     assert [t.block for t in winner] == list(range(1, EFFORT.confirm_blocks + 1))
