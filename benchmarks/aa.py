@@ -6,7 +6,7 @@ import argparse
 from collections import Counter
 from statistics import median
 
-from tests.measure.mock_timer import Outcome, run_protocol
+from tests.support.mock_timer import Outcome, run_protocol
 
 CANDIDATES = 50
 

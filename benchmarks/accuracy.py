@@ -27,7 +27,7 @@ from autotuner.system.cache import Cache
 from autotuner.system.settings import usable_cores
 from autotuner.targets import Target
 from benchmarks.machine import machine
-from tests.measure.simulated_kernels import TYPES, honest, judged, wrong
+from tests.support.simulated_kernels import TYPES, honest, judged, wrong
 
 DEPTHS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536)
 WRONG_SEEDS = 5

@@ -25,7 +25,7 @@ COMPILE_TIMEOUT = 120.0
 """Generous: a loaded machine must not turn a build into a time-out."""
 
 
-SLOWEST = ("tune", "workloads", "models", "buckets", "experiments", "microkernels", "cli")
+SLOWEST = ("tuning", "jobs/suite", "jobs/model", "jobs/buckets", "jobs/ab", "microkernels", "cli")
 """Folders whose files take longest: they come first, so that at the end no process runs one of them alone."""
 
 

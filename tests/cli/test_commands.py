@@ -19,7 +19,7 @@ import pytest
 
 from autotuner import __version__
 from autotuner.store.store import Store
-from tests.patience import patient
+from tests.support.patience import patient
 
 AUTOTUNE = [sys.executable, "-m", "autotuner"]
 ESCAPE = "\x1b"

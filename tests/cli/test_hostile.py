@@ -14,10 +14,9 @@ import pytest
 
 from autotuner.space.table import Config
 from autotuner.store.store import NewRun, Store
-from tests.cli.test_bad_input import AUTOTUNE, GEMM, Here, complaint, here
-from tests.specfiles.conftest import FRAME
+from tests.support.command_line import AUTOTUNE, GEMM, Here, complaint
+from tests.support.spec_files import FRAME
 
-__all__ = ["here"]
 HUGE = "9" * 40
 
 

@@ -9,10 +9,9 @@ import pytest
 
 from autotuner.specfiles.entries import read
 from autotuner.tuning.ship import ESTIMATED
-from tests.cli.test_bad_input import Here, complaint, here
-from tests.models.support import EXAMPLES
+from tests.support.command_line import Here, complaint
+from tests.support.models import EXAMPLES
 
-__all__ = ["here"]
 MODEL = ("model", str(EXAMPLES / "three.mlir"))
 AB = ("ab", "default", "default")
 GEMM = ("--shape", "64x64x64")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.iree.tools import Tools
-from tests.microkernels.test_ab import autotune as call
+from tests.support.kernels import autotune as call
 
 Autotune = Callable[..., tuple[int, str]]
 SHAPE = ("--shape", "96x64x128", "--dtype", "f32")

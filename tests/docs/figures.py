@@ -26,7 +26,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "results" / "reference"
 ELSEWHERE = ("docs/support.md", "CHANGELOG.md")
-"""The one is held against new builds (tests/test_support.py), the other tells what was."""
+"""The one is held against new builds (tests/docs/test_support.py), the other tells what was."""
 
 _SECONDS = {"µs": 1e-6, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
 _COUNTED = "wins|runs|candidates|configurations|products|entries|blocks|kB|MB|bytes"

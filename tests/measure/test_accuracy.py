@@ -9,7 +9,7 @@ from autotuner.errors import UsageError
 from autotuner.measure.check import compare
 from autotuner.problems import Array, Attention, Conv, Gemm
 from autotuner.problems.accuracy import Bound, Precision, known_precision, lower_precision
-from tests.measure.simulated_kernels import TYPES, accumulated, honest, judged, wrong
+from tests.support.simulated_kernels import TYPES, accumulated, honest, judged, wrong
 
 DEPTHS = (1, 2, 7, 64, 1000, 4096)
 

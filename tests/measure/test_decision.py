@@ -21,7 +21,7 @@ from autotuner.measure.race import (
     decide,
     race,
 )
-from tests.measure.mock_timer import BASELINE
+from tests.support.mock_timer import BASELINE
 
 Speeds = Mapping[str, Sequence[float]]
 STEADY = (1.0,)

@@ -7,7 +7,7 @@ import pytest
 
 from autotuner.measure.race import BlockTimes, Entrant, RaceResult, Timekeeper, TimingFailed, confirm, decide, race
 from autotuner.measure.shortlist import Screened, pick_for_race, shortlist
-from tests.measure.mock_timer import BASELINE, MockTimer, run_protocol
+from tests.support.mock_timer import BASELINE, MockTimer, run_protocol
 
 
 def quiet_timer(speeds: Mapping[str, float], *, seed: int = 0, fails: Mapping[str, int] | None = None) -> MockTimer:

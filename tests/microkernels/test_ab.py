@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,17 @@ import pytest
 
 from autotuner import Gemm, Options, Target, tune
 from autotuner.carriers.render import problem_mlir
-from autotuner.cli.app import main
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.variants import ALONE
-from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.variants import Kernel
 from autotuner.store.store import Store
 from autotuner.tuning.effort import Effort
 from autotuner.tuning.session import Session
 from autotuner.tuning.single import search
-from tests.patience import patient
-from tests.tune.conftest import FakeTools
+from tests.support.fake_tools import FakeTools
+from tests.support.kernels import autotune, own_kernel
+from tests.support.patience import patient
 
 SHAPE = ("--shape", "96x64x128")
 QUICK = ("--trials", "2", "--budget", f"{patient(40):.0f}s", "--json", "--quiet")
@@ -42,30 +40,6 @@ def cache(warm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     return tmp_path / "workspace"
-
-
-def autotune(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str, str]:
-    """(exit code, stdout, stderr) of a command."""
-    monkeypatch.setattr(sys, "argv", ["autotune", *words])
-    try:
-        main()
-        code = 0
-    except SystemExit as end:
-        code = int(end.code or 0)
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
-def own_kernel(workspace: Path, **changes: str) -> Path:
-    """The shipped kernel under another name in the workspace, changed by exact replacements in its files."""
-    folder = workspace / "specs" / "microkernels" / "mine"
-    shutil.copytree(shipped_folder() / "sgemm_c", folder)
-    for file in ("microkernel.toml", "sgemm.c"):
-        text = (folder / file).read_text()
-        for old, new in changes.items():
-            text = text.replace(old, new)
-        (folder / file).write_text(text)
-    return folder
 
 
 def test_the_shipped_kernel_races_the_default_and_a_verdict_comes_out(

@@ -16,7 +16,7 @@ from autotuner.tuning.effort import Effort
 from autotuner.tuning.result import Result
 from autotuner.tuning.session import Session
 from autotuner.tuning.single import search
-from tests.microkernels.stand_in import misa_stand_in
+from tests.support.stand_in import misa_stand_in
 
 MISA = "misa_igemm_fwd_nhwc_fp16"
 CONV = Conv.parse(shape="2x32x32x1280", filter="3x3x1280", pad="1x1")

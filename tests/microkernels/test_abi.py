@@ -21,8 +21,7 @@ from autotuner.iree.tools import Tools
 from autotuner.microkernels.abi import Argument, Kernel, inspect, kernels_json, kernels_table, read_object
 from autotuner.microkernels.check import check
 from autotuner.targets import Target
-from tests.microkernels.stand_in import RELOCATABLE, misa_metadata, misa_stand_in, write_hsaco
-from tests.microkernels.test_check import instance
+from tests.support.stand_in import RELOCATABLE, instance, misa_metadata, misa_stand_in, write_hsaco
 
 MISA = "igemm_fwd_gtcx3_nhwc_fp16_bx0_ex1_bt128x128x32_wt32x32x8_ws1x1_wr2x2_ta1x8x2x1_1x4x1x64_tb1x8x2x1_1x4x1x64"
 ROCM = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1101")

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,39 +14,21 @@ import pytest
 
 from autotuner.errors import UsageError
 from autotuner.microkernels.check import Mismatch, check, refuse
-from autotuner.microkernels.instance import Binding, Instance
-from autotuner.problems import Gemm
-from tests.microkernels.stand_in import (
+from autotuner.microkernels.instance import Instance
+from tests.support.stand_in import (
+    BINDINGS,
     CONSTANT,
     POINTER,
     RELOCATABLE,
+    SYMBOL,
     arguments,
+    instance,
     misa_metadata,
     misa_stand_in,
     write_hsaco,
 )
 
-OPERANDS = Gemm.parse(shape="64x64x64", dtype="f16").operands
-BINDINGS = tuple(Binding(i, "write" if i == 2 else "read", operand) for i, operand in enumerate(OPERANDS))
-SYMBOL = "igemm_fwd_gtcx3_nhwc_fp16_bx0_ex1_bt128x128x32"
 HOST = platform.machine()
-
-
-def instance(*objects: Path, **changes: Any) -> Instance:
-    """What fits MISA's stand-in."""
-    usual = Instance(
-        name="misa",
-        symbol=SYMBOL,
-        chip="gfx942",
-        objects=objects,
-        bindings=BINDINGS,
-        constants=tuple(range(26)),
-        workgroup_size=(256, 1, 1),
-        subgroup_size=64,
-        local_memory=0,
-        grid=(80, 1, 1),
-    )
-    return replace(usual, **changes)
 
 
 def amd(tmp_path: Path, **changes: Any) -> Path:

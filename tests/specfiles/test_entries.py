@@ -16,7 +16,7 @@ from autotuner.microkernels.instance import Binding, Call, Instance
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.specfiles.entries import read, read_spec
 from autotuner.tuning.plan import Plan
-from tests.specfiles.conftest import TIMED, Answer, make_spec
+from tests.support.spec_files import TIMED, Answer, make_spec
 
 MakePlan = Callable[[Problem, str], Plan]
 

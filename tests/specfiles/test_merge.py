@@ -19,7 +19,7 @@ from autotuner.specfiles.files import merge_files
 from autotuner.specfiles.merge import Merged, merge
 from autotuner.targets import Target
 from autotuner.tuning.plan import Plan
-from tests.specfiles.conftest import FRAME, TIMED, make_spec
+from tests.support.spec_files import FRAME, TIMED, make_spec
 
 MakePlan = Callable[[Problem, str], Plan]
 SMALL, OTHER = Gemm.parse(shape="64x32x48", dtype="f32"), Gemm.parse(shape="96x64x128", dtype="f32")

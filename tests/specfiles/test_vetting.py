@@ -21,7 +21,7 @@ from autotuner.specfiles.entries import vet_file
 from autotuner.specfiles.vetting import vet_model, vet_spec
 from autotuner.system import process
 from autotuner.targets import Target
-from tests.specfiles.conftest import FRAME, Answer
+from tests.support.spec_files import FRAME, Answer
 
 SMALL = Gemm.parse(shape="64x32x48", dtype="f32")
 PLAIN = FRAME.replace("HELPER", "").replace(

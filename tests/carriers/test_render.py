@@ -1,0 +1,109 @@
+"""The MLIR that is made: it parses, it says what was asked, and nothing slips into it."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from iree.compiler import ir
+
+from autotuner.carriers.carrier import Said
+from autotuner.carriers.render import FUNCTION, MARKER, cpu_compilation_info, problem_mlir, spec_mlir
+from autotuner.iree.mlir import walk
+from autotuner.problems import Gemm
+from autotuner.problems.gemm import LAYOUTS
+from autotuner.space.cpu import CpuTiling
+from autotuner.tuning.plan import Plan
+
+MakePlan = Callable[[Gemm, str], Plan]
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "i8", "f8"])
+@pytest.mark.parametrize(("layout", "batch"), list(itertools.product(LAYOUTS, (1, 3))))
+def test_every_problem_parses_and_has_the_operands_it_names(dtype: str, layout: str, batch: int) -> None:
+    problem = Gemm.parse(shape="5x6x7", dtype=dtype, layout=layout, batch=batch)
+    with ir.Context():
+        module = ir.Module.parse(problem_mlir(problem))
+        assert module.operation.verify()
+        (function,) = [op for op in walk(module.operation) if op.name == "func.func"]
+        assert ir.StringAttr(function.attributes["sym_name"]).value == FUNCTION
+        kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+        assert [str(t) for t in kind.inputs] == [o.mlir for o in problem.operands]
+        assert [str(t) for t in kind.results] == [problem.output.mlir]
+
+
+def test_a_spec_parses_carries_the_marker_and_its_header(make_plan: MakePlan) -> None:
+    plan = make_plan(Gemm.parse(shape="64x64x64", dtype="f32"), "cpu")
+    for first in plan.first:
+        candidate = plan.candidate(first, id="c0")
+        text = candidate.carrier.carried(Said(header=["problem: x", "", "module { not MLIR }"])).spec
+        assert text is not None
+        assert text.splitlines()[:3] == ["// problem: x", "// ", "// module { not MLIR }"]
+        assert text.count(f'transform.annotate %op "{MARKER}"') == 1
+        assert candidate.info is not None
+        assert candidate.info.lowering_config in text
+        assert f"@match_{plan.problem.name}" in text
+        with ir.Context():
+            assert ir.Module.parse(text).operation.verify()
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a-b", "1x2", "a\nb", 'a"b', "a)", "x" * 300, "é"])
+def test_a_name_that_is_no_symbol_is_refused(make_plan: MakePlan, name: str) -> None:
+    plan = make_plan(Gemm.parse(shape="64x64x64", dtype="f32"), "cpu")
+    candidate = plan.candidate(plan.first[0], id="c0")
+    assert candidate.dispatch is not None
+    assert candidate.info is not None
+    with pytest.raises(ValueError, match="cannot be a symbol in MLIR"):
+        spec_mlir(name=name, dispatch=candidate.dispatch, info=candidate.info)
+
+
+@pytest.mark.parametrize("line", ["a\nmodule {}", "a\rb", "\n"])
+def test_a_header_line_with_a_line_break_is_refused(make_plan: MakePlan, line: str) -> None:
+    plan = make_plan(Gemm.parse(shape="64x64x64", dtype="f32"), "cpu")
+    candidate = plan.candidate(plan.first[0], id="c0")
+    with pytest.raises(ValueError, match="line break"):
+        candidate.carrier.carried(Said(header=["fine", line]))
+
+
+def test_the_baseline_has_no_spec(make_plan: MakePlan) -> None:
+    plan = make_plan(Gemm.parse(shape="64x64x64", dtype="f32"), "cpu")
+    assert plan.baseline.carrier.carried().spec is None
+    assert all(stock.carrier.carried().spec is None for stock in plan.stock)
+
+
+def test_a_tiling_becomes_attributes_that_parse() -> None:
+    tiling = CpuTiling(
+        "DoubleTilingExpert", (("distribution", (64, 32, 0)), ("vector_reduction", (0, 0, 4))), peel=True
+    )
+    info = cpu_compilation_info(tiling)
+    assert info.lowering_config == "#iree_cpu.lowering_config<distribution = [64, 32, 0], vector_reduction = [0, 0, 4]>"
+    with ir.Context():
+        joined = f"lowering_config = {info.lowering_config}, translation_info = {info.translation_info}"
+        parsed = str(ir.Attribute.parse(f"#iree_codegen.compilation_info<{joined}>"))
+    assert "enable_loop_peeling" in parsed
+    assert "enable_loop_peeling" not in cpu_compilation_info(replace(tiling, peel=False)).translation_info
+
+
+def test_the_wheel_carries_every_template(tmp_path: Path) -> None:
+    made = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "-q", "-w", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    if "Could not find a version that satisfies the requirement hatchling" in made.stderr:
+        pytest.skip("pip cannot fetch the build backend hatchling here")
+    assert made.returncode == 0, made.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {Path(n).name: archive.read(n) for n in archive.namelist() if n.startswith("autotuner/templates/")}
+    assert packed == {path.name: path.read_bytes() for path in (ROOT / "templates").iterdir()}
+    assert "spec.mlir.j2" in packed

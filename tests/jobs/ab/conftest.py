@@ -1,0 +1,97 @@
+"""Programs for experiments: real compiles and checks; times are chosen, but where a test says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autotuner import Gemm, Options, Target
+from autotuner.iree.tools import Tools
+from autotuner.jobs.ab.arms import parse_arm
+from autotuner.jobs.ab.opening import Experiment
+from autotuner.jobs.ab.result import AbResult
+from autotuner.jobs.ab.run import run_experiment
+from autotuner.jobs.model.context import Model
+from autotuner.tuning.effort import Effort
+from tests.support.fake_tools import FakeTools
+
+CPU = Target.parse("cpu")
+PROBLEM = Gemm.parse(shape="96x64x128", dtype="f32")
+EFFORT = Effort(trials=1, budget=120.0, compile_only_trials=1, confirm_blocks=8)
+PLAIN, TILED = "--iree-opt-data-tiling=false", "--iree-opt-data-tiling"
+
+TWO_PRODUCTS = """
+#lhs = affine_map<(m, n, k) -> (m, k)>
+#rhs = affine_map<(m, n, k) -> ({last})>
+#out = affine_map<(m, n, k) -> (m, n)>
+func.func @main(%a: tensor<64x128xf32>, %b: tensor<128x96xf32>, %c: tensor<{weights}xf32>) -> tensor<64x32xf32> {{
+  %zero = arith.constant 0.0 : f32
+  %e0 = tensor.empty() : tensor<64x96xf32>
+  %f0 = linalg.fill ins(%zero : f32) outs(%e0 : tensor<64x96xf32>) -> tensor<64x96xf32>
+  %x = linalg.matmul ins(%a, %b : tensor<64x128xf32>, tensor<128x96xf32>)
+    outs(%f0 : tensor<64x96xf32>) -> tensor<64x96xf32>
+  %e1 = tensor.empty() : tensor<64x32xf32>
+  %f1 = linalg.fill ins(%zero : f32) outs(%e1 : tensor<64x32xf32>) -> tensor<64x32xf32>
+  %y = linalg.matmul indexing_maps = [#lhs, #rhs, #out] ins(%x, %c : tensor<64x96xf32>, tensor<{weights}xf32>)
+    outs(%f1 : tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %y : tensor<64x32xf32>
+}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build cache of its own for every test, and no colours."""
+    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    return tmp_path / "workspace"
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Callable[..., FakeTools]:
+    """Makes wrapped programs: fake(("*pattern*", ms), …)."""
+    return lambda *rules: FakeTools(tmp_path / "fake", tmp_path / "labels", rules=rules)
+
+
+@pytest.fixture
+def flagfile(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a flagfile: flagfile(name, flag, …)."""
+
+    def write(name: str, *flags: str) -> Path:
+        path = tmp_path / f"{name}.flags"
+        path.write_text("".join(f"{flag}\n" for flag in flags))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Two products, one after the other."""
+    path = tmp_path / "two.mlir"
+    path.write_text(TWO_PRODUCTS.format(last="k, n", weights="96x32"))
+    return path
+
+
+@pytest.fixture
+def experiment(workspace: Path) -> Callable[..., AbResult]:
+    """experiment(a, b, tools): by the API, few blocks unless told otherwise."""
+
+    def run(a: object, b: object, tools: Tools | None, *, model: Path | None = None, **words: Any) -> AbResult:
+        arms = [parse_arm(str(arm), workspace=workspace) for arm in (a, b)]
+        problem = words.pop("problem", None if model else PROBLEM)
+        inputs, stop = tuple(words.pop("inputs", ())), words.pop("stop", None)
+        program = Model(model, inputs=inputs) if model else None
+        options = Options(**{"effort": EFFORT, "workspace": workspace, "command": ("autotune", "test"), **words})
+        return run_experiment(
+            Experiment(arms[0], arms[1], problem, program, inputs), CPU, options=options, stop=stop, tools=tools
+        )
+
+    return run

@@ -1,0 +1,124 @@
+"""`autotune ab A B`: the command, its documents and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autotuner.iree.tools import Tools
+from tests.jobs.ab.conftest import PLAIN, TILED
+from tests.support.fake_tools import BASE_MS, DATA_TILING, FakeTools
+from tests.support.kernels import autotune
+
+Fake = Callable[..., FakeTools]
+Ab = Callable[..., tuple[int, str, str]]
+SHAPE = ("--shape", "96x64x128", "--dtype", "f32")
+
+
+@pytest.fixture
+def ab(fake: Fake, workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ab:
+    """ab(word, …): exit code, stdout and stderr; data-tiling takes half the time."""
+    tools = fake((f"*{PLAIN}*", BASE_MS), (DATA_TILING, BASE_MS / 2)).tools
+    monkeypatch.setattr(Tools, "find", lambda _folder: tools)
+
+    def run(*words: object) -> tuple[int, str, str]:
+        return autotune(capsys, monkeypatch, "ab", *map(str, words), "--workspace", str(workspace))
+
+    return run
+
+
+def test_a_win_is_told_with_both_times_and_both_commands(ab: Ab, flagfile: Callable[..., Path]) -> None:
+    code, out, err = ab("default", flagfile("tiled", TILED), *SHAPE)
+    assert code == 0, err
+    assert out.startswith("verdict    win")
+    assert "100.000 ms  default (default)" in out
+    assert "50.000 ms" in out
+    assert "2.000x, B over A" in out
+    assert out.count("iree-compile problem.mlir") == 2
+    assert out.count("--module=module.vmfb") == 2
+    assert "racing" in err
+
+
+def test_one_document_has_both_arms(ab: Ab, flagfile: Callable[..., Path]) -> None:
+    code, out, err = ab(flagfile("tiled", TILED), *SHAPE, "--json", "--quiet")
+    assert code == 0, err
+    document: dict[str, Any] = json.loads(out)
+    assert document["schema"] == 1
+    assert document["verdict"] == "win"
+    assert [arm["kind"] for arm in document["arms"]] == ["default", "flagfile"]
+    assert document["arms"][1].keys() >= {"name", "kind", "flags", "spec", "us", "error", "command"}
+    assert document["difference"] < 1e-4
+    assert document["seconds"]["total"] > 0
+    assert document["environment"]["iree"]
+
+
+def test_no_winner_can_be_a_failure(ab: Ab, flagfile: Callable[..., Path]) -> None:
+    code, out, _ = ab(flagfile("plain", PLAIN), *SHAPE, "--fail-if-no-winner")
+    assert code == 6
+    assert "the two arms compile to the same code" in out
+
+
+def test_a_dry_run_shows_both_commands_and_writes_nothing(
+    ab: Ab, flagfile: Callable[..., Path], workspace: Path
+) -> None:
+    code, out, err = ab("default", flagfile("tiled", TILED), *SHAPE, "--dry-run", "--json")
+    assert code == 0, err
+    document = json.loads(out)
+    assert [TILED in arm["command"][0] for arm in document["arms"]] == [False, True]
+    assert "linalg.matmul" in document["problem_mlir"]
+    assert not workspace.exists()
+
+
+def test_a_searched_kernel_has_arms_and_commands_too(ab: Ab, tmp_path: Path) -> None:
+    """And computes with the user's inputs."""
+    np.save(tmp_path / "a.npy", np.full((96, 128), 0.5, np.float32))
+    words = ("--trials", "1", "--json", "--quiet", "--input", f"@{tmp_path / 'a.npy'}", "--input", "128x64xf32=0.25")
+    code, out, err = ab("sgemm_c", "--shape", "96x64x128", *words)
+    assert code == 0, err
+    document = json.loads(out)
+    assert [(arm["name"], arm["kind"]) for arm in document["arms"]] == [
+        ("default", "default"),
+        ("sgemm_c", "microkernel"),
+    ]
+    assert all("iree-compile" in arm["command"][0] for arm in document["arms"])
+    assert document["difference"] == 0.0
+    assert document["counts"]["checked"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["default"], "ab needs a microkernel and --shape"),
+        (["default", "default", *SHAPE, "--function", "f"], "--function is for a model"),
+        (["default", "default", *SHAPE, "--input", "@nothing.npy", "--input", "128x64xf32"], "No such file"),
+        (["default", "default", *SHAPE, "--input", "1x1xf32", "--input", "128x64xf32"], "expected 96x128xf32"),
+        (["default", "default", *SHAPE, "-o", "spec.mlir"], "nothing is written"),
+        (["default", "default", *SHAPE, "--object", "x.o"], "belong to one microkernel"),
+        (["default", "default", *SHAPE, "--microkernels", "auto"], "is for a search"),
+        (["default", "default", "--model", "nothing.mlir"], "there is no model"),
+        (["default", "default", "--model", "nothing.txt"], "is not .mlir"),
+        (["default", "--model", "two.mlir", "--shape", "8x8x8"], "what a microkernel replaces"),
+        (["default", "--shape", "1x2x8x8"], "is not MxNxK"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_remedy(words: list[str], says: str, ab: Ab) -> None:
+    code, _, err = ab(*words, "--quiet")
+    assert code == 2, err
+    assert says in err
+    assert "Traceback" not in err
+
+
+def test_the_problem_is_told_by_the_words(ab: Ab) -> None:
+    for words, op in [
+        (("--shape", "1x8x8x4", "--filter", "3x3x8", "--dtype", "f32"), "conv"),
+        (("--shape", "1x2x8x8x4", "--dtype", "f32"), "attention"),
+        (("--shape", "8x8x8"), "gemm"),
+    ]:
+        code, out, err = ab("default", "default", *words, "--device", "none", "--json", "--quiet")
+        assert code == 0, err
+        assert json.loads(out)["problem"]["op"] == op

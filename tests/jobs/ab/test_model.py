@@ -1,0 +1,138 @@
+"""Experiments inside a model: whole-model time, outputs compared, the dispatches that are not the same."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autotuner import Gemm
+from autotuner.errors import NoCandidateError, UsageError, WrongResultError
+from autotuner.iree.tools import Tools
+from autotuner.jobs.ab.result import AbResult
+from tests.jobs.ab.conftest import TILED, TWO_PRODUCTS
+from tests.support.fake_tools import BASE_MS, DATA_TILING, FakeTools
+from tests.support.kernels import own_kernel
+
+Fake = Callable[..., FakeTools]
+Run = Callable[..., AbResult]
+KERNEL = "*transform-spec-filename*"
+
+needs_c = pytest.mark.skipif(
+    not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler on this machine"
+)
+
+
+@needs_c
+def test_a_kernel_takes_the_place_of_all_that_it_fits_and_ships_when_it_wins(
+    fake: Fake, experiment: Run, model: Path, workspace: Path, tools: Tools
+) -> None:
+    result = experiment("default", "sgemm_c", fake((KERNEL, BASE_MS / 2)).tools, model=model)
+    assert (result.verdict, result.carrier, result.problem["op"]) == ("win", "microkernel", "model")
+    b = result.details.arms[1]
+    assert {kernel["problem"]: kernel["calls"] for kernel in b.kernels} == {
+        "gemm_64x96x128_f32_f32_nn": 1,
+        "gemm_64x32x96_f32_f32_nn": 1,
+    }
+    assert result.details.difference is not None
+    assert result.details.difference < 1e-5
+    assert result.flagfile == workspace / "specs" / "two-cpu-sgemm_c.flags"
+    done = subprocess.run(
+        [tools.iree_compile, model, f"@{result.flagfile}", "--compile-to=preprocessing", "-o", "-"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.count("flow.dispatch @autotune_microkernel_") == 2
+    assert result.spec is not None
+    assert result.spec.read_text().startswith("// Microkernel spec by autotune")
+
+
+@needs_c
+def test_the_shares_of_what_is_not_the_same_come_from_the_device(
+    fake: Fake, experiment: Run, model: Path, tools: Tools, tmp_path: Path
+) -> None:
+    """The first of the two products is replaced, which renumbers the other; the statistics are real here."""
+    wrapped = fake((KERNEL, BASE_MS * 2)).tools
+    script = tmp_path / "benchmark"
+    script.write_text(
+        f'#!/bin/sh\ncase "$*" in *dispatch_statistics*) exec {tools.iree_benchmark_module} "$@" ;; esac\n'
+        f'exec {wrapped.iree_benchmark_module} "$@"\n'
+    )
+    script.chmod(0o755)
+    problem = Gemm.parse(shape="64x96x128", dtype="f32")
+    chosen = replace(wrapped, iree_benchmark_module=script)
+    result = experiment("default", "sgemm_c", chosen, model=model, problem=problem)
+    a, b = result.details.arms
+    assert (a.us, b.us) == (100_000.0, 200_000.0)
+    assert a.dispatches == ("main_dispatch_0_matmul_64x96x128_f32",)
+    assert b.dispatches == ("autotune_microkernel_0",)
+    assert a.share is not None
+    assert b.share is not None
+    assert 0 < a.share < 1
+    assert 0 < b.share < 1
+
+
+@needs_c
+def test_two_variants_of_a_kernel_do_not_get_in_each_others_way(fake: Fake, experiment: Run, tmp_path: Path) -> None:
+    """Products of two layouts need two objects, whose functions have the same name in the source."""
+    path = tmp_path / "mixed.mlir"
+    path.write_text(TWO_PRODUCTS.format(last="n, k", weights="32x96"))
+    result = experiment("default", "sgemm_c", fake((KERNEL, BASE_MS * 2)).tools, model=path)
+    assert [kernel["problem"][-2:] for kernel in result.details.arms[1].kernels] == ["nn", "nt"]
+    assert result.verdict == "no-winner"
+
+
+@needs_c
+def test_a_kernel_that_computes_something_else_is_found_out(
+    fake: Fake, experiment: Run, model: Path, workspace: Path
+) -> None:
+    own_kernel(workspace, **{'constants = ["m", "n", "k"]': 'constants = ["m", "n", "k - 1"]'})
+    with pytest.raises(WrongResultError, match="mine computes wrong results, against default in two"):
+        experiment("default", "mine", fake().tools, model=model)
+
+
+@needs_c
+def test_a_kernel_that_fits_nothing_is_told_with_what_there_is(fake: Fake, experiment: Run, tmp_path: Path) -> None:
+    path = tmp_path / "half.mlir"
+    path.write_text(TWO_PRODUCTS.format(last="k, n", weights="96x32").replace("xf32>", "xf16>").replace("f32", "f16"))
+    with pytest.raises(NoCandidateError) as error:
+        experiment("default", "sgemm_c", fake().tools, model=path)
+    assert "fits no operation of half.mlir" in str(error.value)
+    assert "linalg.matmul(tensor<64x128xf16>" in str(error.value)
+
+
+@needs_c
+def test_a_problem_that_the_model_does_not_have_is_told_with_what_there_is(
+    fake: Fake, experiment: Run, model: Path
+) -> None:
+    with pytest.raises(NoCandidateError) as error:
+        experiment("default", "sgemm_c", fake().tools, model=model, problem=Gemm.parse(shape="8x8x8", dtype="f32"))
+    assert "is called 0 times" in str(error.value)
+    assert "tensor<96x32xf32>" in str(error.value)
+
+
+def test_flags_race_in_a_model_on_the_users_inputs(fake: Fake, experiment: Run, model: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.ones((64, 128), np.float32))
+    (tmp_path / "tiled.flags").write_text(TILED)
+    inputs = (f"@{tmp_path / 'a.npy'}", "128x96xf32=0.5", "96x32xf32")
+    tools = fake((DATA_TILING, BASE_MS / 2)).tools
+    result = experiment("default", tmp_path / "tiled.flags", tools, model=model, inputs=inputs)
+    assert result.verdict == "win"
+    assert f"--input=@{tmp_path / 'a.npy'}" in result.details.arms[1].benchmark
+
+
+def test_inputs_that_a_model_does_not_take_are_refused(
+    fake: Fake, experiment: Run, model: Path, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "a.npy", np.ones((64, 127), np.float32))
+    inputs = (f"@{tmp_path / 'a.npy'}", "128x96xf32", "96x32xf32")
+    with pytest.raises(UsageError, match="expected 64x128xf32, found 64x127xfloat32"):
+        experiment("default", "default", fake().tools, model=model, inputs=inputs)
+    with pytest.raises(UsageError, match="takes 3 inputs"):
+        experiment("default", "default", fake().tools, model=model, inputs=inputs[1:])

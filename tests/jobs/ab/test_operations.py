@@ -1,0 +1,54 @@
+"""The problems that are found in real programs, as the compiler has them after preprocessing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autotuner import Gemm, Problem
+from autotuner.carriers.calls import preprocess
+from autotuner.carriers.render import problem_mlir
+from autotuner.iree.tools import Tools
+from autotuner.jobs.ab.operations import read_operations
+from autotuner.problems import Attention, Conv
+from tests.jobs.ab.conftest import CPU
+
+
+def found(program: str, tools: Tools, folder: Path) -> list[tuple[Problem, ...]]:
+    path = folder / "program.mlir"
+    path.write_text(program)
+    return [op.problems for op in read_operations(preprocess(tools, path, CPU.compile_flags, timeout=60))]
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Gemm.parse(shape="8x16x32", dtype="f16", layout="nt"),
+        Gemm.parse(shape="8x16x32", dtype="i8", batch=3, layout="tn"),
+        Conv.parse(shape="2x9x8x4", filter="1x3x8", dilation="1x2", dtype="f16", layout="nchw-fchw"),
+        Conv.parse(shape="1x8x8x4", filter="3x3x4", groups=4, dtype="f32"),
+        Attention.parse(shape="1x2x8x16x4", dtype="f16"),
+        Attention.parse(shape="1x2x8x16x4", dtype="f32", causal=True),
+    ],
+    ids=lambda problem: problem.name,
+)
+def test_a_problem_is_found_in_its_own_program(problem: Problem, tools: Tools, tmp_path: Path) -> None:
+    assert found(problem_mlir(problem), tools, tmp_path) == [(problem,)]
+
+
+def test_a_padded_convolution_can_be_taken_with_its_padding_and_without(tools: Tools, tmp_path: Path) -> None:
+    padded = Conv.parse(shape="2x8x8x4", filter="3x3x8", pad="1x1", stride="2x2", dtype="f32")
+    bare = Conv.parse(shape="2x10x10x4", filter="3x3x8", stride="2x2", dtype="f32")
+    assert found(problem_mlir(padded), tools, tmp_path) == [(padded, bare)]
+
+
+def test_what_no_problem_has_is_listed_without_one(tools: Tools, tmp_path: Path) -> None:
+    """A grouped convolution, and a product whose sizes are not known."""
+    grouped = Conv.parse(shape="1x8x8x4", filter="3x3x8", groups=2, dtype="f32", layout="nchw-fchw")
+    assert found(problem_mlir(grouped), tools, tmp_path) == [()]
+    dynamic = problem_mlir(Gemm.parse(shape="8x16x32", dtype="f32")).replace("tensor<8x", "tensor<?x")
+    dynamic = dynamic.replace("tensor.empty()", "tensor.empty(%m)").replace(
+        "%zero =", "%c0 = arith.constant 0 : index\n  %m = tensor.dim %lhs, %c0 : tensor<?x32xf32>\n  %zero ="
+    )
+    assert found(dynamic, tools, tmp_path) == [()]

@@ -1,0 +1,218 @@
+"""Experiments with a problem of its own: real compiles, proofs and checks; the times are chosen."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autotuner import Gemm
+from autotuner.devices.process import ProcessDevice
+from autotuner.errors import DeviceError, NoCandidateError, UsageError
+from autotuner.iree.compile import MODULE
+from autotuner.iree.run import Invocation
+from autotuner.iree.tools import Tools
+from autotuner.jobs.ab.result import AbResult
+from autotuner.problems import Problem
+from autotuner.store.store import Store
+from autotuner.system.progress import Stop
+from autotuner.tuning.plan import Plan
+from tests.jobs.ab.conftest import PLAIN, PROBLEM, TILED
+from tests.support.fake_tools import BASE_MS, DATA_TILING, SPEC, FakeTools
+
+Fake = Callable[..., FakeTools]
+Run = Callable[..., AbResult]
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def spec(tmp_path: Path, make_plan: Callable[[Problem, str], Plan]) -> Path:
+    """A tuning spec for the problem, of another configuration than the compiler's own."""
+    plan = make_plan(PROBLEM, "cpu")
+    config = next(c for c in (plan.space[i] for i in range(len(plan.space))) if c["route"] == "plain" and c["peel"])
+    path = tmp_path / "tuned.mlir"
+    path.write_text(plan.candidate(config, id="x").carrier.carried().spec or "")
+    return path
+
+
+def test_two_flagfiles_race_and_the_faster_wins(fake: Fake, experiment: Run, flagfile: Write, workspace: Path) -> None:
+    tools = fake((f"*{PLAIN}*", BASE_MS), (DATA_TILING, BASE_MS / 2)).tools
+    result = experiment(f"@{flagfile('plain', PLAIN)}", flagfile("tiled", TILED), tools)
+    document = result.to_json()
+    assert (result.verdict, document["baseline"]["us"], document["best"]["us"]) == ("win", 100_000.0, 50_000.0)
+    assert result.speedup is not None
+    assert result.speedup.median == pytest.approx(2.0)
+    assert [arm["kind"] for arm in document["arms"]] == ["flagfile", "flagfile"]
+    assert document["arms"][0]["flags"] == [PLAIN]
+    assert all(0 < arm["error"] < 1e-6 for arm in document["arms"])
+    assert document["difference"] < 2e-6
+    assert document["counts"]["failed"]["wrong-result"] == 0
+    with Store.open(None, workspace=workspace, create=False) as store:
+        rows = store.candidates(result.run)
+        phases = {timing.phase for timing in store.timings(result.run)}
+        assert store.run(result.run).status == "finished"
+    assert [(row.kind, row.state, row.us) for row in rows] == [
+        ("baseline", "timed", 100_000.0),
+        ("codegen", "timed", 50_000.0),
+    ]
+    assert phases == {"screen", "race", "confirm"}
+
+
+def test_the_commands_of_both_arms_can_be_pasted(fake: Fake, experiment: Run, flagfile: Write, tools: Tools) -> None:
+    """Arms so short that their dispatches are repeated; in the end the lines are run by the real programs."""
+    wrapped = fake(("*", 15.0)).tools
+    result = experiment("default", flagfile("tiled", TILED), wrapped)
+    for arm in result.details.arms:
+        module = arm.folder / "module.vmfb"
+        digest = hashlib.sha256(module.read_bytes()).hexdigest()
+        module.unlink()
+        compile_line, benchmark_line = arm.commands
+        subprocess.run(["sh", "-c", compile_line], check=True, capture_output=True)
+        assert hashlib.sha256(module.read_bytes()).hexdigest() == digest
+        real_line = benchmark_line.replace(str(wrapped.iree_benchmark_module), str(tools.iree_benchmark_module))
+        done = subprocess.run(["sh", "-c", real_line], check=True, capture_output=True, text=True)
+        assert "real_time" in done.stdout
+        assert {path.name for path in arm.folder.iterdir()} >= {"problem.mlir", "command.txt", "stderr.txt"}
+        assert arm.repeat > 1
+        assert f"divide the time by {arm.repeat}" in (arm.folder / "command.txt").read_text()
+
+
+def test_the_slower_arm_does_not_win_and_the_ratio_is_told(fake: Fake, experiment: Run, flagfile: Write) -> None:
+    tools = fake((f"*{PLAIN}*", BASE_MS), (DATA_TILING, BASE_MS * 2)).tools
+    result = experiment("default", flagfile("tiled", TILED), tools)
+    assert result.verdict == "no-winner"
+    assert "is slower than default" in result.reason
+    assert result.speedup is not None
+    assert result.speedup.high == pytest.approx(0.5)
+
+
+def test_arms_of_the_same_code_are_not_raced(fake: Fake, experiment: Run, flagfile: Write, workspace: Path) -> None:
+    tools = fake()
+    result = experiment("default", flagfile("plain", PLAIN), tools.tools)
+    assert (result.verdict, result.details.same_code) == ("no-winner", True)
+    assert "the same code" in result.reason
+    assert tools.timed() == 1
+    assert result.counts.duplicate == 1
+    with Store.open(None, workspace=workspace, create=False) as store:
+        assert [row.state for row in store.candidates(result.run)] == ["timed", "duplicate"]
+
+
+def test_a_spec_is_proven_and_raced(fake: Fake, experiment: Run, spec: Path) -> None:
+    result = experiment("default", spec, fake((SPEC, BASE_MS / 2)).tools)
+    assert (result.verdict, result.carrier) == ("win", "spec")
+    assert result.details.arms[1].applied == 1
+    assert result.spec == spec
+
+
+def test_a_spec_brings_the_flags_of_the_flagfile_beside_it(fake: Fake, experiment: Run, spec: Path) -> None:
+    spec.with_suffix(".flags").write_text(
+        f"--iree-opt-level=O1\n--iree-codegen-tuning-spec-path={spec}\n--iree-hal-target-device=local\n"
+    )
+    result = experiment("default", spec, fake().tools, device="none")
+    assert result.details.arms[1].flags == ("--iree-opt-level=O1", f"--iree-codegen-tuning-spec-path={spec}")
+    assert result.verdict == "compile-only"
+
+
+def test_a_spec_that_does_not_apply_is_an_error_that_says_what_was_found(
+    fake: Fake, experiment: Run, spec: Path, workspace: Path
+) -> None:
+    with pytest.raises(NoCandidateError) as error:
+        experiment("default", spec, fake().tools, problem=Gemm.parse(shape="96x64x64", dtype="f32"))
+    assert "does not apply" in str(error.value)
+    assert "m=96 n=64 k=128" in str(error.value)
+    assert "tensor<64x64xf32>" in str(error.value)
+    with Store.open(None, workspace=workspace, create=False) as store:
+        (run,) = store.runs()
+        assert run.status == "failed"
+        assert [row.failure for row in store.candidates(run.id)] == ["", "not-applied"]
+
+
+def test_a_flagfile_whose_spec_does_not_apply_is_an_error_too(
+    fake: Fake, experiment: Run, spec: Path, flagfile: Write
+) -> None:
+    carried = flagfile("carried", f"--iree-codegen-tuning-spec-path={spec}")
+    with pytest.raises(NoCandidateError, match="does not apply"):
+        experiment("default", carried, fake().tools, problem=Gemm.parse(shape="96x64x64", dtype="f32"))
+
+
+def test_another_compiler_is_an_arm(fake: Fake, experiment: Run, tmp_path: Path) -> None:
+    """A program of its own that calls the real one with one flag more."""
+    tools = fake((DATA_TILING, BASE_MS / 2)).tools
+    other = tmp_path / "other" / "iree-compile"
+    other.parent.mkdir()
+    other.write_text(f'#!/bin/sh\n[ "$1" = --version ] || set -- "$@" {TILED}\nexec {tools.iree_compile} "$@"\n')
+    other.chmod(0o755)
+    result = experiment(tools.iree_compile, other, tools)
+    assert result.verdict == "win"
+    assert [arm.kind for arm in result.details.arms] == ["compiler", "compiler"]
+    assert "IREE compiler version" in result.details.arms[1].to_json()["version"]
+    assert result.details.arms[1].compile[0] == str(other)
+
+
+def test_a_program_that_is_no_compiler_is_refused(fake: Fake, experiment: Run, tmp_path: Path) -> None:
+    other = tmp_path / "hello"
+    other.write_text("#!/bin/sh\necho hello\n")
+    other.chmod(0o755)
+    with pytest.raises(UsageError, match="--version"):
+        experiment("default", other, fake().tools)
+
+
+def test_an_arm_that_does_not_compile_is_told_in_the_compilers_words(
+    fake: Fake, experiment: Run, flagfile: Write, workspace: Path
+) -> None:
+    with pytest.raises(NoCandidateError, match="Unknown CPU for target architecture"):
+        experiment("default", flagfile("wrong", "--iree-llvmcpu-target-cpu=no_such_processor"), fake().tools)
+    (stderr,) = workspace.glob("candidates/*/b/stderr.txt")
+    assert "Unknown CPU" in stderr.read_text()
+
+
+def test_a_device_that_does_not_run_is_told(fake: Fake, experiment: Run) -> None:
+    with pytest.raises(DeviceError, match="no-such-device"):
+        experiment("default", "default", fake().tools, device="no-such-device")
+
+
+def test_the_users_inputs_are_what_both_arms_compute_with(
+    fake: Fake, experiment: Run, flagfile: Write, tmp_path: Path, workspace: Path
+) -> None:
+    a = np.random.default_rng(7).standard_normal((96, 128)).astype(np.float32)
+    np.save(tmp_path / "a.npy", a)
+    result = experiment(
+        "default", flagfile("tiled", TILED), fake().tools, inputs=(f"@{tmp_path / 'a.npy'}", "128x64xf32=0.25")
+    )
+    folder = workspace / "candidates" / result.run / "inputs"
+    assert (np.fromfile(folder / "input0.bin", np.float32).reshape(96, 128) == a).all()
+    files = {"96x128xf32": "input0.bin", "128x64xf32": "input1.bin", "96x64xf32": "poison.bin"}
+    call = Invocation("main", tuple(f"{shape}=@{folder / file}" for shape, file in files.items()), ("f32",))
+    for arm in result.details.arms:
+        (computed,) = ProcessDevice(Tools.find(), "local-task", tmp_path).check(arm.folder / MODULE, [call], timeout=60)
+        (out,) = computed.arrays
+        assert out == pytest.approx(np.repeat(a.sum(1, keepdims=True) * 0.25, 64, axis=1), abs=1e-3)
+
+
+def test_without_a_device_both_arms_are_built_and_proven(fake: Fake, experiment: Run) -> None:
+    result = experiment("default", "sgemm_c", fake().tools, device="none")
+    assert result.verdict == "compile-only"
+    assert [arm.applied for arm in result.details.arms] == [0, 1]
+    assert [len(arm.commands) for arm in result.details.arms] == [1, 1]
+    assert all(arm.us is None for arm in result.details.arms)
+
+
+def test_nothing_is_kept_where_nothing_is_wanted(fake: Fake, experiment: Run, workspace: Path) -> None:
+    result = experiment("default", "default", fake().tools, keep=("none",))
+    assert not (workspace / "candidates" / result.run).exists()
+
+
+def test_an_interrupted_experiment_keeps_its_rows(
+    fake: Fake, experiment: Run, flagfile: Write, workspace: Path
+) -> None:
+    stop = Stop()
+    stop.request()
+    result = experiment("default", flagfile("tiled", TILED), fake().tools, stop=stop)
+    assert (result.verdict, result.interrupted) == ("inconclusive", True)
+    with Store.open(None, workspace=workspace, create=False) as store:
+        assert store.run(result.run).status == "interrupted"
+        assert [row.state for row in store.candidates(result.run)] == ["checked", "checked"]

@@ -1,0 +1,226 @@
+"""Right builds of a model pass whatever they fuse and however they sum; lower precision and wrong products do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from autotuner.build import Builder, BuildJob
+from autotuner.devices.device import Computed
+from autotuner.devices.process import ProcessDevice
+from autotuner.iree.mlir import Dispatch
+from autotuner.iree.run import Invocation
+from autotuner.iree.tools import Tools
+from autotuner.jobs.model.context import Anatomy, Model, read_anatomy
+from autotuner.jobs.model.extract import Group, Piece, Value
+from autotuner.jobs.model.program import Program, ProgramBuilder, same_outputs
+from autotuner.jobs.model.rounding import expected_error
+from autotuner.problems import Array
+from autotuner.problems.dtypes import element_type
+from autotuner.targets import Target
+from benchmarks.models.encoder import Encoder
+from tests.support.simulated_kernels import accumulated
+
+TOKENS, WIDTH, HIDDEN = 32, 64, 128
+Order = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Feed-forward layers with residual and normalisation, as kernels compute them, one rounding after the other."""
+
+    count: int
+    dtype: str
+
+    def rounded(self, values: Array) -> Array:
+        return values.astype(np.float32).astype(element_type(self.dtype).numpy).astype(np.float64)
+
+    def operands(self) -> tuple[Array, list[tuple[Array, Array]]]:
+        rng = np.random.default_rng(self.count)
+        weights = [
+            (
+                self.rounded(rng.normal(size=(WIDTH, HIDDEN)) / WIDTH**0.5),
+                self.rounded(rng.normal(size=(HIDDEN, WIDTH)) / HIDDEN**0.5),
+            )
+            for _ in range(self.count)
+        ]
+        return self.rounded(rng.normal(size=(TOKENS, WIDTH))), weights
+
+    def outputs(
+        self,
+        *,
+        order: Order | None = None,
+        fused: bool = False,
+        first: Callable[[Array, Array], Array] | None = None,
+        last: Callable[[Array], None] | None = None,
+    ) -> Computed:
+        """`fused`: the second product stays in f32; `first` replaces the last layer's first product."""
+        x, weights = self.operands()
+        for number, (wide, narrow) in enumerate(weights, 1):
+            product = first if first and number == self.count else lambda a, b: accumulated(a, b, **(order or {}))
+            hidden = self.rounded(np.maximum(product(x, wide), 0))
+            back = accumulated(hidden, narrow, **(order or {}))
+            total = x + (back if fused else self.rounded(back))
+            centred = total - total.mean(axis=-1, keepdims=True)
+            x = self.rounded(centred / np.sqrt(np.square(centred).mean(axis=-1, keepdims=True) + 1e-5))
+        if last:
+            last(x)
+        return Computed((x.astype(np.float32).astype(element_type(self.dtype).numpy),))
+
+    @property
+    def rounding(self) -> float:
+        """Three dispatches a layer, each of which stores its result."""
+        groups = [
+            Group(_product(k, n, self.dtype), (_piece(f"{TOKENS}x{n}x{self.dtype}", self.count),))
+            for k, n in ((WIDTH, HIDDEN), (HIDDEN, WIDTH))
+        ]
+        return expected_error(groups, [_piece(f"{TOKENS}x{WIDTH}x{self.dtype}", self.count)])
+
+
+def _piece(tensor: str, calls: int) -> Piece:
+    return Piece("e", "e::d", "", "", (), (), (Value(f"tensor<{tensor}>"),), (None,), calls)
+
+
+def _product(k: int, n: int, dtype: str, *, acc: str = "f32") -> Dispatch:
+    roles = (("batch", ()), ("m", (0,)), ("n", (1,)), ("k", (2,)))
+    return Dispatch(
+        "linalg.matmul", "contraction", (), (), (dtype, dtype, acc), (TOKENS, n, k), roles, ((0, 1),), "", ""
+    )
+
+
+def _as(dtype: Any) -> Callable[[Array, Array], Array]:
+    return lambda a, b: a.astype(dtype).astype(np.float64) @ b.astype(dtype).astype(np.float64)
+
+
+def _missing(rows: slice, count: int) -> Callable[[Array, Array], Array]:
+    def product(a: Array, b: Array) -> Array:
+        out: Array = a @ b
+        out[rows] -= a[rows, -count:] @ b[-count:]
+        return out
+
+    return product
+
+
+def _row_of_its_neighbour(a: Array, b: Array) -> Array:
+    out: Array = a @ b
+    out[3] = out[4]
+    return out
+
+
+def _one_element(out: Array) -> None:
+    out[1, 2] += 1.0
+
+
+ORDERS: dict[str, Order] = {
+    "blocks": {"step": 16},
+    "split K": {"step": 4, "parts": 8},
+    "matrix unit": {"step": 8, "cut": True},
+}
+WRONG: dict[str, dict[str, Any]] = {
+    "one product missing": {"first": _missing(slice(None), 1)},
+    "16 products missing in the last 5 rows": {"first": _missing(slice(-5, None), 16)},
+    "one row of its neighbour": {"first": _row_of_its_neighbour},
+    "f8 operands": {"first": _as(ml_dtypes.float8_e4m3fn)},
+    "one element": {"last": _one_element},
+}
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("count", [1, 2, 6])
+def test_what_rounding_explains_passes_and_what_is_wrong_in_one_layer_does_not(dtype: str, count: int) -> None:
+    layers = Layers(count, dtype)
+    usual = layers.outputs()
+    for name, order in ORDERS.items():
+        for fused in (False, True):
+            check = same_outputs(
+                layers.outputs(order=order, fused=fused), usual, tolerance=None, rounding=layers.rounding
+            )
+            assert check.ok, (name, fused, check.detail, layers.rounding)
+    for name, change in WRONG.items():
+        check = same_outputs(layers.outputs(**change), usual, tolerance=None, rounding=layers.rounding)
+        assert check.failure == "wrong-result", (name, check.error, layers.rounding)
+
+
+def test_an_f16_layer_that_computes_in_bf16_is_refused() -> None:
+    layers = Layers(1, "f16")
+    check = same_outputs(
+        layers.outputs(first=_as(ml_dtypes.bfloat16)), layers.outputs(), tolerance=None, rounding=layers.rounding
+    )
+    assert check.failure == "wrong-result", (check.error, layers.rounding)
+
+
+def test_the_expected_error_follows_types_sums_and_calls() -> None:
+    def error(dtype: str, *, acc: str = "f32", calls: int = 1, k: int = 64, **more: Any) -> float:
+        return expected_error([Group(_product(k, 8, dtype, acc=acc), (_piece(f"4x8x{dtype}", calls),))], [], **more)
+
+    assert error("f32") == 1e-4
+    assert error("f64", acc="f64") == 1e-6
+    assert error("bf16") == pytest.approx(8 * error("f16"), rel=1e-3)
+    assert error("f16", calls=4) == pytest.approx(2 * error("f16"))
+    assert error("f16", acc="f16", k=510) == pytest.approx(16 * error("f16"), rel=1e-2)
+    assert 2e-3 > error("f32", allow="tf32") > error("f32")
+    assert error("f32", allow="f16") > error("f32", allow="tf32")
+    assert error("f16", allow="tf32") == error("f16")
+    # What passes through f16 is no better for being printed in f32.
+    assert expected_error([], [_piece("4xf16", 1), _piece("4xf32", 1)]) > 4e-4
+    assert expected_error([], [_piece("4xi32", 3)]) == 1e-4
+
+
+# --- real programs --------------------------------------------------------------------------------------------------
+
+SMALL = {"layers": 1, "tokens": 16, "width": 32, "heads": 2, "hidden": 64}
+TILED = ("--iree-opt-data-tiling",)
+
+
+@dataclass(frozen=True)
+class Real:
+    """An encoder that is compiled and run."""
+
+    encoder: Encoder
+    builder: Builder
+    folder: Path
+
+    def anatomy(self) -> Anatomy:
+        path = self.encoder.write(self.folder / "encoder.mlir")
+        program = ProgramBuilder(self.builder.tools, self.builder.cache, Program(path, "encoder"))
+        return read_anatomy(program, Model(path), Target.parse("cpu").compile_flags, target="cpu", timeout=120)
+
+    def outputs(
+        self, name: str, *, flags: tuple[str, ...] = (), weights: Mapping[str, Array] | None = None
+    ) -> Computed:
+        folder = self.folder / name
+        folder.mkdir()
+        text = self.encoder.write(folder / "encoder.mlir", weights=weights).read_text()
+        job = BuildJob(text, (*Target.parse("cpu").compile_flags, *flags), timeout=120)
+        build = self.builder.build(job)
+        assert build.ok, build.stderr
+        dtype = self.encoder.dtype
+        values = np.random.default_rng(5).normal(size=(SMALL["tokens"], SMALL["width"])).astype(np.float32)
+        values.astype(element_type(dtype).numpy).tofile(folder / "input.bin")
+        call = Invocation("main", (f"{SMALL['tokens']}x{SMALL['width']}x{dtype}=@{folder / 'input.bin'}",), (dtype,))
+        tools: Tools = self.builder.tools
+        return ProcessDevice(tools, "local-sync", folder).check(build.vmfb, [call], timeout=120)[0]
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_another_route_of_a_real_encoder_passes_and_one_with_a_product_missing_does_not(
+    dtype: str, builder: Builder, tmp_path: Path
+) -> None:
+    real = Real(Encoder(**SMALL, dtype=dtype), builder, tmp_path)
+    anatomy = real.anatomy()
+    rounding = expected_error(anatomy.groups, anatomy.others)
+    usual = real.outputs("usual")
+    tiled = same_outputs(real.outputs("tiled", flags=TILED), usual, tolerance=None, rounding=rounding)
+    assert tiled.ok, (tiled.detail, rounding)
+    weights = real.encoder.weights()
+    missing = weights["l0_wide"].copy()
+    missing[-1] = 0
+    wrong = real.outputs("missing", weights={**weights, "l0_wide": missing})
+    check = same_outputs(wrong, usual, tolerance=None, rounding=rounding)
+    assert check.failure == "wrong-result", (check.error, rounding)

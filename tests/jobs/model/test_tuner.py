@@ -1,0 +1,297 @@
+"""Whole models: the compiler and the comparison of outputs are real, the benchmark reports chosen times."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from iree.runtime import ParameterIndex
+from rich.console import Console
+
+from autotuner import Target
+from autotuner.cli.model import print_model
+from autotuner.cli.printer import Printer
+from autotuner.devices.device import Device
+from autotuner.errors import DeviceError, OutOfTimeError, UsageError
+from autotuner.iree.tools import Tools
+from autotuner.jobs.model import whole
+from autotuner.jobs.model.program import Program
+from autotuner.jobs.model.result import ModelResult
+from autotuner.jobs.model.shares import Shares
+from autotuner.specfiles.entries import read
+from autotuner.store.store import Store
+from autotuner.system.progress import Progress, Stop
+from tests.support.contract import COUNTS, KEYS
+from tests.support.fake_tools import CPU, DATA_TILING, ONE_ROUTE, SPEC, TWO_ROUTES
+from tests.support.models import EXAMPLES, fake_tools, run
+from tests.support.patience import LATE, patient
+
+SUBSTITUTED = "*substitute-executable-configuration*"
+
+
+def compiles(flagfile: Path, model: str, folder: Path) -> None:
+    command = [str(Tools.find().iree_compile), str(EXAMPLES / f"{model}.mlir"), f"@{flagfile}", "-o"]
+    subprocess.run([*command, str(folder / "again.vmfb")], check=True, capture_output=True, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def won(tmp_path_factory: pytest.TempPathFactory, warm: Path) -> ModelResult:
+    """Every spec doubles the speed."""
+    folder = tmp_path_factory.mktemp("won")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AUTOTUNE_CACHE_DIR", str(warm / "cache"))
+        return run("three", folder, fake_tools(folder, rules=[(SPEC, 50.0)]))
+
+
+@pytest.mark.versions
+def test_a_model_is_tuned_by_entries_that_are_proven_and_shipped(won: ModelResult, tmp_path: Path) -> None:
+    result = won
+    assert result.verdict == "win"
+    assert result.carrier == "spec"
+    assert result.speedup is not None
+    assert result.speedup.median == pytest.approx(2.0)
+    assert result.spec is not None
+    assert result.flagfile is not None
+    assert result.details.report is not None
+    entries = read(result.spec).entries
+    assert len(entries) == len(result.details.entries) == result.details.applied == 3
+    assert {row.applied for row in result.details.rows} == {1}
+    assert {entry.provenance.target for entry in entries if entry.provenance} == {"cpu"}
+    assert result.details.error is not None
+    assert result.details.error < 1e-5
+    compiles(result.flagfile, "three", tmp_path)
+    document = json.loads(json.dumps(result.to_json()))
+    assert set(document) >= KEYS
+    assert set(document["counts"]) == COUNTS
+    assert document["entries"] == {"shipped": 3, "applied": 3, "carriers": {"spec": 3}}
+    # Too little time to race each of them alone: the model was the judge of the others.
+    assert {row["state"] for row in document["dispatches"]} <= {"ahead", "tuned"}
+    assert sum(row["share"] for row in document["dispatches"]) + document["other_share"] == pytest.approx(1.0)
+    assert "matmul_64x128x96_f32" in result.details.report.read_text()
+    workspace = result.flagfile.parents[1]
+    folder = workspace / "candidates" / result.run
+    assert {path.name for path in folder.iterdir()} == {"inputs", "tuned-plain"}
+    commands = (folder / "tuned-plain" / "command.txt").read_text().splitlines()
+    assert [Path(line.split()[0]).name for line in commands] == ["iree-compile", "iree-benchmark-module"]
+    with Store.open(None, workspace=workspace) as store:
+        rows = store.candidates(result.run)
+        assert [row.kind for row in rows] == ["baseline", "codegen"]
+        assert store.runs()[-1].id == result.run
+        assert store.verdict(result.run) is not None
+
+
+def test_what_is_not_faster_is_not_shipped(tmp_path: Path) -> None:
+    result = run("three", tmp_path, fake_tools(tmp_path), model={"top": 1})
+    assert result.verdict == "no-winner"
+    assert result.spec is None
+    assert result.flagfile is None
+    assert [row.state for row in result.details.rows] == ["no-gain", "left-out", "left-out"]
+    assert "--top" in result.details.rows[1].reason
+    assert not list((tmp_path / "workspace" / "specs").iterdir())
+
+
+def test_a_route_that_wins_alone_ships_its_flags(tmp_path: Path) -> None:
+    fake = fake_tools(tmp_path, rules=[(DATA_TILING, 40.0)])
+    result = run("three", tmp_path, fake, target=TWO_ROUTES)
+    assert result.verdict == "win"
+    assert result.carrier == "flags"
+    assert result.spec is None
+    assert result.stock.flags == ("--iree-opt-data-tiling",)
+    assert result.flagfile is not None
+    assert "--iree-opt-data-tiling" in result.flagfile.read_text().splitlines()
+    assert result.details.rows
+    assert result.details.ranked_route in ("plain", "data-tiling")
+
+
+def test_a_route_that_computes_something_else_is_a_row_and_never_wins(tmp_path: Path) -> None:
+    """Winograd's way rounds differently: more than the tolerance that is asked for here."""
+    passes = "util.func(iree-linalg-ext-convert-conv2d-to-winograd{replace-all-convs=true})"
+    wrong = f"mine='--iree-preprocessing-pass-pipeline=builtin.module({passes})'"
+    fake = fake_tools(tmp_path, rules=[("*winograd*", 10.0)])
+    result = run("conv", tmp_path, fake, model={"routes": (wrong,), "tolerance": 1e-9, "top": 1})
+    route = next(tried for tried in result.details.routes if tried.route.name == "mine")
+    assert route.failure == "wrong-result"
+    assert result.verdict == "no-winner"
+    with Store.open(None, workspace=tmp_path / "workspace") as store:
+        assert [row.failure for row in store.candidates(result.run)] == ["", "wrong-result"]
+
+
+def test_what_no_spec_reaches_is_shipped_as_an_executable(tmp_path: Path) -> None:
+    fake = fake_tools(tmp_path, rules=[(SUBSTITUTED, 50.0)])
+    result = run("conv", tmp_path, fake)
+    assert result.verdict == "win"
+    assert result.carrier == "substitution"
+    assert result.spec is None
+    assert result.details.executables is not None
+    assert [path.name for path in result.details.executables.iterdir()] == ["main_dispatch_0.mlir"]
+    assert result.details.applied == 1
+    assert result.flagfile is not None
+    compiles(result.flagfile, "conv", tmp_path)
+
+
+def test_a_dynamic_dispatch_is_tuned_at_the_sizes_of_the_inputs(tmp_path: Path) -> None:
+    fake = fake_tools(tmp_path, rules=[(SPEC, 50.0)])
+    result = run("dynamic", tmp_path, fake, model={"inputs": ("48x96xf32", "96x128xf32")})
+    assert result.verdict == "win"
+    assert [row.label for row in result.details.rows] == ["matmul_Dx128x96_f32"]
+    assert result.details.applied == 1
+
+
+def test_a_dispatch_that_adds_to_an_operand_is_not_repeated(tmp_path: Path) -> None:
+    fake = fake_tools(tmp_path, rules=[(SPEC, 5.0), ("*", 10.0)])
+    result = run("accumulate", tmp_path, fake)
+    assert result.verdict == "win"
+    assert result.details.applied == 1
+    assert fake.compiled() > 0
+    # At these times a dispatch would be repeated, and its check would fail for what it adds up.
+    assert "repeat-count" not in (fake.folder / "compiled.log").read_text()
+
+
+def test_a_pooling_is_no_convolution_and_has_no_knobs(tmp_path: Path) -> None:
+    result = run("pool", tmp_path, fake_tools(tmp_path))
+    assert result.verdict == "no-winner"
+    assert [(row.group.root.kind, row.state) for row in result.details.rows] == [("convolution", "no-gain")]
+    assert "no knobs" in result.details.rows[0].reason or "none is ahead" in result.details.rows[0].reason
+
+
+def test_parameters_stay_in_their_file(tmp_path: Path) -> None:
+    index = ParameterIndex()
+    index.add_buffer("weight", np.random.default_rng(0).normal(size=(96, 128)).astype(np.float32))
+    index.create_archive_file(str(tmp_path / "weights.irpa"))
+    fake = fake_tools(tmp_path, rules=[(SPEC, 50.0)])
+    result = run("weights", tmp_path, fake, model={"parameters": (f"model={tmp_path / 'weights.irpa'}",)})
+    assert result.verdict == "win"
+    assert result.details.applied == 1
+    with pytest.raises(DeviceError, match=r"does not run weights.*--parameters"):
+        run("weights", tmp_path, fake)
+
+
+def test_a_dynamic_model_without_inputs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"takes \?x96xf32.*--input"):
+        run("dynamic", tmp_path, fake_tools(tmp_path))
+
+
+def test_an_entry_that_is_slower_within_the_model_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runtime's statistics are chosen: the first dispatch gains in the model, the second loses."""
+    fake = fake_tools(tmp_path, rules=[(SPEC, 50.0)])
+
+    def statistics(_device: Device, vmfb: Path, *_: object, **__: object) -> Shares:
+        tuned = "tuned-" in str(vmfb)
+        sizes = ("0_matmul_64x128x96", "1_matmul_64x64x128", "2_matmul_64x32x64")
+        us = (5.0, 13.0, 4.0) if tuned else (10.0, 9.0, 3.0)
+        return Shares({f"main_dispatch_{n}_f32": t for n, t in zip(sizes, us, strict=True)}, "chosen")
+
+    monkeypatch.setattr(whole, "from_statistics", statistics)
+    result = run("three", tmp_path, fake, model={"top": 2})
+    assert result.verdict == "win"
+    assert [entry.label for entry in result.details.entries] == ["matmul_64x128x96_f32"]
+    dropped = [row for row in result.details.rows if row.state == "dropped"]
+    assert len(dropped) == 1
+    assert "within the model it takes 13.0 µs, without it 9.0 µs" in {row.reason for row in dropped}
+    assert result.spec is not None
+    assert len(read(result.spec).entries) == result.details.applied == 1
+
+
+def test_a_finished_dispatch_is_not_run_again(tmp_path: Path) -> None:
+    fake = fake_tools(tmp_path, rules=[(SPEC, 50.0)])
+    first = run("three", tmp_path, fake, model={"top": 1})
+    compiled = fake.compiled()
+    again = run("three", tmp_path, fake, model={"top": 1}, resume=True)
+    assert again.verdict == first.verdict == "win"
+    assert again.details.rows[0].result is not None
+    assert first.details.rows[0].result is not None
+    assert again.details.rows[0].result.run == first.details.rows[0].result.run
+    # Only the tuned model itself is compiled anew: routes are cached, the dispatch is recalled.
+    assert fake.compiled() == compiled + 1
+
+
+class _StopAt:
+    """Asks for the end when a stage begins."""
+
+    def __init__(self, words: str) -> None:
+        self.stop, self._words = Stop(), words
+
+    def stage(self, text: str) -> None:
+        if self._words in text:
+            self.stop.request()
+
+    def progress(self, now: Progress) -> None:
+        del now
+
+    def note(self, text: str) -> None:
+        del text
+
+
+def test_an_interrupted_run_keeps_its_rows_and_ships_nothing(tmp_path: Path) -> None:
+    watch = _StopAt("searching")
+    result = run("three", tmp_path, fake_tools(tmp_path, rules=[(SPEC, 50.0)]), reporter=watch, stop=watch.stop)
+    assert result.interrupted
+    assert result.verdict == "inconclusive"
+    assert not list((tmp_path / "workspace" / "specs").iterdir())
+    with Store.open(None, workspace=tmp_path / "workspace") as store:
+        assert {row.status for row in store.runs()} == {"interrupted"}
+
+
+@pytest.mark.parametrize("target", [pytest.param("gfx942", marks=pytest.mark.versions), "sm_80"])
+def test_without_a_device_every_entry_is_proven_in_the_model(tmp_path: Path, target: str) -> None:
+    chip = Target.parse(target)
+    result = run("twice", tmp_path, None, target=chip, model={"function": "twice"}, device="none", trials=2)
+    assert result.verdict == "compile-only"
+    assert result.speedup is None
+    assert len(result.details.entries) == 1, [
+        (row.state, row.reason, row.result and row.result.counts) for row in result.details.rows
+    ]
+    assert result.details.applied == 1
+    assert result.details.rows[0].state == "estimated"
+    assert result.details.rows[0].applied == 2
+    assert result.flagfile is not None
+    compiles(result.flagfile, "twice", tmp_path)
+
+
+def test_three_dispatches_end_to_end_with_real_times(tmp_path: Path) -> None:
+    result = run("three", tmp_path, None, target=ONE_ROUTE, budget=patient(80.0), trials=2)
+    assert result.verdict in ("win", "no-winner", "inconclusive")
+    assert (result.baseline.us or 0) > 0
+    assert result.details.ranked_by == "the runtime's statistics"
+    assert sum(row.share for row in result.details.rows) == pytest.approx(1.0, abs=1e-6)
+    assert all(row.result is not None for row in result.details.rows)
+    assert result.counts.failed["wrong-result"] == 0
+    assert result.counts.timed >= 6
+    assert (result.flagfile is not None) == (result.verdict == "win")
+    if result.verdict == "win":
+        assert result.details.applied == len(result.details.entries) > 0
+        assert result.speedup is not None
+        assert result.speedup.low > 1.01
+        assert result.details.error is not None
+        assert result.details.error < 1e-4
+
+
+def test_the_model_is_read_where_it_lies(tmp_path: Path) -> None:
+    """Weights are not copied: the program is the user's own file."""
+    assert Program.open(EXAMPLES / "three.mlir", folder=tmp_path / "models").path == EXAMPLES / "three.mlir"
+    assert not (tmp_path / "models").exists()
+
+
+def test_the_result_is_printed_with_what_to_do_next(won: ModelResult) -> None:
+    text = io.StringIO()
+    print_model(won, Printer(Console(file=text, width=200)))
+    words = text.getvalue()
+    assert "verdict    win" in words
+    assert "route plain, 3 entries" in words
+    assert "(3 of 3 entries applied)" in words
+    assert f"iree-compile MODEL.mlir @{won.flagfile} -o MODEL.vmfb" in words
+
+
+def test_a_models_budget_is_kept(tmp_path: Path) -> None:
+    with suppress(OutOfTimeError):  # on a very busy machine not even the model is read by then
+        result = run("three", tmp_path, None, target=CPU, budget=20.0, trials=50)
+        assert result.seconds["total"] <= 20 + LATE
+        assert result.verdict == "win" or re.search(
+            r"--budget \d+s would do|too short|blocks|none|no route", result.reason
+        )

@@ -1,0 +1,216 @@
+"""hipBLASLt logs: column-major products are turned right, duplicates add up, and broken lines cost only themselves."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotuner.errors import UsageError
+from autotuner.jobs.suite.hipblaslt import Key, read_log, row_major
+from autotuner.jobs.suite.load import load
+from autotuner.jobs.suite.workload import Entry
+from autotuner.problems import Gemm
+from tests.support.logs import line
+
+EXAMPLES = Path(__file__).parent / "examples"
+
+
+def read(*lines: str) -> tuple[tuple[Entry, ...], list[str]]:
+    entries, skipped, _ = read_log(io.BytesIO("\n".join(lines).encode()))
+    return entries, [str(one) for one in skipped]
+
+
+def test_a_real_log_keeps_what_can_be_tuned_and_names_the_rest_by_line() -> None:
+    workload = load(str(EXAMPLES / "decode.yaml"))
+    assert workload.entries == (
+        Entry(Gemm.parse(shape="109x16032x16384", dtype="bf16", layout="nt", out="bf16"), 4),
+        Entry(Gemm.parse(shape="109x1280x8192", dtype="bf16", layout="nt", out="bf16"), 100),
+        Entry(Gemm.parse(shape="512x128x64", batch=32, dtype="f16", layout="nn", out="f16"), 80),
+        Entry(Gemm.parse(shape="64x4096x4096", dtype="i8", layout="tn"), 16),
+    )
+    assert [one.line for one in workload.skipped] == [5, 6, 8, 10]
+    reasons = [one.reason for one in workload.skipped]
+    assert "type bf8_fnuz_r cannot be tuned" in reasons[0]
+    assert "N is 0" in reasons[1]
+    assert "mapping" in reasons[2]
+    assert "not a whole mapping" in reasons[3]
+
+
+@pytest.mark.parametrize(("ta", "tb"), [*itertools.product("NTC", repeat=2)])
+def test_the_row_major_problem_computes_what_the_library_computes(ta: str, tb: str) -> None:
+    """The same memory, read as the library reads it (columns) and as the problem does (rows)."""
+    m, n, k = 5, 3, 4
+    rng = np.random.default_rng(0)
+    memory_a, memory_b = rng.random(m * k), rng.random(k * n)
+    a = memory_a.reshape((m, k) if ta == "N" else (k, m), order="F")
+    b = memory_b.reshape((k, n) if tb == "N" else (n, k), order="F")
+    library = (a if ta == "N" else a.T) @ (b if tb == "N" else b.T)
+    problem = row_major(Key(ta, tb, 1, m, n, k, "f32_r", "f32_r", "f32_r", "f32_r", "c_f32_r"))
+    lhs, rhs = (o.shape for o in problem.operands[:2])
+    ours = problem.reference((memory_b.reshape(lhs), memory_a.reshape(rhs)))
+    np.testing.assert_allclose(ours.ravel(), library.ravel(order="F"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"a": "f32_r", "b": "f32_r", "d": "f32_r"}, Gemm(32, 64, 16, dtype="f32")),
+        ({"d": "f32_r"}, Gemm(32, 64, 16, dtype="f16")),
+        ({"compute": "c_f16_r"}, Gemm(32, 64, 16, dtype="f16", acc="f16")),
+        ({"compute": "c_f32_fast_f16_r"}, Gemm(32, 64, 16, dtype="f16", out="f16")),
+        ({"a": "i8_r", "b": "i8_r", "d": "i32_r", "compute": "c_i32_r"}, Gemm(32, 64, 16, dtype="i8", acc="i32")),
+        ({"a": "f8_r", "b": "f8_r", "d": "bf16_r"}, Gemm(32, 64, 16, dtype="f8", out="bf16")),
+        ({"batch": 7}, Gemm(32, 64, 16, batch=7, dtype="f16", out="f16")),
+    ],
+)
+def test_types_become_those_of_the_command_line(changes: dict[str, object], problem: Gemm) -> None:
+    assert read(line(**changes)) == ((Entry(problem),), [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"a": "f64_r", "b": "f64_r"}, "type f64_r cannot be tuned"),
+        ({"b": "bf16_r"}, "operands of two types (f16_r, bf16_r)"),
+        ({"compute": "c_f64_r"}, "compute type c_f64_r cannot be tuned"),
+        ({"a": "f32_r", "b": "f32_r", "d": "f32_r", "compute": "c_f32_fast_f16_r"}, "compute type c_f32_fast_f16_r"),
+        ({"d": "i8_r"}, "is not stored as 'i8'"),
+        ({"m": 0}, "M is 0"),
+        ({"batch": 0}, "batch_count is 0"),
+        ({"m": 2**21}, "is larger than"),
+        ({"m": -4}, "M is '-4', no whole number"),
+        ({"m": "1.5"}, "M is '1.5', no whole number"),
+        ({"calls": 0}, "call_count is 0"),
+        ({"ta": "X"}, "'X' is no transposition"),
+    ],
+)
+def test_what_cannot_be_tuned_is_named_and_the_rest_is_kept(changes: dict[str, object], reason: str) -> None:
+    entries, skipped = read(line(), line(**changes), line(calls=2))
+    assert entries == (Entry(Gemm(32, 64, 16, dtype="f16", out="f16"), 3),)
+    assert len(skipped) == 1
+    assert skipped[0].startswith("line 2: ")
+    assert reason in skipped[0]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        line()[:100],
+        "- {function: matmul}",
+        "- {function: matmul, M: {}}",
+        "[" * 4000,
+        "x" * 100_000,
+        "- {a: " + "9" * 4000 + "}",
+        "!!python/object/apply:os.system ['true']",
+        "- *nobody",
+        "\x00\x01",
+        line().replace("transA: N", "transA: [N]"),
+        line().replace("function: matmul", "function: rotate"),
+        line().replace("call_count: 1", "call_count: true"),
+    ],
+)
+def test_a_broken_line_is_reported_and_costs_only_itself(broken: str) -> None:
+    entries, skipped = read(line(), broken, line())
+    assert entries[0].calls == 2
+    assert len(skipped) == 1
+    assert skipped[0].startswith("line 2: ")
+    assert len(skipped[0]) < 300
+    assert skipped[0].isprintable()
+
+
+def test_a_line_of_megabytes_keeps_the_numbers_of_those_after_it() -> None:
+    _, skipped = read("y" * (3 << 20), line(), "broken {")
+    assert [one.split(":")[0] for one in skipped] == ["line 1", "line 3"]
+
+
+def test_comments_blank_lines_and_document_marks_are_no_errors() -> None:
+    entries, skipped = read("---", "# hipBLASLt", "", line(), "...")
+    assert len(entries) == 1
+    assert skipped == []
+
+
+def test_other_spellings_of_the_same_yaml_are_the_same_product() -> None:
+    quoted = line().replace("transA: N", 'transA: "N"').replace("M: 64", "M:  0x40").removeprefix("- ")
+    entries, skipped = read(line(), quoted)
+    assert skipped == []
+    assert [entry.calls for entry in entries] == [2]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 4), st.integers(1, 4), st.sampled_from("NT"), st.integers(1, 9), st.booleans()),
+        max_size=30,
+    )
+)
+def test_calls_add_up_by_key_however_lines_are_repeated(rows: list[tuple[int, int, str, int, bool]]) -> None:
+    lines, wanted = [], dict[Gemm, int]()
+    for m, n, letter, calls, whole in rows:
+        text = line(m=m, n=n, ta=letter, calls=calls)
+        lines.append(text if whole else text[:-20])
+        if whole:
+            gemm = Gemm(n, m, 16, dtype="f16", out="f16", layout=f"n{letter.lower()}")
+            wanted[gemm] = wanted.get(gemm, 0) + calls
+    entries, skipped = read(*lines)
+    assert {entry.problem: entry.calls for entry in entries} == wanted
+    assert len(skipped) == sum(not whole for *_, whole in rows)
+
+
+@given(st.text(max_size=200))
+def test_no_text_at_all_ends_in_a_traceback(text: str) -> None:
+    entries, _ = read(*text.splitlines())
+    assert entries == ()
+
+
+def test_a_line_as_the_library_writes_it_means_what_yaml_says() -> None:
+    (document,) = yaml.safe_load(line(m=7, calls=5))
+    assert (document["M"], document["call_count"], document["transA"]) == (7, 5, "N")
+    (entry,), _ = read(line(m=7, calls=5))
+    assert isinstance(entry.problem, Gemm)
+    assert (entry.problem.n, entry.calls) == (7, 5)
+
+
+def test_a_log_of_many_megabytes_is_read_in_seconds() -> None:
+    text = "\n".join(line(m=1 + i % 500, n=1 + i // 500) for i in range(20_000)).encode()
+    started = time.monotonic()
+    entries, skipped, _ = read_log(io.BytesIO(text))
+    assert (len(entries), len(skipped)) == (20_000, 0)
+    # 12 MB here; at this bound 100 MB would take less than three minutes on a busy machine.
+    assert time.monotonic() - started < 20
+
+
+def test_a_log_without_a_product_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "empty.log"
+    file.write_text("nothing here\n")
+    with pytest.raises(UsageError, match=r"holds nothing that can be tuned \(first: line 1"):
+        load(str(file))
+    with pytest.raises(UsageError, match="cannot be read"):
+        load(str(tmp_path / "absent.yaml"))
+
+
+def test_a_line_of_references_to_references_costs_nothing_and_is_left_out() -> None:
+    """Written out it would be gigabytes, and the reason is shown to the user."""
+    levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
+    bomb = f"- {{function: matmul, a0: &a0 [x, x], {', '.join(levels)}, M: *a9}}"
+    started = time.monotonic()
+    entries, skipped = read(bomb, line())
+    assert time.monotonic() - started < 1
+    assert len(entries) == 1
+    assert len(skipped[0]) < 300
+    assert "references" in skipped[0]
+
+
+def test_reasons_are_short_and_plain_whatever_a_line_holds() -> None:
+    long = "x" * 3000
+    _, skipped = read(
+        line(compute=f'"c\\e[31m{long[:500]}"'), line(a="evil\x1b[2J"), line(m=f"[{long}]"), f"- {{function: {long}}}"
+    )
+    assert len(skipped) == 4
+    assert all(len(text) < 400 and text.isprintable() for text in skipped)

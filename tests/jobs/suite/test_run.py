@@ -1,0 +1,424 @@
+"""Whole suites: the compiler and the check are real, the benchmark reports chosen times."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import signal
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from copy import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from autotuner import Gemm, Options, Target
+from autotuner.carriers.render import problem_mlir
+from autotuner.cli.printer import Printer
+from autotuner.cli.suite import print_suite
+from autotuner.errors import StorageError, UsageError
+from autotuner.iree.compile import hash_binaries
+from autotuner.iree.tools import Tools
+from autotuner.jobs.suite.load import load
+from autotuner.jobs.suite.result import SuiteResult
+from autotuner.jobs.suite.rows import refuse_foreign, to_csv
+from autotuner.jobs.suite.run import Selection, tune_suite
+from autotuner.store.store import Store
+from autotuner.system.progress import Progress, Stop
+from autotuner.system.settings import cache_dir
+from autotuner.tuning.effort import Effort
+from tests.support.contract import COUNTS, ENVIRONMENT, FAILED, KEYS, SECONDS
+from tests.support.fake_tools import DATA_TILING, ONE_ROUTE, SPEC, TIMED, TWO_ROUTES, Cli, FakeTools
+
+EFFORT = Effort(trials=2, budget=60.0, compile_only_trials=2, confirm_blocks=8, race_entrants=2)
+LARGE, SMALL = "gemm_96x64x128_f32_f32_nn", "gemm_64x32x48_f32_f32_nn"
+SHAPES = "op,shape,dtype,calls\ngemm,96x64x128,f32,3\ngemm,64x32x48,f32,1\n"
+OF_LARGE = '*"match_gemm_96x64x128"*'
+"""The pattern of modules that were built with a spec of the first problem."""
+
+
+def fake_tools(folder: Path, **settings: Any) -> FakeTools:
+    return FakeTools(folder / "fake", cache_dir().parent / "labels", **settings)
+
+
+def write(folder: Path, text: str = SHAPES) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "shapes.csv"
+    file.write_text(text)
+    return file
+
+
+def run(file: Path, fake: FakeTools | None, *, target: Target = ONE_ROUTE, **more: Any) -> SuiteResult:
+    own = {name: more.pop(name) for name in ("threshold", "sample", "reporter", "stop") if name in more}
+    options = Options(effort=EFFORT, workspace=file.parent / "workspace", command=("autotune", "suite"), **more)
+    wanted = Selection(load(str(file)), **{name: own.pop(name) for name in ("threshold", "sample") if name in own})
+    return tune_suite(wanted, target, options=options, tools=fake.tools if fake else None, **own)
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@dataclass(frozen=True)
+class Won:
+    """A suite whose two problems both take half the time with a spec."""
+
+    file: Path
+    fake: FakeTools
+    result: SuiteResult
+    document: dict[str, Any]
+
+    @property
+    def folder(self) -> Path:
+        return self.result.details.folder
+
+
+@pytest.fixture(scope="module")
+def won(tmp_path_factory: pytest.TempPathFactory, warm: Path) -> Iterator[Won]:
+    folder = tmp_path_factory.mktemp("suite")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AUTOTUNE_CACHE_DIR", str(warm / "cache"))
+        fake = fake_tools(folder, rules=[(SPEC, 50.0)])
+        file = write(folder)
+        result = run(file, fake)
+        yield Won(file, fake, result, json.loads(json.dumps(result.to_json())))
+
+
+def test_the_document_has_the_contracts_keys_and_totals_by_calls(won: Won) -> None:
+    document = won.document
+    assert document.keys() >= KEYS | {"problems", "uplift"}
+    assert document["counts"].keys() >= COUNTS
+    assert document["counts"]["failed"].keys() >= FAILED
+    assert document["seconds"].keys() >= SECONDS
+    assert document["environment"].keys() >= ENVIRONMENT | {"flags", "compiler"}
+    assert (document["schema"], document["problem"]["op"], document["verdict"]) == (1, "suite", "win")
+    assert document["problem"]["flops"] == 3 * 2 * 96 * 64 * 128 + 2 * 64 * 32 * 48
+    # Three calls and one of 100 ms each by default; 50 ms each tuned.
+    assert (document["baseline"]["us"], document["best"]["us"]) == pytest.approx((400e3, 200e3))
+    assert document["speedup"]["median"] == pytest.approx(2.0)
+    assert document["speedup"]["low"] <= document["speedup"]["median"] <= document["speedup"]["high"]
+    assert [(p["problem"], p["calls"], p["share"], p["kept"]) for p in document["problems"]] == [
+        (LARGE, 3, pytest.approx(75.0), True),
+        (SMALL, 1, pytest.approx(25.0), True),
+    ]
+    uplift = document["uplift"]
+    assert (uplift["weighted"], uplift["average"], uplift["coverage"]) == pytest.approx((50.0, 50.0, 100.0))
+    assert (uplift["geometric_mean"], uplift["us_saved"], uplift["estimate"]) == (pytest.approx(2.0), 200e3, False)
+
+
+def test_counts_and_runs_are_those_of_the_store(won: Won) -> None:
+    with Store.open(None, workspace=won.file.parent / "workspace", create=False) as store:
+        runs = {run.problem["name"]: run for run in store.parts(won.result.run)}
+        suite = store.run(won.result.run)
+        defaults = store.candidates(suite.id)
+        rows = [row for run in runs.values() for row in store.candidates(run.id)]
+        errors = {run.id: {row.error for row in store.candidates(run.id)} for run in runs.values()}
+    assert runs.keys() == {LARGE, SMALL}
+    assert (suite.kind, suite.status, suite.problem) == ("suite", "finished", won.document["problem"])
+    assert suite.result == won.document
+    assert {(row.kind, row.config.as_dict()["problem"], row.us) for row in defaults} == {
+        ("default", LARGE, 100e3),
+        ("default", SMALL, 100e3),
+    }
+    assert won.document["counts"]["asked"] == len(rows)
+    for problem in won.document["problems"]:
+        assert problem["run"] == runs[problem["problem"]].id
+        assert problem["error"] in errors[problem["run"]]
+        assert 0 < problem["error"] < 1e-5
+
+
+def test_both_csv_files_say_the_same_as_the_document(won: Won) -> None:
+    raw, final = (table(won.folder / name) for name in ("raw_results.csv", "final_results.csv"))
+    assert raw == final
+    assert [row["problem"] for row in raw] == [LARGE, SMALL]
+    for row, problem in zip(raw, won.document["problems"], strict=True):
+        assert float(row["reference_us"]) == problem["reference_us"] == 100e3
+        assert float(row["tuned_us"]) == 50e3
+        assert (row["verdict"], row["carrier"], row["spec"]) == ("win", "spec", problem["spec"])
+        assert float(row["low"]) <= float(row["ratio"]) <= float(row["high"])
+    weighted = sum(float(row["share"]) * (1 - 1 / float(row["ratio"])) for row in final)
+    assert weighted == pytest.approx(won.document["uplift"]["weighted"])
+    environment = json.loads((won.folder / "environment.json").read_text())
+    assert environment["input_sha256"] == won.document["problem"]["sha256"]
+
+
+def test_the_merged_spec_gives_both_problems_their_winning_binaries(won: Won, tmp_path: Path) -> None:
+    document = won.document
+    (group,) = document["groups"]
+    assert (group["problems"], group["lost"], group["carrier"]) == ([LARGE, SMALL], {}, "spec")
+    assert (document["spec"], document["flagfile"]) == (group["spec"], group["flagfile"])
+    assert Path(document["spec"]).name == "shapes-cpu.mlir"
+    own = {p["problem"]: p["flagfile"] for p in document["problems"]}
+    for gemm in (Gemm.parse(shape="96x64x128", dtype="f32"), Gemm.parse(shape="64x32x48", dtype="f32")):
+        binaries = []
+        for name, flagfile in (("merged", document["flagfile"]), ("own", own[gemm.name]), ("default", None)):
+            folder = tmp_path / gemm.name / name
+            folder.mkdir(parents=True)
+            (folder / "problem.mlir").write_text(problem_mlir(gemm))
+            words = [f"@{flagfile}"] if flagfile else ONE_ROUTE.compile_flags
+            dump = f"--iree-hal-dump-executable-binaries-to={folder / 'binaries'}"
+            command = [Tools.find().iree_compile, "problem.mlir", *words, dump, "-o", "module.vmfb"]
+            subprocess.run(command, cwd=folder, check=True, capture_output=True)
+            binaries.append(hash_binaries(folder / "binaries"))
+        assert binaries[0] == binaries[1] != binaries[2]
+
+
+def test_a_resumed_suite_runs_nothing_that_is_finished(won: Won) -> None:
+    before = won.fake.timed()
+    again = run(won.file, won.fake, resume=True)
+    assert won.fake.timed() == before
+    assert again.run == won.result.run
+    assert again.details.rows == won.result.details.rows
+    assert again.details.uplift == won.result.details.uplift
+
+
+class Notes:
+    """What a watcher is told beside the stages."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def stage(self, text: str) -> None:
+        del text
+
+    def progress(self, now: Progress) -> None:
+        del now
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def runs_of(file: Path, kind: str) -> list[str]:
+    with Store.open(None, workspace=file.parent / "workspace", create=False) as store:
+        return [run.id for run in store.runs() if run.kind == kind]
+
+
+@pytest.mark.parametrize("change", ["input", "sample", "iree"])
+def test_a_suite_is_not_gone_on_with_when_what_it_read_is_another(here: Path, change: str) -> None:
+    file, fake = write(here, SHAPES.splitlines(keepends=True)[0] + "gemm,8x8x8,f32,2\n"), fake_tools(here)
+    first = run(file, fake, device="none")
+    more: dict[str, Any] = {}
+    if change == "input":
+        file.write_text(file.read_text() + "gemm,16x8x8,f32,1\n")
+    elif change == "iree":
+        path = fake.folder / "iree-benchmark-module"
+        path.write_text(f"{path.read_text()}\n# another build\n")
+        fake = copy(fake)
+        fake.tools = replace(fake.tools)  # as in another process, which has not looked at the programs
+    else:
+        more = {"sample": 1}
+    watcher = Notes()
+    again = run(file, fake, device="none", resume=True, reporter=watcher, **more)
+    assert again.run != first.run
+    assert any(f"run {first.run} is not gone on with: IREE, the input" in note for note in watcher.notes)
+    assert runs_of(file, "suite") == [again.run, first.run]
+
+
+@pytest.mark.parametrize(("flag", "fine"), [("--iree-opt-data-tiling", True), ("--load=x.so", False)])
+def test_flags_that_a_database_brings_are_those_of_a_flagfile(here: Path, flag: str, fine: bool) -> None:
+    file, fake = write(here), fake_tools(here, rules=[(DATA_TILING, 50.0)])
+    first = run(file, fake, target=TWO_ROUTES)
+    with closing(sqlite3.connect(here / "workspace" / "results" / "autotune.db")) as connection, connection:
+        connection.execute("UPDATE runs SET result = replace(result, '--iree-opt-data-tiling', ?)", (flag,))
+    if fine:
+        assert run(file, fake, target=TWO_ROUTES, resume=True).details.rows == first.details.rows
+        return
+    with pytest.raises(StorageError, match=r"holds flags for gemm_.* that autotune does not write"):
+        run(file, fake, target=TWO_ROUTES, resume=True)
+
+
+@pytest.fixture
+def here(tmp_path: Path, warm: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(warm / "cache"))
+    monkeypatch.setenv("NO_COLOR", "1")
+    return tmp_path
+
+
+def test_winners_that_need_different_flags_are_grouped_and_the_better_group_is_the_spec(here: Path) -> None:
+    # A spec helps the large one most; the small one, which has most of the calls, only a stock route.
+    file = write(here, SHAPES.replace("f32,1", "f32,9"))
+    result = run(file, fake_tools(here, rules=[(OF_LARGE, 20.0), (DATA_TILING, 50.0)]), target=TWO_ROUTES)
+    document = result.to_json()
+    # 3·100·(1 − 1/5) = 240 ms of the large one, 9·100·(1 − 1/2) = 450 ms of the small one.
+    by_flags, by_spec = document["groups"]
+    assert (by_flags["problems"], by_flags["us_saved"]) == ([SMALL], pytest.approx(450e3))
+    assert (by_spec["problems"], by_spec["us_saved"]) == ([LARGE], pytest.approx(240e3))
+    assert (document["carrier"], document["spec"], by_spec["carrier"]) == ("flags", None, "spec")
+    assert document["flagfile"] == by_flags["flagfile"] != by_spec["flagfile"]
+    assert "--iree-opt-data-tiling" in Path(document["flagfile"]).read_text()
+    assert "--iree-opt-data-tiling" not in Path(by_spec["flagfile"]).read_text()
+    assert any("2 sets of flags" in note for note in result.notes)
+
+
+def test_a_problem_that_fails_is_a_row_and_the_others_go_on(here: Path) -> None:
+    fake = fake_tools(here)
+    refuse = 'case "$*" in *48x32xf32*) echo "the device is lost" >&2; exit 1 ;; esac\nexec'
+    fake.tools.iree_run_module.write_text(fake.tools.iree_run_module.read_text().replace("exec", refuse))
+    file = write(here, SHAPES + "gemm,8x8x8,f8,1\n")
+    no_f8 = replace(ONE_ROUTE, types={"gemm": (("f32", "f32"),)})
+    result = run(file, fake, target=no_f8)
+    assert {row.problem: row.verdict for row in result.details.rows} == {
+        LARGE: "no-winner",
+        SMALL: "failed",
+        "gemm_8x8x8_f8_f32_nn": "skipped",
+    }
+    failed = next(row for row in result.details.rows if row.problem == SMALL)
+    assert "the device is lost" in failed.reason
+    assert failed.share == pytest.approx(25.0)
+    assert (result.verdict, result.details.exit_code) == ("inconclusive", 0)
+    raw = {row["problem"]: row for row in table(result.details.folder / "raw_results.csv")}
+    assert "cannot tune gemm of f8" in raw["gemm_8x8x8_f8_f32_nn"]["reason"]
+    assert table(result.details.folder / "final_results.csv") == []
+
+
+def test_when_every_problem_fails_the_exit_code_is_theirs(here: Path) -> None:
+    result = run(write(here), None, device="nonesuch")
+    assert {row.verdict for row in result.details.rows} == {"failed"}
+    assert all("IREE's default cannot be timed" in row.reason for row in result.details.rows)
+    assert (result.details.exit_code, result.verdict) == (5, "inconclusive")
+    assert result.to_json()["baseline"]["us"] is None
+
+
+def test_what_the_budget_does_not_suffice_for_and_what_contributes_little_is_left_out_and_said(here: Path) -> None:
+    file = write(here, SHAPES + "gemm,32x32x32,f32,400\ngemm,16x16x16,f32,1\n")
+    result = run(file, fake_tools(here), budget=45.0, threshold=0.5)
+    rows = {row.problem: row for row in result.details.rows}
+    assert rows["gemm_32x32x32_f32_f32_nn"].verdict == "no-winner"
+    assert rows[LARGE].verdict == "left-out"
+    assert "--budget" in rows[LARGE].reason
+    assert rows[SMALL].verdict == rows["gemm_16x16x16_f32_f32_nn"].verdict == "below-threshold"
+    assert any("leaves out 1 problems" in note for note in result.notes)
+    assert result.verdict == "inconclusive"
+
+
+def test_without_a_device_shares_are_an_estimate_by_flops(here: Path) -> None:
+    result = run(write(here), fake_tools(here), device="none")
+    flops = 3 * 96 * 64 * 128, 64 * 32 * 48
+    assert [row.share for row in result.details.rows] == pytest.approx([100 * f / sum(flops) for f in flops])
+    document = result.to_json()
+    assert (document["verdict"], document["uplift"]["estimate"]) == ("compile-only", True)
+    assert document["baseline"]["us"] is document["best"] is document["speedup"] is None
+    assert {row.verdict for row in result.details.rows} == {"compile-only"}
+    assert any("estimate" in note for note in result.notes)
+
+
+class StopAt:
+    """Asks for a stop when a stage's text says so."""
+
+    def __init__(self, stop: Stop, words: str) -> None:
+        self.asked, self.words = stop, words
+
+    def stage(self, text: str) -> None:
+        if self.words in text:
+            self.asked.request()
+
+    def progress(self, now: Progress) -> None:
+        del now
+
+    def note(self, text: str) -> None:
+        del text
+
+
+def test_an_interrupted_suite_goes_on_with_the_problem_that_it_was_at(here: Path) -> None:
+    file, fake, stop = write(here), fake_tools(here), Stop()
+    first = run(file, fake, stop=stop, reporter=StopAt(stop, f"2/2 {SMALL}: searching"))
+    assert first.interrupted
+    assert {row.problem: (row.verdict, row.interrupted) for row in first.details.rows} == {
+        LARGE: ("no-winner", False),
+        SMALL: ("inconclusive", True),
+    }
+    second = run(file, fake, resume=True)
+    runs = {row.problem: row.run for row in first.details.rows}
+    assert {row.problem: row.run for row in second.details.rows} == runs, (
+        "both are the same runs, one of them gone on with"
+    )
+    assert {row.verdict for row in second.details.rows} == {"no-winner"}
+    with Store.open(None, workspace=here / "workspace", create=False) as store:
+        assert {run.id for run in store.runs()} == {first.run, *runs.values()}
+        assert {run.status for run in store.runs()} == {"finished"}
+
+
+def test_a_killed_suite_and_one_that_ctrl_c_ends_with_130_go_on_with_the_same_run(
+    here: Path, monkeypatch: pytest.MonkeyPatch, share_digests: Callable[[Path], None]
+) -> None:
+    """Nothing is built beforehand: it must not be over before it is interrupted."""
+    share_digests(here / "cache")
+    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(here / "cache"))
+    fake = fake_tools(here)
+    fake.slow_down("time")
+    file = write(here)
+    line = Cli(fake, here / "workspace", 1)
+    words = ("suite", str(file), "--trials", "2", "--json")
+    try:
+        killed = line.start(*words)
+        line.wait_for(killed, "SELECT count(*) FROM candidates WHERE state = 'timed'", 1)
+        killed.kill()
+        killed.communicate()
+        process = line.start(*words, "--resume")
+        line.wait_for(process, TIMED, 1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 130, err
+        assert "Traceback" not in err
+        assert {p["verdict"] for p in json.loads(out)["problems"]} == {"inconclusive", "waiting"}
+        fake.slow_down("time", slow=False)
+        code, document, err = line.finish(*words, "--resume")
+    finally:
+        line.close()
+    assert code == 0, err
+    assert document["run"] == json.loads(out)["run"]
+    assert {p["verdict"] for p in document["problems"]} == {"no-winner"}
+    with Store.open(None, workspace=here / "workspace", create=False) as store:
+        assert sorted(run.problem["name"] for run in store.parts(document["run"])) == [SMALL, LARGE]
+        assert len(store.runs()) == 3
+    history = line.text("history")
+    assert document["run"] in history
+    assert "suite of 2 runs: 2 finished" in history
+    parts = line.text("history", document["run"])
+    assert all(name in parts for name in (SMALL, LARGE))
+
+
+def test_the_table_says_what_was_gained_and_how_to_use_it(won: Won) -> None:
+    text = io.StringIO()
+    print_suite(won.result, Printer(Console(file=text, width=120)))
+    printed = text.getvalue()
+    assert "verdict    win: 2 of 2 tuned problems" in printed
+    assert "weighted 50.00 %, average 50.00 %" in printed
+    assert "400.000 ms by default, 200.000 ms tuned" in printed
+    assert printed.count("win, kept") == 2
+    assert f"iree-compile MODEL.mlir @{won.document['flagfile']} -o MODEL.vmfb" in printed
+
+
+@pytest.mark.parametrize("name", ["raw_results.csv", "final_results.csv"])
+def test_a_table_that_autotune_did_not_write_is_never_written_over(tmp_path: Path, name: str) -> None:
+    file = write(tmp_path)
+    folder = tmp_path / "workspace" / "results" / "suites" / "shapes-cpu"
+    folder.mkdir(parents=True)
+    (folder / name).write_text("problem,mine\n1,2\n")
+    with pytest.raises(UsageError, match=f"{name} is there and was not written by autotune") as caught:
+        run(file, fake_tools(tmp_path))
+    assert "--workspace" in caught.value.remedy
+    assert (folder / name).read_text() == "problem,mine\n1,2\n"
+    assert [path.name for path in folder.iterdir()] == [name]
+
+
+def test_a_table_of_our_own_is_written_over_and_nothing_that_only_begins_like_one(tmp_path: Path) -> None:
+    table, link = tmp_path / "table.csv", tmp_path / "link.csv"
+    table.write_text(to_csv([]))
+    refuse_foreign(table)
+    refuse_foreign(tmp_path / "missing.csv")
+    link.symlink_to(table)
+    (tmp_path / "folder").mkdir()
+    longer = tmp_path / "longer.csv"
+    longer.write_text(to_csv([]).rstrip("\n") + ",mine\n")
+    (tmp_path / "empty.csv").write_text("")
+    for other in (link, tmp_path / "folder", longer, tmp_path / "empty.csv"):
+        with pytest.raises(UsageError, match="was not written by autotune"):
+            refuse_foreign(other)

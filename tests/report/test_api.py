@@ -1,0 +1,131 @@
+"""The package as a library: a result that agrees with what was stored."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import autotuner
+from autotuner import AutotuneError, Gemm, Options, Result, Target, load_results, tune
+from autotuner.store.store import Store
+from autotuner.system.progress import Progress
+from autotuner.targets import PLAIN
+from autotuner.tuning.effort import Effort
+from tests.support.patience import patient
+
+QUICK = Effort(trials=2, budget=patient(30.0), compile_only_trials=2, confirm_blocks=6, race_entrants=2)
+
+
+class Watcher:
+    """Remembers what a run tells."""
+
+    def __init__(self) -> None:
+        self.stages: list[str] = []
+        self.progresses: list[Progress] = []
+        self.notes: list[str] = []
+
+    def stage(self, text: str) -> None:
+        self.stages.append(text)
+
+    def progress(self, now: Progress) -> None:
+        self.progresses.append(now)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+@pytest.fixture(scope="module")
+def watcher() -> Watcher:
+    return Watcher()
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("api")
+
+
+@pytest.fixture(scope="module")
+def result(
+    workspace: Path,
+    watcher: Watcher,
+    tmp_path_factory: pytest.TempPathFactory,
+    share_digests: Callable[[Path], None],
+) -> Result:
+    problem, target = Gemm.parse(shape="192x192x256", dtype="f32"), replace(Target.parse("cpu"), routes=(PLAIN,))
+    with pytest.MonkeyPatch.context() as patch:
+        share_digests(cache := tmp_path_factory.mktemp("cache"))
+        patch.setenv("AUTOTUNE_CACHE_DIR", str(cache))
+        return tune(problem, target, options=Options(effort=QUICK, workspace=workspace), reporter=watcher)
+
+
+def test_tune_gives_a_result_that_is_in_the_store(result: Result, workspace: Path) -> None:
+    assert isinstance(result, Result)
+    assert result.verdict in ("win", "no-winner", "inconclusive")
+    assert result.workspace == workspace
+    with Store.open(None, workspace=workspace, create=False) as store:
+        row = store.run(result.run)
+        rows = store.candidates(result.run)
+    assert row.result == result.to_json()
+    assert row.status == "finished"
+    assert result.counts.asked == len(rows)
+
+
+def test_the_frame_of_a_result_has_its_timed_candidates(result: Result, workspace: Path) -> None:
+    frame = result.to_frame()
+    with Store.open(None, workspace=workspace, create=False) as store:
+        timed = {row.ordinal: row for row in store.candidates(result.run) if row.us is not None}
+    assert len(frame) == result.counts.timed == len(timed)
+    assert set(frame["run"]) == {result.run}
+    assert dict(zip(frame["ordinal"], frame["us"], strict=True)) == {o: row.us for o, row in timed.items()}
+    assert (frame["kind"] == "baseline").sum() == 1
+    assert frame.loc[frame["kind"] == "baseline", "speedup"].tolist() == [1.0]
+
+
+def test_load_results_reads_the_same(result: Result, workspace: Path) -> None:
+    pd.testing.assert_frame_equal(load_results(workspace), result.to_frame())
+    pd.testing.assert_frame_equal(load_results(str(workspace), run=result.run), result.to_frame())
+    url = f"sqlite:///{workspace}/results/autotune.db"
+    pd.testing.assert_frame_equal(load_results(storage=url), result.to_frame())
+
+
+def test_a_watcher_is_told_of_stages_and_progress(result: Result, watcher: Watcher) -> None:
+    assert "timing IREE's default" in watcher.stages
+    assert any("searching" in stage for stage in watcher.stages)
+    last = watcher.progresses[-1]
+    assert last.asked == 2
+    assert last.built == result.counts.built
+    assert last.baseline_us is not None
+    assert tuple(watcher.notes) == result.notes
+
+
+def test_results_that_are_not_there_are_an_error_of_ours(tmp_path: Path) -> None:
+    with pytest.raises(AutotuneError, match="there are no results yet"):
+        load_results(tmp_path)
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("bad", [{"trials": 0}, {"jobs": -1}, {"seed": -1}, {"keep": ("some",)}, {"budget": -5.0}])
+def test_options_are_checked_when_they_are_made(bad: dict[str, object]) -> None:
+    with pytest.raises(AutotuneError) as failure:
+        Options(**bad)  # type: ignore[arg-type]
+    assert failure.value.exit_code == 2
+
+
+def test_everything_public_is_there_and_documented() -> None:
+    for name in autotuner.__all__:
+        assert getattr(autotuner, name)
+    assert {"tune", "Problem", "Target", "Result", "load_results", "Options"} <= set(autotuner.__all__)
+    assert all(getattr(autotuner, name).__doc__ for name in autotuner.__all__ if name != "__version__")
+
+
+def test_the_module_runs_from_any_directory(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "autotuner", "--version"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, f"autotune {autotuner.__version__}\n")

@@ -1,0 +1,36 @@
+"""A microkernel of one's own."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from autotuner.cli.app import main
+from autotuner.microkernels.library import shipped_folder
+
+
+def autotune(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str, str]:
+    """(exit code, stdout, stderr) of a command."""
+    monkeypatch.setattr(sys, "argv", ["autotune", *words])
+    try:
+        main()
+        code = 0
+    except SystemExit as end:
+        code = int(end.code or 0)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def own_kernel(workspace: Path, **changes: str) -> Path:
+    """The shipped kernel under another name in the workspace, changed by exact replacements in its files."""
+    folder = workspace / "specs" / "microkernels" / "mine"
+    shutil.copytree(shipped_folder() / "sgemm_c", folder)
+    for file in ("microkernel.toml", "sgemm.c"):
+        text = (folder / file).read_text()
+        for old, new in changes.items():
+            text = text.replace(old, new)
+        (folder / file).write_text(text)
+    return folder

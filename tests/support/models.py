@@ -1,0 +1,38 @@
+"""Small models, and runs over them with chosen times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from autotuner import Options, Target
+from autotuner.jobs.model.context import Model
+from autotuner.jobs.model.result import ModelResult
+from autotuner.jobs.model.tuner import tune_model
+from autotuner.system.settings import cache_dir
+from autotuner.tuning.effort import Effort
+from tests.support.fake_tools import ONE_ROUTE, FakeTools
+from tests.support.patience import patient
+
+EXAMPLES = Path(__file__).parents[1] / "jobs" / "model" / "examples"
+EFFORT = Effort(trials=2, budget=patient(60.0), compile_only_trials=2, confirm_blocks=8, race_entrants=2)
+
+
+def fake_tools(folder: Path, **settings: Any) -> FakeTools:
+    return FakeTools(folder / "fake", cache_dir().parent / "labels", **settings)
+
+
+def run(
+    name: str,
+    folder: Path,
+    fake: FakeTools | None,
+    *,
+    target: Target = ONE_ROUTE,
+    model: dict[str, Any] | None = None,
+    **more: Any,
+) -> ModelResult:
+    """Tunes an example; `model` says more of what is asked, `more` are options."""
+    watch = {key: more.pop(key) for key in ("reporter", "stop") if key in more}
+    settings = {"effort": EFFORT, "workspace": folder / "workspace", "command": ("autotune", "model", name), **more}
+    wanted = Model(EXAMPLES / f"{name}.mlir", **(model or {}))
+    return tune_model(wanted, target, options=Options(**settings), tools=fake.tools if fake else None, **watch)

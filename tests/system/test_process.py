@@ -1,0 +1,162 @@
+"""Programs that end well, badly, too late, or by a signal; and nothing of them stays behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from autotuner.errors import ToolMissingError
+from autotuner.system import process, watcher
+from tests.support.patience import wait_until
+
+
+def alive(pid: int) -> bool:
+    """Runs still: gone and zombie are both dead."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
+
+
+def test_output_and_errors_are_kept_apart() -> None:
+    done = process.run(["sh", "-c", "echo out; echo err >&2"], timeout=60)
+    assert done.ok
+    assert (done.code, done.stdout, done.stderr) == (0, "out\n", "err\n")
+    assert 0 < done.seconds < 60
+
+
+def test_a_failure_keeps_what_was_said() -> None:
+    done = process.run(["sh", "-c", "echo the reason >&2; exit 3"], timeout=60)
+    assert not done.ok
+    assert done.code == 3
+    assert done.why() == "the reason"
+    assert process.run(["sh", "-c", "exit 3"], timeout=60).why() == "exit code 3 without a message"
+
+
+def test_no_word_of_a_command_reaches_a_shell() -> None:
+    done = process.run(["echo", "$HOME; `id` && *"], timeout=60)
+    assert done.stdout == "$HOME; `id` && *\n"
+
+
+def test_a_program_runs_in_its_folder_and_reads_nothing(tmp_path: Path) -> None:
+    done = process.run(["sh", "-c", "pwd -P; cat"], timeout=60, cwd=tmp_path)
+    assert done.stdout == f"{tmp_path.resolve()}\n"
+
+
+def test_bytes_that_are_no_text_do_not_raise() -> None:
+    done = process.run(["printf", r"\377ok"], timeout=60)
+    assert done.stdout.endswith("ok")
+
+
+@pytest.mark.parametrize("name", ["SEGV", "ABRT", "KILL"])
+def test_the_signal_that_ended_a_program_is_named(name: str) -> None:
+    done = process.run(["sh", "-c", f"echo last words >&2; kill -{name} $$"], timeout=60)
+    assert not done.ok
+    assert done.code < 0
+    assert not done.timed_out
+    assert done.why() == f"ended by SIG{name}\nlast words"
+
+
+def test_a_time_out_kills_grandchildren_too_and_keeps_stderr() -> None:
+    start = time.monotonic()
+    script = "sleep 300 & echo $!; echo so far >&2; trap '' TERM; wait; sleep 300"
+    done = process.run(["sh", "-c", script], timeout=0.5)
+    assert done.timed_out
+    assert not done.ok
+    assert time.monotonic() - start < 60
+    assert "killed after" in done.why()
+    assert "so far" in done.why()
+    grandchild = int(done.stdout)
+    assert wait_until(lambda: not alive(grandchild))
+
+
+def test_a_grandchild_that_outlives_its_parent_does_not_hold_the_run_up() -> None:
+    start = time.monotonic()
+    done = process.run(["sh", "-c", "sleep 300 & echo $!"], timeout=1.0)
+    assert time.monotonic() - start < 60
+    grandchild = int(done.stdout)
+    assert wait_until(lambda: not alive(grandchild))
+
+
+def test_a_flood_on_stderr_keeps_its_end() -> None:
+    flood = "import sys; sys.stderr.write('x' * 1_000_000 + 'the end')"
+    done = process.run([sys.executable, "-c", flood], timeout=60)
+    assert done.ok
+    assert done.stderr.endswith("the end")
+    assert len(done.stderr) <= 64 * 1024 + 10
+
+
+def test_kill_all_ends_every_running_program(tmp_path: Path) -> None:
+    results: list[process.Finished] = []
+
+    def work(name: str) -> None:
+        script = f"sleep 300 & echo $! > {name}.tmp; mv {name}.tmp {name}; wait"
+        results.append(process.run(["sh", "-c", script], timeout=300, cwd=tmp_path))
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    try:
+        assert wait_until(lambda: all((tmp_path / name).exists() for name in ("one", "two")))
+    finally:
+        process.kill_all()
+        for thread in threads:
+            thread.join(60)
+    assert [r.code for r in results] == [-9, -9]
+    assert all(r.why().startswith("ended by SIGKILL") and not r.timed_out for r in results)
+    for name in ("one", "two"):
+        child = int((tmp_path / name).read_text())
+        assert wait_until(lambda pid=child: not alive(pid))  # type: ignore[misc]
+    process.kill_all()
+
+
+def test_a_program_that_does_not_exist_says_what_to_install() -> None:
+    with pytest.raises(ToolMissingError, match="pip install"):
+        process.run(["/no/such/program"], timeout=1)
+
+
+KILLED = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from autotuner.system import process, watcher
+for name in ("one", "two"):
+    script = f"sleep 300 & echo $! > {name}.tmp; mv {name}.tmp {name}; wait"
+    threading.Thread(target=process.run, args=(["sh", "-c", script],), kwargs={"timeout": 300}).start()
+process.run(["true"], timeout=60)
+while not (Path("one").exists() and Path("two").exists()):
+    time.sleep(0.1)
+time.sleep(1)  # who has just started a program still has to tell of it
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_had_started_ends_with_it_and_grandchildren_too(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path, timeout=120, check=False)
+    assert done.returncode == -signal.SIGKILL
+    grandchildren = [int((tmp_path / name).read_text()) for name in ("one", "two")]
+    assert wait_until(lambda: not any(map(alive, grandchildren)), seconds=30)
+
+
+def test_the_watcher_knows_who_has_not_ended() -> None:
+    assert watcher.watch(["+10\n", "+11\n", "-10\n", "+12\n"]) == {11, 12}
+
+
+def test_work_goes_on_when_the_watcher_was_killed() -> None:
+    process.run(["true"], timeout=60)
+    watching = process._watchers.pop(os.getpid())
+    watching.kill()
+    watching.wait()
+    process._watchers[os.getpid()] = watching
+    assert process.run(["echo", "on"], timeout=60).stdout == "on\n"
+    del process._watchers[os.getpid()]
+    assert watching.stdin is not None
+    with contextlib.suppress(OSError):
+        watching.stdin.close()

@@ -1,0 +1,65 @@
+"""What comes from elsewhere is shown as text: short, on its line, without a way to steer a terminal."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotuner.system.text import clean, nesting, printable, short
+
+ESCAPES = "\x1b[31mred\x07\x9b2J\u202egnp.exe\u2066\r\x00"
+
+
+def test_control_characters_become_spaces() -> None:
+    assert printable(f"a{ESCAPES}b") == "a [31mred  2J gnp.exe   b"
+    assert clean("a\tb\nc\x1b\x85\u2028") == "a\tb\nc   "
+
+
+@given(st.text())
+def test_nothing_unprintable_is_left(text: str) -> None:
+    assert printable(text).isprintable()
+    assert clean(text).replace("\n", "").replace("\t", "").isprintable()
+    assert short(text).isprintable()
+
+
+@pytest.mark.parametrize("value", ["x" * 10_000_000, list(range(10**6)), {1: 2}, 10**4000, "it's", 'a"b', None, 1.5])
+def test_a_value_in_a_message_is_short(value: object) -> None:
+    assert len(short(value)) < 130
+
+
+def test_a_value_that_stands_for_gigabytes_is_not_written_out() -> None:
+    bomb: list[object] = ["x"]
+    for _ in range(40):
+        bomb = [bomb] * 9
+    started = time.monotonic()
+    assert short(bomb) == "a list of 9"
+    assert time.monotonic() - started < 1
+
+
+def test_nesting_is_counted_without_a_stack() -> None:
+    assert nesting("a (b [c {d} e] f) (g)") == 3
+    assert nesting("{" * 10**6) == 10**6
+    assert nesting("") == 0
+
+
+def test_no_part_of_the_command_line_prints_past_the_console() -> None:
+    """Plain `print` is for JSON and numbers of our own; what may hold text from elsewhere goes through one place."""
+    allowed = (
+        "print(json.dumps(",
+        "print(clean(",
+        'print(f"autotune {__version__}")',
+        'print(f"bucket ',
+        'print(f"\\nthe run',
+    )
+    for path in sorted((Path(__file__).parents[2] / "autotuner").rglob("*.py")):
+        for line in path.read_text().splitlines():
+            text = line.strip()
+            if text.startswith("print("):
+                assert text.startswith(allowed) or path.name == "__init__.py", f"{path}: {text}"
+            assert "Console(" not in text or text.startswith(("class _Clean(Console)", "return _Clean(")), (
+                f"{path}: {text}"
+            )

@@ -1,0 +1,139 @@
+"""`--budget` is kept, whatever takes long; where it is too short for a verdict the result says how much would do."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from autotuner import Attention, Conv, Gemm, Problem
+from autotuner.errors import OutOfTimeError, UsageError
+from autotuner.measure.judge import RaceDeadline, confirm_blocks, longer
+from autotuner.system import process
+from autotuner.system.execution import local_executor
+from autotuner.system.progress import Clock, Stop
+from autotuner.tuning.effort import parse_effort
+from tests.support.fake_tools import CPU, SPEC, FakeTools, codegen, failures, run
+from tests.support.patience import LATE
+
+Fake = Callable[..., FakeTools]
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Gemm.parse(shape="256x256x512", dtype="f32"),
+        Conv.parse(shape="1x16x16x32", filter="3x3x32", dtype="f32"),
+        Attention.parse(shape="1x2x64x64x32", dtype="f32"),
+    ],
+    ids=["gemm", "conv", "attention"],
+)
+def test_a_short_budget_is_kept_with_all_routes_and_real_programs(problem: Problem, workspace: Path) -> None:
+    started = time.monotonic()
+    # On a very busy machine the compiler may not have read the problem by then: that, too, is told in time.
+    with suppress(OutOfTimeError):
+        result = run(None, workspace, problem=problem, target=CPU, effort=parse_effort("quick"), budget=12.0)
+        assert result.verdict in ("win", "no-winner", "inconclusive")
+        assert result.seconds["total"] <= 12 + LATE
+    assert time.monotonic() - started <= 12 + LATE
+
+
+def test_a_compiler_that_takes_too_long_is_cut_off_and_its_candidates_are_not_blamed(
+    fake: Fake, workspace: Path
+) -> None:
+    tools = fake(cold=True)
+    tools.slow_down("compile")
+    result = run(tools, workspace, budget=15.0, trials=8)
+    assert result.seconds["total"] <= 15 + LATE
+    assert result.verdict in ("no-winner", "inconclusive")
+    assert failures(workspace, result.run) == {}
+    assert {row.state for row in codegen(workspace, result.run)} <= {"asked"}
+    assert tools.running() == []
+
+
+def test_a_benchmark_that_hangs_does_not_outlast_the_budget(fake: Fake, workspace: Path) -> None:
+    result = run(fake(bench_roles=["benchmark-hangs"]), workspace, budget=15.0)
+    assert result.seconds["total"] <= 15 + LATE
+    assert failures(workspace, result.run) == {}
+
+
+def test_a_budget_that_no_verdict_fits_into_ends_at_once_and_says_how_much_would_do(
+    fake: Fake, workspace: Path
+) -> None:
+    tools = fake(rules=[(SPEC, 20.0)])
+    first = run(tools, workspace, budget=300.0)
+    assert first.verdict == "win"
+    began = float(first.seconds["space"]) + 2
+    tools.slow_down("time")
+    result = run(tools, workspace, budget=began + 2)
+    assert result.verdict == "inconclusive"
+    assert re.search(r"--budget \d+s would do", result.reason), result.reason
+    assert float(result.seconds["total"]) <= began + 2 + LATE
+    assert not codegen(workspace, result.run)
+
+
+# --- the parts -------------------------------------------------------------------------------------------------------
+
+
+def test_a_program_that_the_deadline_cuts_off_raises_and_one_that_times_out_does_not() -> None:
+    started = time.monotonic()
+    with process.until(started + 0.5), pytest.raises(OutOfTimeError):
+        process.run(["sleep", "60"], timeout=120)
+    assert time.monotonic() - started < 30
+    with process.until(time.monotonic() + 60):
+        assert process.run(["sleep", "60"], timeout=0.2).timed_out
+    with process.until(time.monotonic() - 1), pytest.raises(OutOfTimeError):
+        process.run(["touch", "never"], timeout=60)
+
+
+def test_a_deadline_is_not_a_candidates_fault() -> None:
+    """Where a microkernel that cannot be made is a failed row, one whose compiler was cut off is not."""
+    with process.until(time.monotonic() - 1), pytest.raises(OutOfTimeError) as cut:
+        process.run(["cc", "--version"], timeout=60)
+    assert not isinstance(cut.value, UsageError)
+    assert cut.value.exit_code == 2
+
+
+def test_of_nested_deadlines_the_earlier_holds_and_what_must_be_finished_has_none() -> None:
+    now = time.monotonic()
+    with process.until(now - 1), process.until(now + 60):
+        with pytest.raises(OutOfTimeError):
+            process.run(["true"], timeout=60)
+        with process.however_late():
+            assert process.run(["true"], timeout=60).ok
+    assert process.run(["true"], timeout=60).ok
+
+
+def test_work_that_is_handed_to_threads_keeps_its_deadline() -> None:
+    def submit() -> Future[process.Finished]:
+        return executor.submit(process.run, ["true"], timeout=60)
+
+    with local_executor(1) as executor:
+        with process.until(time.monotonic() - 1):
+            late = submit()
+        assert isinstance(late.exception(), OutOfTimeError)
+        assert submit().result().ok
+
+
+def test_a_confirmation_has_as_many_blocks_as_there_is_time_for_or_none() -> None:
+    most = parse_effort("normal").confirm_blocks
+    assert confirm_blocks(Clock(100.0), most=most, block_seconds=1.0) == most
+    assert confirm_blocks(Clock(15.5), most=most, block_seconds=1.0) == 15
+    with pytest.raises(OutOfTimeError, match="--budget 15s would do"):
+        confirm_blocks(Clock(11.0), most=most, block_seconds=1.0)
+
+
+def test_a_race_ends_with_the_budget_even_before_its_first_look() -> None:
+    over = RaceDeadline(Clock(10.0, started=time.monotonic() - 20), Stop(), started=5.0)
+    assert over()
+    half_way = RaceDeadline(Clock(20.0, started=time.monotonic() - 15), Stop(), started=0.0)
+    assert [half_way() for _ in range(13)] == [False] * 12 + [True]
+
+
+def test_what_would_do_is_a_round_number_with_some_air() -> None:
+    assert longer(40.0) == "--budget 50s would do"

@@ -1,0 +1,91 @@
+"""`--budget` is kept by what tunes more than one problem, too: within ten seconds here, whatever comes out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from autotuner import Gemm, Options
+from autotuner.errors import OutOfTimeError
+from autotuner.jobs.ab.arms import parse_arm
+from autotuner.jobs.ab.opening import Experiment
+from autotuner.jobs.ab.run import run_experiment
+from autotuner.jobs.buckets import Family, tune_family
+from autotuner.jobs.model.context import Model
+from autotuner.jobs.model.tuner import tune_model
+from autotuner.jobs.suite.load import load
+from autotuner.jobs.suite.run import Selection, tune_suite
+from autotuner.tuning.effort import parse_effort
+from tests.support.fake_tools import CPU, FakeTools
+from tests.support.patience import LATE
+
+Fake = Callable[..., FakeTools]
+BUDGET = 6.0
+GEMM = Gemm.parse(shape="64x32x48", dtype="f32")
+THREE = Path(__file__).parents[1] / "jobs" / "model" / "examples" / "three.mlir"
+
+
+@pytest.fixture
+def options(workspace: Path) -> Options:
+    return Options(effort=parse_effort("quick"), budget=BUDGET, workspace=workspace, command=("autotune", "test"))
+
+
+@contextmanager
+def in_time(budget: float = BUDGET) -> Iterator[None]:
+    """That not even a first answer came in time is an answer, too; it comes in time."""
+    started = time.monotonic()
+    with suppress(OutOfTimeError):
+        yield
+    assert time.monotonic() - started <= budget + LATE
+
+
+def test_of_a_suite(options: Options, tmp_path: Path) -> None:
+    file = tmp_path / "shapes.csv"
+    sizes = (16, 32, 48, 64)
+    file.write_text("op,shape,dtype,calls\n" + "".join(f"gemm,{m}x32x48,f32,{m}\n" for m in sizes))
+    with in_time():
+        result = tune_suite(Selection(load(str(file))), CPU, options=options)
+        assert len(result.details.rows) == len(sizes)
+
+
+def test_of_buckets(options: Options) -> None:
+    with in_time():
+        result = tune_family(Family.parse(GEMM, "8,16,32,64,any"), CPU, options=options)
+        assert len(result.details.buckets) == 5
+
+
+def test_of_buckets_whose_compiles_take_long(options: Options, fake: Fake) -> None:
+    """Each of eight alone would be late by some seconds."""
+    tools = fake(cold=True)
+    script = tools.tools.iree_compile
+    script.write_text(script.read_text().replace("spec=; quick=", '[ "$*" = --version ] || sleep 20\nspec=; quick='))
+    with in_time():
+        tune_family(Family.parse(GEMM, "1,2,4,8,16,32,64,any"), CPU, options=options, tools=tools.tools)
+
+
+def test_of_a_model(options: Options) -> None:
+    with in_time():
+        result = tune_model(Model(THREE), CPU, options=options)
+        assert result.verdict in ("win", "no-winner", "inconclusive")
+
+
+@pytest.mark.parametrize("arm", ["--iree-opt-data-tiling", "sgemm_c"])
+def test_of_an_experiment(options: Options, arm: str, tmp_path: Path) -> None:
+    (tmp_path / "b.flags").write_text(arm)
+    b = f"@{tmp_path / 'b.flags'}" if arm.startswith("--") else arm
+    arms = [parse_arm(word, workspace=options.workspace) for word in ("default", b)]
+    with in_time():
+        result = run_experiment(Experiment(arms[0], arms[1], GEMM), CPU, options=options)
+        assert result.verdict in ("win", "no-winner", "inconclusive")
+
+
+def test_of_an_experiment_in_a_model(options: Options, tmp_path: Path) -> None:
+    (tmp_path / "b.flags").write_text("--iree-opt-data-tiling")
+    arms = [parse_arm(word, workspace=options.workspace) for word in ("default", f"@{tmp_path / 'b.flags'}")]
+    with in_time():
+        result = run_experiment(Experiment(arms[0], arms[1], None, Model(THREE)), CPU, options=options)
+        assert result.verdict in ("win", "no-winner", "inconclusive")

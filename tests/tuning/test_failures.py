@@ -1,0 +1,164 @@
+"""What goes wrong with one candidate costs that candidate: one row with its class and words, and the run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autotuner.errors import DeviceError, NoCandidateError, ToolMissingError, WrongResultError
+from autotuner.iree.tools import Tools
+from autotuner.store.store import Store
+from tests.support.contract import hold_contract
+from tests.support.fake_tools import EFFORT, SPEC, FakeTools, candidates, codegen, failures, run
+
+Fake = Callable[..., FakeTools]
+
+
+def test_each_failure_is_one_row_and_the_others_are_timed(fake: Fake, workspace: Path) -> None:
+    tools = fake(
+        rules=[(SPEC, 20.0)],
+        compile_roles=["compiler-crashes", "compiler-hangs", "wrong-module"],
+        bench_roles=["benchmark-dies", "benchmark-hangs"],
+    )
+    effort = replace(EFFORT, trials=12, compile_timeout=8.0, run_timeout=3.0)
+    result = run(tools, workspace, effort=effort)
+    hold_contract(result.to_json(), workspace)
+    said = {
+        "compile-error": ("SIGSEGV", "this spec kills the compiler"),
+        "compile-timeout": ("killed after 8 s", "thinking"),
+        "wrong-result": ("relative error",),
+        "run-error": ("the device is lost",),
+        "run-timeout": ("killed after 3 s", "waiting for a fence"),
+    }
+    failed = failures(workspace, result.run)
+    assert failed.keys() == said.keys()
+    # The compiler may refuse others for reasons of its own.
+    found = {name: next(row for row in rows if said[name][0] in row.stderr) for name, rows in failed.items()}
+    assert {name: len(rows) for name, rows in failed.items() if name != "compile-error"} == {
+        name: 1 for name in said if name != "compile-error"
+    }
+    assert result.counts.failed["not-applied"] == 0
+    for name, words in said.items():
+        assert all(word in found[name].stderr for word in words), found[name].stderr
+        assert found[name].us is None
+        folder = workspace / "candidates" / result.run / f"c{found[name].ordinal:04d}"
+        assert (folder / "stderr.txt").read_text().strip() == found[name].stderr.strip()
+    others = [row for row in codegen(workspace, result.run) if row.state != "failed"]
+    assert len(others) == 12 - sum(len(rows) for rows in failed.values()) >= 4
+    assert {row.state for row in others} <= {"timed", "duplicate"}
+    assert result.verdict == "win"
+    assert result.best is not None
+    assert result.best.candidate not in {f"c{row.ordinal:04d}" for row in found.values()}
+    with Store.open(None, workspace=workspace) as store:
+        timed = {t.candidate for t in store.timings(result.run)}
+        assert store.run(result.run).status == "finished"
+    assert not timed & {row.id for row in found.values()}
+
+
+def test_where_no_candidate_works_there_is_no_winner(fake: Fake, workspace: Path) -> None:
+    tools = fake()
+    script = tools.tools.iree_compile
+    script.write_text(script.read_text().replace('case "$role" in', '[ -z "$spec" ] || kill -SEGV $$\ncase "$role" in'))
+    result = run(tools, workspace)
+    assert result.verdict == "no-winner"
+    assert result.counts.failed["compile-error"] == 4
+    assert {row.failure for row in codegen(workspace, result.run)} == {"compile-error"}
+    assert not any((workspace / "specs").iterdir())
+
+
+def test_a_finalist_that_dies_in_the_race_leaves_it_and_the_run_ends(fake: Fake, workspace: Path) -> None:
+    tools = fake(rules=[(SPEC, 20.0)])
+    script = tools.tools.iree_benchmark_module
+    # Screening calls it with one and two repetitions; every later call of a spec fails.
+    dies = """
+case "$label" in *tuning-spec-path*)
+  echo x >> "HERE/calls-$module"
+  [ "$(wc -l < "HERE/calls-$module")" -le 2 ] || { echo "lost in the race" >&2; exit 1; }
+esac
+ms=""".replace("HERE", str(tools.folder))
+    script.write_text(script.read_text().replace("\nms=", dies, 1))
+    result = run(tools, workspace)
+    assert result.verdict == "no-winner"
+    assert "could not be timed" in result.reason
+    assert not any((workspace / "specs").iterdir())
+    with Store.open(None, workspace=workspace) as store:
+        assert store.run(result.run).status == "finished"
+
+
+def broken(tools: Tools, name: str, line: str, folder: Path) -> Tools:
+    """The programs with one that does only this."""
+    path = folder / "broken"
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)
+    return replace(tools, **{name: path})
+
+
+def test_a_baseline_that_is_wrong_already_is_exit_4(fake: Fake, workspace: Path, tmp_path: Path) -> None:
+    tools = fake()
+    real = tools.tools.iree_run_module
+    line = f"""'{real}' "$@" || exit 1
+for word in "$@"; do case "$word" in --output=@*) file=${{word#--output=@}} ;; esac; done
+dd if=/dev/zero of="$file" bs=64 seek=2 count=8 conv=notrunc status=none"""  # numpy's header is 128 bytes
+    tools.tools = broken(tools.tools, "iree_run_module", line, tmp_path)
+    with pytest.raises(WrongResultError) as failure:
+        run(tools, workspace)
+    assert failure.value.exit_code == 4
+    with Store.open(None, workspace=workspace) as store:
+        (row,) = store.runs()
+    assert row.status == "failed"
+    assert row.result is not None
+    assert "wrong results" in row.result["reason"]
+
+
+@pytest.mark.parametrize("name", ["iree_run_module", "iree_benchmark_module"])
+def test_a_device_that_does_not_run_the_baseline_is_exit_5(
+    fake: Fake, workspace: Path, tmp_path: Path, name: str
+) -> None:
+    tools = fake()
+    tools.tools = broken(tools.tools, name, 'echo "UNAVAILABLE; no such device" >&2; exit 1', tmp_path)
+    with pytest.raises(DeviceError, match="UNAVAILABLE; no such device") as failure:
+        run(tools, workspace)
+    assert failure.value.exit_code == 5
+    assert "doctor" in failure.value.remedy
+    assert not any((workspace / "candidates").iterdir()), "what failed before the first candidate leaves no folder"
+
+
+def test_a_compiler_that_cannot_compile_the_baseline_is_exit_3(fake: Fake, workspace: Path, tmp_path: Path) -> None:
+    tools = fake()
+    real = tools.tools.iree_compile
+    line = f"""case "$*" in *--version*|*--compile-to*) exec '{real}' "$@" ;; esac
+echo "problem.mlir:1:1: error: no luck" >&2; exit 1"""
+    tools.tools = broken(tools.tools, "iree_compile", line, tmp_path)
+    with pytest.raises(NoCandidateError, match="no luck") as failure:
+        run(tools, workspace)
+    assert failure.value.exit_code == 3
+
+
+@pytest.mark.parametrize("name", ["iree_compile", "iree_run_module", "iree_benchmark_module"])
+def test_a_missing_tool_is_exit_5_and_says_what_to_install(
+    fake: Fake, workspace: Path, tmp_path: Path, name: str
+) -> None:
+    tools = fake()
+    tools.tools = replace(tools.tools, **{name: tmp_path / "nowhere" / name.replace("_", "-")})
+    with pytest.raises(ToolMissingError) as failure:
+        run(tools, workspace)
+    assert failure.value.exit_code == 5
+    assert name.replace("_", "-") in str(failure.value)
+    assert "pip install" in failure.value.remedy
+
+
+def test_a_spec_that_does_not_apply_is_not_timed(fake: Fake, workspace: Path) -> None:
+    tools = fake(rules=[(SPEC, 20.0)])
+    script = tools.tools.iree_compile
+    # The compiler is handed a spec that matches another shape.
+    wrong = """sed -i 's/dims_equal %m, \\[96\\]/dims_equal %m, [97]/' "$spec"\n"""
+    script.write_text(script.read_text().replace('case "$role" in', f'[ -z "$spec" ] || {wrong}case "$role" in', 1))
+    result = run(tools, workspace)
+    assert result.counts.failed["not-applied"] == 4
+    assert result.counts.built + 4 == result.counts.asked
+    assert {row.state for row in candidates(workspace, result.run) if row.kind == "codegen"} == {"failed"}
+    assert all("matched no operation" in row.stderr for row in codegen(workspace, result.run))
+    assert result.verdict == "no-winner"

@@ -1,0 +1,132 @@
+"""Ctrl-C once ends the row and reports; twice ends at once; neither leaves anything running or spoils the next run."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+
+import pytest
+
+from autotuner.store.store import Store
+from tests.support.fake_tools import SHAPE, TIMED, Cli, candidates, failures
+from tests.support.patience import patient, wait_until
+
+MakeCli = Callable[..., Cli]
+WORDS = (*SHAPE, "--effort", "quick", "--trials", "8")
+
+
+def end(process: subprocess.Popen[str], *, within: float) -> tuple[str, str]:
+    started = time.monotonic()
+    out, err = process.communicate(timeout=patient(60))
+    assert time.monotonic() - started < patient(within)
+    assert "Traceback" not in err, err
+    return out, err
+
+
+def test_ctrl_c_reports_what_there_is_and_resume_goes_on(cli: MakeCli) -> None:
+    line = cli()
+    line.fake.slow_down("time")
+    process = line.start(*WORDS)
+    line.wait_for(process, TIMED, 2)
+    process.send_signal(signal.SIGINT)
+    out, err = end(process, within=15)
+    assert process.returncode == 130
+    assert "Ctrl-C again" in err
+    document = json.loads(out)
+    assert document["verdict"] == "inconclusive"
+    assert (document["spec"], document["flagfile"]) == (None, None)
+    with Store.open(None, workspace=line.workspace, create=False) as store:
+        row = store.run(document["run"])
+    assert row.status == "interrupted"
+    assert row.result == document
+    kept = [r for r in candidates(line.workspace, document["run"]) if r.us is not None]
+    assert document["counts"]["timed"] == len(kept) >= 2
+    assert line.fake.running() == []
+
+    line.fake.slow_down("time", slow=False)
+    code, again, err = line.finish(*WORDS, "--resume")
+    assert code == 0, err
+    assert again["run"] == document["run"]
+    assert again["verdict"] == "no-winner"
+    after = {r.id: r for r in candidates(line.workspace, document["run"])}
+    assert all(after[r.id].us == r.us for r in kept)
+
+
+def test_ctrl_c_twice_while_compilers_hang_ends_at_once_and_leaves_none_running(cli: MakeCli) -> None:
+    line = cli(cold=True)
+    line.fake.slow_down("compile")
+    process = line.start(*WORDS, "--jobs", "2")
+    line.wait_for(process, "SELECT count(*) FROM candidates WHERE kind = 'codegen'", 4)
+    time.sleep(0.5)
+    assert line.fake.running()
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    end(process, within=5)
+    assert process.returncode == 130
+    assert line.fake.running() == []
+    with Store.open(None, workspace=line.workspace, create=False) as store:
+        (row,) = store.runs()
+    assert row.status in ("interrupted", "running")
+
+    line.fake.slow_down("compile", slow=False)
+    code, document, err = line.finish(*WORDS, "--resume")
+    assert (code, document["run"]) == (0, row.id), err
+    assert failures(line.workspace, row.id) == {}, "what Ctrl-C killed was not the candidate's fault"
+
+
+def test_ctrl_c_twice_while_timing_ends_at_once_and_leaves_nothing_running(cli: MakeCli) -> None:
+    line = cli(bench_roles=["benchmark-hangs"])
+    process = line.start(*WORDS)
+    line.wait_for(process, "SELECT count(*) FROM candidates WHERE kind = 'codegen' AND state = 'checked'", 1)
+    time.sleep(0.5)
+    assert line.fake.running()
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    end(process, within=5)
+    assert process.returncode == 130
+    assert line.fake.running() == []
+    with Store.open(None, workspace=line.workspace, create=False) as store:
+        (row,) = store.runs()
+    assert row.status == "interrupted"
+    assert failures(line.workspace, row.id) == {}
+
+
+def test_ctrl_c_while_the_space_is_read_still_ends_with_130(cli: MakeCli) -> None:
+    line = cli()
+    process = line.start(*WORDS)
+    assert process.stderr is not None
+    assert "reading the space" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    out, _ = end(process, within=30)
+    assert process.returncode == 130
+    assert json.loads(out)["verdict"] == "inconclusive"
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM], ids=["SIGHUP", "SIGTERM"])
+def test_a_closed_terminal_and_a_request_to_end_are_interrupts_too(number: signal.Signals, cli: MakeCli) -> None:
+    line = cli()
+    line.fake.slow_down("time")
+    process = line.start(*WORDS)
+    line.wait_for(process, TIMED, 1)
+    process.send_signal(number)
+    out, _ = end(process, within=15)
+    assert process.returncode == 130
+    with Store.open(None, workspace=line.workspace, create=False) as store:
+        (row,) = store.runs()
+    assert (row.status, row.result) == ("interrupted", json.loads(out))
+
+
+def test_kill_9_leaves_no_compiler_running(cli: MakeCli) -> None:
+    line = cli(cold=True)
+    line.fake.slow_down("compile")
+    process = line.start(*WORDS, "--jobs", "2")
+    line.wait_for(process, "SELECT count(*) FROM candidates WHERE kind = 'codegen'", 4)
+    assert wait_until(lambda: len(line.fake.running()) > 0)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert wait_until(lambda: line.fake.running() == [], seconds=patient(5))

@@ -1,0 +1,99 @@
+"""Convolution, attention and batched products go the way of a GEMM: tuned, checked, and a verdict at the end."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from autotuner import Attention, Conv, Gemm, Problem, Target
+from autotuner.carriers.render import MARKER, problem_mlir
+from autotuner.iree.tools import Tools
+from autotuner.tuning.effort import Effort
+from tests.support.fake_tools import ONE_ROUTE, SPEC, FakeTools, codegen, failures, run
+
+Fake = Callable[..., FakeTools]
+QUICK = Effort(trials=3, budget=60, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
+SUBSTITUTED = "*substitute-executable-configuration*"
+ONE_IMAGE = Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f32")
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Gemm.parse(shape="64x96x128", batch=3, dtype="f32"),
+        Conv.parse(shape="2x16x16x32", filter="3x3x32", pad="1x1", dtype="f32"),
+        Attention.parse(shape="1x2x64x64x32", dtype="f32", causal=True),
+    ],
+    ids=lambda problem: problem.name,
+)
+def test_every_operation_is_tuned_checked_and_judged(problem: Problem, fake: Fake, workspace: Path) -> None:
+    """Real times of each are in the tests of the budget."""
+    result = run(fake(rules=[(SPEC, 50.0)]), workspace, problem=problem, effort=QUICK)
+    assert (result.verdict, result.carrier) == ("win", "spec")
+    assert result.problem["op"] == problem.op
+    assert result.counts.checked >= 2
+    assert failures(workspace, result.run) == {}
+    assert {row.state for row in codegen(workspace, result.run)} <= {"timed", "duplicate"}
+    assert all(row.error is not None for row in codegen(workspace, result.run) if row.state == "timed")
+
+
+@pytest.mark.versions
+def test_what_a_spec_cannot_carry_ships_as_an_executable(fake: Fake, workspace: Path, tmp_path: Path) -> None:
+    tools = fake(rules=[(SUBSTITUTED, 50.0)])
+    result = run(tools, workspace, problem=ONE_IMAGE)
+    assert (result.verdict, result.carrier) == ("win", "substitution")
+    assert result.spec is not None
+    assert result.flagfile is not None
+    assert result.spec.read_text().startswith("// Configured executable, to be substituted, by autotune")
+    flag = f"--iree-hal-substitute-executable-configuration=main_dispatch_1={result.spec}"
+    assert flag in result.flagfile.read_text().splitlines()
+    assert any("substituted executable" in note for note in result.notes)
+    (tmp_path / "problem.mlir").write_text(problem_mlir(ONE_IMAGE))
+    words = [str(Tools.find().iree_compile), "problem.mlir", f"@{result.flagfile}", "-o", "out.vmfb"]
+    words.append("--iree-hal-dump-executable-benchmarks-to=dump")
+    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+    assert MARKER in "".join(path.read_text() for path in (tmp_path / "dump").glob("*.mlir"))
+
+
+def test_where_there_are_no_knobs_the_default_is_kept(workspace: Path) -> None:
+    grouped = Conv.parse(shape="1x8x8x16", filter="3x3x16", groups=4, dtype="f32")
+    result = run(None, workspace, problem=grouped, effort=QUICK)
+    assert result.verdict == "no-winner"
+    assert result.reason == "no knobs here, IREE's default is kept"
+    assert result.counts.space == 0
+    assert result.spec is None
+    assert any("no knobs for its dispatch" in note for note in result.notes)
+
+
+def test_a_matrix_vector_product_on_a_gpu_keeps_its_default(workspace: Path) -> None:
+    matvec = Gemm.parse(shape="512x1x512")
+    result = run(None, workspace, problem=matvec, target=Target.parse("gfx942"), device="none", effort=QUICK)
+    assert result.verdict == "compile-only"
+    assert result.counts.space == 0
+    assert result.ranking == ()
+    assert any("no tunable pipeline" in note for note in result.notes)
+
+
+@pytest.mark.versions
+def test_without_a_device_candidates_are_ranked_by_an_estimate_that_says_so(workspace: Path) -> None:
+    target = Target.parse("gfx942")
+    result = run(None, workspace, problem=Gemm.parse(shape="256x256x256"), target=target, device="none", effort=QUICK)
+    assert result.verdict == "compile-only"
+    assert "estimate" in result.reason
+    document = result.to_json()
+    scores = [entry["estimate"]["score"] for entry in document["ranking"]]
+    assert len(scores) >= 2
+    assert scores == sorted(scores)
+    assert document["best"] == document["ranking"][0]
+    assert document["best"]["us"] is None
+    assert document["best"]["isa"]["vgpr"] > 0
+    assert document["spec"] is None
+    kept = workspace / "candidates" / result.run / document["best"]["candidate"]
+    assert MARKER in (kept / "spec.mlir").read_text()
+
+
+def test_the_plain_route_alone_is_enough_for_these_tests() -> None:
+    assert [route.name for route in ONE_ROUTE.routes_for("conv")] == ["plain"]

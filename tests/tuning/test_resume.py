@@ -1,0 +1,158 @@
+"""A run that was killed goes on where it was: the same run, nothing finished is done again."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from autotuner.build import Isa
+from autotuner.store.rows import BuildRow, CandidateRow, TimingRow
+from autotuner.store.store import Store
+from tests.support.contract import hold_contract
+from tests.support.fake_tools import ONE_ROUTE, SHAPE, TIMED, Cli, FakeTools, candidates, codegen, run
+
+MakeCli = Callable[..., Cli]
+WORDS = (*SHAPE, "--effort", "quick", "--trials", "8")
+
+
+def rows(workspace: Path, run: str) -> tuple[list[CandidateRow], list[BuildRow], list[TimingRow]]:
+    with Store.open(None, workspace=workspace, create=False) as store:
+        return store.candidates(run), store.builds(run), store.timings(run)
+
+
+def newest(workspace: Path) -> str:
+    with Store.open(None, workspace=workspace, create=False) as store:
+        return store.runs(1)[0].id
+
+
+def kill_when(cli: Cli, query: str, at_least: int, *words: str) -> str:
+    """Starts a run, kills it with SIGKILL when the database shows so many rows; the run's id."""
+    cli.fake.slow_down("time")
+    process = cli.start(*(words or WORDS), "--resume")
+    cli.wait_for(process, query, at_least)
+    process.kill()
+    process.communicate()
+    cli.fake.slow_down("time", slow=False)
+    return newest(cli.workspace)
+
+
+def test_a_killed_run_goes_on_and_repeats_nothing_that_was_finished(cli: MakeCli) -> None:
+    line = cli(bench_roles=["benchmark-dies"])
+    query = "SELECT count(*) FROM candidates WHERE kind = 'codegen' AND state IN ('timed', 'failed')"
+    killed = kill_when(line, query, 4)
+    before, builds_before, timings_before = rows(line.workspace, killed)
+    finished = {row.id: row for row in before if row.state in ("timed", "failed", "duplicate")}
+    assert sum(row.state == "timed" for row in before) >= 3
+    assert any(row.failure == "run-error" for row in before)
+
+    code, document, err = line.finish(*WORDS, "--resume")
+    assert code == 0, err
+    assert document["run"] == killed
+    assert killed in err
+    after, builds, timings = rows(line.workspace, killed)
+    assert [row.id for row in after[: len(before)]] == [row.id for row in before]
+    assert {row.id: row for row in after if row.id in finished} == finished
+    assert builds[: len(builds_before)] == builds_before
+    assert timings[: len(timings_before)] == timings_before
+    built = Counter(build.candidate for build in builds)
+    assert {row: built[row] for row in finished} == dict.fromkeys(finished, 1)
+    again = {t.candidate for t in timings[len(timings_before) :] if t.phase == "screen"}
+    assert not again & finished.keys()
+    assert sum(row.kind == "codegen" for row in after) == 8
+    assert len({row.config.key for row in after if row.kind == "codegen"}) == 8
+    hold_contract(document, line.workspace)
+
+    code, third, _ = line.finish(*WORDS, "--resume")
+    assert code == 0
+    assert third["run"] != killed, "a finished run is not gone on with"
+    assert third["counts"]["asked"] == document["counts"]["asked"]
+
+
+def test_a_run_killed_among_the_stock_routes_builds_and_times_each_once(cli: MakeCli) -> None:
+    line = cli(routes=4)
+    killed = kill_when(line, "SELECT count(*) FROM candidates WHERE kind = 'stock' AND state = 'timed'", 1)
+    before, builds_before, _ = rows(line.workspace, killed)
+    assert any(row.kind == "stock" and row.state == "asked" for row in before)
+    code, document, err = line.finish(*WORDS, "--resume")
+    assert (code, document["run"]) == (0, killed), err
+    after, builds, timings = rows(line.workspace, killed)
+    finished = {row.id for row in before if row.state in ("timed", "duplicate")}
+    built = Counter(build.candidate for build in builds[len(builds_before) :])
+    assert built == Counter(row.id for row in after if row.id not in finished)
+    screened = Counter(t.candidate for t in timings if t.phase == "screen" and t.block == 0)
+    assert set(screened.values()) == {1}
+
+
+def test_fresh_starts_anew(cli: MakeCli) -> None:
+    line = cli()
+    killed = kill_when(line, TIMED, 1)
+    before = rows(line.workspace, killed)
+    code, document, _ = line.finish(*WORDS, "--fresh")
+    assert code == 0
+    assert document["run"] != killed
+    assert rows(line.workspace, killed) == before
+    code, document, _ = line.finish(*WORDS, "--resume")
+    assert (code, document["run"]) == (0, killed), "the unfinished run is still there to go on with"
+
+
+def test_another_question_does_not_go_on_with_this_one(fake: Callable[..., FakeTools], workspace: Path) -> None:
+    tools = fake()
+    first = run(tools, workspace, trials=1)
+    with closing(sqlite3.connect(workspace / "results" / "autotune.db")) as connection, connection:
+        connection.execute("UPDATE runs SET status = 'interrupted'")
+    assert run(tools, workspace, trials=1, resume=True, seed=1).run != first.run
+    assert run(tools, workspace, trials=1, resume=True, device="none").run != first.run
+    assert run(tools, workspace, trials=1, resume=True).run == first.run
+
+
+def test_a_candidate_that_the_space_no_longer_has_does_not_stop_the_rest(
+    fake: Callable[..., FakeTools], workspace: Path
+) -> None:
+    """As when a run goes on with fewer cores, or after an upgrade: the space is another."""
+    tools = fake()
+    first = run(tools, workspace, trials=2)
+    (row, other) = codegen(workspace, first.run)
+    strange = {**row.config.as_dict(), "vector_m": 999}
+    with closing(sqlite3.connect(workspace / "results" / "autotune.db")) as connection, connection:
+        connection.execute("UPDATE runs SET status = 'interrupted'")
+        connection.execute("UPDATE candidates SET config = ? WHERE id = ?", (json.dumps(strange), row.id))
+    result = run(tools, workspace, trials=4, budget=60, resume=True)
+    assert result.run == first.run
+    after = {r.id: r for r in candidates(workspace, first.run)}
+    assert after[other.id] == other
+    assert len({r.ordinal for r in after.values()}) == len(after)
+    assert result.verdict in ("no-winner", "win", "inconclusive")
+
+
+def test_a_compile_only_run_goes_on_without_asking_twice(fake: Callable[..., FakeTools], workspace: Path) -> None:
+    tools = fake(cold=True)
+    first = run(tools, workspace, device="none", trials=3)
+    with closing(sqlite3.connect(workspace / "results" / "autotune.db")) as connection, connection:
+        connection.execute("UPDATE runs SET status = 'interrupted'")
+    compiled = tools.compiled()
+    result = run(tools, workspace, device="none", trials=3, resume=True, target=ONE_ROUTE)
+    assert result.run == first.run
+    assert result.verdict == "compile-only"
+    assert tools.compiled() == compiled
+    assert result.baseline.isa == first.baseline.isa != Isa(), "what is not built again has its figures from before"
+    configs = [row.config.key for row in codegen(workspace, first.run)]
+    assert len(configs) == len(set(configs)) == 3
+    assert result.counts.asked == first.counts.asked
+
+
+@pytest.mark.parametrize("program", ["iree-compile", "iree-benchmark-module"])
+def test_a_run_is_not_gone_on_with_by_another_iree(cli: MakeCli, program: str) -> None:
+    line = cli()
+    killed = kill_when(line, "SELECT count(*) FROM candidates WHERE state = 'timed'", 1)
+    path = line.fake.folder / program
+    path.write_text(path.read_text() + "\n# another build\n")
+    code, document, err = line.finish(*WORDS, "--resume", "--trials", "1")
+    assert code == 0, err
+    assert document["run"] != killed
+    assert f"run {killed} is not gone on with: IREE" in err

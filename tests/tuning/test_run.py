@@ -1,0 +1,305 @@
+"""A run ends in a verdict that its rows, its counts and its files agree with."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from autotuner import Gemm, Result
+from autotuner.carriers.render import MARKER, problem_mlir
+from autotuner.cli.app import main
+from autotuner.iree.tools import Tools
+from autotuner.store.store import Store
+from autotuner.targets import catalog
+from autotuner.tuning.effort import Effort
+from tests.support.contract import hold_contract
+from tests.support.fake_tools import (
+    DATA_TILING,
+    EFFORT,
+    ONE_ROUTE,
+    PROBLEM,
+    SPEC,
+    TWO_ROUTES,
+    FakeTools,
+    candidates,
+    codegen,
+    run,
+)
+from tests.support.patience import patient
+
+Fake = Callable[..., FakeTools]
+
+
+def test_a_run_with_real_timing_ends_in_a_verdict(workspace: Path) -> None:
+    problem = Gemm.parse(shape="192x192x256", dtype="f32")
+    quick = Effort(trials=3, budget=patient(30), compile_only_trials=3, confirm_blocks=6, race_entrants=2)
+    result = run(None, workspace, problem=problem, target=TWO_ROUTES, effort=quick)
+    document = result.to_json()
+    hold_contract(document, workspace, in_time=False)
+    assert document["verdict"] in ("win", "no-winner", "inconclusive")
+    assert document["environment"]["iree"] == Tools.find().release
+    assert document["counts"]["space"] > 1000
+    assert 1 <= len(codegen(workspace, result.run)) <= 3
+    assert 0 < document["best"]["us"] <= document["baseline"]["us"] or document["verdict"] != "win"
+    with Store.open(None, workspace=workspace) as store:
+        screens = [t for t in store.timings(result.run) if t.phase == "screen"]
+        assert store.run(result.run).status == "finished"
+        assert store.verdict(result.run) == (document["verdict"], document)
+    assert all(len(t.repetitions_us) in (1, 3) for t in screens)
+    assert any(len(set(t.repetitions_us)) == 3 for t in screens)
+
+
+def test_the_budget_holds_when_the_problem_is_so_small_that_dispatches_are_repeated(workspace: Path) -> None:
+    quick = Effort(trials=3, budget=15, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
+    result = run(None, workspace, problem=Gemm.parse(shape="32x32x32", dtype="f32"), effort=quick)
+    # One compile and one timing may be under way when the time is up; they are short.
+    assert result.seconds["total"] < 15 + 5
+    assert result.verdict in ("win", "no-winner", "inconclusive")
+
+
+# --- win -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def won(fake: Fake, workspace: Path) -> Result:
+    """Every spec takes a fifth of what all routes take."""
+    return run(fake(rules=[(SPEC, 20.0)]), workspace, target=TWO_ROUTES)
+
+
+def test_a_spec_that_beats_all_routes_is_shipped_with_its_flagfile(won: Result, workspace: Path) -> None:
+    document = won.to_json()
+    hold_contract(document, workspace)
+    assert (document["verdict"], document["carrier"]) == ("win", "spec")
+    assert (document["baseline"]["us"], document["stock"]["us"], document["best"]["us"]) == (100e3, 100e3, 20e3)
+    assert document["best"]["kind"] == "codegen"
+    assert document["best"]["config"]["route"] == "plain"
+    assert all(document[name]["isa"]["code_bytes"] > 0 for name in ("baseline", "stock", "best"))
+    for name in ("speedup", "speedup_over_stock"):
+        ratio = document[name]
+        assert (ratio["low"], ratio["median"], ratio["high"]) == pytest.approx((5.0, 5.0, 5.0))
+    assert document["speedup"]["confidence"] == 0.95
+    assert won.spec == workspace / "specs" / f"{PROBLEM.name}-cpu.mlir"
+    assert won.flagfile == won.spec.with_suffix(".flags")
+    assert sorted(p.name for p in (workspace / "specs").iterdir()) == [won.flagfile.name, won.spec.name]
+
+    header = []
+    for line in won.spec.read_text().splitlines():
+        if not line.startswith("//"):
+            break
+        header.append(line)
+    text = "\n".join(header)
+    assert PROBLEM.name in text
+    assert f"cpu; IREE {document['environment']['iree']} ({document['environment']['compiler']})" in text
+    assert re.search(r"win\b.*5\.000x.*95 % interval 5\.000 to 5\.000", text)
+    assert re.search(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC", text)
+    assert f"autotune {' '.join(PROBLEM.arguments())} --target cpu" in text
+    assert f"iree-compile MODEL.mlir @{won.flagfile} -o" in text
+
+
+def test_iree_compile_takes_the_flagfile_and_applies_the_spec(won: Result, tmp_path: Path) -> None:
+    assert won.flagfile is not None
+    lines = won.flagfile.read_text().splitlines()
+    assert all(line.startswith("--") for line in lines)
+    assert f"--iree-codegen-tuning-spec-path={won.spec}" in lines
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "problem.mlir").write_text(problem_mlir(PROBLEM))
+    words = [str(Tools.find().iree_compile), "problem.mlir", f"@{won.flagfile}", "-o", "out.vmfb"]
+    dump = ["--iree-hal-dump-executable-configurations-to=dump"]
+    subprocess.run([*words, *dump], cwd=folder, check=True, capture_output=True)
+    dumped = "".join(path.read_text() for path in (folder / "dump").glob("*.mlir"))
+    assert MARKER in dumped
+    assert (folder / "out.vmfb").stat().st_size > 0
+
+
+def test_the_command_in_the_header_asks_for_the_same_again(won: Result) -> None:
+    assert won.spec is not None
+    (line,) = [x for x in won.spec.read_text().splitlines() if x.startswith("//") and "autotune gemm" in x]
+    words = line[line.index("autotune gemm") :].split()
+    assert words[words.index("--shape") + 1] == "96x64x128"
+    assert words[words.index("--seed") + 1] == "0"
+    assert words[words.index("--trials") + 1] == "4"
+    assert words[words.index("--budget") + 1] == "120s"
+    assert words[words.index("--device") + 1] == "local-task"
+
+
+def test_raw_repetitions_of_screen_race_and_confirmation_are_stored(won: Result, workspace: Path) -> None:
+    with Store.open(None, workspace=workspace) as store:
+        rows = {row.id: row for row in store.candidates(won.run)}
+        timings = store.timings(won.run)
+    assert {t.phase for t in timings} == {"screen", "drift", "race", "confirm"}
+    for timing in timings:
+        expected = 20e3 if rows[timing.candidate].kind == "codegen" else 100e3
+        assert set(timing.repetitions_us) == {expected}
+    screens = [t.candidate for t in timings if t.phase == "screen" and t.block == 0]  # others are of the finalists
+    assert len(screens) == len({*screens})
+    assert won.best is not None
+    winner = [t for t in timings if t.phase == "confirm" and rows[t.candidate].kind == "codegen"]
+    assert [t.block for t in winner] == list(range(1, EFFORT.confirm_blocks + 1))
+    assert len({t.candidate for t in winner}) == 1
+
+
+@pytest.mark.parametrize("folder", ["specs", "a folder"])
+def test_a_spec_goes_where_the_user_says(fake: Fake, workspace: Path, tmp_path: Path, folder: str) -> None:
+    path = tmp_path / folder / "mine.mlir"
+    result = run(fake(rules=[(SPEC, 20.0)]), workspace, output=path)
+    assert (result.spec, result.flagfile) == (path, path.with_suffix(".flags"))
+    assert path.is_file()
+    assert not any((workspace / "specs").iterdir())
+
+
+def test_a_stock_route_as_fast_as_any_spec_ships_flags_alone(fake: Fake, workspace: Path) -> None:
+    result = run(fake(rules=[(SPEC, 20.0), (DATA_TILING, 20.0)]), workspace, target=TWO_ROUTES)
+    document = result.to_json()
+    hold_contract(document, workspace)
+    assert (document["verdict"], document["carrier"], document["spec"]) == ("win", "flags", None)
+    assert document["stock"]["flags"] == document["best"]["flags"] == ["--iree-opt-data-tiling"]
+    assert document["best"]["config"] == {}
+    assert document["speedup"]["median"] == pytest.approx(5.0)
+    assert document["speedup_over_stock"]["median"] == pytest.approx(1.0)
+    assert result.flagfile is not None
+    lines = result.flagfile.read_text().splitlines()
+    assert "--iree-opt-data-tiling" in lines
+    assert not any("spec" in line for line in lines)
+    assert [p.name for p in (workspace / "specs").iterdir()] == [result.flagfile.name]
+
+
+# --- no win ----------------------------------------------------------------------------------------------------------
+
+
+def test_where_all_are_equal_there_is_no_winner_and_nothing_is_shipped(fake: Fake, workspace: Path) -> None:
+    result = run(fake(), workspace)
+    document = result.to_json()
+    hold_contract(document, workspace)
+    assert document["verdict"] == "no-winner"
+    assert (document["spec"], document["flagfile"], document["carrier"]) == (None, None, None)
+    assert not any((workspace / "specs").iterdir())
+    assert document["baseline"]["us"] == document["best"]["us"] == 100e3
+
+
+def test_slower_specs_are_no_winner_either(fake: Fake, workspace: Path) -> None:
+    result = run(fake(rules=[(SPEC, 120.0)]), workspace)
+    assert result.verdict == "no-winner"
+    assert result.best is not None
+    assert result.best.us == 100e3
+
+
+def test_a_gain_below_the_smallest_worth_shipping_is_no_win(fake: Fake, workspace: Path) -> None:
+    result = run(fake(rules=[(SPEC, 99.6)]), workspace)
+    assert result.verdict == "no-winner"
+    assert not any((workspace / "specs").iterdir())
+
+
+def test_a_hopelessly_slow_candidate_is_timed_once(fake: Fake, workspace: Path) -> None:
+    result = run(fake(rules=[(SPEC, 800.0)]), workspace)
+    ids = {row.id for row in codegen(workspace, result.run)}
+    with Store.open(None, workspace=workspace) as store:
+        screens = [t for t in store.timings(result.run) if t.candidate in ids and t.phase == "screen"]
+    assert screens
+    assert all(t.repetitions_us == (800e3,) for t in screens)
+
+
+@pytest.mark.parametrize(("rules", "code"), [([], 6), ([(SPEC, 20.0)], 0)])
+def test_fail_if_no_winner_turns_the_verdict_into_exit_6(
+    fake: Fake,
+    workspace: Path,
+    rules: list[tuple[str, float]],
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tools = fake(rules=rules).tools
+    monkeypatch.setattr(Tools, "find", lambda _folder: tools)
+    monkeypatch.setattr(catalog, "CPU_ROUTES", catalog.CPU_ROUTES[:1])
+    words = ["gemm", "--shape", "96x64x128", "--dtype", "f32", "--effort", "quick", "--trials", "4", "--json"]
+    words += ["--workspace", str(workspace), "--fail-if-no-winner"]
+    monkeypatch.setattr("sys.argv", ["autotune", *words])
+    with pytest.raises(SystemExit) as end:
+        main()
+    out = capsys.readouterr().out
+    assert (end.value.code or 0) == code
+    document = json.loads(out)
+    hold_contract(document, workspace)
+    assert document["verdict"] == ("win" if code == 0 else "no-winner")
+
+
+# --- seeds, folders --------------------------------------------------------------------------------------------------
+
+
+def test_the_same_seed_asks_the_same_first_batch(fake: Fake, tmp_path: Path) -> None:
+    tools = fake()
+    asked = []
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        result = run(tools, tmp_path / name, seed=seed, device="none" if name == "c" else None)
+        asked.append([row.config for row in codegen(tmp_path / name, result.run)])
+    assert len(asked[0]) == 4
+    assert asked[0] == asked[1]
+    assert asked[0] != asked[2]
+
+
+def test_a_second_run_takes_its_builds_from_the_cache(fake: Fake, tmp_path: Path) -> None:
+    tools = fake(cold=True)
+    first = run(tools, tmp_path / "a", trials=2)
+    compiled = tools.compiled()
+    second = run(tools, tmp_path / "b", trials=2)
+    assert first.counts.cached <= 1, "the baseline may have been built once before, to see how long it takes"
+    assert second.counts.cached == second.counts.built == first.counts.built
+    assert tools.compiled() == compiled
+
+
+def folders(workspace: Path, result: Result) -> set[str]:
+    """The candidates' folders that a run left."""
+    folder = workspace / "candidates" / result.run
+    return {p.name for p in folder.iterdir() if p.is_dir() and p.name != "inputs"} if folder.exists() else set()
+
+
+@pytest.mark.parametrize("keep", ["all", "failed", "best", "none"])
+def test_keep_says_which_folders_stay(fake: Fake, workspace: Path, keep: str) -> None:
+    tools = fake(rules=[(SPEC, 20.0)], bench_roles=["benchmark-dies"])
+    result = run(tools, workspace, keep=(keep,))
+    assert result.verdict == "win"
+    assert result.best is not None
+    rows = candidates(workspace, result.run)
+    failed = {f"c{row.ordinal:04d}" for row in rows if row.state == "failed"}
+    assert len(failed) == 1
+    everything = {"baseline", *(f"c{row.ordinal:04d}" for row in rows if row.kind == "codegen")}
+    expected = {"all": everything, "failed": failed, "best": {result.best.candidate}, "none": set()}[keep]
+    assert folders(workspace, result) == expected
+    for name in expected:
+        folder = workspace / "candidates" / result.run / name
+        files = {"problem.mlir", "command.txt", "stderr.txt"} | ({"spec.mlir"} if name != "baseline" else set())
+        assert files <= {p.name for p in folder.iterdir()}
+        assert ("the device is lost" in (folder / "stderr.txt").read_text()) == (name in failed)
+
+
+def test_the_command_of_a_kept_folder_works_when_it_is_pasted(workspace: Path, tmp_path: Path) -> None:
+    quick = Effort(trials=1, budget=patient(8), compile_only_trials=1, confirm_blocks=6)
+    problem = Gemm.parse(shape="192x192x256", dtype="f32")
+    result = run(None, workspace, problem=problem, target=ONE_ROUTE, effort=quick, keep=("all",))
+    folder = workspace / "candidates" / result.run / "baseline"
+    done = subprocess.run(
+        ["bash", "-e", str(folder / "command.txt")], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert (folder / "module.vmfb").is_file()
+    times = json.loads(done.stdout)["benchmarks"]
+    assert sum(b["run_type"] == "iteration" for b in times) == 3
+
+
+@pytest.mark.parametrize("name", ["back\\slash", "two words", 'it\'s "so", été'])
+def test_a_winner_ships_into_a_workspace_of_any_name(fake: Fake, tmp_path: Path, name: str) -> None:
+    """The flagfile is proven with the real compiler before it is shipped; what is printed can be pasted."""
+    workspace = tmp_path / name
+    result = run(fake(rules=[(SPEC, 20.0)]), workspace, target=TWO_ROUTES)
+    assert result.verdict == "win", result.reason
+    assert result.flagfile is not None
+    assert result.flagfile.parent.parent == workspace
+    assert result.spec is not None
+    (line,) = (line for line in result.spec.read_text().splitlines() if line.startswith("// use:"))
+    assert shlex.split(line.removeprefix("// use:"))[2] == f"@{result.flagfile}"
