@@ -10,7 +10,7 @@ from autotuner.iree.run import Invocation
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.inputs import model_inputs, problem_inputs
 from autotuner.jobs.ab.subject import Alone, Inside, Subject, model_description
-from autotuner.jobs.model.context import Model, compile_timeout, read_anatomy, run_timeout
+from autotuner.jobs.model.context import Model, compile_timeout, read_structure, run_timeout
 from autotuner.jobs.model.program import Program, ProgramBuilder, call_of
 from autotuner.jobs.model.rounding import expected_error
 from autotuner.problems import Problem
@@ -71,10 +71,10 @@ def open_model(
         compile_timeout(options, account.clock),
     )
     with account.clocked("space"):
-        anatomy = read_anatomy(builder, model, target.compile_flags, target=target.name, timeout=timeout)
-    signature = anatomy.flow.signature
+        structure = read_structure(builder, model, target.compile_flags, target=target.name, timeout=timeout)
+    signature = structure.flow.signature
     called = replace(program, inputs=model_inputs(wanted.inputs, signature.arguments))
-    description = model_description(called, flops=anatomy.flops)
+    description = model_description(called, flops=structure.flops)
 
     def subject(run: Run) -> Subject:
         call = Invocation(signature.function, (), signature.results)
@@ -85,11 +85,11 @@ def open_model(
         return Inside(
             model=called,
             call=call,
-            flops=anatomy.flops,
+            flops=structure.flops,
             device=session.runner,
             timeout=run_timeout(options),
             tolerance=model.tolerance,
-            rounding=expected_error(anatomy.groups, anatomy.others, allow=model.allow),
+            rounding=expected_error(structure.groups, structure.others, allow=model.allow),
             problem=wanted.problem,
         )
 

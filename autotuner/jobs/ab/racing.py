@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autotuner.iree.benchmark import Benchmark
-from autotuner.jobs.ab.side import A, B, Side
+from autotuner.jobs.ab.arm_run import A, ArmRun, B
 from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge, timed_by
 from autotuner.measure.race import Entrant, Interval, Rules
 from autotuner.tuning.run import Run
 
 
-def race_sides(sides: Sequence[Side], benchmark: Benchmark, run: Run) -> tuple[Judgement, Interval | None]:
+def race_sides(sides: Sequence[ArmRun], benchmark: Benchmark, run: Run) -> tuple[Judgement, Interval | None]:
     """The verdict, and B's speed over A's; both times are the race's from here on."""
     store, effort = run.session.store, run.options.effort
     a, b = sides

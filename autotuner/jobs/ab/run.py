@@ -15,6 +15,7 @@ from autotuner.iree.benchmark import Benchmark, benchmark_command
 from autotuner.iree.compile import FAILURE_CLASSES, MODULE, Compiled, FailureClass, compile_program, first_error
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
+from autotuner.jobs.ab.arm_run import A, ArmRun, B
 from autotuner.jobs.ab.kernels import KernelSite
 from autotuner.jobs.ab.opening import Experiment, open_program
 from autotuner.jobs.ab.racing import race_sides
@@ -22,7 +23,6 @@ from autotuner.jobs.ab.recipe import ArmCompiler
 from autotuner.jobs.ab.result import AbDetails, AbResult, write_commands
 from autotuner.jobs.ab.shares import own_exports, read_shares, readable
 from autotuner.jobs.ab.ship import claim, ship
-from autotuner.jobs.ab.side import A, B, Side
 from autotuner.jobs.ab.subject import Inside, Subject, difference
 from autotuner.jobs.model.context import compile_timeout, model_clock, run_timeout
 from autotuner.jobs.model.tuner import MIN_TIME
@@ -77,7 +77,7 @@ class _ExperimentRun:
     run: Run
     wanted: Experiment
     subject: Subject
-    sides: tuple[Side, Side] = field(init=False)
+    sides: tuple[ArmRun, ArmRun] = field(init=False)
     benchmark: Benchmark | None = None
     """How both arms are timed, once they are found to be right."""
     difference: float | None = None
@@ -87,7 +87,7 @@ class _ExperimentRun:
     shipped: tuple[Path | None, Path | None] = (None, None)
 
     def __post_init__(self) -> None:
-        self.sides = (Side(A, self.wanted.a), Side(B, self.wanted.b))
+        self.sides = (ArmRun(A, self.wanted.a), ArmRun(B, self.wanted.b))
 
     def go(self) -> AbResult:
         run = self.run
@@ -143,7 +143,7 @@ class _ExperimentRun:
     def _interrupted(self) -> bool:
         return self.run.stopped
 
-    def _prepare(self, side: Side, subject: Subject) -> None:
+    def _prepare(self, side: ArmRun, subject: Subject) -> None:
         """The flags of an arm, and the proof that what it brings arrives."""
         run = self.run
         run.account.stage(f"preparing {side.arm.name}")
@@ -188,7 +188,7 @@ class _ExperimentRun:
                     remedy=f"{side.folder / 'stderr.txt'} has all of it.",
                 )
 
-    def _compile(self, side: Side, subject: Subject, repeat: int) -> Compiled:
+    def _compile(self, side: ArmRun, subject: Subject, repeat: int) -> Compiled:
         job = side.how.job(subject.program, timeout=self.compile_timeout, repeat=repeat)
         return compile_program(job, side.how.tools, side.folder)
 
@@ -224,7 +224,7 @@ class _ExperimentRun:
         if a.answer is not None and b.answer is not None:
             self.difference = difference(a.answer, b.answer)
 
-    def _screen(self, side: Side, benchmark: Benchmark) -> None:
+    def _screen(self, side: ArmRun, benchmark: Benchmark) -> None:
         run = self.run
         run.account.stage(f"timing {side.arm.name}")
         with run.account.clocked("time"):
@@ -239,7 +239,7 @@ class _ExperimentRun:
         run.session.store.set_us(side.row, timing.median)
         side.us = timing.median
 
-    def _lengthen(self, side: Side, subject: Subject, benchmark: Benchmark) -> None:
+    def _lengthen(self, side: ArmRun, subject: Subject, benchmark: Benchmark) -> None:
         """A module that repeats its dispatches until an invocation lasts long enough; the code stays the same."""
         run = self.run
         # What a single call takes is mostly overhead: how often to repeat shows only when it is repeated.
@@ -283,13 +283,13 @@ class _ExperimentRun:
 
     # --- the end ------------------------------------------------------------------------------------------------
 
-    def _record(self, side: Side, built: Compiled) -> None:
+    def _record(self, side: ArmRun, built: Compiled) -> None:
         row, command = side.row, tuple(built.command)
         self.run.session.store.record_build(
             BuildRow(row, built.seconds, False, built.binary, side.how.applied, command, str(built.vmfb))
         )
 
-    def _fail(self, side: Side, failure: str, detail: str) -> None:
+    def _fail(self, side: ArmRun, failure: str, detail: str) -> None:
         side.failure = failure
         self.run.session.store.record_failure(side.row, failure, stderr=detail)
         if side.built is not None:

@@ -13,9 +13,9 @@ from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import MICROKERNEL, Outputs, files_in
 from autotuner.carriers.provenance import Provenance, today
 from autotuner.iree.compile import shell_line
+from autotuner.jobs.ab.arm_run import A, ArmRun, B
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.opening import Experiment
-from autotuner.jobs.ab.side import A, B, Side
 from autotuner.jobs.ab.subject import Subject
 from autotuner.jobs.model.context import compile_timeout
 from autotuner.jobs.model.program import program_name
@@ -46,7 +46,7 @@ def claim(wanted: Experiment, target: Target, options: Options, workspace: Works
     files.claim([*read, *(model.files(target) if model else ())])
 
 
-def ship(side: Side, subject: Subject, judgement: Judgement, run: Run) -> tuple[Path, Path]:
+def ship(side: ArmRun, subject: Subject, judgement: Judgement, run: Run) -> tuple[Path, Path]:
     """(spec, flagfile); what does not give the code that won is not left behind."""
     inserted = side.how.inserted
     if inserted is None:

@@ -13,7 +13,7 @@ from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.compile import Compiled, CompilerRefusal, first_error
 from autotuner.iree.mlir import by_name, resources
 from autotuner.jobs.model.dispatch import flops
-from autotuner.jobs.model.extract import Flow, Group, Piece, group, read_flow, read_roots
+from autotuner.jobs.model.extract import Flow, FlowDispatch, Group, group, read_flow, read_roots
 from autotuner.jobs.model.program import Program, ProgramBuilder, input_shapes, program_name
 from autotuner.problems import OPERATIONS
 from autotuner.problems.accuracy import Precision
@@ -67,12 +67,12 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Anatomy:
+class ModelStructure:
     """A model on one route: its dispatches, those with the same root together."""
 
     flow: Flow
     groups: tuple[Group, ...]
-    others: tuple[Piece, ...]
+    others: tuple[FlowDispatch, ...]
     configured: Mapping[str, str] = field(repr=False)
     """The configured executables by name."""
 
@@ -150,10 +150,10 @@ class Context:
             BuildRow(row, build.seconds, build.cached, build.binary, 0, command, str(build.vmfb))
         )
 
-    def anatomy(self, route: Route) -> Anatomy:
+    def structure(self, route: Route) -> ModelStructure:
         """Asks the compiler what it makes of the model on this route."""
         with self.clocked("space"):
-            return read_anatomy(
+            return read_structure(
                 self.builder, self.model, self.flags(route), target=self.target.name, timeout=self.compile_timeout
             )
 
@@ -178,9 +178,9 @@ def run_timeout(options: Options) -> float:
     return 10 * options.effort.run_timeout
 
 
-def read_anatomy(
+def read_structure(
     builder: ProgramBuilder, model: Model, flags: Sequence[str], *, target: str, timeout: float
-) -> Anatomy:
+) -> ModelStructure:
     """The model's dispatches, from the compiler."""
     try:
         text = builder.flow(flags, timeout=timeout)
@@ -192,4 +192,4 @@ def read_anatomy(
         ) from refusal
     flow = read_flow(text, function=model.function, shapes=input_shapes(model.inputs))
     groups, others = group(flow.pieces, read_roots(configured))
-    return Anatomy(flow, groups, others, by_name(one + resources(text) for one in configured))
+    return ModelStructure(flow, groups, others, by_name(one + resources(text) for one in configured))

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from autotuner.iree.mlir import Dispatch, map_positions
-from autotuner.jobs.model.extract import Piece, Value, tensor_type
+from autotuner.jobs.model.extract import FlowDispatch, Value, tensor_type
 from autotuner.jobs.model.rounding import length
 from autotuner.problems import Array, Gemm, Operand, Problem
 from autotuner.problems.accuracy import (
@@ -38,7 +38,7 @@ _GEMM_RANK = 4
 class DispatchProblem(Problem):
     """A piece of a program. What is right is what IREE's default computes: the model itself is compared in the end."""
 
-    piece: Piece = field(repr=False)
+    piece: FlowDispatch = field(repr=False)
     root: Dispatch = field(repr=False)
     label: str
     """A name that is its own within the model."""
@@ -169,7 +169,7 @@ def flops(root: Dispatch) -> int:
     return 2 * batch * m * k2 * (k1 + n)
 
 
-def runs_alone(piece: Piece, root: Dispatch) -> str:
+def runs_alone(piece: FlowDispatch, root: Dispatch) -> str:
     """Why a piece cannot be a problem of its own; empty when it can."""
     if piece.obstacle:
         return piece.obstacle
@@ -180,7 +180,7 @@ def runs_alone(piece: Piece, root: Dispatch) -> str:
     return "its dynamic sizes cannot be told apart" if loop_sizes(piece, root) is None else ""
 
 
-def loop_sizes(piece: Piece, root: Dispatch) -> dict[int, int] | None:
+def loop_sizes(piece: FlowDispatch, root: Dispatch) -> dict[int, int] | None:
     """The sizes of the root's dynamic loops when it is called as the piece is; None when they cannot be told.
 
     Inside the dispatch a dynamic size is a number like another. It can be told when there is only one of them, or when

@@ -9,7 +9,7 @@ from autotuner.build import Builder
 from autotuner.errors import AutotuneError, StorageError, ToolMissingError
 from autotuner.iree.compile import Compiled
 from autotuner.iree.run import Invocation
-from autotuner.jobs.model.context import Anatomy, Context
+from autotuner.jobs.model.context import Context, ModelStructure
 from autotuner.jobs.model.dispatch import DispatchProblem, runs_alone
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.extract import Group
@@ -37,13 +37,13 @@ class Dispatches:
 
     context: Context
     route: Route
-    anatomy: Anatomy
+    structure: ModelStructure
     shares: Shares
     rows: dict[str, Row] = field(default_factory=dict)
     results: list[Result] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        ranked = sorted(self.anatomy.groups, key=self._share, reverse=True)
+        ranked = sorted(self.structure.groups, key=self._share, reverse=True)
         for group in ranked:
             share = self._share(group)
             us = sum(self.shares.us.get(piece.export, 0.0) for piece in group.pieces) if self.context.timed else None
@@ -53,7 +53,7 @@ class Dispatches:
     @property
     def others(self) -> float:
         """The share of dispatches that have no root to tune."""
-        return self.shares.of([piece.export for piece in self.anatomy.others])
+        return self.shares.of([piece.export for piece in self.structure.others])
 
     @property
     def tunable(self) -> float:
@@ -162,15 +162,15 @@ class Dispatches:
 
 
 def measure_shares(
-    context: Context, route: Route, anatomy: Anatomy, build: Compiled | None, call: Invocation | None
+    context: Context, route: Route, structure: ModelStructure, build: Compiled | None, call: Invocation | None
 ) -> Shares:
     """By the runtime's statistics; where it has none, by timing each dispatch; without a device, by arithmetic."""
     if build is None or call is None:
-        return by_work(anatomy.groups)
+        return by_work(structure.groups)
     session = context.session
     with context.clocked("time"):
         found = from_statistics(session.runner, build.vmfb, call, timeout=context.run_timeout)
-        return found or _alone(context, route, anatomy)
+        return found or _alone(context, route, structure)
 
 
 def on_route(target: Target, route: Route) -> Target:
@@ -178,10 +178,10 @@ def on_route(target: Target, route: Route) -> Target:
     return replace(target, user_flags=(*target.user_flags, *route.flags), routes=(PLAIN,))
 
 
-def _alone(context: Context, route: Route, anatomy: Anatomy) -> Shares:
+def _alone(context: Context, route: Route, structure: ModelStructure) -> Shares:
     """Each dispatch timed on its own, times its calls."""
     context.stage("timing each dispatch alone: this device keeps no statistics")
-    pieces = [(g, p) for g in anatomy.groups for p in g.pieces if not runs_alone(p, g.root)]
+    pieces = [(g, p) for g in structure.groups for p in g.pieces if not runs_alone(p, g.root)]
     problems = [DispatchProblem(piece, group.root, f"piece_{n}") for n, (group, piece) in enumerate(pieces)]
     timer = DefaultTimer(
         on_route(context.target, route),

@@ -11,7 +11,7 @@ from autotuner.carriers.carrier import FlagsCarrier, Parts, Said, SpecCarrier, S
 from autotuner.carriers.provenance import Provenance, today
 from autotuner.iree.compile import Compiled
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.extract import Group, Piece
+from autotuner.jobs.model.extract import FlowDispatch, Group
 from autotuner.specfiles.merge import merge
 from autotuner.tuning.plan import Candidate
 from autotuner.tuning.result import Result
@@ -23,7 +23,7 @@ class Entry:
 
     label: str
     group: Group
-    piece: Piece
+    piece: FlowDispatch
     """The one that was tuned, for all of them."""
     share: float
     result: Result

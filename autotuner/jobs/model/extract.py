@@ -70,7 +70,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Piece:
+class FlowDispatch:
     """One dispatch of a program: the executable with what is needed to call it alone."""
 
     symbol: str
@@ -107,7 +107,7 @@ class Flow:
     """A program after its dispatches were formed."""
 
     signature: Signature
-    pieces: tuple[Piece, ...]
+    pieces: tuple[FlowDispatch, ...]
 
 
 def read_flow(text: str, *, function: str | None, shapes: Sequence[tuple[int, ...] | None] = ()) -> Flow:
@@ -143,7 +143,7 @@ def read_flow(text: str, *, function: str | None, shapes: Sequence[tuple[int, ..
             workload, operands, results = _values(op, sizes)
             executable = executables.get(symbol)
             pieces.append(
-                Piece(
+                FlowDispatch(
                     symbol=symbol,
                     export=export,
                     text=_text(executable) if executable is not None else "",
@@ -177,7 +177,7 @@ class Group:
     """Dispatches whose root operation is the same: one matcher hits them all, whatever is fused to it."""
 
     root: Dispatch
-    pieces: tuple[Piece, ...]
+    pieces: tuple[FlowDispatch, ...]
 
     @property
     def calls(self) -> int:
@@ -187,14 +187,16 @@ class Group:
     def symbols(self) -> tuple[str, ...]:
         return tuple(piece.symbol for piece in self.pieces)
 
-    def leading(self, share: Mapping[str, float]) -> Piece:
+    def leading(self, share: Mapping[str, float]) -> FlowDispatch:
         """The piece that stands for the group: the one with the largest share that can be run alone."""
         return max(self.pieces, key=lambda piece: (not piece.obstacle, share.get(piece.export, 0.0)))
 
 
-def group(pieces: Sequence[Piece], roots: Mapping[str, Dispatch]) -> tuple[tuple[Group, ...], tuple[Piece, ...]]:
+def group(
+    pieces: Sequence[FlowDispatch], roots: Mapping[str, Dispatch]
+) -> tuple[tuple[Group, ...], tuple[FlowDispatch, ...]]:
     """The pieces that have a root operation, those of the same one together; and those that have none."""
-    found: dict[tuple[object, ...], list[Piece]] = {}
+    found: dict[tuple[object, ...], list[FlowDispatch]] = {}
     known: dict[tuple[object, ...], Dispatch] = {}
     other = []
     for piece in pieces:

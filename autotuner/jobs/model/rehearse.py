@@ -10,7 +10,7 @@ from typing import Any
 
 from autotuner.iree.compile import shell_line
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.context import KINDS, Anatomy, Model, read_anatomy
+from autotuner.jobs.model.context import KINDS, Model, ModelStructure, read_structure
 from autotuner.jobs.model.dispatch import DispatchProblem, flops, runs_alone
 from autotuner.jobs.model.dispatches import on_route
 from autotuner.jobs.model.extract import Group
@@ -29,7 +29,7 @@ class ModelRehearsal:
 
     program: Program
     target: Target
-    anatomy: Anatomy
+    structure: ModelStructure
     routes: tuple[Route, ...]
     ranked: tuple[Group, ...]
     first: Rehearsal | None
@@ -38,7 +38,7 @@ class ModelRehearsal:
     def to_json(self) -> dict[str, Any]:
         return {
             "schema": 1,
-            "problem": {"op": "model", "name": self.program.name, "flops": self.anatomy.flops},
+            "problem": {"op": "model", "name": self.program.name, "flops": self.structure.flops},
             "target": self.target.name,
             "routes": [{"name": route.name, "flags": list(route.flags)} for route in self.routes],
             "dispatches": [
@@ -57,7 +57,9 @@ class ModelRehearsal:
         }
 
     def text(self) -> str:
-        lines = [f"{self.program.name}: {len(self.anatomy.flow.pieces)} dispatches, {len(self.ranked)} different roots"]
+        lines = [
+            f"{self.program.name}: {len(self.structure.flow.pieces)} dispatches, {len(self.ranked)} different roots"
+        ]
         lines += ["", "routes to try:", *(f"  {r.name}: {shell_line(r.flags) or 'no flags'}" for r in self.routes)]
         lines += ["", "dispatches on the plain route, by their arithmetic (a run ranks by time):"]
         for group in self.ranked:
@@ -70,7 +72,7 @@ class ModelRehearsal:
         return "\n".join(lines)
 
     def _share(self, group: Group) -> float:
-        return flops(group.root) * group.calls / (self.anatomy.flops or 1)
+        return flops(group.root) * group.calls / (self.structure.flops or 1)
 
 
 def rehearse_model(model: Model, target: Target, *, options: Options) -> ModelRehearsal:
@@ -85,12 +87,14 @@ def rehearse_model(model: Model, target: Target, *, options: Options) -> ModelRe
         ).called(function=model.function, inputs=model.inputs, parameters=model.parameters)
         builder = ProgramBuilder(tools, Cache(cache_dir()), program)
         flags = list(target.compile_flags)
-        anatomy = read_anatomy(builder, model, flags, target=target.name, timeout=options.effort.compile_timeout * 10)
-        routes = choose(target, model.routes, {KINDS[group.root.kind] for group in anatomy.groups})
-        ranked = sorted(anatomy.groups, key=lambda g: flops(g.root) * g.calls, reverse=True)
+        structure = read_structure(
+            builder, model, flags, target=target.name, timeout=options.effort.compile_timeout * 10
+        )
+        routes = choose(target, model.routes, {KINDS[group.root.kind] for group in structure.groups})
+        ranked = sorted(structure.groups, key=lambda g: flops(g.root) * g.calls, reverse=True)
         commands = [shell_line(builder.command([*flags, *r.flags], vmfb=Path(f"{r.name}.vmfb"))) for r in routes]
         return ModelRehearsal(
-            program, target, anatomy, routes, tuple(ranked), _first(ranked, target, options), tuple(commands)
+            program, target, structure, routes, tuple(ranked), _first(ranked, target, options), tuple(commands)
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from autotuner.jobs.model.entries import Entry, carriers
 from autotuner.jobs.model.extract import Group
-from autotuner.jobs.model.routes import Tried
+from autotuner.jobs.model.routes import RouteOutcome
 from autotuner.tuning.result import Result
 
 
@@ -51,7 +51,7 @@ class Row:
 class ModelDetails:
     """What a run over a model tells beside the contract's document."""
 
-    routes: tuple[Tried, ...] = ()
+    routes: tuple[RouteOutcome, ...] = ()
     rows: tuple[Row, ...] = ()
     others: float = 0.0
     """The share of the dispatches that have nothing to tune."""

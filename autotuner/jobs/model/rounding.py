@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from autotuner.iree.mlir import Dispatch
-from autotuner.jobs.model.extract import Group, Piece, tensor_type
+from autotuner.jobs.model.extract import FlowDispatch, Group, tensor_type
 from autotuner.problems.accuracy import RMS, UNITS, Precision, lower_precision
 
 _ROOM = 3.0
@@ -27,7 +27,7 @@ def length(root: Dispatch) -> int:
     return sum(sizes) if root.kind == "attention" else math.prod(sizes)
 
 
-def expected_error(groups: Sequence[Group], others: Sequence[Piece], *, allow: Precision = "") -> float:
+def expected_error(groups: Sequence[Group], others: Sequence[FlowDispatch], *, allow: Precision = "") -> float:
     """The relative error, in the root mean square, that rounding explains between two builds of these dispatches."""
     pieces = [*(piece for group in groups for piece in group.pieces), *others]
     stored = sum(piece.calls * max((_squared(u) for u in _results(piece)), default=0.0) for piece in pieces)
@@ -55,7 +55,7 @@ def _squared(unit: float) -> float:
     return (RMS * unit) ** 2
 
 
-def _results(piece: Piece) -> Iterable[float]:
+def _results(piece: FlowDispatch) -> Iterable[float]:
     for value in piece.results:
         if value.is_tensor and (element := tensor_type(value)[1]) in UNITS:
             yield UNITS[element]

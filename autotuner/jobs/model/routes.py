@@ -29,7 +29,7 @@ _ROUTES_END = 0.5
 
 
 @dataclass(frozen=True)
-class Tried:
+class RouteOutcome:
     """What became of a route."""
 
     route: Route
@@ -103,7 +103,7 @@ class RouteRace:
     """How a whole model is timed."""
     rounding: float
     """The relative error that is expected between the outputs of two builds."""
-    tried: list[Tried] = field(default_factory=list)
+    tried: list[RouteOutcome] = field(default_factory=list)
     reference: Computed = field(default_factory=Computed)
 
     def all(self, routes: Sequence[Route]) -> None:
@@ -125,7 +125,7 @@ class RouteRace:
             except OutOfTimeError:
                 context.note(f"route {route.name}: no time for it, a longer --budget would make some")
 
-    def default(self) -> Tried:
+    def default(self) -> RouteOutcome:
         """The baseline must compile, run, and compute something that others can be compared with."""
         context, name = self.context, self.context.program.name
         context.stage("compiling and timing IREE's default")
@@ -147,7 +147,7 @@ class RouteRace:
                 f"{name} computes no finite numbers on these inputs: nothing can be compared with them.",
                 remedy="Give --input with values that the model is made for.",
             )
-        return self._time(Tried(PLAIN, row, build, error=0.0))
+        return self._time(RouteOutcome(PLAIN, row, build, error=0.0))
 
     @property
     def call(self) -> Invocation:
@@ -164,13 +164,13 @@ class RouteRace:
             self.outputs(build), self.reference, tolerance=self.context.model.tolerance, rounding=self.rounding
         )
 
-    def _try(self, route: Route, *, timeout: float) -> Tried:
+    def _try(self, route: Route, *, timeout: float) -> RouteOutcome:
         row = self.context.row("stock", route)
         build = self._build(row, route, timeout=timeout)
         if not build.ok:
-            return self._failed(Tried(route, row, build), build.failure or "", build.stderr)
+            return self._failed(RouteOutcome(route, row, build), build.failure or "", build.stderr)
         check = self.check(build)
-        tried = Tried(route, row, build, error=check.error if math.isfinite(check.error) else None)
+        tried = RouteOutcome(route, row, build, error=check.error if math.isfinite(check.error) else None)
         if check.failure is not None:
             return self._failed(tried, check.failure, check.detail)
         self.context.session.store.record_check(row, error=check.error)
@@ -183,7 +183,7 @@ class RouteRace:
         context.record_build(row, build, flags)
         return build
 
-    def _time(self, tried: Tried) -> Tried:
+    def _time(self, tried: RouteOutcome) -> RouteOutcome:
         if tried.build is None:
             raise ValueError(f"{tried.route.name} was not built")
         started = time.monotonic()
@@ -199,7 +199,7 @@ class RouteRace:
         self.context.note(f"route {tried.route.name}: {timing.median / 1000:.3f} ms")
         return replace(tried, us=timing.median)
 
-    def _failed(self, tried: Tried, failure: str, detail: str) -> Tried:
+    def _failed(self, tried: RouteOutcome, failure: str, detail: str) -> RouteOutcome:
         self.context.session.store.record_failure(tried.row, failure, stderr=detail)
         self.context.note(f"route {tried.route.name}: {failure}, {first_error(detail)[:120]}")
         return replace(tried, failure=failure, detail=detail)

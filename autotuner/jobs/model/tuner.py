@@ -15,22 +15,22 @@ from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.context import (
     KINDS,
-    Anatomy,
     Context,
     Model,
+    ModelStructure,
     compile_timeout,
     model_clock,
     model_outputs,
-    read_anatomy,
+    read_structure,
 )
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.program import Program, ProgramBuilder, call_of, check_inputs
 from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.rounding import expected_error
-from autotuner.jobs.model.routes import RouteRace, Tried, choose
+from autotuner.jobs.model.routes import RouteOutcome, RouteRace, choose
 from autotuner.jobs.model.ship import report_text, ship
-from autotuner.jobs.model.whole import Tuned, Whole
+from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge, longer, timed_by
 from autotuner.measure.race import ALPHA, LOOKS, Entrant, Rules
 from autotuner.system import process
@@ -82,7 +82,7 @@ def tune_model(
             account.stage("reading the model")
             with account.clocked("space"):
                 timeout = compile_timeout(options, account.clock)
-                plain = read_anatomy(builder, model, target.compile_flags, target=target.name, timeout=timeout)
+                plain = read_structure(builder, model, target.compile_flags, target=target.name, timeout=timeout)
             question = _question(model, program, target, session, flops=plain.flops)
             with Run.begin(question, session=session, options=options, account=account) as run:
                 return _ModelRun(Context(model, program, builder, run), plain).go()
@@ -106,8 +106,8 @@ class _ModelRun:
     """One run's steps in order."""
 
     context: Context
-    plain: Anatomy
-    tried: list[Tried] = field(default_factory=list)
+    plain: ModelStructure
+    tried: list[RouteOutcome] = field(default_factory=list)
     tuned: list[Tuned] = field(default_factory=list)
     parts: list[Dispatches] = field(default_factory=list)
 
@@ -133,7 +133,7 @@ class _ModelRun:
             if path.name not in kept:
                 shutil.rmtree(path, ignore_errors=True)
 
-    def _timed(self, plain: Anatomy) -> ModelResult:
+    def _timed(self, plain: ModelStructure) -> ModelResult:
         context = self.context
         ops = {KINDS[group.root.kind] for group in plain.groups}
         routes = choose(context.target, context.model.routes, ops)
@@ -151,13 +151,13 @@ class _ModelRun:
                 entries = dispatches.tune(budget=budget)
                 self.parts.append(dispatches)
                 if entries and not context.session.stop.requested:
-                    self._put_together(Whole(dispatches, tried, race), entries)
+                    self._put_together(WholeModel(dispatches, tried, race), entries)
         if context.session.stop.requested:
             return self._result("inconclusive", "interrupted before the race", None, None)
         judgement = self._race(benchmark)
         return self._shipped(judgement)
 
-    def _put_together(self, whole: Whole, entries: Sequence[Entry]) -> None:
+    def _put_together(self, whole: WholeModel, entries: Sequence[Entry]) -> None:
         """The model with these entries, if it can be compiled before the time for the race begins."""
         context = self.context
         racing = 2 * LOOKS[0] * len({PLAIN, whole.tried.route}) * context.timing_seconds
@@ -169,7 +169,7 @@ class _ModelRun:
             return
         self.tuned += [made] if made else []
 
-    def _compiled(self, plain: Anatomy) -> ModelResult:
+    def _compiled(self, plain: ModelStructure) -> ModelResult:
         """Without a device: the most promising candidate of each dispatch, proven in the model."""
         context = self.context
         if context.program.inputs:
@@ -177,30 +177,30 @@ class _ModelRun:
         ops = {KINDS[group.root.kind] for group in plain.groups}
         # One route at a time can be taken without timing: the user's, or the plain one.
         route = choose(context.target, context.model.routes, ops)[-1] if context.model.routes else PLAIN
-        anatomy = plain if route == PLAIN else context.anatomy(route)
-        dispatches = Dispatches(context, route, anatomy, measure_shares(context, route, anatomy, None, None))
+        structure = plain if route == PLAIN else context.structure(route)
+        dispatches = Dispatches(context, route, structure, measure_shares(context, route, structure, None, None))
         self.parts.append(dispatches)
         entries = dispatches.tune(budget=(1 - _RACING) * context.clock.left)
-        tried = Tried(route, 0)
+        tried = RouteOutcome(route, 0)
         self.tried = [tried]
-        made = Whole(dispatches, tried, None).make(entries) if entries else None
+        made = WholeModel(dispatches, tried, None).make(entries) if entries else None
         self.tuned += [made] if made else []
         reason = "no device: every entry is proven in the model, none is timed; the choice is by a static score"
         if made is None:
             return self._result("compile-only", "no device, and nothing to put into the model", None, None)
         return self._ship(made, "compile-only", reason, None)
 
-    def _worth_tuning(self, call: Invocation, plain: Anatomy) -> list[tuple[Dispatches, Tried, float]]:
+    def _worth_tuning(self, call: Invocation, plain: ModelStructure) -> list[tuple[Dispatches, RouteOutcome, float]]:
         """The route that promises most, all in all, and a second when it promises nearly as much."""
         context = self.context
         promising = sorted((t for t in self.tried if t.ok), key=lambda t: t.us or math.inf)[:3]
-        found: list[tuple[float, Dispatches, Tried]] = []
+        found: list[tuple[float, Dispatches, RouteOutcome]] = []
         for tried in promising:
             if found and context.clock.left < self._reserve():
                 break
-            anatomy = plain if tried.route == PLAIN else context.anatomy(tried.route)
-            shares = measure_shares(context, tried.route, anatomy, tried.build, call)
-            dispatches = Dispatches(context, tried.route, anatomy, shares)
+            structure = plain if tried.route == PLAIN else context.structure(tried.route)
+            shares = measure_shares(context, tried.route, structure, tried.build, call)
+            dispatches = Dispatches(context, tried.route, structure, shares)
             found.append(((tried.us or math.inf) * (1 - _GAIN * dispatches.tunable), dispatches, tried))
         found.sort(key=lambda item: item[0])
         left = max(context.clock.left - self._reserve(), 0.0)
@@ -265,7 +265,7 @@ class _ModelRun:
                 stage=lambda text: context.stage(f"{text}, as whole models"),
             )
 
-    def _nothing_to_race(self, base: Tried) -> Judgement:
+    def _nothing_to_race(self, base: RouteOutcome) -> Judgement:
         us = {BASELINE: base.us or 0.0}
         if any(result.verdict == "inconclusive" for part in self.parts for result in part.results):
             reason = "the time was too short to tell whether any dispatch gains"
@@ -365,7 +365,7 @@ def _built(build: Compiled | None) -> Compiled:
     return build
 
 
-def _stock(stock: Tried | None, us: Mapping[str, float]) -> Measured:
+def _stock(stock: RouteOutcome | None, us: Mapping[str, float]) -> Measured:
     if stock is None:
         return Measured()
     name = BASELINE if stock.route == PLAIN else stock.route.name

@@ -13,7 +13,7 @@ from autotuner.iree.benchmark import benchmark_command
 from autotuner.iree.compile import SPEC, Compiled, first_error, shell_line
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.entries import Entry, applied, assemble
-from autotuner.jobs.model.routes import RouteRace, Tried
+from autotuner.jobs.model.routes import RouteOutcome, RouteRace
 from autotuner.jobs.model.shares import Shares, from_statistics, repeated
 from autotuner.system.workspace import write_whole
 
@@ -24,7 +24,7 @@ _READINGS = 3
 class Tuned:
     """What tuning made of a route."""
 
-    tried: Tried
+    tried: RouteOutcome
     name: str
     entries: tuple[Entry, ...]
     parts: Parts
@@ -34,11 +34,11 @@ class Tuned:
 
 
 @dataclass
-class Whole:
+class WholeModel:
     """Puts entries into the model and takes out again what does not hold up there."""
 
     dispatches: Dispatches
-    tried: Tried
+    tried: RouteOutcome
     race: RouteRace | None
     """How outputs are compared; None without a device."""
 
@@ -69,7 +69,7 @@ class Whole:
         folder = context.folder / name
         parts = assemble(
             entries,
-            self.dispatches.anatomy.configured,
+            self.dispatches.structure.configured,
             tools=context.session.tools,
             command=shell_line(["autotune", *context.options.command[1:]]),
             spec_flag=context.target.spec_flag,

@@ -15,7 +15,7 @@ from autotuner.carriers.render import problem_mlir
 from autotuner.cli.app import app
 from autotuner.devices.process import ProcessDevice
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.context import Anatomy, Model, read_anatomy
+from autotuner.jobs.model.context import Model, ModelStructure, read_structure
 from autotuner.jobs.model.dispatch import DispatchProblem, runs_alone
 from autotuner.jobs.model.program import Program, ProgramBuilder, call_of
 from autotuner.system.cache import Cache
@@ -45,7 +45,7 @@ INPUTS = {"torch_dynamic.mlir": ("4x8xf32",), "onnx_dynamic.onnx": ("4x8xf32",)}
 _KINDS = {"contraction": "matmul", "convolution": "conv", "attention": "attention"}
 
 
-def read(name: str, folder: Path) -> Anatomy:
+def read(name: str, folder: Path) -> ModelStructure:
     if name.endswith(".onnx"):
         pytest.importorskip("onnx")
     tools, target = Tools.find(), Target.parse("cpu")
@@ -53,14 +53,14 @@ def read(name: str, folder: Path) -> Anatomy:
     program = Program.open(EXPORTED / name, folder=folder / "models", tools=tools).called(inputs=given)
     model = Model(EXPORTED / name, inputs=given)
     builder = ProgramBuilder(tools, Cache(folder / "cache"), program)
-    return read_anatomy(builder, model, list(target.compile_flags), target="cpu", timeout=120)
+    return read_structure(builder, model, list(target.compile_flags), target="cpu", timeout=120)
 
 
 @pytest.mark.parametrize("name", ROOTS)
 def test_every_root_of_an_exported_program_is_a_problem_of_its_own(name: str, tmp_path: Path) -> None:
-    anatomy = read(name, tmp_path)
-    assert sorted(_KINDS[group.root.kind] for group in anatomy.groups) == sorted(ROOTS[name])
-    for group in anatomy.groups:
+    structure = read(name, tmp_path)
+    assert sorted(_KINDS[group.root.kind] for group in structure.groups) == sorted(ROOTS[name])
+    for group in structure.groups:
         piece = group.leading({})
         assert runs_alone(piece, group.root) == ""
         with ir.Context() as context:
@@ -91,11 +91,11 @@ def test_a_torch_program_is_tuned_from_end_to_end(name: str, states: list[str], 
 
 
 def test_results_that_numpy_has_no_format_for_are_read_too(tmp_path: Path) -> None:
-    anatomy = read("torch_bf16.mlir", tmp_path)
+    structure = read("torch_bf16.mlir", tmp_path)
     tools, flags = Tools.find(), list(Target.parse("cpu").compile_flags)
     program = Program(EXPORTED / "torch_bf16.mlir", "torch_bf16")
-    assert anatomy.flow.signature.results == ("bf16",)
-    call, _ = call_of(program, anatomy.flow.signature, tmp_path / "inputs", seed=0)
+    assert structure.flow.signature.results == ("bf16",)
+    call, _ = call_of(program, structure.flow.signature, tmp_path / "inputs", seed=0)
     built = ProgramBuilder(tools, Cache(tmp_path / "cache"), program).build(flags, timeout=120)
     (outputs,) = ProcessDevice(tools, "local-sync", tmp_path).check(built.vmfb, [call], timeout=60)
     assert outputs.failure is None, outputs.detail

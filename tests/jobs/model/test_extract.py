@@ -11,7 +11,7 @@ from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
 from autotuner.iree.mlir import read_root
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.context import Anatomy, Model, read_anatomy
+from autotuner.jobs.model.context import Model, ModelStructure, read_structure
 from autotuner.jobs.model.dispatch import DispatchProblem, flops, loop_sizes, runs_alone
 from autotuner.jobs.model.program import Program, ProgramBuilder
 from autotuner.system.cache import Cache
@@ -20,14 +20,14 @@ from tests.support.models import EXAMPLES
 CPU = Target.parse("cpu")
 
 
-def anatomy(name: str, tmp_path: Path, *, flags: tuple[str, ...] = (), **model: object) -> Anatomy:
+def structure(name: str, tmp_path: Path, *, flags: tuple[str, ...] = (), **model: object) -> ModelStructure:
     wanted = Model(EXAMPLES / f"{name}.mlir", **model)  # type: ignore[arg-type]
     builder = ProgramBuilder(Tools.find(), Cache(tmp_path), Program.open(wanted.path, folder=tmp_path))
-    return read_anatomy(builder, wanted, [*CPU.compile_flags, *flags], target="cpu", timeout=60)
+    return read_structure(builder, wanted, [*CPU.compile_flags, *flags], target="cpu", timeout=60)
 
 
 def test_dispatches_are_read_with_their_roots_and_calls(tmp_path: Path) -> None:
-    found = anatomy("three", tmp_path)
+    found = structure("three", tmp_path)
     assert found.flow.signature.function == "main"
     assert [a.text for a in found.flow.signature.arguments][:3] == ["64x96xf32", "96x128xf32", "128xf32"]
     assert found.flow.signature.results == ("f32",)
@@ -40,7 +40,7 @@ def test_dispatches_are_read_with_their_roots_and_calls(tmp_path: Path) -> None:
 
 
 def test_equal_roots_are_one_group_whatever_is_fused_to_them(tmp_path: Path) -> None:
-    found = anatomy("twice", tmp_path, function="twice")
+    found = structure("twice", tmp_path, function="twice")
     assert len(found.groups) == 1
     assert len(found.groups[0].pieces) == 2
     assert found.groups[0].calls == 2
@@ -48,13 +48,13 @@ def test_equal_roots_are_one_group_whatever_is_fused_to_them(tmp_path: Path) -> 
 
 def test_a_model_with_two_functions_needs_a_choice(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"has 2 functions.*twice, other"):
-        anatomy("twice", tmp_path)
+        structure("twice", tmp_path)
     with pytest.raises(UsageError, match=r"no function 'thrice'.*It has: twice, other"):
-        anatomy("twice", tmp_path, function="thrice")
+        structure("twice", tmp_path, function="thrice")
 
 
 def test_a_dispatch_alone_keeps_its_root(tmp_path: Path) -> None:
-    group = anatomy("three", tmp_path).groups[0]
+    group = structure("three", tmp_path).groups[0]
     problem = DispatchProblem(group.pieces[0], group.root, "first")
     assert [o.text for o in problem.operands] == ["64x96xf32", "96x128xf32", "128xf32", "64x128xf32"]
     (tmp_path / "alone.mlir").write_text(problem_mlir(problem))
@@ -65,7 +65,7 @@ def test_a_dispatch_alone_keeps_its_root(tmp_path: Path) -> None:
 
 
 def test_dynamic_sizes_come_from_the_inputs(tmp_path: Path) -> None:
-    found = anatomy("dynamic", tmp_path, inputs=("48x96xf32", "96x128xf32"))
+    found = structure("dynamic", tmp_path, inputs=("48x96xf32", "96x128xf32"))
     group = found.groups[0]
     assert group.root.dynamic == (0,)
     assert loop_sizes(group.pieces[0], group.root) == {0: 48}
@@ -76,12 +76,12 @@ def test_dynamic_sizes_come_from_the_inputs(tmp_path: Path) -> None:
 
 
 def test_without_sizes_a_dynamic_dispatch_cannot_be_tuned_and_says_why(tmp_path: Path) -> None:
-    group = anatomy("dynamic", tmp_path).groups[0]
+    group = structure("dynamic", tmp_path).groups[0]
     assert "dynamic" in runs_alone(group.pieces[0], group.root)
 
 
 def test_encoded_operands_are_left_to_the_compiler(tmp_path: Path) -> None:
-    found = anatomy("three", tmp_path, flags=("--iree-opt-data-tiling",))
+    found = structure("three", tmp_path, flags=("--iree-opt-data-tiling",))
     reasons = {runs_alone(p, g.root) for g in found.groups for p in g.pieces}
     encoded = [p for p in (*found.others, *(p for g in found.groups for p in g.pieces)) if p.obstacle]
     assert encoded

@@ -17,8 +17,8 @@ from autotuner.devices.process import ProcessDevice
 from autotuner.iree.mlir import Dispatch
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.context import Anatomy, Model, read_anatomy
-from autotuner.jobs.model.extract import Group, Piece, Value
+from autotuner.jobs.model.context import Model, ModelStructure, read_structure
+from autotuner.jobs.model.extract import FlowDispatch, Group, Value
 from autotuner.jobs.model.program import Program, ProgramBuilder, same_outputs
 from autotuner.jobs.model.rounding import expected_error
 from autotuner.problems import Array
@@ -83,8 +83,8 @@ class Layers:
         return expected_error(groups, [_piece(f"{TOKENS}x{WIDTH}x{self.dtype}", self.count)])
 
 
-def _piece(tensor: str, calls: int) -> Piece:
-    return Piece("e", "e::d", "", "", (), (), (Value(f"tensor<{tensor}>"),), (None,), calls)
+def _piece(tensor: str, calls: int) -> FlowDispatch:
+    return FlowDispatch("e", "e::d", "", "", (), (), (Value(f"tensor<{tensor}>"),), (None,), calls)
 
 
 def _product(k: int, n: int, dtype: str, *, acc: str = "f32") -> Dispatch:
@@ -186,10 +186,10 @@ class Real:
     builder: Builder
     folder: Path
 
-    def anatomy(self) -> Anatomy:
+    def structure(self) -> ModelStructure:
         path = self.encoder.write(self.folder / "encoder.mlir")
         program = ProgramBuilder(self.builder.tools, self.builder.cache, Program(path, "encoder"))
-        return read_anatomy(program, Model(path), Target.parse("cpu").compile_flags, target="cpu", timeout=120)
+        return read_structure(program, Model(path), Target.parse("cpu").compile_flags, target="cpu", timeout=120)
 
     def outputs(
         self, name: str, *, flags: tuple[str, ...] = (), weights: Mapping[str, Array] | None = None
@@ -213,8 +213,8 @@ def test_another_route_of_a_real_encoder_passes_and_one_with_a_product_missing_d
     dtype: str, builder: Builder, tmp_path: Path
 ) -> None:
     real = Real(Encoder(**SMALL, dtype=dtype), builder, tmp_path)
-    anatomy = real.anatomy()
-    rounding = expected_error(anatomy.groups, anatomy.others)
+    structure = real.structure()
+    rounding = expected_error(structure.groups, structure.others)
     usual = real.outputs("usual")
     tiled = same_outputs(real.outputs("tiled", flags=TILED), usual, tolerance=None, rounding=rounding)
     assert tiled.ok, (tiled.detail, rounding)

@@ -17,7 +17,7 @@ A, B = "a", "b"
 
 
 @dataclass
-class Side:
+class ArmRun:
     """An arm on its way."""
 
     key: str
