@@ -25,6 +25,7 @@ from autotuner.carriers.render import problem_mlir
 from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.space import Config
+from autotuner.space.gpu import Batch
 from autotuner.space.gpu_dispatch import DispatchSpace, read_dispatch_space
 from autotuner.space.prune import Rule
 from autotuner.system.cache import Cache
@@ -94,7 +95,7 @@ def read_space(plan: Plan, builder: Builder, rules: Sequence[Rule]) -> DispatchS
     text = builder.inspect(problem_mlir(single), flags, timeout=TIMEOUT)
     if plan.target.backend.vendor is None:
         raise ValueError(f"{plan.target.name} is no GPU")
-    return read_dispatch_space(text, vendor=plan.target.backend.vendor, batch=batch, rules=rules)
+    return read_dispatch_space(text, vendor=plan.target.backend.vendor, batch=Batch(batch), rules=rules)
 
 
 def with_space(plan: Plan, space: DispatchSpace) -> Plan:

@@ -22,6 +22,7 @@ from autotuner.iree.versions import SUPPORTED, bindings_version
 
 Column = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Computed = tuple[npt.NDArray[Any], "Known"]
 Known = Mask | None
 """Rows in which a value is defined; None means all of them."""
 
@@ -224,11 +225,9 @@ def _dimensions(block: Any, children: Sequence[Any]) -> tuple[int, ...]:
     return tuple(sizes[argument] for argument in block.arguments)
 
 
-def evaluate(
-    program: Program, order: Sequence[int], columns: Mapping[str, Column]
-) -> dict[int, tuple[npt.NDArray[Any], Known]]:
+def evaluate(program: Program, order: Sequence[int], columns: Mapping[str, Column]) -> dict[int, Computed]:
     """The values of nodes (a cone, operands first) over columns of knob values."""
-    memo: dict[int, tuple[npt.NDArray[Any], Known]] = {}
+    memo: dict[int, Computed] = {}
     for index in order:
         node = program.nodes[index]
         if node.kind == "knob":
@@ -238,14 +237,25 @@ def evaluate(
     return memo
 
 
-def holds(value: tuple[npt.NDArray[Any], Known]) -> Mask:
+def holds(value: Computed) -> Mask:
     """Rows in which an assertion is true; one that hangs on an undefined value is not."""
     truth, known = value
     truth = truth.astype(bool)
     return truth if known is None else truth & known
 
 
-def apply(node: Node, arguments: Sequence[tuple[npt.NDArray[Any], Known]]) -> tuple[npt.NDArray[Any], Known]:
+_FOLDED: Mapping[str, np.ufunc] = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "xor": np.logical_xor}
+_ELEMENTWISE: Mapping[str, np.ufunc] = {
+    "abs": np.abs,
+    "not": np.logical_not,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+
+
+def apply(node: Node, arguments: Sequence[Computed]) -> Computed:
     """One operation over columns.
 
     Lookups without an entry and divisions by zero have no value: they poison what is computed from them, except
@@ -253,50 +263,22 @@ def apply(node: Node, arguments: Sequence[tuple[npt.NDArray[Any], Known]]) -> tu
     """
     values = [value for value, _ in arguments]
     known = _both(*(k for _, k in arguments))
+    if node.kind in _FOLDED:
+        return reduce(_FOLDED[node.kind], values), known
+    if node.kind in _ELEMENTWISE:
+        return _ELEMENTWISE[node.kind](*values), known
     match node.kind:
         case "constant":
             return np.array([node.constant], np.int64), None
         case "lookup":
-            keys = np.array([k for k, _ in node.literals], np.int64)
-            entries = np.array([v for _, v in node.literals], np.int64)
-            order = np.argsort(keys)
-            place = np.minimum(np.searchsorted(keys[order], values[0]), len(keys) - 1)
-            found = keys[order][place] == values[0]
-            return entries[order][place], known if found.all() else _both(known, found)
-        case "add":
-            return reduce(np.add, values), known
-        case "sub":
-            return reduce(np.subtract, values), known
-        case "mul":
-            return reduce(np.multiply, values), known
-        case "abs":
-            return np.abs(values[0]), known
+            return _looked_up(node, values[0], known)
         case "div" | "mod":
-            # SMT-LIB: the remainder is never negative, whatever the signs.
-            dividend, divisor = values
-            zero = divisor == 0
-            if zero.any():
-                divisor = np.where(zero, 1, divisor)
-                known = _both(known, ~zero)
-            remainder = np.mod(dividend, np.abs(divisor))
-            return (remainder if node.kind == "mod" else (dividend - remainder) // divisor), known
-        case "lt":
-            return values[0] < values[1], known
-        case "le":
-            return values[0] <= values[1], known
-        case "gt":
-            return values[0] > values[1], known
-        case "ge":
-            return values[0] >= values[1], known
+            return _divided(node.kind, values[0], values[1], known)
         case "eq":
             return reduce(np.logical_and, [values[0] == v for v in values[1:]]), known
         case "distinct":
             pairs = [a != b for i, a in enumerate(values) for b in values[:i]]
             return reduce(np.logical_and, pairs), known
-        case "xor":
-            return reduce(np.logical_xor, values), known
-        case "not":
-            return np.logical_not(values[0]), known
         case "and":
             return _all(arguments)
         case "or":
@@ -304,13 +286,38 @@ def apply(node: Node, arguments: Sequence[tuple[npt.NDArray[Any], Known]]) -> tu
         case "implies":
             return _negated(_all([arguments[0], _negated(arguments[1])]))
         case "ite":
-            condition = values[0].astype(bool)
-            chosen = np.where(condition, values[1], values[2])
-            branches = [k if k is not None else np.ones(1, bool) for _, k in arguments[1:]]
-            return chosen, None if known is None else _both(
-                arguments[0][1], np.where(condition, branches[0], branches[1])
-            )
+            return _chosen(arguments)
     raise ConstraintsError(f"no rule for constraint node {node.kind!r}.")
+
+
+def _looked_up(node: Node, keys: npt.NDArray[Any], known: Known) -> Computed:
+    have = np.array([k for k, _ in node.literals], np.int64)
+    entries = np.array([v for _, v in node.literals], np.int64)
+    order = np.argsort(have)
+    place = np.minimum(np.searchsorted(have[order], keys), len(have) - 1)
+    found = have[order][place] == keys
+    return entries[order][place], known if found.all() else _both(known, found)
+
+
+def _divided(kind: str, dividend: npt.NDArray[Any], divisor: npt.NDArray[Any], known: Known) -> Computed:
+    """SMT-LIB: the remainder is never negative, whatever the signs."""
+    zero = divisor == 0
+    if zero.any():
+        divisor = np.where(zero, 1, divisor)
+        known = _both(known, ~zero)
+    remainder = np.mod(dividend, np.abs(divisor))
+    return (remainder if kind == "mod" else (dividend - remainder) // divisor), known
+
+
+def _chosen(arguments: Sequence[Computed]) -> Computed:
+    """If, then, else: what is not chosen may have no value."""
+    (value, given), *others = arguments
+    condition = value.astype(bool)
+    chosen = np.where(condition, others[0][0], others[1][0])
+    if all(mask is None for _, mask in arguments):
+        return chosen, None
+    branches = [np.ones(1, bool) if mask is None else mask for _, mask in others]
+    return chosen, _both(given, np.where(condition, branches[0], branches[1]))
 
 
 def _both(*masks: Known) -> Known:
@@ -318,11 +325,11 @@ def _both(*masks: Known) -> Known:
     return reduce(np.logical_and, present) if present else None
 
 
-def _negated(value: tuple[npt.NDArray[Any], Known]) -> tuple[npt.NDArray[Any], Known]:
+def _negated(value: Computed) -> Computed:
     return np.logical_not(value[0]), value[1]
 
 
-def _all(arguments: Sequence[tuple[npt.NDArray[Any], Known]]) -> tuple[Mask, Known]:
+def _all(arguments: Sequence[Computed]) -> tuple[Mask, Known]:
     truth: Mask = reduce(np.logical_and, [holds(a) for a in arguments])
     if all(known is None for _, known in arguments):
         return truth, None

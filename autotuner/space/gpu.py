@@ -41,6 +41,22 @@ IGEMM = "/igemm"
 """Ends the name of a pipeline that turns a convolution into a matrix product first."""
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Loops over batch entries or groups that a dispatch has, and the module that its space is read from has not.
+
+    IREE crashes when it emits constraints for a batched matmul or a grouped convolution, so their space is read from
+    one batch entry or one group.
+    """
+
+    loops: int = 0
+    at: int = 0
+    """Before which loop."""
+
+
+UNBATCHED = Batch()
+
+
 @dataclass(frozen=True)
 class _Pipeline:
     """One constraints op: all its knobs as columns, and the space over those that are worth searching."""
@@ -67,20 +83,18 @@ class GpuSpace:
         operations: Sequence[Any],
         *,
         vendor: Vendor,
-        batch: int = 0,
-        batch_at: int = 0,
+        batch: Batch = UNBATCHED,
         rules: Sequence[prune.Rule] = prune.RULES,
     ) -> None:
         """Use `read`: the operations must be of the module, which keeps them alive."""
-        self._module, self._function, self._vendor = module, function, vendor
-        self._batch, self._batch_at = batch, batch_at
+        self._module, self._function, self._vendor, self._batch = module, function, vendor, batch
         self._pipelines: dict[str, _Pipeline] = {}
         pruned: dict[str, int] = {}
         with module.context:
             self._root = attributes.root_operation(function)
             for operation in operations:
                 label, pipeline = self._read_pipeline(operation, rules, pruned)
-                if batch and batch_at and not label.endswith(IGEMM):
+                if batch.loops and batch.at and not label.endswith(IGEMM):
                     continue  # groups in the middle of the loops: only IGEMM can have them
                 if label in self._pipelines:
                     label = f"{label}/{len(self._pipelines)}"
@@ -94,16 +108,13 @@ class GpuSpace:
         *,
         vendor: Vendor,
         function: str | None = None,
-        batch: int = 0,
-        batch_at: int = 0,
+        batch: Batch = UNBATCHED,
         rules: Sequence[prune.Rule] = prune.RULES,
     ) -> GpuSpace:
         """From the module that `--iree-codegen-emit-pipeline-constraints` writes.
 
         `function` names the dispatch function, which is needed when several have constraints.
-        `batch` is the number of batch loops that the real dispatch has before loop `batch_at` and this module has not:
-        IREE crashes when it emits constraints for a batched matmul or a grouped convolution, so their space is read
-        from one batch entry or one group.
+        `batch` says which loops the real dispatch has more than this module.
         """
         with ir.Context():
             module = ir.Module.parse(text)
@@ -122,7 +133,7 @@ class GpuSpace:
         if function is not None and function not in found:
             raise UsageError(f"dispatch {function!r} cannot be tuned.", remedy=f"There is {', '.join(found)}.")
         parent, operations = found[function or next(iter(found))]
-        return cls(module, parent, operations, vendor=vendor, batch=batch, batch_at=batch_at, rules=rules)
+        return cls(module, parent, operations, vendor=vendor, batch=batch, rules=rules)
 
     @property
     def pruned(self) -> Mapping[str, int]:
@@ -224,8 +235,8 @@ class GpuSpace:
                     parts.setdefault(name, attribute)
         if "subgroup" in parts:
             parts.update(padding(parts, self._root, dimensions))
-        if self._batch:
-            parts = attributes.batched(parts, self._batch, at=self._batch_at)
+        if self._batch.loops:
+            parts = attributes.batched(parts, self._batch.loops, at=self._batch.at)
         return iree_gpu.LoweringConfigAttr.get(ir.DictAttr.get(parts))
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from autotuner.errors import NoCandidateError
 from autotuner.space import prune
-from autotuner.space.gpu import GpuSpace
+from autotuner.space.gpu import UNBATCHED, Batch, GpuSpace
 from autotuner.space.gpu_attention import OPERATION, AttentionSpace
 from autotuner.space.gpu_config import CompilationInfo, Vendor
 from autotuner.space.table import Config, Space
@@ -30,11 +30,11 @@ class DispatchSpace(Protocol):
 
 
 def read_dispatch_space(
-    text: str, *, vendor: Vendor, batch: int = 0, batch_at: int = 0, rules: Sequence[prune.Rule] = prune.RULES
+    text: str, *, vendor: Vendor, batch: Batch = UNBATCHED, rules: Sequence[prune.Rule] = prune.RULES
 ) -> DispatchSpace:
     """From the module that `--iree-codegen-emit-pipeline-constraints` writes; see `GpuSpace.read`."""
     try:
-        return GpuSpace.read(text, vendor=vendor, batch=batch, batch_at=batch_at, rules=rules)
+        return GpuSpace.read(text, vendor=vendor, batch=batch, rules=rules)
     except NoCandidateError:
         if vendor == "nvidia" and OPERATION in text:
             return AttentionSpace.read(text, rules=rules)

@@ -20,6 +20,7 @@ from autotuner.microkernels.variants import Variants
 from autotuner.problems import Problem
 from autotuner.space import ABSENT, Config, Space, Value
 from autotuner.space.cpu import CpuSpace
+from autotuner.space.gpu import Batch
 from autotuner.space.gpu_config import CompilationInfo, Vendor
 from autotuner.space.gpu_dispatch import DispatchSpace, read_dispatch_space
 from autotuner.system.settings import usable_cores
@@ -279,7 +280,7 @@ def _with_gpu(plan: Plan, builder: Builder, *, vendor: Vendor, timeout: float) -
     except CompilerRefusal as refusal:
         return replace(plan, notes=(f"the compiler gives no constraints: {first_error(refusal.stderr)}",))
     try:
-        gpu = read_dispatch_space(text, vendor=vendor, batch=loops, batch_at=_batch_loop(plan.dispatch))
+        gpu = read_dispatch_space(text, vendor=vendor, batch=Batch(loops, _batch_loop(plan.dispatch)))
         space = gpu.space
     except NoCandidateError as error:
         return replace(plan, notes=(error.message,))

@@ -12,6 +12,7 @@ from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (import
 
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.space import ABSENT, CompilationInfo, Config, GpuSpace
+from autotuner.space.gpu import Batch
 from autotuner.space.prune import RULES, SHARED_MEMORY, STRIDED, TORN_SCORES, UNDERIVABLE, WIDENED
 
 Emit = Callable[..., str]
@@ -190,7 +191,7 @@ def test_an_image_that_is_no_multiple_of_the_tile_is_padded_as_the_compiler_does
 
 @pytest.mark.parametrize(("target", "vendor"), [("gfx942", "amd"), ("sm_80", "nvidia")])
 def test_batched_attributes_have_a_loop_more(emit: Emit, target: str, vendor: Vendor) -> None:
-    gpu = GpuSpace.read(emit("gemm", target, 128, 256, 512), vendor=vendor, batch=1)
+    gpu = GpuSpace.read(emit("gemm", target, 128, 256, 512), vendor=vendor, batch=Batch(1))
     for pipeline, parts in {
         "TileAndFuse": ("workgroup = [1, ", "reduction = [0, 0, 0, ", "subgroup = [0, "),
         "VectorDistribute": ("workgroup = [1, ", "reduction = [0, 0, 0, ", "subgroup_basis = [[1, ", "[0, 1, 2, 3]]"),
@@ -221,7 +222,7 @@ def test_instructions_add_up_in_the_operations_own_type(emit: Emit, target: str,
 
 def test_groups_are_a_loop_in_the_middle_and_only_igemm_has_them(emit: Emit) -> None:
     text = emit("conv", "gfx942", 2, 32, 32, 32)
-    gpu = GpuSpace.read(text, vendor="amd", batch=1, batch_at=3)
+    gpu = GpuSpace.read(text, vendor="amd", batch=Batch(1, at=3))
     assert gpu.space.knobs[0].values == ("TileAndFuse/igemm",)
     config = gpu.compilation_info(gpu.space[gpu.space.nearest({"wg_0": 1, "sg_0": 1})]).lowering_config
     parts = {name: config.split(f"{name} = [")[1].split("]")[0].split(", ") for name in ("workgroup", "subgroup")}
