@@ -106,8 +106,10 @@ _RUN = """#!/bin/sh
 exec REAL "$@"
 """
 DRIVER = """
-import sys
+import signal, sys
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever starts the tests may ignore them
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from autotuner.cli.app import main
 from autotuner.targets import catalog
 from autotuner.iree.tools import Tools
