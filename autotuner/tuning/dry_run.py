@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from autotuner.build import Builder
+from autotuner.carriers.microkernel import OBJECTS_FLAG, OBJECTS_FOLDER
 from autotuner.carriers.render import FUNCTION
 from autotuner.iree.benchmark import Benchmark, benchmark_command
 from autotuner.iree.compile import shell_line
@@ -93,7 +95,7 @@ def rehearse(problem: Problem, target: Target, *, options: Options, task: Task =
         pieces = {str(value): count for value, count in plan.space.counts(plan.space.knobs[0].name).items()}
     chosen = candidate or plan.baseline
     job = plan.job(chosen, timeout=0.0)
-    commands = [shell_line(job.command(tools))]
+    commands = [shell_line(_where_objects_lie(job.command(tools), chosen.carrier.parts().objects))]
     if device != NO_DEVICE:
         inputs = tuple(operand.text for operand in prepared.operands)
         called = Benchmark(Invocation(FUNCTION, inputs, ()), options.effort.repetition_seconds, timeout=0.0)
@@ -109,3 +111,11 @@ def rehearse(problem: Problem, target: Target, *, options: Options, task: Task =
         tuple(commands),
         (*plan.notes, *left_out),
     )
+
+
+def _where_objects_lie(words: Sequence[str], objects: Sequence[Path]) -> list[str]:
+    """A run copies a microkernel's objects beside its program; nothing is copied here."""
+    folders = dict.fromkeys(path.absolute().parent for path in objects)
+    copied = f"{OBJECTS_FLAG}={OBJECTS_FOLDER}"
+    there = [f"{OBJECTS_FLAG}={folder}" for folder in folders]
+    return [part for word in words for part in (there if word == copied else [word])]
