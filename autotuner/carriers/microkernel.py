@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -175,14 +175,9 @@ def object_files(instances: Sequence[Instance]) -> tuple[tuple[str, bytes], ...]
     return tuple((f"{OBJECTS_FOLDER}/{name}", path.read_bytes()) for name, path in paths.items())
 
 
-def spec_flags(spec: Path | str, instances: Sequence[Instance]) -> tuple[str, ...]:
-    """The flags that carry a spec and its objects into a compile."""
-    return (f"{SPEC_FLAG}={spec}", *object_flags(instances))
-
-
-def object_flags(instances: Sequence[Instance]) -> tuple[str, ...]:
-    """Where the objects lie: a spec has their names only, so that it can move with them."""
-    folders = dict.fromkeys(path.absolute().parent for i in instances for path in i.objects)
+def object_flags(objects: Iterable[Path]) -> tuple[str, ...]:
+    """Where objects lie: a spec has their names only, so that it can move with them."""
+    folders = dict.fromkeys(path.absolute().parent for path in objects)
     return tuple(f"{OBJECTS_FLAG}={folder}" for folder in folders)
 
 

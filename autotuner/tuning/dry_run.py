@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from autotuner.build import Builder
-from autotuner.carriers.microkernel import OBJECTS_FLAG, OBJECTS_FOLDER
+from autotuner.carriers.microkernel import OBJECTS_FLAG, OBJECTS_FOLDER, object_flags
 from autotuner.carriers.render import FUNCTION
 from autotuner.iree.benchmark import Benchmark, benchmark_command
 from autotuner.iree.compile import shell_line
@@ -115,7 +115,5 @@ def rehearse(problem: Problem, target: Target, *, options: Options, task: Task =
 
 def _where_objects_lie(words: Sequence[str], objects: Sequence[Path]) -> list[str]:
     """A run copies a microkernel's objects beside its program; nothing is copied here."""
-    folders = dict.fromkeys(path.absolute().parent for path in objects)
     copied = f"{OBJECTS_FLAG}={OBJECTS_FOLDER}"
-    there = [f"{OBJECTS_FLAG}={folder}" for folder in folders]
-    return [part for word in words for part in (there if word == copied else [word])]
+    return [part for word in words for part in (object_flags(objects) if word == copied else [word])]

@@ -13,7 +13,7 @@ import pytest
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.forms import read_forms
-from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags, spec_flags, spec_mlir
+from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags, spec_mlir
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.tools import Tools
@@ -23,6 +23,7 @@ from autotuner.problems.dtypes import element_type
 from autotuner.system import process
 from autotuner.targets import Target
 from autotuner.targets.backends import CUDA, LLVM_CPU, ROCM, backend_of
+from tests.support.kernels import spec_flags
 
 GEMM = Gemm.parse(shape="64x96x32")
 PADDED = Conv.parse(shape="2x8x8x16", filter="3x3x32", pad="1x1")
@@ -215,7 +216,7 @@ def test_the_object_is_in_the_module(chip: str, case: str, builder: Builder, hsa
     problem, kernel = CASES[case].problem, CASES[case].kernel
     path = hsaco if chip == "gfx942" else ptx
     kernel = replace(kernel, chip=chip, objects=(path,), subgroup_size=64 if chip == "gfx942" else 32)
-    flags = (*Target.parse(chip).compile_flags, *object_flags([kernel]))
+    flags = (*Target.parse(chip).compile_flags, *object_flags(kernel.objects))
     spec = spec_mlir([Call(kernel, problem)])
     build = builder.build(BuildJob(problem_mlir(problem), flags, timeout=120, spec=spec, spec_flag=SPEC_FLAG))
     assert build.ok, build.stderr

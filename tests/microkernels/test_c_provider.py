@@ -12,7 +12,7 @@ import pytest
 
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
-from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags, spec_flags, spec_mlir
+from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags, spec_mlir
 from autotuner.carriers.render import problem_mlir
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import StorageError, ToolMissingError, UsageError
@@ -26,6 +26,7 @@ from autotuner.microkernels.providers import c as c_provider
 from autotuner.microkernels.providers.c import ObjectRefusalError, choose_isa, compile_object, find_compiler, provide
 from autotuner.problems import Conv, Gemm, Operand, Problem
 from autotuner.targets import Target
+from tests.support.kernels import spec_flags
 
 CHIP = platform.machine()
 CPU = Target.parse("cpu")
@@ -47,7 +48,7 @@ def run(builder: Builder, tools: Tools, target: str, tmp_path: Path) -> Run:
 
     def check_call(call: Call) -> Check:
         folder = tmp_path / call.problem.name / call.instance.name
-        flags = (*CPU.compile_flags, *object_flags([call.instance]))
+        flags = (*CPU.compile_flags, *object_flags(call.instance.objects))
         spec = spec_mlir([call], target=target)
         job = BuildJob(problem_mlir(call.problem), flags, timeout=120, spec=spec, spec_flag=SPEC_FLAG)
         build = builder.build(job)

@@ -57,7 +57,7 @@ class Bench:
 
     def check(self, call: Call) -> str:
         """Why the kernel's result is wrong; empty: it is right."""
-        flags = (*self.target.compile_flags, *object_flags([call.instance]))
+        flags = (*self.target.compile_flags, *object_flags(call.instance.objects))
         job = BuildJob(
             problem_mlir(call.problem),
             flags,

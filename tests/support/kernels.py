@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from autotuner.carriers.microkernel import SPEC_FLAG, object_flags
 from autotuner.cli.app import main
+from autotuner.microkernels.instance import Instance
 from autotuner.microkernels.library import shipped_folder
 
 
@@ -34,3 +37,8 @@ def own_kernel(workspace: Path, **changes: str) -> Path:
             text = text.replace(old, new)
         (folder / file).write_text(text)
     return folder
+
+
+def spec_flags(spec: Path | str, instances: Sequence[Instance]) -> tuple[str, ...]:
+    """The flags that carry a spec and its objects into a compile."""
+    return (f"{SPEC_FLAG}={spec}", *object_flags(path for instance in instances for path in instance.objects))
