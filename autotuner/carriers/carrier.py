@@ -98,6 +98,8 @@ class Carrier(ABC):
     """A file of it needs objects beside it."""
     by_name: ClassVar[bool] = False
     """The entries of a file of it are names of executables, in whose place they are put."""
+    info: CompilationInfo | None
+    """The configuration that it gives an operation."""
 
     @classmethod
     def file_flags(cls, path: Path, *, names: Sequence[str], spec_flag: str, objects: Path) -> list[str]:
@@ -125,6 +127,7 @@ class FlagsCarrier(Carrier):
     """Nothing beside the flags of the route."""
 
     name = "flags"
+    info = None
 
     def carried(self, said: Said = NOTHING) -> Carried:
         del said  # a flagfile has no comments
@@ -199,6 +202,7 @@ class MicrokernelCarrier(Carrier):
     """What the compiler makes code for, on a processor."""
 
     name = "microkernel"
+    info = None
     title = "Microkernel spec"
     merges = False
     code = "microkernel"
@@ -241,6 +245,7 @@ class VariantCarrier(Carrier):
     executable_target: str
 
     name = "microkernel"
+    info = None
     title = MicrokernelCarrier.title
     merges = False
     code = "microkernel"

@@ -108,6 +108,10 @@ class Data:
         texts = tuple(f"{operand.text}=@{path}" for operand, path in pairs)
         return Invocation(FUNCTION, texts, (self.problem.output.element.mlir,))
 
+    def checker(self, device: Device, *, timeout: float) -> Checker:
+        """What holds modules on this device to these answers."""
+        return Checker(device, self, timeout)
+
 
 def poison(problem: Problem) -> Array:
     """What the output's storage holds before: NaN, or a pattern that no right integer result would repeat."""

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from autotuner.devices.environment import compute_capability
 from autotuner.iree.mlir import read_features
 from autotuner.microkernels import check
 from autotuner.microkernels.instance import Call, Instance
@@ -176,6 +175,5 @@ def _sampled(manifest: Manifest) -> list[str]:
 
 def kernel_chip(target: Target, device: str) -> str:
     """What a kernel's object must be for: the chip that it runs on, not the one that IREE compiles for."""
-    if target.backend.object_runs_elsewhere and device != NO_DEVICE:
-        return compute_capability() or target.kernel_chip
-    return target.kernel_chip
+    there = target.backend.chip_there() if device != NO_DEVICE else None
+    return there or target.kernel_chip

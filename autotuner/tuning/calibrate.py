@@ -89,7 +89,7 @@ class Calibrator:
 
     def _checker(self, build: Compiled) -> Checker:
         """A checker by which the baseline is right."""
-        checker = Checker(self.device, self.data, self.effort.run_timeout)
+        checker = self.data.checker(self.device, timeout=self.effort.run_timeout)
         checker, check = (checker, checker.check(build.vmfb)) if self.data.knows else checker.trusting(build.vmfb)
         if check.failure in ("run-error", "run-timeout"):
             raise DeviceError(

@@ -49,10 +49,13 @@ class Candidate:
     route: Route
     complexity: int
     config: Config = field(default_factory=lambda: Config(()))
-    info: CompilationInfo | None = None
     dispatch: Dispatch | None = None
     carrier: Carrier = FLAGS
     """What brings the configuration to the operation."""
+
+    @property
+    def info(self) -> CompilationInfo | None:
+        return self.carrier.info
 
     @property
     def knobs(self) -> dict[str, Value]:
@@ -158,7 +161,7 @@ class Plan:
             info = self.gpu.compilation_info(Config(tuple(item for item in own.items if item[0] in known)))
             changed = self._changed(config, knob=None)
             carrier = self._spec(self.dispatch, info)
-            return Candidate(id, "codegen", PLAIN, _SPEC_COMPLEXITY + changed, config, info, self.dispatch, carrier)
+            return Candidate(id, "codegen", PLAIN, _SPEC_COMPLEXITY + changed, config, self.dispatch, carrier)
         route = next(r for r in self.target.routes if r.name == config["route"])
         part = self.cpu[route.name]
         tiling = part.tiling(own)
@@ -167,7 +170,7 @@ class Plan:
         carrier = self._spec(part.dispatch, info)
         if (executable := self.executables.get(route.name)) is not None:
             carrier = SubstitutionCarrier(executable, info, fused_configs(tiling, part.dispatch))
-        return Candidate(id, "codegen", route, complexity, config, info, part.dispatch, carrier)
+        return Candidate(id, "codegen", route, complexity, config, part.dispatch, carrier)
 
     def _spec(self, dispatch: Dispatch | None, info: CompilationInfo) -> SpecCarrier:
         if dispatch is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol
+from typing import Any, Generic, Literal, Protocol, TypedDict
 
 import pandas as pd
 from typing_extensions import TypeVar
@@ -91,6 +91,21 @@ class Details(Protocol):
     """What a job of many parts tells beside the contract's document."""
 
     def to_json(self) -> dict[str, Any]: ...
+
+
+class RunFacts(TypedDict):
+    """What a result has of its run, whatever the run came to."""
+
+    run: str
+    problem: Mapping[str, Any]
+    target: str
+    device: str
+    seconds: Mapping[str, float]
+    environment: Mapping[str, Any]
+    notes: tuple[str, ...]
+    interrupted: bool
+    workspace: Path
+    storage: str | None
 
 
 D = TypeVar("D", bound=Details | None, default=None)

@@ -16,6 +16,7 @@ from autotuner.store.rows import CandidateRow, Json, Kind, NewRun, RunKind, RunR
 from autotuner.system.progress import Clock, Reporter, clocked
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.options import Options
+from autotuner.tuning.result import RunFacts
 from autotuner.tuning.session import Session
 
 STEPS = ("space", "build", "time", "search")
@@ -41,6 +42,11 @@ class Account:
     def clocked(self, step: str) -> AbstractContextManager[None]:
         """Adds the wall time of a block to a step's seconds."""
         return clocked(self.seconds, step)
+
+    def add(self, part: Mapping[str, float]) -> None:
+        """What a part of the run spent."""
+        for step in STEPS:
+            self.seconds[step] += part.get(step, 0.0)
 
     def spent(self) -> dict[str, float]:
         """The seconds by step, and in all."""
@@ -152,6 +158,21 @@ class Run:
         self.session.store.record_verdict(self.id, result.verdict, document)
         status: Status = "interrupted" if result.interrupted else "finished"
         self.session.store.finish_run(self.id, status, result=document)
+
+    def facts(self) -> RunFacts:
+        """What its result says of the run itself."""
+        return {
+            "run": self.id,
+            "problem": self.problem,
+            "target": self.target.name,
+            "device": self.session.device,
+            "seconds": self.account.spent(),
+            "environment": self.environment,
+            "notes": tuple(self.account.notes),
+            "interrupted": self.stopped,
+            "workspace": self.session.workspace.root,
+            "storage": self.options.storage,
+        }
 
     # --- what its steps use ---------------------------------------------------------------------------------------
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 
 from autotuner.build import Builder
@@ -75,14 +76,31 @@ class Found:
 
 
 def search(problem: Problem, target: Target, *, options: Options, session: Session, task: Task = WHOLE) -> Found:
-    """One run within a session; with --resume, a finished run of the same problem stands when `recall` is set."""
+    """One run within a session, from its beginning to its end."""
+    with searched(problem, target, options=options, session=session, task=task) as found:
+        if found.run is not None:
+            found.run.finish(found.result)
+    return found
+
+
+@contextmanager
+def searched(
+    problem: Problem, target: Target, *, options: Options, session: Session, task: Task = WHOLE
+) -> Iterator[Found]:
+    """A run that the caller finishes, with what it has to add; what goes wrong within is written down as the run's end.
+
+    With --resume, a finished run of the same problem stands when `recall` is set.
+    """
     steps = _Search(problem, target, options, session, task)
     steps.claim_outputs()
     with process.until(steps.clock.latest):
         steps.read_space()
-        recalled = steps.recalled() if options.resume and task.recall else None
-        result = recalled or steps.go()
-        return Found(result, steps.plan, steps.winner, None if recalled else steps.run, steps.leader)
+        if options.resume and task.recall and (recalled := steps.recalled()) is not None:
+            yield Found(recalled, steps.plan, steps.winner, None, steps.leader)
+            return
+        with steps.begun() as run:
+            result = steps.go(run)
+            yield Found(result, steps.plan, steps.winner, run, steps.leader)
 
 
 @dataclass
@@ -173,16 +191,16 @@ class _Search:
         known = config.as_dict()
         return Config(tuple((knob.name, known.get(knob.name, ABSENT)) for knob in self.plan.space.knobs))
 
-    def go(self) -> Result:
-        question = self._question()
-        with Run.begin(question, session=self.session, options=self.options, account=self.account) as self.run:
-            self._open_run()
-            try:
-                result = self._steps()
-            finally:
-                self._clean()
-            self.run.finish(result)
-        return result
+    def begun(self) -> AbstractContextManager[Run]:
+        return Run.begin(self._question(), session=self.session, options=self.options, account=self.account)
+
+    def go(self, run: Run) -> Result:
+        self.run = run
+        self._open_run()
+        try:
+            return self._steps()
+        finally:
+            self._clean()
 
     def _steps(self) -> Result:
         if self.device == NO_DEVICE:

@@ -29,17 +29,14 @@ class Summary:
     def result(
         self, verdict: FinalVerdict, reason: str, *, judgement: Judgement | None = None, files: Files = NOTHING
     ) -> Result:
-        run, outcomes = self.run, self.evaluator.outcomes
+        outcomes = self.evaluator.outcomes
         timed = [o for o in outcomes.values() if o.contends]
         stock = outcomes[judgement.stock] if judgement else best_stock(self.evaluator) if timed else None
         won = outcomes[judgement.winner] if judgement and judgement.winner else None
         best = won or min(timed, key=lambda o: o.us or math.inf, default=None)
         us = judgement.us if judgement else {}
         return Result(
-            run=run.id,
-            problem=run.problem,
-            target=run.target.name,
-            device=run.session.device,
+            **self.run.facts(),
             verdict=verdict,
             reason=reason,
             baseline=self.measured(outcomes.get(BASELINE), us),
@@ -49,12 +46,6 @@ class Summary:
             speedup_over_stock=judgement.over_stock if judgement else None,
             confidence=1 - ALPHA,
             counts=self.evaluator.counts(),
-            seconds=run.account.spent(),
-            environment=run.environment,
-            notes=tuple(run.account.notes),
-            interrupted=run.stopped,
-            workspace=run.session.workspace.root,
-            storage=run.options.storage,
             details=None,
             files=files,
         )

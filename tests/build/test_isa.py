@@ -158,7 +158,7 @@ def in_tiles(plan: Plan, m: int, n: int) -> Candidate:
     )
     candidate = plan.candidate(plan.first[0], id="c0")
     assert isinstance(candidate.carrier, SpecCarrier)
-    return replace(candidate, info=info, carrier=replace(candidate.carrier, info=info))
+    return replace(candidate, carrier=replace(candidate.carrier, info=info))
 
 
 def test_a_candidate_that_spills_shows_it_and_more_registers_leave_fewer_waves(

@@ -13,6 +13,7 @@ import pytest
 from autotuner.devices import environment
 from autotuner.devices.environment import Environment
 from autotuner.iree.tools import Tools
+from autotuner.system import machine
 
 ARM_CPUINFO = """processor\t: 0
 BogoMIPS\t: 243.75
@@ -95,7 +96,7 @@ def test_a_hip_device_is_described_by_amd_smi_where_there_is_no_rocm_smi(tools: 
 def test_a_tool_that_fails_hangs_or_babbles_leaves_the_facts_empty(
     tools: Path, monkeypatch: pytest.MonkeyPatch, body: str, uri: str
 ) -> None:
-    monkeypatch.setattr(environment, "TOOL_SECONDS", 0.2)
+    monkeypatch.setattr(machine, "TOOL_SECONDS", 0.2)
     for name in ("nvidia-smi", "rocm-smi", "amd-smi"):
         tool(tools, name, body)
     facts = capture(uri)
@@ -111,7 +112,7 @@ def test_no_tool_and_no_such_device_are_no_failure(tools: Path, uri: str) -> Non
 def test_an_arm_processor_is_named_by_lscpu_and_else_by_its_numbers(
     tools: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(environment, "_read", lambda path: ARM_CPUINFO if path == "/proc/cpuinfo" else "")
+    monkeypatch.setattr(machine, "read", lambda path: ARM_CPUINFO if path == "/proc/cpuinfo" else "")
     tool(tools, "lscpu", "echo 'Vendor ID:  ARM'; echo '  Model name:  Neoverse-V1'")
     assert capture("local-task").cpu == "Neoverse-V1"
     tool(tools, "lscpu", "exit 1")
@@ -137,8 +138,8 @@ def test_nothing_readable_is_no_failure(tools: Path, monkeypatch: pytest.MonkeyP
 
 def test_frequency_is_in_megahertz_from_either_source(monkeypatch: pytest.MonkeyPatch) -> None:
     files = {"scaling_cur_freq": "3400000", "scaling_governor": "performance"}
-    monkeypatch.setattr(environment, "_read", lambda path: files.get(Path(path).name, ""))
+    monkeypatch.setattr(machine, "read", lambda path: files.get(Path(path).name, ""))
     facts = capture("local-task")
     assert (facts.mhz, facts.governor) == (3400.0, "performance")
-    monkeypatch.setattr(environment, "_read", lambda path: "cpu MHz\t\t: 2100.5\n" if path == "/proc/cpuinfo" else "")
+    monkeypatch.setattr(machine, "read", lambda path: "cpu MHz\t\t: 2100.5\n" if path == "/proc/cpuinfo" else "")
     assert capture("local-task").mhz == 2100.5

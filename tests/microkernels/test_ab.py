@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,9 @@ def test_the_shipped_kernel_races_the_default_and_a_verdict_comes_out(
     assert document["stock"]["flags"] == []
     if document["verdict"] == "win":
         assert (document["best"]["kind"], document["carrier"]) == ("microkernel", "microkernel")
+    with closing(sqlite3.connect(workspace / "results" / "autotune.db")) as database:
+        (kept,) = database.execute("select document from verdicts where run = ?", [document["run"]]).fetchall()
+    assert json.loads(kept[0])["arms"] == document["arms"]  # written once, and then it is the whole
 
 
 @pytest.mark.versions

@@ -305,7 +305,6 @@ class _ExperimentRun:
         return tuple(benchmark_command(session.tools, Path(MODULE), self.benchmark, device=session.device))
 
     def _result(self, verdict: FinalVerdict, reason: str) -> AbResult:
-        run = self.run
         a, b = (side.report(self.run.target, self._by_hand()) for side in self.sides)
         for side, report in zip(self.sides, (a, b), strict=True):
             write_commands(report, stderr=side.module.stderr)
@@ -313,10 +312,7 @@ class _ExperimentRun:
         kind: Literal["codegen", "microkernel"] = "microkernel" if b.kind == "microkernel" else "codegen"
         spec, flagfile = self.shipped
         return Result(
-            run=run.id,
-            problem=run.problem,
-            target=run.target.name,
-            device=run.session.device,
+            **self.run.facts(),
             verdict=verdict,
             reason=reason,
             baseline=baseline,
@@ -326,12 +322,6 @@ class _ExperimentRun:
             speedup_over_stock=self.speedup,
             confidence=1 - ALPHA,
             counts=self._counts(),
-            seconds=run.account.spent(),
-            environment=run.environment,
-            notes=tuple(run.account.notes),
-            interrupted=run.stopped,
-            workspace=run.session.workspace.root,
-            storage=run.options.storage,
             files=Files(spec, flagfile, self.sides[1].how.carrier if verdict == "win" else None),
             details=AbDetails((a, b), self.difference, self.same_code, self.share_from),
         )

@@ -99,12 +99,13 @@ class Alone:
 
     def answer(self, vmfb: Path, against: Answer | None) -> Answer:
         del against  # what is right is known without it
-        out, check = Checker(self.device, self._data, self.timeout).answer(vmfb)
+        out, check = self._checker.answer(vmfb)
         return Answer(() if out is None else (out,), check)
 
     @cached_property
-    def _data(self) -> Data:
-        return Data(self.problem, self.folder / "inputs", self.seed, self.inputs)
+    def _checker(self) -> Checker:
+        data = Data(self.problem, self.folder / "inputs", self.seed, self.inputs)
+        return data.checker(self.device, timeout=self.timeout)
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,11 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.arms import DEFAULT
 from autotuner.jobs.ab.result import AbDetails, AbResult, ArmReport, with_arms, write_commands
 from autotuner.jobs.ab.subject import Answer, difference
-from autotuner.measure.check import Checker, Data
+from autotuner.measure.check import Data
 from autotuner.microkernels.variants import Kernel
 from autotuner.problems import Problem
 from autotuner.space import Value
+from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.system.progress import Reporter, Stop
 from autotuner.system.settings import cache_dir
@@ -29,7 +30,7 @@ from autotuner.tuning.options import Options
 from autotuner.tuning.plan import Candidate, Plan
 from autotuner.tuning.result import Result
 from autotuner.tuning.session import Session
-from autotuner.tuning.single import search
+from autotuner.tuning.single import searched
 from autotuner.tuning.task import Task
 
 TRIALS = 24
@@ -57,10 +58,11 @@ def search_variants(
     """Searches the parameters of the options' one microkernel; nothing but the default is beside it."""
     (kernel,) = options.microkernels
     with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
-        found = search(target.prepare(problem), target, options=options, session=session, task=ALONE)
-        result = _with_arms(found.result, found.plan, kernel, options, session)
-        if found.run is not None:
-            found.run.finish(result)
+        with searched(target.prepare(problem), target, options=options, session=session, task=ALONE) as found:
+            with process.however_late():
+                result = _with_arms(found.result, found.plan, kernel, options, session)
+            if found.run is not None:
+                found.run.finish(result)
         return result
 
 
@@ -149,7 +151,7 @@ class _Bench:
         return report
 
     def _run(self, vmfb: Path) -> float | None:
-        checker = Checker(self.session.runner, self.data, self.options.effort.run_timeout)
+        checker = self.data.checker(self.session.runner, timeout=self.options.effort.run_timeout)
         out, check = checker.answer(vmfb)
         if out is None:
             return None

@@ -16,7 +16,7 @@ from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import first_error
 from autotuner.iree.mlir import Dispatch
 from autotuner.jobs.buckets.bounds import Bucket, Family
-from autotuner.measure.check import Checker, Data
+from autotuner.measure.check import Check, Data
 from autotuner.measure.judge import Contest, judge, timed_by
 from autotuner.measure.race import Entrant, Interval, Rules
 from autotuner.space.gpu_config import CompilationInfo
@@ -111,7 +111,7 @@ class Examiner:
         if not self.timed:
             return Member(m)
         data = Data.write(problem, folder / "inputs", seed=self.seed)
-        check = self._checker(data).check(build.vmfb)
+        check = self._check(data, build)
         if not check.ok:
             return Member(m, f"{check.failure}: {check.detail}")
         return self._race(m, source, build, data)
@@ -124,7 +124,7 @@ class Examiner:
         if not build.ok:
             return Member(None, _why(build))
         if self.timed:
-            check = self._checker(Data.write(problem, folder / "inputs", seed=self.seed)).check(build.vmfb)
+            check = self._check(Data.write(problem, folder / "inputs", seed=self.seed), build)
             if not check.ok:
                 return Member(None, f"{check.failure}: {check.detail}")
         return Member(None, checked=self.timed)
@@ -177,8 +177,8 @@ class Examiner:
             )
         )
 
-    def _checker(self, data: Data) -> Checker:
-        return Checker(self.session.runner, data, self.effort.run_timeout)
+    def _check(self, data: Data, build: Compiled) -> Check:
+        return data.checker(self.session.runner, timeout=self.effort.run_timeout).check(build.vmfb)
 
 
 def _why(build: Compiled) -> str:

@@ -30,8 +30,8 @@ from autotuner.system.settings import cache_dir, usable_cores
 from autotuner.targets import NO_DEVICE, PLAIN, Target
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.options import Options
-from autotuner.tuning.result import Files, FinalVerdict, Result
-from autotuner.tuning.run import STEPS, Account, Question, Run
+from autotuner.tuning.result import Files, FinalVerdict, Result, RunFacts
+from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session
 from autotuner.tuning.single import Found, search
 from autotuner.tuning.task import Task
@@ -332,12 +332,15 @@ class _FamilyRun:
         reason += f"; the default is kept for {', '.join(kept)}" if kept else ""
         notes = [f"bucket {one.bucket.name}: {note}" for one in done if one.result for note in one.result.notes]
         home_result = shown.result
-        spent = [result.seconds for result in results]
+        for result in results:
+            self.run.account.add(result.seconds)
+        facts: RunFacts = {
+            **self.run.facts(),
+            "problem": {**home_result.problem, "name": self.family.name},
+            "notes": tuple(dict.fromkeys([*self.run.account.notes, *notes])),
+        }
         return Result(
-            run=self.run.id,
-            problem={**home_result.problem, "name": self.family.name},
-            target=self.target.name,
-            device=self.session.device,
+            **facts,
             verdict=verdict,
             reason=reason,
             baseline=home_result.baseline,
@@ -347,13 +350,6 @@ class _FamilyRun:
             speedup_over_stock=home_result.speedup_over_stock,
             confidence=home_result.confidence,
             counts=Counts.total(result.counts for result in results),
-            seconds={step: sum(one.get(step, 0.0) for one in spent) for step in STEPS}
-            | {"total": self.run.clock.elapsed},
-            environment=self.run.environment,
-            notes=tuple(dict.fromkeys([*self.run.account.notes, *notes])),
-            interrupted=self.run.stopped,
-            workspace=self.session.workspace.root,
-            storage=self.options.storage,
             files=Files(spec, files[1], SpecCarrier.name if spec else None),
             ranking=home_result.ranking,
             details=FamilyDetails(tuple(done)),

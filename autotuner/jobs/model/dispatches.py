@@ -135,9 +135,7 @@ class Dispatches:
             return None
         result = found.result
         self.results.append(result)
-        spent = context.run.account.seconds
-        for step in spent:
-            spent[step] += result.seconds.get(step, 0.0)
+        context.run.account.add(result.seconds)
         context.session.reporter.note(f"{prefix}{result.verdict}, {result.reason}")
         # What is only ahead so far may join as well: the whole model is the judge of it.
         chosen = found.winner or found.leader

@@ -326,10 +326,7 @@ class _ModelRun:
             best_us = us.get(shown.name, shown.tried.us if not shown.entries else None)
             best = Best(Measured(best_us, tuple(route.flags), route.name), {})
         return Result(
-            run=context.run.id,
-            problem=context.run.problem,
-            target=context.target.name,
-            device=context.session.device,
+            **context.run.facts(),
             verdict=verdict,
             reason=reason,
             baseline=Measured(us.get(BASELINE, base.us if base else None)),
@@ -339,12 +336,6 @@ class _ModelRun:
             speedup_over_stock=judgement.over_stock if judgement else None,
             confidence=1 - ALPHA,
             counts=Counts.total(result.counts for p in self.parts for result in p.results),
-            seconds=context.run.account.spent(),
-            environment=context.run.environment,
-            notes=tuple(context.run.account.notes),
-            interrupted=context.session.stop.requested,
-            workspace=context.session.workspace.root,
-            storage=context.options.storage,
             files=Files(carrier=made.parts.carrier if made else None),
             details=ModelDetails(
                 routes=tuple(t for t in self.tried if t.row),

@@ -13,8 +13,8 @@ from autotuner.jobs.suite.uplift import Uplift
 from autotuner.jobs.suite.workload import Workload
 from autotuner.measure.race import ALPHA, Interval
 from autotuner.tuning.counts import Counts
-from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
-from autotuner.tuning.run import STEPS, Run
+from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result, RunFacts
+from autotuner.tuning.run import Run
 
 _LISTED = 1000
 """Skipped lines that the document holds; a broken log may have any number."""
@@ -61,13 +61,11 @@ SuiteResult = Result[SuiteDetails]
 def suite_result(run: Run, details: SuiteDetails, *, environment: Mapping[str, Any]) -> SuiteResult:
     """The totals over all problems."""
     verdict, main = _verdict(details, interrupted=run.stopped), details.groups[0] if details.groups else None
-    seconds = {step: sum(row.seconds.get(step, 0.0) for row in details.rows) for step in STEPS}
-    kept = sum(row.kept for row in details.rows)
+    for row in details.rows:
+        run.account.add(row.seconds)
+    facts: RunFacts = {**run.facts(), "environment": environment}
     return Result(
-        run=run.id,
-        problem=run.problem,
-        target=run.target.name,
-        device=run.session.device,
+        **facts,
         verdict=verdict,
         reason=_reason(details, verdict),
         baseline=Measured(details.uplift.us_total),
@@ -76,14 +74,8 @@ def suite_result(run: Run, details: SuiteDetails, *, environment: Mapping[str, A
         speedup=_speedup(details),
         speedup_over_stock=None,
         # The ends of the interval are those of all problems at once.
-        confidence=max(0.0, 1 - ALPHA * kept),
+        confidence=max(0.0, 1 - ALPHA * sum(row.kept for row in details.rows)),
         counts=Counts.total(row.counts for row in details.rows if row.counts is not None),
-        seconds={**seconds, "total": run.clock.elapsed},
-        environment=environment,
-        notes=tuple(run.account.notes),
-        interrupted=run.stopped,
-        workspace=run.session.workspace.root,
-        storage=run.options.storage,
         files=Files(main.spec, main.flagfile, main.carrier) if main else Files(),
         details=details,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +12,18 @@ TUNING_SPEC = "--iree-codegen-tuning-spec-path"
 LIBRARY = "--iree-codegen-transform-dialect-library"
 DEVICE_FLAG = "--iree-hal-target-device"
 Vendor = Literal["amd", "nvidia"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """A device as its driver's own tool describes it."""
+
+    name: str = ""
+    driver: str = ""
+    mhz: float | None = None
+
+
+UNKNOWN = DeviceFacts()
 
 
 @dataclass(frozen=True)
@@ -35,6 +48,8 @@ class Backend:
     """What IREE calls the executables that it makes; empty: a processor's says which."""
     remedy: str
     """What a user does when none of its devices answers."""
+    describe_device: Callable[[str], DeviceFacts]
+    """What is known of the device that its URI calls so."""
     spec_flag: str = TUNING_SPEC
     """What takes a tuning spec. A backend may ignore the usual flag without a word."""
     more_flags: tuple[str, ...] = ()
@@ -43,8 +58,9 @@ class Backend:
     """Whose GPU, where the compiler itself says which configurations are legal; None: the space is declared here."""
     on_host: bool = False
     """Its code is for processors: it is compiled and timed on the same cores, and microkernels are linked into it."""
-    object_runs_elsewhere: bool = False
-    """The driver compiles its code for the chip that is there, which an object made for a chip must fit."""
+    chip_there: Callable[[], str | None] = lambda: None
+    """Where the driver compiles its code for the chip that is there: which that is. An object made for a chip must fit
+    it; None: it is the one that IREE compiles for."""
 
     def flags(self, chip: str) -> tuple[str, ...]:
         """All that a compile for this chip needs."""

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from autotuner.targets.backends.base import LIBRARY, Backend
+from autotuner.system import machine
+from autotuner.targets.backends.base import LIBRARY, UNKNOWN, Backend, DeviceFacts
+
+
+def _describe(which: str) -> DeviceFacts:
+    query = ["--query-gpu=name,driver_version,clocks.sm", "--format=csv,noheader,nounits", f"--id={which}"]
+    fields = [field.strip() for field in machine.output(["nvidia-smi", *query]).partition("\n")[0].split(",")]
+    return DeviceFacts(fields[0], fields[1], machine.number(fields[2])) if len(fields) == 3 else UNKNOWN
+
+
+def _chip_there() -> str | None:
+    """sm_90 and the like, of the first GPU; None where nobody tells."""
+    text = machine.output(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"])
+    digits = text.partition("\n")[0].strip().replace(".", "")
+    return f"sm_{digits}" if digits.isdigit() else None
+
 
 CUDA = Backend(
     name="cuda",
@@ -15,6 +30,7 @@ CUDA = Backend(
     executable_format="cuda-nvptx-fb",
     figures="ptxas",
     vendor="nvidia",
-    object_runs_elsewhere=True,
+    describe_device=_describe,
+    chip_there=_chip_there,
     remedy="Install NVIDIA's driver, or tune with --device none.",
 )

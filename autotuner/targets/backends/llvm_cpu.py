@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from autotuner.targets.backends.base import Backend
+from autotuner.system import machine
+from autotuner.targets.backends.base import Backend, DeviceFacts
 
 CPU_FLAG = "--iree-llvmcpu-target-cpu"
 LLVM_CPU = Backend(
@@ -16,5 +17,6 @@ LLVM_CPU = Backend(
     executable_format="",
     figures="code",
     remedy="Reinstall iree-base-runtime.",
+    describe_device=lambda _: DeviceFacts(machine.processor()),  # whichever of its executors it is
     on_host=True,
 )
