@@ -24,6 +24,10 @@ SeedOption = Annotated[int, typer.Option("--seed", help="The same seed asks the 
 WorkspaceOption = Annotated[
     Path, typer.Option("--workspace", help="Where candidates/, results/ and specs/ are written.")
 ]
+IsolateOption = Annotated[
+    bool,
+    typer.Option("--isolate", help="A process for every check and timing, in place of one that keeps the device open."),
+]
 OutputOption = Annotated[
     Path | None,
     typer.Option("-o", "--output", help="Where the spec goes. [default: specs/<problem>-<target>.mlir]"),

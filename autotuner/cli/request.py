@@ -39,6 +39,7 @@ class Request:
     budget: o.BudgetOption = None
     jobs: o.JobsOption = None
     seed: o.SeedOption = 0
+    isolate: o.IsolateOption = False
     workspace: o.WorkspaceOption = Path()
     output: o.OutputOption = None
     storage: o.StorageOption = None
@@ -85,6 +86,7 @@ class Request:
             budget=parse_duration(self.budget) if self.budget is not None else None,
             jobs=self.jobs,
             seed=self.seed,
+            isolate=self.isolate,
             workspace=self.workspace,
             output=self.output,
             storage=self.storage,

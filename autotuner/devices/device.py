@@ -15,7 +15,7 @@ from autotuner.iree.run import Invocation
 from autotuner.problems import Array
 
 INVOCATION_US = 20_000.0
-"""An invocation must last this long: below, start-up and allocation are part of the number."""
+"""With iree-benchmark-module an invocation must last so long: below, start-up and allocation are part of the number."""
 MAX_REPEAT = 2048
 ABORT_FACTOR = 3.0
 
@@ -38,6 +38,8 @@ class Computed:
     """What numpy's file format has no type for (bf16, f8) comes without its shape."""
     failure: FailureClass | None = None
     detail: str = ""
+    digest: str = ""
+    """Of all results, where the device tells: those of one digest are right or wrong together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,17 @@ class Device(Protocol):
     @property
     def starts_quickly(self) -> bool:
         """A timing begins in less time than two repetitions take."""
+
+    @property
+    def invocation_us(self) -> float:
+        """An invocation must last this long: below, what is not the device's work is part of the number."""
+
+    @property
+    def isolated(self) -> Device:
+        """The same device, where nothing stays open between calls: for what must not depend on what ran before."""
+
+    def renew(self) -> None:
+        """Whatever stays open is given up: the next call begins anew."""
 
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
         """Calls a module once for each set of inputs."""

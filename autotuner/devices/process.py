@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from autotuner.devices.device import Computed, Device, Module, Timing
+from autotuner.devices.device import INVOCATION_US, Computed, Device, Module, Timing
 from autotuner.iree.benchmark import (
     Benchmark,
     benchmark_command,
@@ -39,6 +38,17 @@ class ProcessDevice:
     """Where results are written before they are read."""
     starts_quickly: bool = True
     """Not so on a GPU, whose driver wants most of a second."""
+
+    @property
+    def invocation_us(self) -> float:
+        return INVOCATION_US
+
+    @property
+    def isolated(self) -> Device:
+        return self
+
+    def renew(self) -> None:
+        """Nothing stays."""
 
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
         """All at once, for most of a run is its start."""
@@ -78,12 +88,6 @@ class ProcessDevice:
                 return Computed(tuple(map(_read, paths, invocation.results)))
             except ValueError as error:
                 return Computed(failure="run-error", detail=f"a result cannot be read: {error}")
-
-
-@contextmanager
-def open_device(tools: Tools, uri: str, *, scratch: Path, starts_quickly: bool) -> Iterator[Device]:
-    """The device of a command, closed with it."""
-    yield ProcessDevice(tools, uri, scratch, starts_quickly)
 
 
 def _read(path: Path, element: str) -> Array:

@@ -47,6 +47,11 @@ class Tools:
         compiler, run, benchmark = (_in_folder(folder, name) for name in names)
         return cls(compiler, run, benchmark, find_ptxas(), folder)
 
+    @property
+    def share_the_runtime(self) -> bool:
+        """Modules run in the very runtime that `iree.runtime` is: the programs are the installed wheel's own."""
+        return self.iree_run_module.parent == _runtime_folder()
+
     @classmethod
     def _of_wheels(cls) -> Tools:
         try:
@@ -55,12 +60,9 @@ class Tools:
             compiler = Path(find_tool("iree-compile"))
         except (ImportError, ValueError) as error:
             raise ToolMissingError("iree-compile is not installed.", remedy=INSTALL_IREE) from error
-        try:
-            import iree._runtime_libs as runtime
-
-            folder = Path(next(iter(runtime.__path__)))
-        except (ImportError, StopIteration) as error:
-            raise ToolMissingError("iree-benchmark-module is not installed.", remedy=INSTALL_IREE) from error
+        folder = _runtime_folder()
+        if folder is None:
+            raise ToolMissingError("iree-benchmark-module is not installed.", remedy=INSTALL_IREE)
         tools = cls(compiler, folder / "iree-run-module", folder / "iree-benchmark-module", find_ptxas())
         for path in (tools.iree_compile, tools.iree_run_module, tools.iree_benchmark_module):
             if not path.is_file():
@@ -161,6 +163,16 @@ class Tools:
         if versions.supported(compiler) is False:
             found.append(f"IREE {self.release} is untried: autotune is made for {versions.SUPPORTED}")
         return found
+
+
+def _runtime_folder() -> Path | None:
+    """Where the installed wheel has its programs."""
+    try:
+        import iree._runtime_libs as runtime
+
+        return Path(next(iter(runtime.__path__)))
+    except (ImportError, StopIteration):
+        return None
 
 
 def _in_folder(folder: Path, name: str) -> Path:

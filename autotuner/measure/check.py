@@ -166,21 +166,39 @@ class Checker:
     device: Device
     data: Data
     timeout: float
+    _seen: dict[tuple[str, str], Check] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """By set of inputs and digest: most modules compute the very bits that were compared before."""
 
     def check(self, vmfb: Path) -> Check:
         return self.answer(vmfb)[1]
 
     def answer(self, vmfb: Path) -> tuple[Array | None, Check]:
         """What the module computes of the inputs that are timed, and whether that and the rest is right."""
-        outputs = self._outputs(vmfb)
-        checks = [self._compared(name, out) for name, out in outputs.items()]
+        found = self._answer(vmfb)
+        if found[1].failure == "wrong-result" and self.device.isolated is not self.device:
+            # What ran before may have written where the inputs lie: what is wrong must be so on a device begun anew.
+            self.device.renew()
+            found = self._answer(vmfb)
+        return found
+
+    def _answer(self, vmfb: Path) -> tuple[Array | None, Check]:
+        computed = self._computed(vmfb)
+        checks = [self._checked(name, one) for name, one in computed.items()]
         wrong = next((check for check in checks if not check.ok), None)
-        first = outputs[RANDOM]
+        first = self._output(computed[RANDOM])
         return None if isinstance(first, Check) else first, wrong or checks[0]
+
+    def _checked(self, name: str, computed: Computed) -> Check:
+        known = self._seen.get((name, computed.digest)) if computed.digest else None
+        if known is None:
+            known = self._compared(name, self._output(computed))
+            if computed.digest:
+                self._seen[name, computed.digest] = known
+        return known
 
     def trusting(self, vmfb: Path) -> tuple[Checker, Check]:
         """The checker that takes this module's results for the right ones, if they can be: all written, and finite."""
-        outputs = self._outputs(vmfb)
+        outputs = {name: self._output(one) for name, one in self._computed(vmfb).items()}
         first = outputs[RANDOM]
         if isinstance(first, Check):
             return self, first
@@ -200,12 +218,11 @@ class Checker:
         check = compare(out, expected.reference, expected.bound)
         return replace(check, detail=f"on whole numbers: {check.detail}") if name == WHOLE and not check.ok else check
 
-    def _outputs(self, vmfb: Path) -> dict[str, Array | Check]:
+    def _computed(self, vmfb: Path) -> dict[str, Computed]:
         """What the module computes, or why it does not, by set of inputs."""
         names = list(self.data.inputs)
         invocations = [self.data.invocation(name) for name in names]
-        computed = self.device.check(vmfb, invocations, timeout=self.timeout)
-        return {name: self._output(one) for name, one in zip(names, computed, strict=True)}
+        return dict(zip(names, self.device.check(vmfb, invocations, timeout=self.timeout), strict=True))
 
     def _output(self, computed: Computed) -> Array | Check:
         if computed.failure is not None:

@@ -47,6 +47,18 @@ Record = Callable[[JudgePhase, str, int, tuple[float, ...]], None]
 """Writes a timing down when it is taken: phase, entrant, block, repetitions."""
 
 
+@dataclass(frozen=True)
+class Takes:
+    """How entrants are timed: in the race, and when what it says is confirmed."""
+
+    race: Take
+    confirm: Take
+
+    @classmethod
+    def alike(cls, take: Take) -> Takes:
+        return cls(take, take)
+
+
 def _unrecorded(phase: JudgePhase, name: str, block: int, us: tuple[float, ...]) -> None:
     del phase, name, block, us
 
@@ -98,6 +110,8 @@ class Judgement:
     """Who is ahead, where nothing but that was asked."""
     us: Mapping[str, float] = field(default_factory=dict)
     """Median µs of those that were timed side by side, from the last time that they were."""
+    race_us: Mapping[str, float] = field(default_factory=dict)
+    """Of those that raced: the race's own, which a confirmation in fresh processes stands beside."""
     speedup: Interval | None = None
     """Of the one that was confirmed, over the baseline."""
     over_stock: Interval | None = None
@@ -112,21 +126,25 @@ class Judgement:
         return self.raced.ratio(candidate, against, alpha=rules.alpha / len(rules.looks))
 
 
-def timed_by(device: Device, benchmark: Benchmark, modules: Mapping[str, Module]) -> Take:
-    """Times an entrant's module: three repetitions, of which the median counts."""
+def timed_by(device: Device, benchmark: Benchmark, modules: Mapping[str, Module]) -> Takes:
+    """Times an entrant's module: three repetitions, of which the median counts; to confirm, in a fresh process."""
 
-    def take(name: str) -> tuple[float, ...]:
-        timing = device.time(modules[name], benchmark, repetitions=3)
-        if not timing.ok:
-            raise TimingFailed(timing.detail)
-        return timing.us
+    def taken_by(device: Device) -> Take:
+        def take(name: str) -> tuple[float, ...]:
+            timing = device.time(modules[name], benchmark, repetitions=3)
+            if not timing.ok:
+                raise TimingFailed(timing.detail)
+            return timing.us
 
-    return take
+        return take
+
+    take = taken_by(device)
+    return Takes.alike(take) if device.isolated is device else Takes(take, taken_by(device.isolated))
 
 
 def judge(
     contest: Contest,
-    take: Take,
+    takes: Takes,
     *,
     clock: Clock,
     stop: Stop,
@@ -134,7 +152,7 @@ def judge(
     stage: Callable[[str], None] = _unheard,
 ) -> Judgement:
     """The verdict: of the best of the screening, by a race, confirmed on fresh timings."""
-    sitting = _Sitting(contest, _Watch(take, record, np.random.default_rng(contest.seed)), clock, stop, stage)
+    sitting = _Sitting(contest, _Watch(takes, record, np.random.default_rng(contest.seed)), clock, stop, stage)
     try:
         return sitting.race() if contest.chosen is None else sitting.confirm_chosen(contest.chosen)
     except OutOfTimeError as error:
@@ -143,9 +161,9 @@ def judge(
         raise _baseline_failed(failure) from failure
 
 
-def lead(contest: Contest, take: Take, *, clock: Clock, stop: Stop, record: Record = _unrecorded) -> Judgement:
+def lead(contest: Contest, takes: Takes, *, clock: Clock, stop: Stop, record: Record = _unrecorded) -> Judgement:
     """Who is ahead when there is no time for a race: a few blocks of all entrants, and no verdict."""
-    watch = _Watch(take, record, np.random.default_rng(contest.seed))
+    watch = _Watch(takes, record, np.random.default_rng(contest.seed))
     names = [entrant.id for entrant in contest.entrants]
     keeper = watch.keeper("race", lambda: stop.requested or clock.left < 0)
     rules = replace(contest.rules, looks=(LEAD_BLOCKS,))
@@ -170,27 +188,29 @@ def lead(contest: Contest, take: Take, *, clock: Clock, stop: Stop, record: Reco
 class _Watch:
     """Takes timings, and keeps the raw repetitions for the one who writes them down."""
 
-    take: Take
+    takes: Takes
     record: Record
     rng: np.random.Generator
     raw: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
-    def time_one(self, name: str) -> float:
-        """The median: single repetitions spike too often for intervals over a dozen blocks."""
-        self.raw[name] = self.take(name)
-        return median(self.raw[name])
-
     def screen(self, name: str) -> float:
         """A timing of the second screening."""
-        us = self.time_one(name)
+        us = self._median(self.takes.race, name)
         self.record("screen", name, 1, self.raw[name])
         return us
 
     def keeper(self, phase: JudgePhase, should_stop: Callable[[], bool]) -> Timekeeper:
+        take = self.takes.confirm if phase == "confirm" else self.takes.race
+
         def write(block: int, name: str, _us: float) -> None:
             self.record(phase, name, block, self.raw[name])
 
-        return Timekeeper(self.time_one, self.rng, should_stop, write)
+        return Timekeeper(lambda name: self._median(take, name), self.rng, should_stop, write)
+
+    def _median(self, take: Take, name: str) -> float:
+        """Single repetitions spike too often for intervals over a dozen blocks."""
+        self.raw[name] = take(name)
+        return median(self.raw[name])
 
 
 @dataclass(frozen=True)
@@ -206,17 +226,20 @@ class _Sitting:
     def race(self) -> Judgement:
         """Shortlist, race, decide; who wins is confirmed."""
         contest, clock = self.contest, self.clock
+        confirm_seconds = self._confirm_seconds()
         entrants = self._shortlisted()
         self.stage(f"racing {len(entrants) - 1} against the baseline")
         started = clock.elapsed
-        keeper = self.watch.keeper("race", RaceDeadline(clock, self.stop, started))
+        reserve = LOOKS[0] * confirm_seconds * len({contest.baseline, contest.stock, ""})
+        keeper = self.watch.keeper("race", RaceDeadline(clock, self.stop, started, reserve))
         result = race(entrants, keeper, baseline=contest.baseline, keep={contest.stock}, rules=contest.rules)
         decision = decide(result)
-        so_far = Judgement(decision.verdict, decision.reason, contest.stock, us=_medians(result), raced=result)
+        us = _medians(result)
+        so_far = Judgement(decision.verdict, decision.reason, contest.stock, us=us, race_us=us, raced=result)
         if decision.winner is None:
             return replace(so_far, reason=self._with_what_it_needs(decision, result, started))
         self.stage(f"confirming {contest.label(decision.winner)}")
-        block_seconds = (clock.elapsed - started) / result.timings
+        block_seconds = confirm_seconds or (clock.elapsed - started) / result.timings
         block_seconds *= len({contest.baseline, contest.stock, decision.winner})
         try:
             blocks = confirm_blocks(clock, most=contest.confirm_blocks, block_seconds=block_seconds)
@@ -230,6 +253,14 @@ class _Sitting:
         so_far = Judgement("inconclusive", "", self.contest.stock)
         late = self.clock
         return self._confirm(chosen, so_far, self.contest.confirm_blocks, lambda: self.stop.requested or late.left < 0)
+
+    def _confirm_seconds(self) -> float:
+        """What a timing of the confirmation takes, where that is another way of timing; 0 where it is the race's."""
+        if self.watch.takes.confirm is self.watch.takes.race:
+            return 0.0
+        started = self.clock.elapsed
+        self.watch.takes.confirm(self.contest.baseline)
+        return self.clock.elapsed - started
 
     def _shortlisted(self) -> tuple[Entrant, ...]:
         contest = self.contest
@@ -292,18 +323,21 @@ class _Sitting:
 class RaceDeadline:
     """When a race must end; asked once before each block.
 
-    Without its first look a race tells nothing: up to there it may also use the confirmation's part.
+    Without its first look a race tells nothing: up to there it may also use the confirmation's part, but for the
+    seconds that no confirmation can do without.
     """
 
     clock: Clock
     stop: Stop
     started: float
+    reserve: float = 0.0
     blocks: int = 0
 
     def __call__(self) -> bool:
         share = RACE_SHARE if self.blocks >= LOOKS[0] else 1.0
         self.blocks += 1
-        limit = self.started + share * max(self.clock.budget - self.started, 0.0)
+        left = max(self.clock.budget - self.started, 0.0)
+        limit = self.started + min(share * left, max(left - self.reserve, 0.0))
         return self.stop.requested or self.clock.elapsed > limit
 
 

@@ -85,10 +85,15 @@ def however_late() -> Iterator[None]:
         _deadline.reset(token)
 
 
+def seconds_left() -> float:
+    """Until the moment that `until` names."""
+    return _deadline.get() - time.monotonic()
+
+
 def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = None) -> Finished:
     """Runs to the end or to the time-out, which kills the whole process group."""
     _raise_if_closing()
-    left = _deadline.get() - time.monotonic()
+    left = seconds_left()
     if left <= 0:
         raise OutOfTimeError
     start = time.perf_counter()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from autotuner.build import Builder, Compiled
-from autotuner.devices.device import INVOCATION_US, Device, Timing, choose_repeat
+from autotuner.devices.device import Device, Timing, choose_repeat
 from autotuner.errors import DeviceError, NoCandidateError, WrongResultError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.measure.check import Checker, Data
@@ -19,6 +19,8 @@ from autotuner.tuning.plan import Plan
 
 _LISTENED = 5
 """Repetitions of the baseline against itself."""
+_LENGTHENED, _NEARLY = 2, 1.5
+"""How often the repeats are chosen, at most; and what is near enough."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class Calibration:
     """With so many repeats."""
     timing_seconds: float
     """What one timing costs in wall time, the process included."""
+    isolated_seconds: float
+    """What one costs in a process of its own."""
     heard: tuple[float, ...]
     """The baseline against itself, in µs."""
     noise: str | None = None
@@ -67,22 +71,31 @@ class Calibrator:
                 f"the baseline cannot be timed on {self.device.uri!r}: {last_line(rough.detail)}",
                 remedy="`autotune doctor` lists the devices that answer.",
             )
-        # Twice the shortest invocation: a candidate of twice the baseline's speed still lasts long enough.
-        repeat = choose_repeat(rough.median, invocation_us=2 * INVOCATION_US)
-        baseline = self._build(repeat=repeat, known=first)
-        heard, seconds = self._time(baseline, benchmark, repetitions=_LISTENED)
+        baseline, heard, seconds = first, rough, 0.0
+        # What a single call takes is mostly overhead: how often to repeat shows only when it is repeated.
+        for _ in range(_LENGTHENED):
+            # Twice the shortest invocation: a candidate of twice the baseline's speed still lasts long enough.
+            repeat = choose_repeat(heard.median, invocation_us=2 * self.device.invocation_us)
+            known, baseline = baseline, self._build(repeat=repeat, known=baseline)
+            if seconds and baseline is known:
+                break
+            heard, seconds = self._time(baseline, benchmark, repetitions=_LISTENED)
+            if not heard.ok or not baseline.ok:
+                break
         if not heard.ok or not baseline.ok:
             raise DeviceError(
                 f"the baseline does not run with repeated dispatches: {last_line(heard.detail or baseline.stderr)}",
                 remedy="Please report it with the command.",
             )
         # Five repetitions take longer than the three of a race; that covers longer ones on a noisy device as well.
-        found = Calibration(self.device, checker, benchmark, repeat, baseline, seconds, heard.us)
+        alone = seconds if self.device.isolated is self.device else self._isolated_seconds(baseline, benchmark)
+        found = Calibration(self.device, checker, benchmark, baseline.repeat, baseline, seconds, alone, heard.us)
         return self._lengthened(found)
 
     def _build(self, *, repeat: int, known: Compiled | None = None) -> Compiled:
         job = self.plan.job(self.plan.baseline, timeout=self.effort.compile_timeout, repeat=repeat)
-        if known is not None and known.repeat == job.repeat:  # not everything may be repeated
+        # Not everything may be repeated, and what is nearly long enough need not be.
+        if known is not None and known.repeat <= job.repeat <= _NEARLY * known.repeat:
             return known
         with clocked(self.seconds, "build"):
             return self.builder.build(job)
@@ -109,6 +122,12 @@ class Calibrator:
         with clocked(self.seconds, "time"):
             timing = self.device.time(build, benchmark, repetitions=repetitions)
         return timing, time.monotonic() - started
+
+    def _isolated_seconds(self, build: Compiled, benchmark: Benchmark) -> float:
+        started = time.monotonic()
+        with clocked(self.seconds, "time"):
+            self.device.isolated.time(build, benchmark)
+        return time.monotonic() - started
 
     def _lengthened(self, found: Calibration) -> Calibration:
         """On a device that is too noisy repetitions are lengthened, and it is said."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from autotuner.build import Compiled
 from autotuner.devices.device import INVOCATION_US, choose_repeat
 from autotuner.errors import OutOfTimeError
-from autotuner.measure.judge import RACE_SHARE, Contest, Judgement, JudgePhase, Record, Take, judge, lead, timed_by
+from autotuner.measure.judge import RACE_SHARE, Contest, Judgement, JudgePhase, Record, Takes, judge, lead, timed_by
 from autotuner.measure.race import LOOKS, Entrant, Rules
 from autotuner.measure.shortlist import pick_for_race
 from autotuner.system import process
@@ -51,7 +51,7 @@ def judge_finalists(loop: TimedLoop, effort: Effort) -> Judgement:
     )
     return judge(
         contest,
-        _take(evaluator, builds),
+        _takes(evaluator, builds),
         clock=clock,
         stop=loop.stop,
         record=_recorder(evaluator),
@@ -72,8 +72,7 @@ def lead_of_search(loop: TimedLoop, effort: Effort) -> Judgement:
         rules=Rules(smallest_gain=effort.smallest_gain),
         seed=loop.seed,
     )
-    take = _take(evaluator, builds)
-    return lead(contest, take, clock=loop.clock, stop=loop.stop, record=_recorder(evaluator))
+    return lead(contest, _takes(evaluator, builds), clock=loop.clock, stop=loop.stop, record=_recorder(evaluator))
 
 
 def best_stock(evaluator: Evaluator) -> Outcome:
@@ -107,7 +106,7 @@ def _entrants(evaluator: Evaluator, names: Iterable[str]) -> tuple[Entrant, ...]
     return tuple(Entrant(name, evaluator.outcomes[name].candidate.complexity) for name in names)
 
 
-def _take(evaluator: TimedEvaluator, builds: Mapping[str, Compiled]) -> Take:
+def _takes(evaluator: TimedEvaluator, builds: Mapping[str, Compiled]) -> Takes:
     return timed_by(evaluator.calibration.device, evaluator.calibration.benchmark, builds)
 
 

@@ -228,7 +228,8 @@ class TimedLoop(Loop):
 
     def keep_time_for_the_race(self) -> None:
         """From here on nothing new begins in the last part of the budget."""
-        reserve = min(self.clock.budget * _RACE_SHARE, self.race_timings * self.timing_seconds)
+        confirmation = LEAST_TIMINGS * self.evaluator.calibration.isolated_seconds
+        reserve = min(self.clock.budget * _RACE_SHARE, self.race_timings * self.timing_seconds + confirmation)
         self._deadline = self.clock.budget - reserve
 
     def least_seconds(self) -> float:

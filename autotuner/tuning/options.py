@@ -31,6 +31,8 @@ class Options:
     budget: float | None = None
     jobs: int | None = None
     seed: int = 0
+    isolate: bool = False
+    """Each timing in a process of its own, not only the last ones."""
     workspace: Path = Path()
     output: Path | None = None
     storage: str | None = None

@@ -19,6 +19,7 @@ def command(problem: Problem, run: Run, *, task: Task, trials: int) -> list[str]
         words = ["ab", kernels[0].name, *words[1:], *own]
     elif kernels:
         words += ["--microkernels", ",".join(kernel.name for kernel in kernels)]
+    words += ["--isolate"] if options.isolate else []
     words += [f"--flag={flag}" for flag in target.user_flags]
     words += run.session.tools.arguments()
     if device == NO_DEVICE and options.output is not None:  # without it nothing is written

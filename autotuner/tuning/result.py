@@ -32,6 +32,8 @@ class Measured:
     route: str | None = None
     isa: Isa | None = None
     """None: nothing was asked of its machine code."""
+    race_us: float | None = None
+    """Its median in the race, on a device that stays open; `us` of a winner is from fresh processes."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -39,12 +41,13 @@ class Measured:
             "flags": list(self.flags),
             **({"route": self.route} if self.route is not None else {}),
             **({"isa": self.isa.to_json()} if self.isa is not None else {}),
+            **({"race_us": self.race_us} if self.race_us is not None else {}),
         }
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> Measured:
         isa = Isa.from_json(table["isa"]) if "isa" in table else None
-        return cls(table["us"], tuple(table["flags"]), table.get("route"), isa)
+        return cls(table["us"], tuple(table["flags"]), table.get("route"), isa, table.get("race_us"))
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ class Question:
             kind=self.kind,
             key=run_key(
                 problem=self.asks,
-                target=f"{target.name}/{session.device}/{options.seed}",
+                target=f"{target.name}/{session.device}/{options.seed}{'/isolated' if options.isolate else ''}",
                 flags=target.user_flags,
                 reads=self.reads,
             ),

@@ -8,7 +8,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from autotuner.devices.device import Device
-from autotuner.devices.process import open_device
+from autotuner.devices.opening import open_device
+from autotuner.devices.process import ProcessDevice
 from autotuner.iree.tools import Tools
 from autotuner.store.store import Store
 from autotuner.system.cache import Cache
@@ -65,6 +66,6 @@ class Session:
             if device != NO_DEVICE:
                 stack.enter_context(device_lock(device, cache_dir(), on_wait=watcher.note))
             scratch = stack.enter_context(Cache(cache_dir()).scratch())
-            opening = open_device(found, device, scratch=scratch, starts_quickly=target.compiles_on_device)
-            runner = stack.enter_context(opening)
+            alone = ProcessDevice(found, device, scratch, starts_quickly=target.compiles_on_device)
+            runner = stack.enter_context(open_device(alone, isolate=options.isolate))
             yield cls(device, watcher, stop or Stop(), found, workspace, store, executor, runner)

@@ -292,7 +292,7 @@ class _Search:
             self.evaluator.keep_folder(best)
         files = self._ship_files(None, best) if self.task.ship and self.options.output is not None else NOTHING
         result = self.summary.result("compile-only", f"{reason}; the ranking is an estimate", files=files)
-        ranking = tuple(self.summary.best(outcome, {}, estimate) for outcome, estimate in ranked)
+        ranking = tuple(self.summary.best(outcome, {}, estimate=estimate) for outcome, estimate in ranked)
         return replace(result, best=ranking[0], ranking=ranking)
 
     def _question(self) -> Question:

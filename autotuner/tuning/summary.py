@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from autotuner.iree.isa import NO_FIGURES
 from autotuner.measure.judge import Judgement
@@ -17,6 +18,9 @@ from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
 from autotuner.tuning.run import Run
 
 NOTHING = Files()
+Times = Mapping[str, float]
+"""µs by candidate."""
+NONE: Times = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -35,13 +39,14 @@ class Summary:
         won = outcomes[judgement.winner] if judgement and judgement.winner else None
         best = won or min(timed, key=lambda o: o.us or math.inf, default=None)
         us = judgement.us if judgement else {}
+        race_us = judgement.race_us if judgement else {}
         return Result(
             **self.run.facts(),
             verdict=verdict,
             reason=reason,
-            baseline=self.measured(outcomes.get(BASELINE), us),
-            stock=self.measured(stock, us),
-            best=self.best(best, us) if best else None,
+            baseline=self.measured(outcomes.get(BASELINE), us, race_us),
+            stock=self.measured(stock, us, race_us),
+            best=self.best(best, us, race_us) if best else None,
             speedup=judgement.speedup if judgement else None,
             speedup_over_stock=judgement.over_stock if judgement else None,
             confidence=1 - ALPHA,
@@ -50,20 +55,21 @@ class Summary:
             files=files,
         )
 
-    def measured(self, outcome: Outcome | None, us: Mapping[str, float]) -> Measured:
-        """`us` are times of the race, by candidate; without one, that of the search counts."""
+    def measured(self, outcome: Outcome | None, us: Times, race_us: Times = NONE) -> Measured:
+        """`us` are times side by side, by candidate; without one, that of the search counts."""
         if outcome is None:
             return Measured()
         candidate = outcome.candidate
         # A candidate that an earlier part of a resumed run has timed is not built again.
         known = self.run.session.store.isa(self.run.id) if outcome.build is None else {}
         isa = outcome.build.isa if outcome.build else known.get(outcome.row, NO_FIGURES)
-        return Measured(us.get(candidate.id, outcome.us), tuple(candidate.route.flags), candidate.route.name, isa)
+        known_us = us.get(candidate.id, outcome.us)
+        return Measured(known_us, tuple(candidate.route.flags), candidate.route.name, isa, race_us.get(candidate.id))
 
-    def best(self, outcome: Outcome, us: Mapping[str, float], estimate: Estimate | None = None) -> Best:
+    def best(self, outcome: Outcome, us: Times, race_us: Times = NONE, *, estimate: Estimate | None = None) -> Best:
         candidate = outcome.candidate
         return Best(
-            self.measured(outcome, us),
+            self.measured(outcome, us, race_us),
             candidate.knobs,
             candidate.carrier.code,
             candidate.id,

@@ -14,7 +14,8 @@ import pytest
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.render import problem_mlir
 from autotuner.devices.device import Device
-from autotuner.devices.process import open_device
+from autotuner.devices.opening import open_device
+from autotuner.devices.process import ProcessDevice
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
@@ -29,10 +30,14 @@ URI = "local-sync"
 
 
 def _process(tools: Tools, scratch: Path) -> AbstractContextManager[Device]:
-    return open_device(tools, URI, scratch=scratch, starts_quickly=True)
+    return open_device(ProcessDevice(tools, URI, scratch), isolate=True)
 
 
-IMPLEMENTATIONS: dict[str, Open] = {"process": _process}
+def _resident(tools: Tools, scratch: Path) -> AbstractContextManager[Device]:
+    return open_device(ProcessDevice(tools, URI, scratch), isolate=False)
+
+
+IMPLEMENTATIONS: dict[str, Open] = {"process": _process, "resident": _resident}
 """A new implementation of the protocol is one more line here."""
 
 

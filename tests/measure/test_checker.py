@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autotuner.devices.device import Computed, Module, Timing
+from autotuner.devices.device import INVOCATION_US, Computed, Device, Module, Timing
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
 from autotuner.measure.check import RANDOM, WHOLE, Check, Checker, Data
@@ -28,6 +28,14 @@ class Prepared:
 
     uri = "prepared"
     starts_quickly = True
+    invocation_us = INVOCATION_US
+
+    @property
+    def isolated(self) -> Device:
+        return self
+
+    def renew(self) -> None:
+        """Nothing stays."""
 
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
         assert (vmfb, timeout) == (MODULE, 60)

@@ -10,7 +10,7 @@ from itertools import cycle
 import pytest
 
 from autotuner.errors import DeviceError, OutOfTimeError
-from autotuner.measure.judge import LEAD_BLOCKS, RACE_SHARE, SAME, Contest, Judgement, JudgePhase, judge, lead
+from autotuner.measure.judge import LEAD_BLOCKS, RACE_SHARE, SAME, Contest, Judgement, JudgePhase, Takes, judge, lead
 from autotuner.measure.race import Entrant, Rules, TimingFailed
 from autotuner.measure.shortlist import Screened
 from autotuner.system.progress import Clock, Stop
@@ -71,7 +71,7 @@ def contest(speeds: Speeds, *, complexity: Mapping[str, int] | None = None, **se
 
 def judged(case: Contest, timer: Scripted, *, budget: float = math.inf) -> Judgement:
     clock = TimerClock(budget, timer=timer)
-    return judge(case, timer, clock=clock, stop=timer.stop, record=timer.record)
+    return judge(case, Takes.alike(timer), clock=clock, stop=timer.stop, record=timer.record)
 
 
 def test_the_fastest_wins_with_the_interval_of_fresh_blocks() -> None:
@@ -250,7 +250,7 @@ def test_a_contest_about_somebody_who_does_not_take_part_is_refused(role: str) -
 
 def led(timer: Scripted, *, budget: float = math.inf) -> Judgement:
     clock = TimerClock(budget, timer=timer)
-    return lead(contest(timer.speeds), timer, clock=clock, stop=timer.stop, record=timer.record)
+    return lead(contest(timer.speeds), Takes.alike(timer), clock=clock, stop=timer.stop, record=timer.record)
 
 
 def test_a_lead_is_the_best_of_a_few_blocks_and_no_verdict() -> None:

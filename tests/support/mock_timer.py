@@ -10,7 +10,7 @@ from statistics import median
 
 import numpy as np
 
-from autotuner.measure.judge import Contest, JudgePhase, judge
+from autotuner.measure.judge import Contest, JudgePhase, Takes, judge
 from autotuner.measure.race import Entrant, Rules, TimingFailed, decide
 from autotuner.measure.shortlist import Screened
 from autotuner.system.progress import Clock, Stop
@@ -90,7 +90,7 @@ def run_protocol(speeds: Mapping[str, float], *, seed: int, smallest_gain: float
         seed=seed,
         screened=screened,
     )
-    judgement = judge(contest, timer.three, clock=Clock(math.inf), stop=Stop(), record=record)
+    judgement = judge(contest, Takes.alike(timer.three), clock=Clock(math.inf), stop=Stop(), record=record)
     assert judgement.raced is not None
     assert repetitions.total() == len(timer.calls), "a timing was not recorded"
     return Outcome(

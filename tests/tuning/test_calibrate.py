@@ -39,6 +39,14 @@ class Scripted:
 
     uri = "scripted"
     starts_quickly = True
+    invocation_us = INVOCATION_US
+
+    @property
+    def isolated(self) -> Device:
+        return self
+
+    def renew(self) -> None:
+        """Nothing stays."""
 
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
         assert vmfb.is_file()

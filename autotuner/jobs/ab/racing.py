@@ -30,8 +30,8 @@ def race_sides(sides: Sequence[ArmRun], benchmark: Benchmark, run: Run) -> tuple
     def record(phase: JudgePhase, name: str, block: int, us: tuple[float, ...]) -> None:
         store.record_timing(rows[name], phase=phase, block=block, repetitions_us=us)
 
-    take = timed_by(run.session.runner, benchmark, {side.key: side.module for side in sides})
-    judgement = judge(contest, take, clock=run.clock, stop=run.session.stop, record=record)
+    takes = timed_by(run.session.runner, benchmark, {side.key: side.module for side in sides})
+    judgement = judge(contest, takes, clock=run.clock, stop=run.session.stop, record=record)
     for side in sides:
         side.us = judgement.us.get(side.key, side.us)
         if side.us is not None:

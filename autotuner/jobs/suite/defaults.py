@@ -9,7 +9,7 @@ from pathlib import Path
 
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.carriers.render import problem_mlir
-from autotuner.devices.device import INVOCATION_US, choose_repeat
+from autotuner.devices.device import choose_repeat
 from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure, NoCandidateError, OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import first_error
@@ -63,7 +63,9 @@ class DefaultTimer:
             default = self._time(problem, build, folder)
             # Twice the shortest invocation, as a tuning run has it: its builds are then in the cache.
             fixed = default.us is None or not problem.repeatable
-            repeat = 1 if fixed else choose_repeat(default.us or 1.0, invocation_us=2 * INVOCATION_US)
+            repeat = (
+                1 if fixed else choose_repeat(default.us or 1.0, invocation_us=2 * self.session.runner.invocation_us)
+            )
             if repeat == 1:
                 yield problem, default
             else:

@@ -1,0 +1,307 @@
+"""The child of a device that stays open: it opens the device once, then calls and times the modules that it is told of.
+
+A program of its own, started by `resident.py`. It speaks in frames over its pipes, JSON after a length of four bytes;
+each request has one answer. A crash or a hang is its parent's to see: here is nothing that could save it.
+
+    open    device                               at first
+    load    module                               without a call, ahead of time
+    call    module, call, folder                 one call; a result goes to the file of its digest in the folder
+    time    module, call, repetitions, seconds   seconds of a call in each repetition, of at least so many seconds
+
+`call` is a function with its inputs (each a file of bytes, its shape and its element type) and parameter files.
+What stays between requests is on the device: modules, and inputs with a second copy. A module may write to its inputs,
+and does to the storage of its result: before each request they are as their files say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import struct
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from iree import runtime
+
+Message = dict[str, Any]
+T = TypeVar("T")
+LENGTH = struct.Struct("<I")
+KEPT_MODULES, KEPT_MODULE_BYTES = 24, 1 << 29
+"""A race has about a dozen; a model's module may hold all its weights."""
+KEPT_CALLS, KEPT_CALL_BYTES = 64, 1 << 31
+ELEMENTS = {
+    "f64": "FLOAT_64",
+    "f32": "FLOAT_32",
+    "f16": "FLOAT_16",
+    "bf16": "BFLOAT_16",
+    "f8E4M3FN": "FLOAT_8_E4M3_FN",
+    "f8E4M3FNUZ": "FLOAT_8_E4M3_FNUZ",
+    "i64": "INT_64",
+    "i32": "INT_32",
+    "i16": "INT_16",
+    "i8": "INT_8",
+    "i1": "BOOL_8",
+}
+"""MLIR's names of types, in the runtime's words."""
+OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
+
+
+class UnusedDeviceError(Exception):
+    """It went wrong before the device ran anything: what comes next need not fear for its state."""
+
+
+def frame(message: Mapping[str, Any]) -> bytes:
+    """A message as it goes through the pipe."""
+    body = json.dumps(message).encode()
+    return LENGTH.pack(len(body)) + body
+
+
+def read_frame(pipe: BinaryIO) -> Message | None:
+    """The next message; None at the pipe's end."""
+    head = pipe.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    message: Message = json.loads(pipe.read(*LENGTH.unpack(head)))
+    return message
+
+
+@dataclass
+class Kept(Generic[T]):
+    """What was used last, as much of it as may stay."""
+
+    count: int
+    bytes: int
+    _items: OrderedDict[str, tuple[T, int]] = field(default_factory=OrderedDict)
+
+    def get(self, key: str, make: Callable[[], tuple[T, int]]) -> T:
+        if key not in self._items:
+            self._items[key] = make()
+            while len(self._items) > 1 and (len(self._items) > self.count or self._size() > self.bytes):
+                self._items.popitem(last=False)
+        self._items.move_to_end(key)
+        return self._items[key][0]
+
+    def clear(self) -> None:
+        self._items.clear()
+
+    def _size(self) -> int:
+        return sum(size for _, size in self._items.values())
+
+
+@dataclass
+class Loaded:
+    """A module on the device, ready to be called."""
+
+    context: Any
+    module: Any
+    busy_s: float = 0.0
+    """Seconds that it has run since another module did."""
+
+    def call(self, function: Any, inputs: Iterable[Any], *, results: int = 1) -> tuple[float, Any]:
+        """One call, in seconds, and its results: the function returns when the device is done."""
+        given, out = runtime.VmVariantList(8), runtime.VmVariantList(results)
+        for one in inputs:
+            given.push_ref(one)
+        start = time.perf_counter()
+        self.context.invoke(function, given, out)
+        seconds = time.perf_counter() - start
+        self.busy_s += seconds
+        return seconds, out
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """A call's inputs on the device, and what they are to hold."""
+
+    views: tuple[Any, ...]
+    pristine: tuple[Any, ...]
+
+
+class Device:
+    """A device with what was used on it last."""
+
+    def __init__(self, uri: str) -> None:
+        self._device = runtime.get_device(uri)
+        self._config = runtime.Config(device=self._device)
+        self._modules: Kept[Loaded] = Kept(KEPT_MODULES, KEPT_MODULE_BYTES)
+        self._calls: Kept[Arguments] = Kept(KEPT_CALLS, KEPT_CALL_BYTES)
+        self._last: Loaded | None = None
+
+    def load(self, module: Path, parameters: Iterable[str] = ()) -> Loaded:
+        try:
+            named = list(parameters)
+            found = self._modules.get(json.dumps([_version(module), named]), lambda: self._load(module, named))
+        except Exception as error:
+            raise UnusedDeviceError(str(error)) from error
+        if found is not self._last:
+            found.busy_s = 0.0
+        return found
+
+    def call(self, request: Message) -> Message:
+        """One call; each result goes to a file unless the same lies there."""
+        loaded, function, arguments = self._ready(request)
+        seconds, results = loaded.call(function, arguments.views)
+        answer = [self._result(results, index, Path(request["folder"])) for index in range(len(results))]
+        return {"seconds": seconds, "results": answer}
+
+    def time(self, request: Message) -> Message:
+        """Calls until each repetition has lasted; before that as long to warm up, unless it has just run."""
+        loaded, function, arguments = self._ready(request)
+        while loaded.busy_s < request["seconds"]:
+            loaded.call(function, arguments.views)
+        repetitions = []
+        for _ in range(request["repetitions"]):
+            taken: list[float] = []
+            while not taken or sum(taken) < request["seconds"]:
+                taken.append(loaded.call(function, arguments.views)[0])
+            repetitions.append(sum(taken) / len(taken))
+        return {"seconds": repetitions}
+
+    def forget(self) -> None:
+        """Gives the device's memory back."""
+        self._modules.clear()
+        self._calls.clear()
+        self._last = None
+
+    def _ready(self, request: Message) -> tuple[Loaded, Any, Arguments]:
+        call = request["call"]
+        loaded = self.load(Path(request["module"]), call["parameters"])
+        self._last = loaded
+        try:
+            function = loaded.module.lookup_function(call["function"])
+            if function is None:
+                raise KeyError(f"the module has no function {call['function']!r}")
+            names = [[_version(Path(one["file"])), one["shape"], one["element"]] for one in call["inputs"]]
+            arguments = self._calls.get(json.dumps(names), lambda: self._upload_all(call["inputs"]))
+        except Exception as error:
+            raise UnusedDeviceError(str(error)) from error
+        for view, pristine in zip(arguments.views, arguments.pristine, strict=True):
+            self._copy(pristine, view.get_buffer())
+        return loaded, function, arguments
+
+    def _load(self, module: Path, parameters: list[str]) -> tuple[Loaded, int]:
+        instance = self._config.vm_instance
+        found = runtime.VmModule.mmap(instance, str(module))
+        modules = [*self._config.default_vm_modules, *self._providers(parameters), found]
+        return Loaded(runtime.VmContext(instance, modules=modules), found), module.stat().st_size
+
+    def _providers(self, parameters: list[str]) -> list[Any]:
+        """A module that gives the parameters of these files, as `--parameters=[SCOPE=]FILE` names them."""
+        scopes: dict[str, Any] = {}
+        for text in parameters:
+            scope, _, file = text.rpartition("=")
+            scopes.setdefault(scope, runtime.ParameterIndex()).load(file)
+        providers = [index.create_provider(scope=scope) for scope, index in scopes.items()]
+        return [runtime.create_io_parameters_module(self._config.vm_instance, *providers)] if providers else []
+
+    def _upload_all(self, inputs: list[Message]) -> tuple[Arguments, int]:
+        views = tuple(self._upload(one) for one in inputs)
+        pristine = tuple(self._upload(one).get_buffer() for one in inputs)
+        return Arguments(views, pristine), 2 * sum(buffer.byte_length() for buffer in pristine)
+
+    def _upload(self, one: Message) -> Any:
+        # Not host visible: on GPUs such memory would be another, slower one.
+        buffer = self._device.allocator.allocate_buffer_copy(
+            memory_type=int(runtime.MemoryType.DEVICE_LOCAL),
+            allowed_usage=int(runtime.BufferUsage.DEFAULT),
+            device=self._device,
+            buffer=np.fromfile(one["file"], np.uint8),
+        )
+        element = int(getattr(runtime.HalElementType, ELEMENTS[one["element"]]))
+        return runtime.HalBufferView(buffer, one["shape"], element)
+
+    def _result(self, results: Any, index: int, folder: Path) -> Message:
+        view = results.get_as_object(index, runtime.HalBufferView)
+        data = self._download(view.get_buffer())
+        digest = hashlib.sha256(data.data).hexdigest()
+        file = folder / f"{digest}.bin"
+        if not file.exists():
+            data.tofile(file)
+        return {"digest": digest, "shape": list(view.shape)}
+
+    def _download(self, buffer: Any) -> npt.NDArray[np.uint8]:
+        view = runtime.HalBufferView(buffer, [buffer.byte_length()], int(runtime.HalElementType.UINT_8))
+        host: npt.NDArray[np.uint8] = runtime.DeviceArray(self._device, view).to_host()
+        return np.ascontiguousarray(host)
+
+    def _copy(self, source: Any, target: Any) -> None:
+        semaphore = self._device.create_semaphore(0)
+        before, after = (runtime.HalFence.create_at(semaphore, value) for value in (0, 1))
+        self._device.queue_copy(source, target, wait_semaphores=before, signal_semaphores=after)
+        after.wait()
+
+
+class Server:
+    """Answers requests, one after the other."""
+
+    def __init__(self) -> None:
+        self._device: Device | None = None
+        self._asks: Mapping[str, Callable[[Message], Message]] = {
+            "open": self._open,
+            "load": self._load,
+            "call": lambda request: self.device.call(request),
+            "time": lambda request: self.device.time(request),
+        }
+
+    def answer(self, request: Message) -> Message:
+        """`error` where the runtime refuses; `usable` says whether the device can be trusted afterwards.
+
+        What does not load has not run. After a call that failed a CUDA device answers nothing more.
+        """
+        ask = self._asks[request["ask"]]
+        try:
+            try:
+                return ask(request)
+            except Exception as error:
+                if OUT_OF_MEMORY not in str(error) or self._device is None:
+                    raise
+                self._device.forget()  # what stays on the device must not be what a module lacks
+            return ask(request)
+        except Exception as error:  # whatever the runtime throws is what became of this module
+            return {"error": f"{type(error).__name__}: {error}", "usable": isinstance(error, UnusedDeviceError)}
+
+    @property
+    def device(self) -> Device:
+        if self._device is None:
+            raise ValueError("no device is open")
+        return self._device
+
+    def _open(self, request: Message) -> Message:
+        self._device = Device(request["device"])
+        return {}
+
+    def _load(self, request: Message) -> Message:
+        self.device.load(Path(request["module"]), request["parameters"])
+        return {}
+
+
+def _version(path: Path) -> list[str | int]:
+    """A file that was written anew is another one."""
+    found = path.stat()
+    return [str(path), found.st_ino, found.st_size, found.st_mtime_ns]
+
+
+def main() -> None:
+    # When memory runs out it is this process that goes: the run's own would take all its rows' future with it.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    # The pipe of answers is ours alone: what a driver prints to stdout goes to stderr.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    server = Server()
+    while (request := read_frame(sys.stdin.buffer)) is not None:
+        answers.write(frame(server.answer(request)))
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
