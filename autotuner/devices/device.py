@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
-from autotuner.iree.benchmark import Benchmark
+from autotuner.devices.sampling import NO_SAMPLE, Sample
+from autotuner.iree.benchmark import Benchmark, CacheState
 from autotuner.iree.compile import FailureClass
 from autotuner.iree.run import Invocation
 from autotuner.problems import Array
@@ -18,6 +19,9 @@ INVOCATION_US = 20_000.0
 """With iree-benchmark-module an invocation must last so long: below, start-up and allocation are part of the number."""
 MAX_REPEAT = 2048
 ABORT_FACTOR = 3.0
+DeviceState = Literal["sustained", "burst", "process"]
+"""What a device did before a timing: it was under load, it paused, or a process began. Times of different states are
+not compared."""
 
 
 class Module(Protocol):
@@ -43,6 +47,25 @@ class Computed:
 
 
 @dataclass(frozen=True, slots=True)
+class Conditions:
+    """In which state a device was timed."""
+
+    state: DeviceState
+    cache: CacheState = "warm"
+    before: Sample = NO_SAMPLE
+    after: Sample = NO_SAMPLE
+
+    def to_json(self) -> dict[str, Any]:
+        samples = {"before": self.before.to_json(), "after": self.after.to_json()}
+        return {"state": self.state, "cache": self.cache, **{name: table for name, table in samples.items() if table}}
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> Conditions:
+        before, after = (Sample.from_json(table.get(name, {})) for name in ("before", "after"))
+        return cls(table["state"], table["cache"], before, after)
+
+
+@dataclass(frozen=True, slots=True)
 class Timing:
     """Raw repetitions in µs per execution of the problem, or why there are none."""
 
@@ -51,6 +74,7 @@ class Timing:
     detail: str = ""
     aborted: bool = False
     """Stopped after the first repetition: so slow that more would tell nothing."""
+    conditions: Conditions | None = None
 
     @property
     def ok(self) -> bool:
@@ -73,6 +97,10 @@ class Device(Protocol):
     @property
     def uri(self) -> str:
         """As `--device` names it."""
+
+    @property
+    def state(self) -> DeviceState:
+        """In which state it times."""
 
     @property
     def starts_quickly(self) -> bool:
@@ -105,9 +133,12 @@ def screen(device: Device, module: Module, benchmark: Benchmark, *, best_us: flo
         return device.time(module, benchmark, repetitions=3)
     first = device.time(module, benchmark, repetitions=1)
     if not first.ok or first.median > ABORT_FACTOR * best_us:
-        return Timing(first.us, first.failure, first.detail, aborted=first.ok)
+        return replace(first, aborted=first.ok)
     more = device.time(module, benchmark, repetitions=2)
-    return Timing(first.us + more.us, more.failure, more.detail)
+    conditions = more.conditions
+    if conditions is not None and first.conditions is not None:
+        conditions = replace(conditions, before=first.conditions.before)
+    return replace(more, us=first.us + more.us, conditions=conditions)
 
 
 def choose_repeat(us: float, *, invocation_us: float = INVOCATION_US) -> int:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from autotuner.devices.device import Device
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import open_resident
+from autotuner.devices.sampled import SampledDevice
+from autotuner.devices.sampling import open_sampler
 
 
-def open_device(alone: ProcessDevice, *, isolate: bool) -> AbstractContextManager[Device]:
+@contextmanager
+def open_device(alone: ProcessDevice, *, isolate: bool) -> Iterator[Device]:
     """One that stays open, unless the user wants a process for every call or has programs of another build of IREE:
     Python's runtime may not read what that build's compiler writes."""
+    sampler = open_sampler(alone.uri)
     if isolate or not alone.tools.share_the_runtime:
-        return nullcontext(alone)
-    return open_resident(alone)
+        yield SampledDevice(alone, sampler)
+        return
+    with open_resident(alone) as resident:
+        yield SampledDevice(resident, sampler)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autotuner.devices.device import INVOCATION_US, Computed, Device, Module, Timing
+from autotuner.devices.device import INVOCATION_US, Computed, Device, DeviceState, Module, Timing
 from autotuner.iree.benchmark import (
     Benchmark,
     benchmark_command,
@@ -38,6 +38,10 @@ class ProcessDevice:
     """Where results are written before they are read."""
     starts_quickly: bool = True
     """Not so on a GPU, whose driver wants most of a second."""
+
+    @property
+    def state(self) -> DeviceState:
+        return "process"
 
     @property
     def invocation_us(self) -> float:

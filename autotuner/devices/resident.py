@@ -23,7 +23,7 @@ import numpy as np
 
 from autotuner.devices import child
 from autotuner.devices.child import LENGTH, Message, frame
-from autotuner.devices.device import Computed, Device, Module, Timing
+from autotuner.devices.device import Computed, Device, DeviceState, Module, Timing
 from autotuner.devices.inputs import Call, read_call
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError, OutOfTimeError
@@ -72,6 +72,10 @@ class ResidentDevice:
     @property
     def uri(self) -> str:
         return self.isolated.uri
+
+    @property
+    def state(self) -> DeviceState:
+        return "sustained"
 
     @property
     def starts_quickly(self) -> bool:

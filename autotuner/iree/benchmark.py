@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 
+CacheState = Literal["warm", "cold"]
+"""Whether a call finds its buffers in the device's last level cache."""
 _UNIT_US = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 
 
@@ -21,6 +24,8 @@ class Benchmark:
     """A repetition, at least; and the warm-up before."""
     timeout: float
     """Seconds of a whole timing, at most."""
+    cache: CacheState = "warm"
+    """Cold: single calls on buffers that no call of late has touched."""
 
 
 def benchmark_command(

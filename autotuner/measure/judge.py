@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from autotuner.devices.device import Device, Module
+from autotuner.devices.device import Device, Module, Timing
 from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.measure.race import (
@@ -41,10 +41,10 @@ SAME = Interval(1.0, 1.0, 1.0)
 _ROUNDED = 5
 
 JudgePhase = Literal["screen", "race", "confirm"]
-Take = Callable[[str], tuple[float, ...]]
-"""Times an entrant: its repetitions in µs. TimingFailed takes the entrant out."""
-Record = Callable[[JudgePhase, str, int, tuple[float, ...]], None]
-"""Writes a timing down when it is taken: phase, entrant, block, repetitions."""
+Take = Callable[[str], Timing]
+"""Times an entrant. TimingFailed takes the entrant out."""
+Record = Callable[[JudgePhase, str, int, Timing], None]
+"""Writes a timing down when it is taken: phase, entrant, block, the timing itself."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class Takes:
         return cls(take, take)
 
 
-def _unrecorded(phase: JudgePhase, name: str, block: int, us: tuple[float, ...]) -> None:
-    del phase, name, block, us
+def _unrecorded(phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
+    del phase, name, block, timing
 
 
 def _unheard(text: str) -> None:
@@ -130,11 +130,11 @@ def timed_by(device: Device, benchmark: Benchmark, modules: Mapping[str, Module]
     """Times an entrant's module: three repetitions, of which the median counts; to confirm, in a fresh process."""
 
     def taken_by(device: Device) -> Take:
-        def take(name: str) -> tuple[float, ...]:
+        def take(name: str) -> Timing:
             timing = device.time(modules[name], benchmark, repetitions=3)
             if not timing.ok:
                 raise TimingFailed(timing.detail)
-            return timing.us
+            return timing
 
         return take
 
@@ -191,7 +191,7 @@ class _Watch:
     takes: Takes
     record: Record
     rng: np.random.Generator
-    raw: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    raw: dict[str, Timing] = field(default_factory=dict)
 
     def screen(self, name: str) -> float:
         """A timing of the second screening."""
@@ -210,7 +210,7 @@ class _Watch:
     def _median(self, take: Take, name: str) -> float:
         """Single repetitions spike too often for intervals over a dozen blocks."""
         self.raw[name] = take(name)
-        return median(self.raw[name])
+        return self.raw[name].median
 
 
 @dataclass(frozen=True)

@@ -126,14 +126,16 @@ def _export_record(row: TimedRow) -> dict[str, Any]:
         "failure": candidate.failure,
         "spec": candidate.spec,
         "isa": row.isa.to_json(),
+        "cold_us": _finite(row.cold_us),
+        "device_state": row.sample.to_json(),
     }
 
 
 def export_csv(store: Store, run: str | None = None) -> str:
-    """The same as CSV; knobs and figures are columns that begin with `config.` and `isa.`, empty where one has none."""
+    """The same as CSV; what is a table there are columns that begin with its name, `config.` and the like."""
     records = []
     for record in export_records(store, run):
-        parts = {part: record.pop(part) for part in ("config", "isa")}
+        parts = {part: record.pop(part) for part in ("config", "isa", "device_state")}
         flat = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
         records.append(record | flat)
     text = io.StringIO()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
+from statistics import median
 from typing import Any, Self, TypeVar, cast
 
 import pandas as pd
 from sqlalchemy import ColumnElement, Engine, Executable, Row, case, func, select
 from sqlalchemy.exc import DBAPIError, StatementError
 
+from autotuner.devices.sampling import Sample
 from autotuner.errors import StorageError, UsageError
 from autotuner.iree.isa import NO_FIGURES, Isa
 from autotuner.store.database import DATABASE_ERRORS, ELSEWHERE, connect, explain, file_of, locate, name_of, prepare
@@ -33,6 +36,7 @@ from autotuner.store.rows import (
 from autotuner.store.schema import BUILDS, CANDIDATES, ENVIRONMENT, RUNS, TIMINGS, VERDICTS
 
 T = TypeVar("T")
+_SAMPLED = tuple(one.name for one in fields(Sample))
 
 
 class Reader:
@@ -166,16 +170,25 @@ class Reader:
         rows = []
         for owner in [self.run(run), *self.parts(run)] if run is not None else reversed(self.runs()):
             candidates = [c for c in self.candidates(owner.id) if c.us is not None]
-            isa = self.isa(owner.id)
+            isa, timings = self.isa(owner.id), self._timings_by_candidate(owner.id)
             baseline = min((c.us for c in candidates if c.kind == "baseline" and c.us), default=None)
             for candidate in candidates:
                 us = cast(float, candidate.us)
                 speedup = baseline / us if baseline and us else None
-                rows.append(TimedRow(owner, candidate, us, speedup, isa.get(candidate.id, NO_FIGURES)))
+                own = timings.get(candidate.id, [])
+                figures = isa.get(candidate.id, NO_FIGURES)
+                rows.append(TimedRow(owner, candidate, us, speedup, figures, _sample(own), _cold_us(own)))
         return rows
 
+    def _timings_by_candidate(self, run: str) -> dict[int, list[TimingRow]]:
+        found: dict[int, list[TimingRow]] = {}
+        for timing in self.timings(run):
+            found.setdefault(timing.candidate, []).append(timing)
+        return found
+
     def frame(self, run: str | None = None) -> pd.DataFrame:
-        """The timed candidates as a table; knobs and figures are columns that begin with `config.` and `isa.`."""
+        """The timed candidates as a table; knobs, figures of the machine code and the device's state are columns that
+        begin with `config.`, `isa.` and `device_state.`."""
         rows = self.timed(run)
         columns: dict[str, Any] = {
             "run": [r.run.id for r in rows],
@@ -192,10 +205,12 @@ class Reader:
             "error": pd.Series([r.candidate.error for r in rows], dtype=float),
             "failure": [r.candidate.failure for r in rows],
             "spec": [r.candidate.spec for r in rows],
+            "cold_us": pd.Series([r.cold_us for r in rows], dtype=float),
         }
         parts = {
             "config": [r.candidate.config.as_dict() for r in rows],
             "isa": [r.isa.to_json() for r in rows],
+            "device_state": [r.sample.to_json() for r in rows],
         }
         for part, records in parts.items():
             for name in dict.fromkeys(name for record in records for name in record):
@@ -228,6 +243,18 @@ class Reader:
                 f"{self.name} holds a row that cannot be read ({type(error).__name__}: {str(error)[:100]}).",
                 remedy=f"Move it away, or {ELSEWHERE}",
             ) from error
+
+
+def _sample(timings: Sequence[TimingRow]) -> Sample:
+    """The device at the end of these, in the median."""
+    seen = [timing.conditions.after for timing in timings if timing.conditions is not None]
+    values = {name: [v for v in (getattr(s, name) for s in seen) if v is not None] for name in _SAMPLED}
+    return Sample(**{name: median(known) if known else None for name, known in values.items()})
+
+
+def _cold_us(timings: Sequence[TimingRow]) -> float | None:
+    cold = [median(timing.repetitions_us) for timing in timings if timing.phase == "cold"]
+    return median(cold) if cold else None
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from sqlalchemy import Row
 
+from autotuner.devices.device import Conditions
+from autotuner.devices.sampling import NO_SAMPLE, Sample
 from autotuner.iree.isa import NO_FIGURES, Isa
 from autotuner.space.table import Config
 
@@ -17,7 +19,8 @@ RunKind = Literal["single", "model", "suite", "ab", "buckets"]
 Kind = Literal["codegen", "microkernel", "stock", "baseline", "default"]
 """`default`: IREE's default of one problem of a suite; a run's own is its `baseline`."""
 State = Literal["asked", "built", "failed", "duplicate", "checked", "timed"]
-Phase = Literal["screen", "drift", "race", "confirm"]
+Phase = Literal["screen", "drift", "race", "confirm", "cold"]
+"""`cold`: what a call takes whose buffers are not in the last level cache."""
 Json = Mapping[str, Any]
 
 
@@ -98,6 +101,8 @@ class TimingRow:
     block: int
     repetitions_us: tuple[float, ...]
     time: datetime
+    conditions: Conditions | None
+    """None in rows of older versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +114,10 @@ class TimedRow:
     us: float
     speedup: float | None
     isa: Isa
+    sample: Sample = NO_SAMPLE
+    """The device at the end of its timings, in the median."""
+    cold_us: float | None = None
+    """Where it was also timed on buffers that are not in the last level cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,4 +156,5 @@ def read_timing(row: Row[Any]) -> TimingRow:
     """A measurement, as the database has it."""
     values = {name: value for name, value in row._mapping.items() if name != "id"}
     raw = tuple(row.repetitions_us)
-    return TimingRow(**values | {"repetitions_us": raw, "time": datetime.fromisoformat(row.time)})
+    known = Conditions.from_json(row.conditions) if row.conditions else None
+    return TimingRow(**values | {"repetitions_us": raw, "time": datetime.fromisoformat(row.time), "conditions": known})

@@ -13,7 +13,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSION = 3
+VERSION = 4
 
 METADATA = MetaData()
 
@@ -82,9 +82,6 @@ BUILDS = Table(
     Column("isa", JSON(none_as_null=True)),
 )
 
-ADDED = {2: (BUILDS.c.isa,), 3: (RUNS.c.kind, RUNS.c.parent)}
-"""Version -> the columns that it brought. They may be null: older rows do not have them."""
-
 TIMINGS = Table(
     "timings",
     METADATA,
@@ -94,6 +91,7 @@ TIMINGS = Table(
     Column("block", Integer, nullable=False),
     Column("repetitions_us", JSON, nullable=False),
     Column("time", Text, nullable=False),
+    Column("conditions", JSON(none_as_null=True)),
 )
 
 VERDICTS = Table(
@@ -104,3 +102,6 @@ VERDICTS = Table(
     Column("verdict", Text, nullable=False),
     Column("document", JSON, nullable=False),
 )
+
+ADDED = {2: (BUILDS.c.isa,), 3: (RUNS.c.kind, RUNS.c.parent), 4: (TIMINGS.c.conditions,)}
+"""Version -> the columns that it brought. They may be null: older rows do not have them."""

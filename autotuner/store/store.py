@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, func, insert, update
 
+from autotuner.devices.device import Timing
 from autotuner.space.table import Config
 from autotuner.store.database import writer
 from autotuner.store.reader import Reader, explained
@@ -132,13 +133,15 @@ class Store(Reader):
         """The output is right; `error` is its distance from the reference."""
         self._update(CANDIDATES, candidate, state="checked", error=error)
 
-    def record_timing(self, candidate: int, *, phase: Phase, block: int, repetitions_us: Sequence[float]) -> None:
-        """Raw repetitions. The first timing's median is the candidate's time until `set_us` says better."""
-        raw = [float(us) for us in repetitions_us]
+    def record_timing(self, candidate: int, timing: Timing, *, phase: Phase, block: int) -> None:
+        """Raw repetitions, and the device's state. The first timing's median is the candidate's time until `set_us`
+        says better."""
+        raw = [float(us) for us in timing.us]
         us = func.coalesce(CANDIDATES.c.us, statistics.median(raw))
         now = _text(datetime.now(UTC))
+        conditions = timing.conditions.to_json() if timing.conditions else None
         with self._writing() as connection:
-            row = {"phase": phase, "block": block, "repetitions_us": raw, "time": now}
+            row = {"phase": phase, "block": block, "repetitions_us": raw, "time": now, "conditions": conditions}
             connection.execute(insert(TIMINGS).values(candidate=candidate, **row))
             connection.execute(update(CANDIDATES).where(CANDIDATES.c.id == candidate).values(state="timed", us=us))
 

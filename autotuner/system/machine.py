@@ -14,9 +14,10 @@ from autotuner.errors import ToolMissingError
 from autotuner.system import process
 
 TOOL_SECONDS = 10.0
+ROOT = Path("/")
 
 
-def read(path: str) -> str:
+def read(path: str | Path) -> str:
     try:
         return Path(path).read_text(errors="replace").strip("\0\n ")
     except OSError:

@@ -38,8 +38,8 @@ class Calibration:
     """What one timing costs in wall time, the process included."""
     isolated_seconds: float
     """What one costs in a process of its own."""
-    heard: tuple[float, ...]
-    """The baseline against itself, in µs."""
+    heard: Timing
+    """The baseline against itself."""
     noise: str | None = None
     """What a user must know of the device's noise."""
 
@@ -89,7 +89,7 @@ class Calibrator:
             )
         # Five repetitions take longer than the three of a race; that covers longer ones on a noisy device as well.
         alone = seconds if self.device.isolated is self.device else self._isolated_seconds(baseline, benchmark)
-        found = Calibration(self.device, checker, benchmark, baseline.repeat, baseline, seconds, alone, heard.us)
+        found = Calibration(self.device, checker, benchmark, baseline.repeat, baseline, seconds, alone, heard)
         return self._lengthened(found)
 
     def _build(self, *, repeat: int, known: Compiled | None = None) -> Compiled:
@@ -131,7 +131,7 @@ class Calibrator:
 
     def _lengthened(self, found: Calibration) -> Calibration:
         """On a device that is too noisy repetitions are lengthened, and it is said."""
-        spread = float(np.subtract(*np.percentile(np.log(found.heard), [75, 25])))
+        spread = float(np.subtract(*np.percentile(np.log(found.heard.us), [75, 25])))
         if spread <= self.effort.smallest_gain:
             return found
         longer = 2 * found.benchmark.seconds

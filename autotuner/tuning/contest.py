@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from autotuner.build import Compiled
-from autotuner.devices.device import INVOCATION_US, choose_repeat
+from autotuner.devices.device import INVOCATION_US, Timing, choose_repeat
 from autotuner.errors import OutOfTimeError
 from autotuner.measure.judge import RACE_SHARE, Contest, Judgement, JudgePhase, Record, Takes, judge, lead, timed_by
 from autotuner.measure.race import LOOKS, Entrant, Rules
@@ -111,8 +111,8 @@ def _takes(evaluator: TimedEvaluator, builds: Mapping[str, Compiled]) -> Takes:
 
 
 def _recorder(evaluator: Evaluator) -> Record:
-    def record(phase: JudgePhase, name: str, block: int, us: tuple[float, ...]) -> None:
-        evaluator.store.record_timing(evaluator.outcomes[name].row, phase=phase, block=block, repetitions_us=us)
+    def record(phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
+        evaluator.store.record_timing(evaluator.outcomes[name].row, timing, phase=phase, block=block)
 
     return record
 

@@ -288,7 +288,7 @@ class TimedEvaluator(Evaluator):
             return
         outcome.us = timing.median
         self.screened.append(Screened(outcome.candidate.id, timing.median))
-        self.store.record_timing(outcome.row, phase="screen", block=0, repetitions_us=timing.us)
+        self.store.record_timing(outcome.row, timing, phase="screen", block=0)
         self.tidy(outcome)
 
     def retime_baseline(self) -> float | None:
@@ -298,7 +298,7 @@ class TimedEvaluator(Evaluator):
         if not timing.ok or baseline.us is None:
             return None
         self.screened.append(Screened(BASELINE, timing.median))
-        self.store.record_timing(baseline.row, phase="drift", block=len(self.screened), repetitions_us=timing.us)
+        self.store.record_timing(baseline.row, timing, phase="drift", block=len(self.screened))
         return timing.median / baseline.us
 
     def _timing_lines(self, job: BuildJob) -> list[str]:

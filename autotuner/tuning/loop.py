@@ -199,8 +199,7 @@ class TimedLoop(Loop):
             )
         if outcome.us is None:
             raise OutOfTimeError
-        heard = evaluator.calibration.heard
-        evaluator.store.record_timing(outcome.row, phase="drift", block=0, repetitions_us=heard)
+        evaluator.store.record_timing(outcome.row, evaluator.calibration.heard, phase="drift", block=0)
 
     def evaluate(self, candidates: Sequence[Candidate]) -> None:
         """Builds these and times each, unless that is done already; as many as there is time for."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from autotuner.devices.device import Timing
 from autotuner.space.table import Config
 from autotuner.store.store import NewRun, Store
 from tests.support.command_line import AUTOTUNE, GEMM, Here, complaint
@@ -200,7 +201,7 @@ def test_a_database_with_a_bad_row_is_exit_5_and_one_line(change: str, tmp_path:
             )
         )
         row = store.add_candidate(run, ordinal=0, config=Config((("tile", 8),)))
-        store.record_timing(row, phase="screen", block=0, repetitions_us=[1.0, 2.0])
+        store.record_timing(row, Timing((1.0, 2.0)), phase="screen", block=0)
         store.finish_run(run, "finished", result={"verdict": "win", "best": {"us": 1.0}})
     with closing(sqlite3.connect(tmp_path / "results" / "autotune.db")) as connection, connection:
         connection.execute(change)

@@ -11,6 +11,7 @@ import pytest
 
 from autotuner.cli.app import main
 from autotuner.cli.console import LiveReporter, emit, make_console
+from autotuner.devices.device import Timing
 from autotuner.errors import UsageError
 from autotuner.space.table import Config
 from autotuner.store.store import NewRun, Store
@@ -57,7 +58,7 @@ def test_a_database_of_a_strangers_is_listed_as_text(autotune: Run, tmp_path: Pa
             )
         )
         row = store.add_candidate(run, ordinal=1, config=Config.of({EVIL: EVIL}), kind="codegen", route=EVIL)
-        store.record_timing(row, phase="screen", block=0, repetitions_us=[10.0])
+        store.record_timing(row, Timing((10.0,)), phase="screen", block=0)
         other = store.add_candidate(run, ordinal=2, config=Config(()), kind="codegen", route=EVIL)
         store.record_failure(other, EVIL, stderr=EVIL)
         store.finish_run(run, "finished", result={"verdict": EVIL, "spec": EVIL})

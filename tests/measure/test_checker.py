@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autotuner.devices.device import INVOCATION_US, Computed, Device, Module, Timing
+from autotuner.devices.device import INVOCATION_US, Computed, Device, DeviceState, Module, Timing
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
 from autotuner.measure.check import RANDOM, WHOLE, Check, Checker, Data
@@ -27,6 +27,7 @@ class Prepared:
     outputs: dict[str, Array] = field(default_factory=dict)
 
     uri = "prepared"
+    state: DeviceState = "process"
     starts_quickly = True
     invocation_us = INVOCATION_US
 

@@ -9,6 +9,7 @@ from itertools import cycle
 
 import pytest
 
+from autotuner.devices.device import Timing
 from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.measure.judge import LEAD_BLOCKS, RACE_SHARE, SAME, Contest, Judgement, JudgePhase, Takes, judge, lead
 from autotuner.measure.race import Entrant, Rules, TimingFailed
@@ -33,7 +34,7 @@ class Scripted:
     def __post_init__(self) -> None:
         self._left = {name: cycle(row) for name, row in self.speeds.items()}
 
-    def __call__(self, name: str) -> tuple[float, ...]:
+    def __call__(self, name: str) -> Timing:
         if len(self.calls) >= self.out_of_time_at:
             raise OutOfTimeError
         self.calls.append(name)
@@ -42,10 +43,10 @@ class Scripted:
         speed = next(self._left[name])
         if speed <= 0:
             raise TimingFailed(f"{name} crashed")
-        return (100 / speed, 1.0, 1000.0)  # the median counts
+        return Timing((100 / speed, 1.0, 1000.0))  # the median counts
 
-    def record(self, phase: JudgePhase, name: str, block: int, us: tuple[float, ...]) -> None:
-        assert len(us) == 3
+    def record(self, phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
+        assert len(timing.us) == 3
         self.rows.append((phase, name, block))
 
     def blocks(self, phase: JudgePhase) -> int:

@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from autotuner.build import Isa
+from autotuner.devices.device import Conditions, Timing
+from autotuner.devices.sampling import Sample
 from autotuner.errors import UsageError
 from autotuner.report.tables import export_csv, export_records, history_records, history_table, run_table, run_tables
 from autotuner.space.table import Config
@@ -50,10 +52,10 @@ def a_run(store: Store, *, name: str = "gemm_a", knob: str = "tile", parent: str
         )
     )
     baseline = store.add_candidate(run, ordinal=0, config=Config(()), kind="baseline")
-    store.record_timing(baseline, phase="screen", block=0, repetitions_us=[20.0])
+    store.record_timing(baseline, Timing((20.0,)), phase="screen", block=0)
     fast = store.add_candidate(run, ordinal=1, config=Config.of({knob: 8}), spec="candidates/1/spec.mlir")
     store.record_check(fast, error=1e-7)
-    store.record_timing(fast, phase="screen", block=0, repetitions_us=[10.0])
+    store.record_timing(fast, Timing((10.0,)), phase="screen", block=0)
     failed = store.add_candidate(run, ordinal=2, config=Config.of({knob: 16}))
     store.record_failure(failed, "compile-error", stderr="[red]no[/red]")
     store.add_candidate(run, ordinal=3, config=Config.of({knob: 32}))
@@ -158,7 +160,7 @@ def test_export_is_valid_json_even_for_an_infinite_error(store: Store) -> None:
     run = a_run(store)
     candidate = store.add_candidate(run, ordinal=9, config=Config.of({"tile": 1}))
     store.record_check(candidate, error=math.inf)
-    store.record_timing(candidate, phase="screen", block=0, repetitions_us=[5.0])
+    store.record_timing(candidate, Timing((5.0,)), phase="screen", block=0)
     exported = json.dumps(export_records(store, None), allow_nan=False)
     assert json.loads(exported)[-1]["error"] is None
 
@@ -211,6 +213,19 @@ def test_figures_are_shown_and_exported_where_there_are_any(store: Store) -> Non
     assert (baseline["isa"], fast["isa"]) == ({}, isa.to_json())
     rows = list(csv.DictReader(io.StringIO(export_csv(store, run))))
     assert [(r["isa.vgpr"], r["isa.mma"]) for r in rows] == [("", ""), ("128", "64")]
+
+
+def test_the_devices_state_and_cold_times_are_exported_where_there_are_any(store: Store) -> None:
+    run = a_run(store)
+    fast = store.candidates(run)[1].id
+    conditions = Conditions("sustained", after=Sample(1410, 690, 61))
+    store.record_timing(fast, Timing((10.0,), conditions=conditions), phase="race", block=0)
+    store.record_timing(fast, Timing((12.5,)), phase="cold", block=0)
+    records = export_records(store, run)
+    assert [r["device_state"] for r in records] == [{}, {"mhz": 1410, "watts": 690, "celsius": 61}]
+    assert [r["cold_us"] for r in records] == [None, 12.5]
+    rows = list(csv.DictReader(io.StringIO(export_csv(store, run))))
+    assert [(r["device_state.mhz"], r["cold_us"]) for r in rows] == [("", ""), ("1410", "12.5")]
 
 
 def test_names_that_look_like_markup_are_shown_as_they_are(store: Store) -> None:

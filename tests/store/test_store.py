@@ -24,6 +24,8 @@ from sqlalchemy import Engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
 from autotuner.build import Isa
+from autotuner.devices.device import Conditions, Timing
+from autotuner.devices.sampling import Sample
 from autotuner.errors import EnvironmentFailure, StorageError, UsageError
 from autotuner.space.table import Config
 from autotuner.store.database import connect, locate
@@ -62,7 +64,7 @@ def new_candidate(store: Store, run: str, ordinal: int = 0, us: float | None = N
     config = Config.of({"tile_m": ordinal + 1, "route": "default"})
     candidate = store.add_candidate(run, **{"ordinal": ordinal, "config": config, **values})  # type: ignore[arg-type]
     if us is not None:
-        store.record_timing(candidate, phase="screen", block=0, repetitions_us=[us])
+        store.record_timing(candidate, Timing((us,)), phase="screen", block=0)
     return candidate
 
 
@@ -101,7 +103,7 @@ def test_a_candidate_goes_through_its_states(store: Store) -> None:
     assert state() == "built"
     store.record_check(candidate, error=1e-6)
     assert state() == "checked"
-    store.record_timing(candidate, phase="screen", block=0, repetitions_us=[3.0, 1.0, 2.0])
+    store.record_timing(candidate, Timing((3.0, 1.0, 2.0)), phase="screen", block=0)
     assert state() == "timed"
 
     row = store.candidates(run)[0]
@@ -137,13 +139,36 @@ def test_figures_are_those_of_a_candidates_last_build_that_has_some(store: Store
 def test_raw_repetitions_are_kept_and_the_time_is_what_set_us_says(store: Store) -> None:
     run = new_run(store)
     candidate = new_candidate(store, run)
-    store.record_timing(candidate, phase="screen", block=0, repetitions_us=[10.0, 11.0])
-    store.record_timing(candidate, phase="race", block=3, repetitions_us=[9.0])
+    store.record_timing(candidate, Timing((10.0, 11.0)), phase="screen", block=0)
+    store.record_timing(candidate, Timing((9.0,)), phase="race", block=3)
     assert store.candidates(run)[0].us == 10.5
     store.set_us(candidate, 9.5)
     assert store.candidates(run)[0].us == 9.5
     found = [(t.candidate, t.phase, t.block, t.repetitions_us) for t in store.timings(run)]
     assert found == [(candidate, "screen", 0, (10.0, 11.0)), (candidate, "race", 3, (9.0,))]
+
+
+def test_the_devices_state_is_kept_with_each_timing_and_its_median_with_the_candidate(store: Store) -> None:
+    run = new_run(store)
+    candidate, bare = (new_candidate(store, run, ordinal) for ordinal in range(2))
+    states = [Conditions("sustained", before=Sample(1980, 100), after=Sample(mhz, 690.0)) for mhz in (1400, 1500, 1420)]
+    for block, conditions in enumerate(states):
+        store.record_timing(candidate, Timing((1.0,), conditions=conditions), phase="race", block=block)
+    for us in (2.0, 4.0, 3.0):
+        cold = Timing((us,), conditions=Conditions("sustained", "cold"))
+        store.record_timing(candidate, cold, phase="cold", block=0)
+    store.record_timing(bare, Timing((1.0,)), phase="screen", block=0)
+    assert [t.conditions for t in store.timings(run)][:3] == states
+    assert store.timings(run)[-1].conditions is None
+    first, second = store.timed(run)
+    assert (first.us, first.cold_us, first.sample) == (1.0, 3.0, Sample(1420, 690))
+    assert (second.cold_us, second.sample) == (None, Sample())
+    frame = store.frame(run)
+    assert [name for name in frame if str(name).startswith("device_state.")] == [
+        "device_state.mhz",
+        "device_state.watts",
+    ]
+    assert frame["cold_us"].tolist()[0] == 3.0
 
 
 def test_a_failure_keeps_its_class_and_the_tail_of_stderr_whatever_a_crashed_tool_wrote(store: Store) -> None:
@@ -163,7 +188,7 @@ def test_a_candidate_that_is_tried_once_more_forgets_what_it_came_to_and_keeps_i
     store.restart_candidate(candidate)
     (row,) = store.candidates(run)
     assert (row.state, row.us, row.failure, row.stderr) == ("asked", None, "", "")
-    store.record_timing(candidate, phase="screen", block=0, repetitions_us=[7.0])
+    store.record_timing(candidate, Timing((7.0,)), phase="screen", block=0)
     assert store.candidates(run)[0].us == 7.0
     assert [timing.repetitions_us for timing in store.timings(run)] == [(5.0,), (7.0,)]
 
@@ -350,13 +375,14 @@ def test_runs_are_listed_newest_first_up_to_the_limit(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
+from autotuner.devices.device import Timing
 from autotuner.space.table import Config
 from autotuner.store.store import NewRun, Store
 store = Store.open(None, workspace=Path(sys.argv[1]))
 run = store.start_run(NewRun("single", sys.argv[2], [], {}, "cpu", "", 0))
 for ordinal in range(int(sys.argv[3])):
     candidate = store.add_candidate(run, ordinal=ordinal, config=Config.of({"n": ordinal}))
-    store.record_timing(candidate, phase="screen", block=0, repetitions_us=[1.0])
+    store.record_timing(candidate, Timing((1.0,)), phase="screen", block=0)
     sys.stdout.write(f"{ordinal}\\n")
     sys.stdout.flush()
 """
@@ -435,6 +461,7 @@ def url_of_version_1(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator
         connection.exec_driver_sql("DROP INDEX ix_runs_parent")
         for column in ("kind", "parent"):
             connection.exec_driver_sql(f"ALTER TABLE runs DROP COLUMN {column}")
+        connection.exec_driver_sql("ALTER TABLE timings DROP COLUMN conditions")
         connection.exec_driver_sql("UPDATE autotune_schema SET version = 1")
     yield url
     with engine.begin() as connection:
@@ -452,7 +479,7 @@ def test_a_database_of_version_1_is_upgraded_and_keeps_its_rows(
             arms, model, run = store.runs()
             assert [(r.kind, r.parent) for r in (arms, model, run)] == [("ab", None), ("model", None), ("single", None)]
             (row,) = store.timed(run.id)
-            assert (row.us, row.isa) == (5.0, Isa())
+            assert (row.us, row.isa, row.sample) == (5.0, Isa(), Sample())
             assert store.builds(run.id)[0].isa == Isa()
     with Store.open(url_of_version_1, workspace=tmp_path) as store:
         build_row(store, row.candidate.id, Isa(vgpr=3))
@@ -479,7 +506,7 @@ def test_a_database_of_a_newer_schema_is_refused_untouched(tmp_path: Path) -> No
     connection = sqlite3.connect(database(tmp_path))
     connection.execute("UPDATE autotune_schema SET version = 7")
     connection.commit()
-    with pytest.raises(StorageError, match=r"newer autotune \(schema 7, this one knows 3\)\. Upgrade autotune or"):
+    with pytest.raises(StorageError, match=r"newer autotune \(schema 7, this one knows 4\)\. Upgrade autotune or"):
         Store.open(None, workspace=tmp_path)
     assert connection.execute("SELECT version FROM autotune_schema").fetchall() == [(7,)]
     connection.close()

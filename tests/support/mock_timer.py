@@ -6,10 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import median
 
 import numpy as np
 
+from autotuner.devices.device import Timing
 from autotuner.measure.judge import Contest, JudgePhase, Takes, judge
 from autotuner.measure.race import Entrant, Rules, TimingFailed, decide
 from autotuner.measure.shortlist import Screened
@@ -47,9 +47,9 @@ class MockTimer:
             time *= float(self.rng.uniform(1.0, self.worst_spike))
         return time
 
-    def three(self, name: str) -> tuple[float, ...]:
+    def three(self, name: str) -> Timing:
         """One timing as the protocol takes it: three repetitions, whose median counts."""
-        return tuple(self(name) for _ in range(3))
+        return Timing(tuple(self(name) for _ in range(3)))
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,12 @@ def run_protocol(speeds: Mapping[str, float], *, seed: int, smallest_gain: float
     for place, name in enumerate(speeds):
         order += [BASELINE, name] if place % 10 == 0 else [name]
     order.append(BASELINE)
-    screened = tuple(Screened(name, median(timer.three(name))) for name in order)
+    screened = tuple(Screened(name, timer.three(name).median) for name in order)
     repetitions = Counter(screen=len(timer.calls))
 
-    def record(phase: JudgePhase, name: str, block: int, us: tuple[float, ...]) -> None:
+    def record(phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
         del name, block
-        repetitions[phase] += len(us)
+        repetitions[phase] += len(timing.us)
 
     contest = Contest(
         entrants=(Entrant(BASELINE), *(Entrant(name, complexity=1) for name in speeds)),

@@ -12,7 +12,7 @@ import pytest
 
 from autotuner import Gemm, Problem
 from autotuner.build import Builder
-from autotuner.devices.device import INVOCATION_US, Computed, Device, Module, Timing
+from autotuner.devices.device import INVOCATION_US, Computed, Device, DeviceState, Module, Timing
 from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError, WrongResultError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
@@ -38,6 +38,7 @@ class Scripted:
     timed: list[tuple[int, float, int]] = field(default_factory=list)
 
     uri = "scripted"
+    state: DeviceState = "process"
     starts_quickly = True
     invocation_us = INVOCATION_US
 
@@ -92,7 +93,7 @@ def test_a_long_baseline_is_timed_as_it_is(calibrate: Callable[..., Calibration]
     device = Scripted(data, {1: (100_000.0,)})
     found = calibrate(device)
     assert (found.repeat, found.baseline.repeat, found.noise) == (1, 1, None)
-    assert found.heard == (100_000.0,) * 5
+    assert found.heard.us == (100_000.0,) * 5
     assert found.benchmark == Benchmark(data.invocation(), EFFORT.repetition_seconds, EFFORT.run_timeout)
     assert 0 < found.timing_seconds < 1
     assert found.checker.check(found.baseline.vmfb).ok

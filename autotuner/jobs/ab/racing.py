@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from autotuner.devices.device import Timing
 from autotuner.iree.benchmark import Benchmark
 from autotuner.jobs.ab.arm_run import A, ArmRun, B
 from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge, timed_by
@@ -27,8 +28,8 @@ def race_sides(sides: Sequence[ArmRun], benchmark: Benchmark, run: Run) -> tuple
     )
     rows = {side.key: side.row for side in sides}
 
-    def record(phase: JudgePhase, name: str, block: int, us: tuple[float, ...]) -> None:
-        store.record_timing(rows[name], phase=phase, block=block, repetitions_us=us)
+    def record(phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
+        store.record_timing(rows[name], timing, phase=phase, block=block)
 
     takes = timed_by(run.session.runner, benchmark, {side.key: side.module for side in sides})
     judgement = judge(contest, takes, clock=run.clock, stop=run.session.stop, record=record)

@@ -235,7 +235,7 @@ class _ExperimentRun:
                 f"{side.arm.name} cannot be timed on {run.session.device!r}: {last_line(timing.detail)}",
                 remedy="`autotune doctor` lists the devices that answer.",
             )
-        run.session.store.record_timing(side.row, phase="screen", block=0, repetitions_us=timing.us)
+        run.session.store.record_timing(side.row, timing, phase="screen", block=0)
         run.session.store.set_us(side.row, timing.median)
         side.us = timing.median
 

@@ -195,7 +195,7 @@ class RouteRace:
             if tried.route == PLAIN:
                 raise DeviceError(f"the model cannot be timed: {last_line(timing.detail)}", remedy="Check --device.")
             return self._failed(tried, timing.failure or "", timing.detail)
-        self.context.session.store.record_timing(tried.row, phase="screen", block=0, repetitions_us=timing.us)
+        self.context.session.store.record_timing(tried.row, timing, phase="screen", block=0)
         self.context.note(f"route {tried.route.name}: {timing.median / 1000:.3f} ms")
         return replace(tried, us=timing.median)
 

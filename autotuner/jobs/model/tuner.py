@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autotuner.carriers.carrier import Parts
+from autotuner.devices.device import Timing
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled
@@ -252,8 +253,8 @@ class _ModelRun:
             labels={self.stock: f"route {stock.route.name}"},
         )
 
-        def record(phase: JudgePhase, name: str, block: int, us: tuple[float, ...]) -> None:
-            context.session.store.record_timing(rows[name], phase=phase, block=block, repetitions_us=us)
+        def record(phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
+            context.session.store.record_timing(rows[name], timing, phase=phase, block=block)
 
         with context.clocked("time"):
             return judge(

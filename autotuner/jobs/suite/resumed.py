@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from autotuner.carriers.flags import objection
+from autotuner.devices.device import Timing
 from autotuner.errors import AutotuneError, StorageError
 from autotuner.jobs.suite.rows import Row, outcome
 from autotuner.space.table import Config
@@ -33,7 +34,7 @@ class ProblemRows:
     def time(self, problem: str, us: float) -> None:
         row, store = self._id(problem), self.run.session.store
         store.restart_candidate(row)
-        store.record_timing(row, phase="screen", block=0, repetitions_us=[us])
+        store.record_timing(row, Timing((us,)), phase="screen", block=0)
 
     def fail(self, problem: str, error: AutotuneError) -> None:
         """It may have failed before there was a run of its own."""

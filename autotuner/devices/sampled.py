@@ -1,0 +1,56 @@
+"""A device whose timings say in which state it was: its clock, power and temperature before and after each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from autotuner.devices.device import Computed, Conditions, Device, DeviceState, Module, Timing
+from autotuner.devices.sampling import Sampler
+from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.run import Invocation
+
+
+@dataclass(frozen=True)
+class SampledDevice:
+    """Another device, watched. The sampler is none of its own: it is there before and after any process."""
+
+    device: Device
+    sampler: Sampler
+
+    @property
+    def uri(self) -> str:
+        return self.device.uri
+
+    @property
+    def state(self) -> DeviceState:
+        return self.device.state
+
+    @property
+    def starts_quickly(self) -> bool:
+        return self.device.starts_quickly
+
+    @property
+    def invocation_us(self) -> float:
+        return self.device.invocation_us
+
+    @cached_property
+    def isolated(self) -> Device:
+        alone = self.device.isolated
+        return self if alone is self.device else SampledDevice(alone, self.sampler)
+
+    def renew(self) -> None:
+        self.device.renew()
+
+    def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
+        return self.device.check(vmfb, invocations, timeout=timeout)
+
+    def time(self, module: Module, benchmark: Benchmark, *, repetitions: int = 3) -> Timing:
+        before = self.sampler()
+        timing = self.device.time(module, benchmark, repetitions=repetitions)
+        return replace(timing, conditions=Conditions(self.state, benchmark.cache, before, self.sampler()))
+
+    def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
+        return self.device.dispatch_us(vmfb, invocation, timeout=timeout)
