@@ -6,7 +6,10 @@ each request has one answer. A crash or a hang is its parent's to see: here is n
     open    device                               at first
     load    module                               without a call, ahead of time
     call    module, call, folder                 one call; a result goes to the file of its digest in the folder
-    time    module, call, repetitions, seconds   seconds of a call in each repetition, of at least so many seconds
+    time    module, call, repetitions, seconds   seconds of a call in each repetition, of at least so many seconds;
+            sets, pause                          on so many copies of the inputs in turn; after a pause, each time
+    pairs   module, call, count, sets            seconds of a call on each copy in turn, and of the same call once more
+    sustain module, call                         is called between the other requests from now on
 
 `call` is a function with its inputs (each a file of bytes, its shape and its element type) and parameter files.
 What stays between requests is on the device: modules, and inputs with a second copy. A module may write to its inputs,
@@ -23,14 +26,17 @@ import struct
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from iree import runtime
+
+from autotuner.devices.load import Load
 
 Message = dict[str, Any]
 T = TypeVar("T")
@@ -134,7 +140,9 @@ class Device:
         self._config = runtime.Config(device=self._device)
         self._modules: Kept[Loaded] = Kept(KEPT_MODULES, KEPT_MODULE_BYTES)
         self._calls: Kept[Arguments] = Kept(KEPT_CALLS, KEPT_CALL_BYTES)
+        self._copied: tuple[Arguments, list[tuple[Any, ...]]] | None = None
         self._last: Loaded | None = None
+        self._between: Load | None = None
 
     def load(self, module: Path, parameters: Iterable[str] = ()) -> Loaded:
         try:
@@ -148,34 +156,70 @@ class Device:
 
     def call(self, request: Message) -> Message:
         """One call; each result goes to a file unless the same lies there."""
-        loaded, function, arguments = self._ready(request)
-        seconds, results = loaded.call(function, arguments.views)
-        answer = [self._result(results, index, Path(request["folder"])) for index in range(len(results))]
+        with self._ready(request) as (loaded, function, arguments):
+            seconds, results = loaded.call(function, arguments.views)
+            answer = [self._result(results, index, Path(request["folder"])) for index in range(len(results))]
         return {"seconds": seconds, "results": answer}
 
     def time(self, request: Message) -> Message:
         """Calls until each repetition has lasted; before that as long to warm up, unless it has just run."""
-        loaded, function, arguments = self._ready(request)
-        while loaded.busy_s < request["seconds"]:
-            loaded.call(function, arguments.views)
-        repetitions = []
-        for _ in range(request["repetitions"]):
-            taken: list[float] = []
-            while not taken or sum(taken) < request["seconds"]:
-                taken.append(loaded.call(function, arguments.views)[0])
-            repetitions.append(sum(taken) / len(taken))
-        return {"seconds": repetitions}
+        with self._ready(request, settled=True) as (loaded, function, arguments):
+            sets = self._copies(request, arguments)
+            rotation, repetitions = cycle(sets), []
+            while loaded.busy_s < request["seconds"]:
+                loaded.call(function, next(rotation))
+            for _ in range(request["repetitions"]):
+                if request["pause"]:
+                    time.sleep(request["pause"])
+                    loaded.call(function, next(rotation))  # it wakes the device
+                taken: list[float] = []
+                while not taken or sum(taken) < request["seconds"]:
+                    taken.append(loaded.call(function, next(rotation))[0])
+                repetitions.append(sum(taken) / len(taken))
+        return {"seconds": repetitions, "sets": len(sets)}
+
+    def pairs(self, request: Message) -> Message:
+        """A call finds its inputs in the cache if the one before was on the same, and not if that is long ago."""
+        cold, warm = [], []
+        with self._ready(request, settled=True) as (loaded, function, arguments):
+            sets = self._copies(request, arguments)
+            for views in sets:
+                loaded.call(function, views)
+            for _, views in zip(range(request["count"]), cycle(sets), strict=False):
+                cold.append(loaded.call(function, views)[0])
+                warm.append(loaded.call(function, views)[0])
+        return {"cold": cold, "warm": warm, "sets": len(sets)}
+
+    def sustain(self, request: Message) -> Message:
+        """From here on the device is under this load between the other requests."""
+        with self._ready(request) as (loaded, function, arguments):
+            own = Loaded(loaded.context, loaded.module)
+        self.rest()
+        self._between = Load(lambda: own.call(function, arguments.views)[0])
+        return {}
+
+    def rest(self) -> None:
+        """Ends the load between requests."""
+        if self._between is not None:
+            self._between.end()
+        self._between = None
 
     def forget(self) -> None:
         """Gives the device's memory back."""
         self._modules.clear()
         self._calls.clear()
+        self._copied = None
         self._last = None
 
-    def _ready(self, request: Message) -> tuple[Loaded, Any, Arguments]:
-        call = request["call"]
-        loaded = self.load(Path(request["module"]), call["parameters"])
-        self._last = loaded
+    @contextlib.contextmanager
+    def _ready(self, request: Message, *, settled: bool = False) -> Iterator[tuple[Loaded, Any, Arguments]]:
+        """A module with its inputs, and the device for itself."""
+        loaded = self.load(Path(request["module"]), request["call"]["parameters"])
+        with self._between.paused(settled=settled) if self._between else contextlib.nullcontext():
+            self._last = loaded
+            yield loaded, *self._prepare(loaded, request["call"])
+
+    def _prepare(self, loaded: Loaded, call: Message) -> tuple[Any, Arguments]:
         try:
             function = loaded.module.lookup_function(call["function"])
             if function is None:
@@ -186,7 +230,32 @@ class Device:
             raise UnusedDeviceError(str(error)) from error
         for view, pristine in zip(arguments.views, arguments.pristine, strict=True):
             self._copy(pristine, view.get_buffer())
-        return loaded, function, arguments
+        return function, arguments
+
+    def _copies(self, request: Message, arguments: Arguments) -> list[tuple[Any, ...]]:
+        """The inputs, and copies of them; fewer than are asked for where the memory does not suffice."""
+        if request["sets"] == 1:
+            return [arguments.views]
+        if self._copied is None or self._copied[0] is not arguments:
+            self._copied = (arguments, [arguments.views])
+        sets = self._copied[1]
+        try:
+            while len(sets) < request["sets"]:
+                sets.append(tuple(self._duplicate(view) for view in arguments.views))
+        except Exception as error:
+            if OUT_OF_MEMORY not in str(error):
+                raise
+        return sets
+
+    def _duplicate(self, view: Any) -> Any:
+        source = view.get_buffer()
+        buffer = self._device.allocator.allocate_buffer(
+            memory_type=int(runtime.MemoryType.DEVICE_LOCAL),
+            allowed_usage=int(runtime.BufferUsage.DEFAULT),
+            allocation_size=source.byte_length(),
+        )
+        self._copy(source, buffer)
+        return runtime.HalBufferView(buffer, view.shape, view.element_type)
 
     def _load(self, module: Path, parameters: list[str]) -> tuple[Loaded, int]:
         instance = self._config.vm_instance
@@ -250,6 +319,8 @@ class Server:
             "load": self._load,
             "call": lambda request: self.device.call(request),
             "time": lambda request: self.device.time(request),
+            "pairs": lambda request: self.device.pairs(request),
+            "sustain": lambda request: self.device.sustain(request),
         }
 
     def answer(self, request: Message) -> Message:
@@ -301,6 +372,7 @@ def main() -> None:
     while (request := read_frame(sys.stdin.buffer)) is not None:
         answers.write(frame(server.answer(request)))
         answers.flush()
+    server.device.rest()
 
 
 if __name__ == "__main__":

@@ -85,6 +85,26 @@ class Timing:
         return median(self.us) if self.us else math.inf
 
 
+@dataclass(frozen=True, slots=True)
+class CallPairs:
+    """Single calls in µs, each on inputs that are not in the last level cache, then on the same once more.
+
+    Both have the cost of a call in them; their difference has not.
+    """
+
+    cold_us: tuple[float, ...] = ()
+    warm_us: tuple[float, ...] = ()
+    exceeds: bool = True
+    """The inputs that were called on in turn are larger than the cache."""
+    failure: FailureClass | None = None
+    detail: str = ""
+
+    @property
+    def extra_us(self) -> float:
+        """What a call takes longer where the cache is cold."""
+        return median(cold - warm for cold, warm in zip(self.cold_us, self.warm_us, strict=True))
+
+
 class Device(Protocol):
     """One device of this machine, opened once for a command.
 
@@ -122,6 +142,9 @@ class Device(Protocol):
 
     def time(self, module: Module, benchmark: Benchmark, *, repetitions: int = 3) -> Timing:
         """Times a module, after a warm-up."""
+
+    def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
+        """Single calls with a cold cache and with a warm one, in turns; None where nothing stays open for that."""
 
     def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
         """µs of one call that each dispatch takes, by its export's name; None where the device does not tell."""

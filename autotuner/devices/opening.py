@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from autotuner.devices.device import Device
+from autotuner.devices.device import Device, DeviceState
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import open_resident
 from autotuner.devices.sampled import SampledDevice
 from autotuner.devices.sampling import open_sampler
+from autotuner.targets.backends import backend_on
 
 
 @contextmanager
-def open_device(alone: ProcessDevice, *, isolate: bool) -> Iterator[Device]:
+def open_device(alone: ProcessDevice, *, isolate: bool, state: DeviceState = "sustained") -> Iterator[Device]:
     """One that stays open, unless the user wants a process for every call or has programs of another build of IREE:
     Python's runtime may not read what that build's compiler writes."""
     sampler = open_sampler(alone.uri)
     if isolate or not alone.tools.share_the_runtime:
         yield SampledDevice(alone, sampler)
         return
-    with open_resident(alone) as resident:
+    backend = backend_on(alone.uri)
+    under_load = backend is not None and not backend.on_host
+    with open_resident(alone, state=state, under_load=under_load) as resident:
         yield SampledDevice(resident, sampler)

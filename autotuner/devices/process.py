@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from autotuner.devices.device import INVOCATION_US, Computed, Device, DeviceState, Module, Timing
+from autotuner.devices.device import INVOCATION_US, CallPairs, Computed, Device, DeviceState, Module, Timing
+from autotuner.errors import DeviceError
 from autotuner.iree.benchmark import (
     Benchmark,
     benchmark_command,
@@ -26,6 +27,8 @@ from autotuner.system.execution import local_executor
 
 _FORMAT = dict.fromkeys(("bf16", "f8E4M3FN", "f8E4M3FNUZ"), "bin")
 """What numpy's format has no name for is written as bare bytes."""
+COLD_NEEDS = "a cold cache can only be timed on a device that stays open."
+WITHOUT_COLD = "Leave out --cache cold, --isolate and --iree-tools."
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,8 @@ class ProcessDevice:
             return tuple(run.result() for run in runs)
 
     def time(self, module: Module, benchmark: Benchmark, *, repetitions: int = 3) -> Timing:
+        if benchmark.cache == "cold":
+            raise DeviceError(COLD_NEEDS, remedy=WITHOUT_COLD)
         command = benchmark_command(self.tools, module.vmfb, benchmark, device=self.uri, repetitions=repetitions)
         done = process.run(command, timeout=benchmark.timeout)
         if done.timed_out:
@@ -71,6 +76,10 @@ class ProcessDevice:
             return Timing(tuple(us / module.repeat for us in read_repetitions(done.stdout)))
         except (ValueError, KeyError, TypeError) as error:
             return Timing((), "run-error", f"iree-benchmark-module printed no times ({error}): {done.why()}")
+
+    def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
+        del module, benchmark, count
+        return None
 
     def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
         done = process.run(statistics_command(self.tools, vmfb, invocation, device=self.uri), timeout=timeout)

@@ -15,15 +15,17 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from autotuner.devices import child
+from autotuner.devices.cache_size import Rotation, Sizes, sizes_of
 from autotuner.devices.child import LENGTH, Message, frame
-from autotuner.devices.device import Computed, Device, DeviceState, Module, Timing
+from autotuner.devices.device import CallPairs, Computed, Conditions, DeviceState, Module, Timing
 from autotuner.devices.inputs import Call, read_call
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError, OutOfTimeError
@@ -38,6 +40,10 @@ OPEN_SECONDS = 120.0
 """A first context on a GPU takes seconds; on a machine that is busy with other compilers many."""
 INVOCATION_US = 5_000.0
 """A call from Python costs some 30 µs beside the device's work: of this, little."""
+LOAD_SECONDS = 0.002
+"""Calls that are shorter keep no device busy: between them it waits."""
+BURST_PAUSE = 0.2
+"""Idle before each repetition: a GPU that a load has slowed down is at its highest clock again in less."""
 _KEPT_RESULTS = 16
 """Results that stay in files: modules that compute the same bits share one."""
 
@@ -62,20 +68,22 @@ class ResidentDevice:
     """The same device by a process for each call."""
     folder: Path
     """Results, inputs and the child's stderr are here; it goes with the device."""
+    state: DeviceState = "sustained"
+    under_load: bool = False
+    """The device's clock depends on what ran before, so that it is kept busy between timings. Not so a processor: it
+    compiles meanwhile, and what warms up a module does for its clock."""
     starts: int = 0
     """Children so far."""
     _child: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _calls: dict[Invocation, Call | None] = field(default_factory=dict, repr=False)
     _results: OrderedDict[Path, None] = field(default_factory=OrderedDict, repr=False)
+    _load: tuple[Path, Call] | None = field(default=None, repr=False)
+    """What it is kept busy with: IREE's default, which every command times first."""
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
     @property
     def uri(self) -> str:
         return self.isolated.uri
-
-    @property
-    def state(self) -> DeviceState:
-        return "sustained"
 
     @property
     def starts_quickly(self) -> bool:
@@ -91,15 +99,39 @@ class ResidentDevice:
     def time(self, module: Module, benchmark: Benchmark, *, repetitions: int = 3) -> Timing:
         call = self._call(benchmark.invocation)
         if call is None:
-            return self.isolated.time(module, benchmark, repetitions=repetitions)
-        asked = {"ask": "time", "repetitions": repetitions, "seconds": benchmark.seconds}
+            timing = self.isolated.time(module, benchmark, repetitions=repetitions)
+            return replace(timing, conditions=Conditions(self.isolated.state))
+        asked = {
+            "ask": "time",
+            "repetitions": repetitions,
+            "seconds": benchmark.seconds,
+            "sets": self._rotation(call).sets if benchmark.cache == "cold" else 1,
+            "pause": BURST_PAUSE if self.state == "burst" else 0.0,
+        }
         try:
             answer = self._ask(asked, module.vmfb, call, timeout=benchmark.timeout)
         except Lost as lost:
             return Timing((), lost.failure, str(lost))
         except Refused as refused:
             return Timing((), "run-error", str(refused))
+        if self._load is None and min(answer["seconds"]) >= LOAD_SECONDS:
+            self._sustain(module.vmfb, call)
         return Timing(tuple(seconds * 1e6 / module.repeat for seconds in answer["seconds"]))
+
+    def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
+        call = self._call(benchmark.invocation)
+        if call is None:
+            return None
+        rotation = self._rotation(call)
+        asked = {"ask": "pairs", "count": count, "sets": rotation.sets}
+        try:
+            answer = self._ask(asked, module.vmfb, call, timeout=benchmark.timeout)
+        except Lost as lost:
+            return CallPairs(failure=lost.failure, detail=str(lost))
+        except Refused as refused:
+            return CallPairs(failure="run-error", detail=str(refused))
+        cold, warm = (tuple(seconds * 1e6 / module.repeat for seconds in answer[name]) for name in ("cold", "warm"))
+        return CallPairs(cold, warm, exceeds=rotation.exceeds and answer["sets"] >= rotation.sets)
 
     def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
         return self.isolated.dispatch_us(vmfb, invocation, timeout=timeout)
@@ -150,6 +182,22 @@ class ResidentDevice:
             self._results.popitem(last=False)[0].unlink(missing_ok=True)
         return array.reshape(result["shape"]) if array.size == math.prod(result["shape"]) else array
 
+    @cached_property
+    def _sizes(self) -> Sizes:
+        return sizes_of(self.uri)
+
+    def _rotation(self, call: Call) -> Rotation:
+        """Over how many copies of a call's inputs a cold timing goes: two at the least, or it would be a warm one."""
+        found = self._sizes.rotation(sum(one.file.stat().st_size for one in call.inputs))
+        return replace(found, sets=max(2, found.sets))
+
+    def _sustain(self, vmfb: Path, call: Call) -> None:
+        """Keeps the device busy with this from here on, also after a child was lost."""
+        if self.under_load and self.state == "sustained":
+            self._load = (vmfb, call)
+            with contextlib.suppress(Lost, Refused):  # without it timings still go on
+                self._ask({"ask": "sustain"}, vmfb, call, timeout=OPEN_SECONDS)
+
     # --- the child ----------------------------------------------------------------------------------------------
 
     def _ask(self, request: Message, vmfb: Path, call: Call, *, timeout: float) -> Message:
@@ -182,6 +230,8 @@ class ResidentDevice:
                 f"device {self.uri!r} does not open: {process.last_line(why)}",
                 remedy="`autotune doctor` lists the devices that answer; --device none only compiles.",
             )
+        if self._load is not None:
+            self._sustain(*self._load)
 
     def _exchange(self, request: Message, *, timeout: float) -> Message:
         """One request, one answer; a child that gives none is ended."""
@@ -240,10 +290,12 @@ class ResidentDevice:
 
 
 @contextlib.contextmanager
-def open_resident(isolated: ProcessDevice) -> Iterator[Device]:
+def open_resident(
+    isolated: ProcessDevice, *, state: DeviceState = "sustained", under_load: bool = False
+) -> Iterator[ResidentDevice]:
     """The device of a command, closed with it."""
     folder = Path(tempfile.mkdtemp(prefix="device-", dir=isolated.scratch))
-    device = ResidentDevice(isolated, folder)
+    device = ResidentDevice(isolated, folder, state, under_load)
     try:
         yield device
     finally:

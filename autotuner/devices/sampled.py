@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from autotuner.devices.device import Computed, Conditions, Device, DeviceState, Module, Timing
+from autotuner.devices.device import CallPairs, Computed, Conditions, Device, DeviceState, Module, Timing
 from autotuner.devices.sampling import Sampler
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
@@ -50,7 +50,11 @@ class SampledDevice:
     def time(self, module: Module, benchmark: Benchmark, *, repetitions: int = 3) -> Timing:
         before = self.sampler()
         timing = self.device.time(module, benchmark, repetitions=repetitions)
-        return replace(timing, conditions=Conditions(self.state, benchmark.cache, before, self.sampler()))
+        own = timing.conditions or Conditions(self.state, benchmark.cache)
+        return replace(timing, conditions=replace(own, before=before, after=self.sampler()))
+
+    def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
+        return self.device.call_pairs(module, benchmark, count=count)
 
     def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
         return self.device.dispatch_us(vmfb, invocation, timeout=timeout)

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from autotuner.devices.device import Computed, Conditions, Device, DeviceState, Module, Timing, screen
+from autotuner.devices.device import CallPairs, Computed, Conditions, Device, DeviceState, Module, Timing, screen
 from autotuner.devices.sampled import SampledDevice
 from autotuner.devices.sampling import NO_SAMPLE, Sample, open_sampler
 from autotuner.iree.benchmark import Benchmark
@@ -158,6 +158,9 @@ class Counted:
         del module, benchmark
         self.looks.append(0)
         return Timing((1.0,) * repetitions)
+
+    def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
+        raise NotImplementedError
 
     def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
         del vmfb, invocation, timeout

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autotuner.devices.device import INVOCATION_US, Computed, Device, DeviceState, Module, Timing
+from autotuner.devices.device import INVOCATION_US, CallPairs, Computed, Device, DeviceState, Module, Timing
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
 from autotuner.measure.check import RANDOM, WHOLE, Check, Checker, Data
@@ -45,6 +45,9 @@ class Prepared:
         return tuple(Computed((self.outputs[name],)) if name in self.outputs else failed for name in names)
 
     def time(self, module: Module, benchmark: Benchmark, *, repetitions: int = 3) -> Timing:
+        raise NotImplementedError
+
+    def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
         raise NotImplementedError
 
     def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:

@@ -12,7 +12,7 @@ import pytest
 
 from autotuner import Gemm, Problem
 from autotuner.build import Builder
-from autotuner.devices.device import INVOCATION_US, Computed, Device, DeviceState, Module, Timing
+from autotuner.devices.device import INVOCATION_US, CallPairs, Computed, Device, DeviceState, Module, Timing
 from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError, WrongResultError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
@@ -61,6 +61,9 @@ class Scripted:
         if isinstance(answer, str):
             return Timing((), "run-error", answer)
         return Timing(tuple(answer[n % len(answer)] for n in range(repetitions)))
+
+    def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
+        raise NotImplementedError
 
     def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
         del vmfb, invocation, timeout

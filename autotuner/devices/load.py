@@ -1,0 +1,73 @@
+"""The load that a device is under between timings, so that each of them begins in the same state."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+SETTLE_SECONDS = 1.0
+"""A GPU under load comes to its lasting clock within this, so far as a timing tells."""
+RESTORE_SECONDS = 0.03
+"""So long the load runs between two timings, whatever was timed before: a GPU's clock follows its power in less."""
+IDLE_SECONDS = 20.0
+"""When nothing is asked for so long, the load ends until something is."""
+_LOOK_SECONDS = 0.001
+
+
+class Load:
+    """A call that is made again and again while nothing is measured.
+
+    It has a thread of its own. Modules are loaded beside it; what is checked or timed has the device for itself.
+    """
+
+    def __init__(self, call: Callable[[], float]) -> None:
+        """`call` gives the seconds that it took."""
+        self._call = call
+        self._wanted = threading.Event()
+        self._device = threading.Lock()
+        self._asked = time.monotonic()
+        self._settled_s = self._restored_s = 0.0
+        self._ended = False
+        self._wanted.set()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def paused(self, *, settled: bool) -> Iterator[None]:
+        """Within, the load rests; `settled`: before, it has run long enough."""
+        self._asked = time.monotonic()
+        self._wanted.set()
+        while settled and self._thread.is_alive() and not self._long_enough():
+            time.sleep(_LOOK_SECONDS)
+            self._wanted.set()
+        self._wanted.clear()
+        try:
+            with self._device:
+                yield
+                self._restored_s = 0.0
+        finally:
+            self._asked = time.monotonic()
+            self._wanted.set()
+
+    def end(self) -> None:
+        self._ended = True
+        self._wanted.set()
+        self._thread.join()
+
+    def _long_enough(self) -> bool:
+        return self._settled_s >= SETTLE_SECONDS and self._restored_s >= RESTORE_SECONDS
+
+    def _run(self) -> None:
+        while not self._ended:
+            self._wanted.wait()
+            if time.monotonic() - self._asked > IDLE_SECONDS:
+                self._wanted.clear()
+                self._settled_s = 0.0
+                continue
+            with self._device:
+                if self._wanted.is_set():
+                    seconds = self._call()
+                    self._settled_s += seconds
+                    self._restored_s += seconds
