@@ -24,6 +24,14 @@ SeedOption = Annotated[int, typer.Option("--seed", help="The same seed asks the 
 WorkspaceOption = Annotated[
     Path, typer.Option("--workspace", help="Where candidates/, results/ and specs/ are written.")
 ]
+CacheOption = Annotated[
+    str,
+    typer.Option("--cache", help="The last level cache: search warm or cold; both: search warm, tell cold times too."),
+]
+StateOption = Annotated[
+    str,
+    typer.Option("--state", help="The device while timing: sustained (under load between timings) or burst (pauses)."),
+]
 IsolateOption = Annotated[
     bool,
     typer.Option("--isolate", help="A process for every check and timing, in place of one that keeps the device open."),

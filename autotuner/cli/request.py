@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -16,6 +16,7 @@ from autotuner.errors import UsageError
 from autotuner.tuning.effort import parse_duration, parse_effort
 
 NO_DEVICE = "none"
+W = TypeVar("W", bound=str)
 
 if TYPE_CHECKING:
     from autotuner import targets
@@ -39,6 +40,8 @@ class Request:
     budget: o.BudgetOption = None
     jobs: o.JobsOption = None
     seed: o.SeedOption = 0
+    cache: o.CacheOption = "both"
+    state: o.StateOption = "sustained"
     isolate: o.IsolateOption = False
     workspace: o.WorkspaceOption = Path()
     output: o.OutputOption = None
@@ -79,6 +82,11 @@ class Request:
             raise UsageError(f"--device {self.device} names several devices.", remedy="Name one: a run times on one.")
         if self.output is not None and self.output.suffix != ".mlir":
             raise UsageError(f"-o {self.output} is not an .mlir file.", remedy="Name the spec, such as -o spec.mlir.")
+        self.refuse_untimed("cache", "state")
+        if self.isolate:
+            self.given.refuse(["state"], "has no meaning with --isolate, where each timing begins with a process")
+        if self.isolate and self.cache != "warm":
+            self.given.refuse(["cache"], f"{self.cache} needs a device that stays open, and --isolate closes it")
         return run_options.Options(
             device=self.device,
             effort=parse_effort(self.effort),
@@ -86,6 +94,8 @@ class Request:
             budget=parse_duration(self.budget) if self.budget is not None else None,
             jobs=self.jobs,
             seed=self.seed,
+            cache=chosen(self.cache, run_options.CACHES, name="cache"),
+            state=chosen(self.state, run_options.STATES, name="state"),
             isolate=self.isolate,
             workspace=self.workspace,
             output=self.output,
@@ -100,6 +110,14 @@ class Request:
             iree_tools=self.iree_tools,
             command=tuple(sys.argv),
         )
+
+
+def chosen(word: str, known: Sequence[W], *, name: str) -> W:
+    """One of these words."""
+    for one in known:
+        if one == word:
+            return one
+    raise UsageError(f"unknown --{name} {word!r}.", remedy=f"Choose one of: {', '.join(known)}.")
 
 
 def tuning_command(

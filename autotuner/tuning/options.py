@@ -6,13 +6,20 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, get_args
 
+from autotuner.devices.device import DeviceState
 from autotuner.errors import UsageError
+from autotuner.iree.benchmark import CacheState
 from autotuner.microkernels.variants import Kernel
 from autotuner.problems import Array
 from autotuner.tuning.effort import Effort, parse_effort
 from autotuner.tuning.evaluate import KEEP
 
+Cache = Literal["warm", "cold", "both"]
+State = Literal["sustained", "burst"]
+CACHES: tuple[Cache, ...] = get_args(Cache)
+STATES: tuple[State, ...] = get_args(State)
 MOST_TRIALS, MOST_JOBS = 10**6, 1024
 MOST_SECONDS = 1e7
 """Nearly four months; the system's own timers take not much more."""
@@ -31,6 +38,10 @@ class Options:
     budget: float | None = None
     jobs: int | None = None
     seed: int = 0
+    cache: Cache = "both"
+    """Of the search; `both` is a warm one, and the default and the best are also timed cold."""
+    state: State = "sustained"
+    """What the device does between timings."""
     isolate: bool = False
     """Each timing in a process of its own, not only the last ones."""
     workspace: Path = Path()
@@ -67,3 +78,16 @@ class Options:
             raise UsageError(f"--seed {self.seed} is too large.", remedy=f"Give --seed {MOST_SEED} or less.")
         if unknown := set(self.keep) - set(KEEP):
             raise UsageError(f"unknown --keep {', '.join(sorted(unknown))}.", remedy=f"Choose from: {', '.join(KEEP)}.")
+        if self.cache == "cold" and self.isolate:
+            remedy = "Leave out --isolate."
+            raise UsageError("--cache cold needs a device that stays open, and --isolate closes it.", remedy=remedy)
+
+    @property
+    def searched_cache(self) -> CacheState:
+        """In which state of the cache candidates are compared."""
+        return "cold" if self.cache == "cold" else "warm"
+
+    @property
+    def searched_state(self) -> DeviceState:
+        """In which state of the device candidates are compared."""
+        return "process" if self.isolate else self.state

@@ -75,7 +75,10 @@ class Question:
             kind=self.kind,
             key=run_key(
                 problem=self.asks,
-                target=f"{target.name}/{session.device}/{options.seed}{'/isolated' if options.isolate else ''}",
+                # Times of one state are not compared with those of another.
+                target="/".join(
+                    [target.name, session.device, str(options.seed), options.searched_state, options.searched_cache]
+                ),
                 flags=target.user_flags,
                 reads=self.reads,
             ),

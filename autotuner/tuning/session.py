@@ -67,5 +67,5 @@ class Session:
                 stack.enter_context(device_lock(device, cache_dir(), on_wait=watcher.note))
             scratch = stack.enter_context(Cache(cache_dir()).scratch())
             alone = ProcessDevice(found, device, scratch, starts_quickly=target.compiles_on_device)
-            runner = stack.enter_context(open_device(alone, isolate=options.isolate))
+            runner = stack.enter_context(open_device(alone, isolate=options.isolate, state=options.state))
             yield cls(device, watcher, stop or Stop(), found, workspace, store, executor, runner)

@@ -59,6 +59,8 @@ BEFORE_ANYTHING = [
     (["--budget", "banana"], "--budget 'banana'"),
     (["--budget", "0s"], "--budget '0s'"),
     (["--effort", "huge"], "unknown effort 'huge'"),
+    (["--cache", "hot"], "unknown --cache 'hot'. Choose one of: warm, cold, both"),
+    (["--state", "idle"], "unknown --state 'idle'. Choose one of: sustained, burst"),
     (["--keep", "some"], "unknown --keep some"),
     (["-o", "spec.txt"], "spec.txt is not an .mlir file"),
     (["--flag", "O3"], "'O3' is not an iree-compile flag"),

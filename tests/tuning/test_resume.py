@@ -108,6 +108,9 @@ def test_another_question_does_not_go_on_with_this_one(fake: Callable[..., FakeT
         connection.execute("UPDATE runs SET status = 'interrupted'")
     assert run(tools, workspace, trials=1, resume=True, seed=1).run != first.run
     assert run(tools, workspace, trials=1, resume=True, device="none").run != first.run
+    # Times of one state of the device are not compared with those of another.
+    assert run(tools, workspace, trials=1, resume=True, state="burst").run != first.run
+    assert run(tools, workspace, trials=1, resume=True, isolate=True).run != first.run
     assert run(tools, workspace, trials=1, resume=True).run == first.run
 
 
