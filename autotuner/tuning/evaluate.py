@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from autotuner.build import Builder, BuildJob
-from autotuner.devices.device import screen
+from autotuner.devices.device import Timing, screen
 from autotuner.errors import UsageError
 from autotuner.iree.benchmark import benchmark_command
 from autotuner.iree.compile import FAILURE_CLASSES, Compiled, FailureClass, shell_line, write_inputs
+from autotuner.measure.check import Check
 from autotuner.measure.shortlist import Screened
 from autotuner.microkernels.providers.c import ObjectRefusalError
 from autotuner.store.rows import BuildRow, CandidateRow
@@ -45,9 +46,24 @@ class Outcome:
         return self.build is not None and self.build.ok
 
     @property
+    def settled(self) -> bool:
+        """Nothing more is to be found out about it."""
+        return self.us is not None or self.failure is not None
+
+    @property
     def contends(self) -> bool:
         """It may enter the race: right, timed, and nobody's twin."""
         return self.failure is None and self.duplicate_of is None and self.us is not None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the device said of a candidate, and of the baseline where that was timed beside it."""
+
+    check: Check
+    timing: Timing | None = None
+    """None where the result is wrong."""
+    drift: Timing | None = None
 
 
 @dataclass
@@ -68,6 +84,8 @@ class Evaluator:
     next_ordinal: int = 0
     """Where the numbering of new rows goes on."""
     _first_of: dict[str, str] = field(default_factory=dict)
+    _twins: dict[str, list[Outcome]] = field(default_factory=dict)
+    """Candidates with the binary of one that is not measured yet: what it comes to, they come to."""
 
     # --- rows ---------------------------------------------------------------------------------------------------
 
@@ -168,13 +186,26 @@ class Evaluator:
             self._fail(outcome, build.failure, build.stderr)
             return False
         twin = self._first_of.setdefault(build.binary, outcome.candidate.id)
-        if twin != outcome.candidate.id:
-            original = self.outcomes[twin]
-            outcome.duplicate_of, outcome.us, outcome.failure = twin, original.us, original.failure
-            self.store.record_duplicate(outcome.row, of=original.row)
-            self.tidy(outcome)
-            return False
-        return True
+        if twin == outcome.candidate.id:
+            return True
+        original = self.outcomes[twin]
+        if original.settled or not self.measures:
+            self._follow(outcome, original)
+        else:
+            self._twins.setdefault(twin, []).append(outcome)
+        return False
+
+    @property
+    def measures(self) -> bool:
+        """What is built is checked and timed as well."""
+        return False
+
+    def _follow(self, outcome: Outcome, original: Outcome) -> None:
+        """What a candidate with the same binary came to."""
+        outcome.duplicate_of = original.candidate.id
+        outcome.us, outcome.failure = original.us, original.failure
+        self.store.record_duplicate(outcome.row, of=original.row)
+        self.tidy(outcome)
 
     # --- what became of them ------------------------------------------------------------------------------------
 
@@ -272,17 +303,35 @@ class TimedEvaluator(Evaluator):
         known.set_result(self.calibration.baseline)
         return known
 
-    def measure(self, outcome: Outcome, build: Compiled) -> None:
-        """Check, then time."""
+    @property
+    def measures(self) -> bool:
+        return True
+
+    def on_device(self, build: Compiled, *, best_us: float, drift: bool) -> Measured:
+        """Check, then time; with `drift`, the baseline once more. Nothing is written down: it may run in a thread."""
         calibration = self.calibration
         check = calibration.checker.check(build.vmfb)
+        if check.failure is not None:
+            return Measured(check)
+        timing = screen(calibration.device, build, calibration.benchmark, best_us=best_us)
+        again = calibration.device.time(calibration.baseline, calibration.benchmark) if drift else None
+        return Measured(check, timing, again)
+
+    def settle(self, outcome: Outcome, measured: Measured) -> list[Outcome]:
+        """Writes down what the device said; gives all candidates that this settles, twins too."""
+        self._settle(outcome, measured.check, measured.timing)
+        twins = self._twins.pop(outcome.candidate.id, [])
+        for twin in twins:
+            self._follow(twin, outcome)
+        return [outcome, *twins]
+
+    def _settle(self, outcome: Outcome, check: Check, timing: Timing | None) -> None:
         outcome.checked = True
         outcome.error = check.error if math.isfinite(check.error) else None
-        if check.failure is not None:
-            self._fail(outcome, check.failure, check.detail)
+        if check.failure is not None or timing is None:
+            self._fail(outcome, check.failure or "run-error", check.detail)
             return
         self.store.record_check(outcome.row, error=check.error)
-        timing = screen(calibration.device, build, calibration.benchmark, best_us=self.best_us)
         if timing.failure is not None:
             self._fail(outcome, timing.failure, timing.detail)
             return
@@ -291,10 +340,9 @@ class TimedEvaluator(Evaluator):
         self.store.record_timing(outcome.row, timing, phase="screen", block=0)
         self.tidy(outcome)
 
-    def retime_baseline(self) -> float | None:
+    def settle_drift(self, timing: Timing) -> float | None:
         """The baseline once more, to see the device drift; its ratio to the first time."""
         baseline = self.outcomes[BASELINE]
-        timing = self.calibration.device.time(self.calibration.baseline, self.calibration.benchmark)
         if not timing.ok or baseline.us is None:
             return None
         self.screened.append(Screened(BASELINE, timing.median))

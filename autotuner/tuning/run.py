@@ -16,11 +16,12 @@ from autotuner.store.rows import CandidateRow, Json, Kind, NewRun, RunKind, RunR
 from autotuner.system.progress import Clock, Reporter, clocked
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.options import Options
+from autotuner.tuning.pool import WORK
 from autotuner.tuning.result import RunFacts
 from autotuner.tuning.session import Session
 
-STEPS = ("space", "build", "time", "search")
-"""What a run's seconds are counted for."""
+STEPS = ("space", "build", "time", "search", *WORK)
+"""What a run's seconds are counted for; the last ones say how busy device and builders were while candidates came."""
 
 
 @dataclass(frozen=True)

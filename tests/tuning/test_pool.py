@@ -1,0 +1,318 @@
+"""Builds and timings: at once on a GPU, in short turns on the processor that is timed; one timing at a time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from autotuner.build import Compiled, Isa
+from autotuner.errors import DeviceError, OutOfTimeError
+from autotuner.measure.check import Check
+from autotuner.targets.base import PLAIN
+from autotuner.tuning import pool as pools
+from autotuner.tuning.evaluate import Measured, Outcome
+from autotuner.tuning.plan import Candidate
+from autotuner.tuning.pool import Lane, Opening, Pool, Step, Steps, at_once
+
+GOOD, BAD = Isa(vgpr_spills=0), Isa(vgpr_spills=1000)
+
+
+@dataclass
+class Workshop:
+    """How many build and time at this moment."""
+
+    building: int = 0
+    timing: int = 0
+    most_building: int = 0
+    both: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def change(self, *, building: int = 0, timing: int = 0) -> None:
+        with self._lock:
+            self.building += building
+            self.timing += timing
+            self.most_building = max(self.most_building, self.building)
+            self.both |= self.building > 0 and self.timing > 0
+            assert self.timing <= 1, "two timings at once"
+
+
+@dataclass
+class FakeLane:
+    """Builds and timings that sleep."""
+
+    executor: Executor
+    names: list[str]
+    build_seconds: Callable[[str], float] = lambda _: 0.0
+    timing_seconds: float = 0.0
+    isa: Callable[[str], Isa] = lambda _: GOOD
+    worth: float = 1.0
+    workshop: Workshop = field(default_factory=Workshop)
+    asked: list[int] = field(default_factory=list)
+    order: list[str] = field(default_factory=list)
+    late: frozenset[str] = frozenset()
+    known: int = 0
+
+    @property
+    def room(self) -> int:
+        return len(self.names)
+
+    def ask(self, count: int) -> list[tuple[Outcome, Future[Compiled]]]:
+        taken, self.names = self.names[:count], self.names[count:]
+        self.asked.append(len(taken))
+        self.known += len(taken)
+        return [
+            (Outcome(Candidate(name, "codegen", PLAIN, 1), hash(name)), self.executor.submit(self._build, name))
+            for name in taken
+        ]
+
+    def _build(self, name: str) -> Compiled:
+        if name in self.late:
+            raise OutOfTimeError
+        self.workshop.change(building=1)
+        time.sleep(seconds := self.build_seconds(name))
+        self.workshop.change(building=-1)
+        return Compiled(None, "", seconds, (), Path(name), binary=name, isa=self.isa(name), applied=1)
+
+    def settle_build(self, outcome: Outcome, build: Compiled) -> bool:
+        del outcome, build
+        return True
+
+    def on_device(self, build: Compiled) -> Callable[[], Measured]:
+        def measure() -> Measured:
+            self.workshop.change(timing=1)
+            time.sleep(self.timing_seconds)
+            self.workshop.change(timing=-1)
+            self.order.append(build.binary)
+            return Measured(Check(None, 0.0))
+
+        return measure
+
+    def settle(self, outcome: Outcome, measured: Measured) -> None:
+        del outcome, measured
+
+
+def pool(jobs: int, *, overlapped: bool, over: Callable[[], bool] = lambda: False) -> Pool:
+    return Pool(jobs, overlapped, over, {})
+
+
+def names(count: int) -> list[str]:
+    return [f"{number:03d}" for number in range(count)]
+
+
+@pytest.mark.parametrize("overlapped", [True, False])
+def test_every_candidate_is_built_and_timed_once(overlapped: bool) -> None:
+    with ThreadPoolExecutor(2) as executor:
+        lane = FakeLane(executor, names(23))
+        pool(2, overlapped=overlapped).run([lane])
+    assert sorted(lane.order) == names(23)
+
+
+def test_the_device_is_busy_while_building_keeps_up() -> None:
+    """Eight builders that need 0.1 s, a device that needs 0.02 s: builds for 0.0125 s each."""
+    with ThreadPoolExecutor(8) as executor:
+        lane = FakeLane(executor, names(80), build_seconds=lambda _: 0.1, timing_seconds=0.02)
+        work = pool(8, overlapped=True)
+        work.run([lane])
+    assert lane.workshop.both
+    assert work.seconds["device"] >= 0.85 * (work.seconds["loop"] - 0.1)  # it waits for the first build
+
+
+def test_all_builders_are_busy_where_building_is_the_slower() -> None:
+    with ThreadPoolExecutor(8) as executor:
+        lane = FakeLane(executor, names(64), build_seconds=lambda _: 0.1, timing_seconds=0.002)
+        work = pool(8, overlapped=True)
+        work.run([lane])
+    assert lane.workshop.most_building == 8
+    assert work.seconds["builders"] >= 0.8 * 8 * work.seconds["loop"]
+
+
+def test_a_slow_device_is_not_asked_far_ahead() -> None:
+    """The search is told before it is asked again: what waits for the device was asked without knowing."""
+    ahead = []
+    with ThreadPoolExecutor(8) as executor:
+        lane = FakeLane(executor, names(60), build_seconds=lambda _: 0.005, timing_seconds=0.02)
+
+        def over() -> bool:
+            ahead.append(lane.known - len(lane.order))
+            return False
+
+        pool(8, overlapped=True, over=over).run([lane])
+    assert max(ahead[len(ahead) // 2 :]) <= pools._READY + pools._ON_DEVICE + 2
+
+
+def test_the_device_takes_whichever_build_is_finished_first() -> None:
+    with ThreadPoolExecutor(4) as executor:
+        lane = FakeLane(executor, names(6), build_seconds=lambda name: 0.5 if name == "000" else 0.01)
+        pool(4, overlapped=True).run([lane])
+    assert lane.order[-1] == "000"
+
+
+def test_on_the_processor_that_is_timed_nothing_is_built_meanwhile_and_turns_are_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pools, "TURN_SECONDS", 0.1)
+    with ThreadPoolExecutor(2) as executor:
+        lane = FakeLane(executor, names(40), build_seconds=lambda _: 0.03, timing_seconds=0.005)
+        ahead = []
+
+        def over() -> bool:
+            ahead.append(lane.known - len(lane.order))
+            return False
+
+        pool(2, overlapped=False, over=over).run([lane])
+    assert not lane.workshop.both
+    assert lane.workshop.most_building == 2
+    assert max(ahead) <= 12  # what two builders can build in a turn, not all forty
+
+
+def test_a_turn_is_as_many_builds_as_builders_where_these_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "TURN_SECONDS", 0.0)
+    with ThreadPoolExecutor(2) as executor:
+        lane = FakeLane(executor, names(6), build_seconds=lambda _: 0.02)
+        sizes = []
+
+        def over() -> bool:
+            sizes.append(lane.known)
+            return False
+
+        pool(2, overlapped=False, over=over).run([lane])
+    assert sorted(set(sizes)) == [2, 4, 6]
+
+
+@pytest.mark.parametrize("overlapped", [True, False])
+def test_a_request_to_stop_is_seen_soon_and_what_is_left_is_not_timed(overlapped: bool) -> None:
+    with ThreadPoolExecutor(2) as executor:
+        lane = FakeLane(executor, names(500), build_seconds=lambda _: 0.01, timing_seconds=0.01)
+        started = time.monotonic()
+        pool(2, overlapped=overlapped, over=lambda: len(lane.order) >= 5).run([lane])
+    assert time.monotonic() - started < 3
+    assert len(lane.order) < 50
+
+
+@pytest.mark.parametrize("overlapped", [True, False])
+def test_a_build_that_the_deadline_cuts_off_is_not_timed(overlapped: bool) -> None:
+    with ThreadPoolExecutor(2) as executor:
+        lane = FakeLane(executor, names(6), late=frozenset({"001", "004"}))
+        pool(2, overlapped=overlapped).run([lane])
+    assert sorted(lane.order) == ["000", "002", "003", "005"]
+
+
+@pytest.mark.parametrize("overlapped", [True, False])
+def test_the_search_that_promises_more_is_asked_first(overlapped: bool) -> None:
+    with ThreadPoolExecutor(1) as executor:
+        small, large = FakeLane(executor, names(4), worth=0.1), FakeLane(executor, names(40), worth=0.9)
+        pool(1, overlapped=overlapped, over=lambda: len(large.order) >= 20).run([small, large])
+    assert not small.order
+
+
+# --- what spills ------------------------------------------------------------------------------------------------------
+
+
+def spilled(order: Sequence[str], bad: str, *, overlapped: bool) -> list[str]:
+    with ThreadPoolExecutor(1) as executor:
+        lane = FakeLane(executor, [*order], isa=lambda name: BAD if name in bad else Isa() if name == "e" else GOOD)
+        pool(5, overlapped=overlapped).run([lane])
+    return lane.order
+
+
+def test_of_finished_builds_those_that_spill_badly_are_measured_last() -> None:
+    assert spilled("abcde", "ac", overlapped=False) == ["b", "d", "e", "a", "c"]
+
+
+def test_without_spills_the_order_is_that_of_the_queue() -> None:
+    assert spilled("abcd", "", overlapped=False) == ["a", "b", "c", "d"]
+
+
+def test_a_spiller_gives_way_once_and_is_not_starved() -> None:
+    work = pool(1, overlapped=True)
+    for name, isa in (("spills", BAD), ("0", GOOD), ("1", GOOD), ("2", GOOD)):
+        build = Compiled(None, "", 1.0, (), Path(), binary=name, isa=isa, applied=1)
+        outcome = Outcome(Candidate(name, "codegen", PLAIN, 1), hash(name))
+        work._ready.append(pools._Built(FakeLane(ThreadPoolExecutor(1), []), outcome, build))
+    order = []
+    for number in range(3, 7):
+        taken = work._next()
+        assert taken is not None
+        order.append(taken.outcome.candidate.id)
+        # The search goes on asking.
+        build = Compiled(None, "", 1.0, (), Path(), binary=str(number), isa=GOOD, applied=1)
+        outcome = Outcome(Candidate(str(number), "codegen", PLAIN, 1), number)
+        work._ready.append(pools._Built(taken.lane, outcome, build))
+    assert order == ["0", "1", "2", "spills"]
+
+
+# --- what comes before a search ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("overlapped", [True, False])
+def test_searches_are_opened_beside_each_other_and_beside_those_that_are_open(overlapped: bool) -> None:
+    workshop = Workshop()
+
+    def building() -> str:
+        workshop.change(building=1)
+        time.sleep(0.05)
+        workshop.change(building=-1)
+        return "built"
+
+    def timing() -> str:
+        workshop.change(timing=1)
+        time.sleep(0.01)
+        workshop.change(timing=-1)
+        return "timed"
+
+    heard: list[str] = []
+
+    def opening(lane: FakeLane) -> Opening:
+        heard.append((yield Step("builders", building)))
+        heard.append((yield Step("device", timing)))
+        heard.append((yield Step("builders", building)))
+        heard.append((yield Step("device", timing)))
+        return lane
+
+    with ThreadPoolExecutor(4) as executor:
+        lanes = [FakeLane(executor, [f"{n}{c}" for c in "abc"], workshop=workshop) for n in range(8)]
+        pool(4, overlapped=overlapped).run(openings=[opening(lane) for lane in lanes])
+    assert workshop.most_building >= 3
+    assert workshop.both == overlapped
+    assert sorted(heard) == ["built"] * 16 + ["timed"] * 16
+    assert [sorted(lane.order) for lane in lanes] == [[f"{n}{c}" for c in "abc"] for n in range(8)]
+
+
+@pytest.mark.parametrize("overlapped", [True, False])
+def test_a_search_that_cannot_be_opened_does_not_hold_up_the_others(overlapped: bool) -> None:
+    caught = []
+
+    def fails() -> None:
+        raise DeviceError("it does not run", remedy="Try another.")
+
+    def opening(lane: Lane, where: str) -> Opening:
+        if where:
+            try:
+                yield Step("device" if where == "device" else "builders", fails)
+            except DeviceError as error:
+                caught.append(str(error))
+            return None
+        yield Step("builders", lambda: None)
+        return lane
+
+    with ThreadPoolExecutor(2) as executor:
+        lanes = [FakeLane(executor, ["a"]) for _ in range(5)]
+        where = ["", "device", "builders", "builders", ""]
+        pool(2, overlapped=overlapped).run(openings=[opening(lane, w) for lane, w in zip(lanes, where, strict=True)])
+    assert len(caught) == 3
+    assert [lane.order for lane in lanes] == [["a"], [], [], [], ["a"]]
+
+
+def test_steps_can_be_taken_here_and_now() -> None:
+    def steps() -> Steps[int]:
+        one = yield Step("builders", lambda: 1)
+        two = yield Step("device", lambda: 2)
+        return int(one) + int(two)
+
+    assert at_once(steps()) == 3
