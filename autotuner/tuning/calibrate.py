@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from autotuner.system.process import last_line
 from autotuner.system.progress import clocked
 from autotuner.tuning.effort import Effort
 from autotuner.tuning.plan import Plan
+from autotuner.tuning.steps import Step, Steps, at_once
 
 _LISTENED = 5
 """Repetitions of the baseline against itself."""
@@ -57,29 +59,30 @@ class Calibrator:
     """What building and timing take is added to."""
 
     def calibrate(self) -> Calibration:
-        first = self._build(repeat=1)
+        return at_once(self.steps())
+
+    def steps(self) -> Steps[Calibration]:
+        """Builds and timings in order: with other problems beside it, neither need wait for the other."""
+        first: Compiled = yield Step("builders", partial(self._build, repeat=1))
         if not first.ok:
             raise NoCandidateError(
                 f"IREE's default does not compile: {first.stderr.strip()[-300:]}", remedy="Check --flag and --target."
             )
-        with clocked(self.seconds, "time"):
-            checker = self._checker(first)
         benchmark = Benchmark(self.data.invocation(), self.effort.repetition_seconds, self.effort.run_timeout)
-        rough, _ = self._time(first, benchmark, repetitions=1)
-        if not rough.ok:
-            raise DeviceError(
-                f"the baseline cannot be timed on {self.device.uri!r}: {last_line(rough.detail)}",
-                remedy="`autotune doctor` lists the devices that answer.",
-            )
-        baseline, heard, seconds = first, rough, 0.0
+        checker: Checker
+        heard: Timing
+        seconds: float
+        checker, heard = yield Step("device", partial(self._first_run, first, benchmark))
+        baseline, seconds = first, 0.0
         # What a single call takes is mostly overhead: how often to repeat shows only when it is repeated.
         for _ in range(_LENGTHENED):
             # Twice the shortest invocation: a candidate of twice the baseline's speed still lasts long enough.
             repeat = choose_repeat(heard.median, invocation_us=2 * self.device.invocation_us)
-            known, baseline = baseline, self._build(repeat=repeat, known=baseline)
+            known = baseline
+            baseline = yield Step("builders", partial(self._build, repeat=repeat, known=known))
             if seconds and baseline is known:
                 break
-            heard, seconds = self._time(baseline, benchmark, repetitions=_LISTENED)
+            heard, seconds = yield Step("device", partial(self._time, baseline, benchmark, repetitions=_LISTENED))
             if not heard.ok or not baseline.ok:
                 break
         if not heard.ok or not baseline.ok:
@@ -88,9 +91,23 @@ class Calibrator:
                 remedy="Please report it with the command.",
             )
         # Five repetitions take longer than the three of a race; that covers longer ones on a noisy device as well.
-        alone = seconds if self.device.isolated is self.device else self._isolated_seconds(baseline, benchmark)
+        alone = seconds
+        if self.device.isolated is not self.device:
+            alone = yield Step("device", partial(self._isolated_seconds, baseline, benchmark))
         found = Calibration(self.device, checker, benchmark, baseline.repeat, baseline, seconds, alone, heard)
         return self._lengthened(found)
+
+    def _first_run(self, first: Compiled, benchmark: Benchmark) -> tuple[Checker, Timing]:
+        """Is it right, and about how long does it take?"""
+        with clocked(self.seconds, "time"):
+            checker = self._checker(first)
+        rough, _ = self._time(first, benchmark, repetitions=1)
+        if not rough.ok:
+            raise DeviceError(
+                f"the baseline cannot be timed on {self.device.uri!r}: {last_line(rough.detail)}",
+                remedy="`autotune doctor` lists the devices that answer.",
+            )
+        return checker, rough
 
     def _build(self, *, repeat: int, known: Compiled | None = None) -> Compiled:
         job = self.plan.job(self.plan.baseline, timeout=self.effort.compile_timeout, repeat=repeat)

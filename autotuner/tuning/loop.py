@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 
 from autotuner.build import Compiled
-from autotuner.errors import DeviceError, OutOfTimeError
+from autotuner.errors import DeviceError
 from autotuner.measure.race import LOOKS
 from autotuner.search import Search, make_search
 from autotuner.system import process
@@ -21,6 +21,7 @@ from autotuner.system.progress import Clock, Progress, Reporter, Stop, clocked
 from autotuner.tuning.evaluate import Evaluator, Measured, Outcome, TimedEvaluator, candidate_id
 from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate
 from autotuner.tuning.pool import Pool
+from autotuner.tuning.steps import Step, Steps
 
 _DRIFT_EVERY = 10
 _DRIFT_WORTH_SAYING = 0.05
@@ -134,7 +135,10 @@ class _Listed:
     left: deque[Candidate]
     builds_end: float = math.inf
     """The moment after which no build is worth waiting for."""
-    worth: float = 1.0
+
+    @property
+    def worth(self) -> float:
+        return 1.0
 
     @property
     def room(self) -> int:
@@ -167,7 +171,13 @@ class SearchLane(_Listed):
     """A search that is asked for more, and told what became of each; what is left over from before comes first."""
 
     search: Search = field(kw_only=True)
+    weigh: Callable[[Loop], float] = field(default=lambda _: 1.0, kw_only=True)
+    """What another candidate is expected to gain."""
     _exhausted: bool = field(default=False, init=False)
+
+    @property
+    def worth(self) -> float:
+        return self.weigh(self.loop)
 
     @property
     def room(self) -> int:
@@ -222,18 +232,20 @@ class TimedLoop(Loop):
         """What one timing costs in wall time, the process included."""
         return self.evaluator.calibration.timing_seconds
 
-    def time_baseline(self) -> None:
+    def time_baseline(self) -> Steps[None]:
         """IREE's default as a candidate like others: nothing can be compared without it."""
-        evaluator = self.evaluator
-        self.evaluate([evaluator.plan.baseline])
+        evaluator, baseline = self.evaluator, self.evaluator.plan.baseline
+        if not self._is_done(baseline):
+            outcome, future = evaluator.submit(baseline, self.executor)
+            build = future.result()
+            if evaluator.settle_build(outcome, build):
+                self.settle(outcome, (yield Step("device", self.on_device(build))))
         outcome = evaluator.outcomes[BASELINE]
         if outcome.failure is not None:
             raise DeviceError(
                 f"the baseline does not run with repeated dispatches: {last_line(outcome.detail)}",
                 remedy="Please report it with the candidate's folder.",
             )
-        if outcome.us is None:
-            raise OutOfTimeError
         evaluator.store.record_timing(outcome.row, evaluator.calibration.heard, phase="drift", block=0)
 
     def evaluate(self, candidates: Sequence[Candidate]) -> None:
@@ -252,12 +264,12 @@ class TimedLoop(Loop):
         with process.until(self.clock.at(self._deadline)):
             self.pool().run([self.lane()])
 
-    def lane(self) -> SearchLane:
+    def lane(self, *, weigh: Callable[[Loop], float] = lambda _: 1.0) -> SearchLane:
         """The search over the space, told what is known already."""
         plan = self.evaluator.plan
         with self.clocked("search"):
             search = make_search(plan.space, seed=self.seed, first=[*plan.first, *plan.seeds])
-            lane = SearchLane(self, deque(self._left_over()), search=search)
+            lane = SearchLane(self, deque(self._left_over()), search=search, weigh=weigh)
             for outcome in self.candidates():
                 if outcome not in self.unfinished:
                     lane.tell(outcome)

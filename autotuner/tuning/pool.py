@@ -9,18 +9,19 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from autotuner.build import Compiled
 from autotuner.errors import OutOfTimeError
 from autotuner.system.execution import in_a_thread, local_executor
 from autotuner.system.progress import clocked
 from autotuner.tuning.evaluate import Measured, Outcome
+from autotuner.tuning.steps import Step, Steps
 
 T = TypeVar("T")
 
@@ -36,29 +37,6 @@ _GLANCE = 0.2
 """Seconds after which a request to stop is seen."""
 _MARGIN = 1.5
 """Builds take unequally long: so much more than their mean is kept under way."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """Something to be done before a search can begin, and by whom."""
-
-    where: Literal["builders", "device"]
-    do: Callable[[], Any]
-
-
-Steps = Generator[Step, Any, T]
-"""Steps one after another; each is sent what the one before came to."""
-
-
-def at_once(steps: Steps[T]) -> T:
-    """All steps here and now."""
-    try:
-        step = next(steps)
-        while True:
-            step = steps.send(step.do())
-    except StopIteration as end:
-        value: T = end.value
-        return value
 
 
 class Lane(Protocol):
@@ -90,6 +68,14 @@ Opening = Steps[Lane | None]
 
 
 @dataclass(frozen=True)
+class Unopened:
+    """A lane that can be opened, and what that is worth now; a lane's worth is compared with it."""
+
+    steps: Opening
+    worth: Callable[[], float] = lambda: math.inf
+
+
+@dataclass(frozen=True)
 class _Built:
     lane: Lane
     outcome: Outcome
@@ -106,7 +92,7 @@ class Pool:
     seconds: dict[str, float]
     """Those of WORK are added to, and `build`: waiting for builds while the device is idle."""
     _lanes: list[Lane] = field(default_factory=list, init=False)
-    _openings: deque[Opening] = field(default_factory=deque, init=False)
+    _unopened: deque[Unopened] = field(default_factory=deque, init=False)
     _builds: dict[Future[Compiled], tuple[Lane, Outcome]] = field(default_factory=dict, init=False)
     _steps: dict[Future[Any], Opening] = field(default_factory=dict, init=False)
     _for_device: deque[tuple[Opening, Step]] = field(default_factory=deque, init=False)
@@ -118,9 +104,9 @@ class Pool:
     _built_seconds: float = field(default=0.0, init=False)
     _device_seconds: float = field(default=0.0, init=False)
 
-    def run(self, lanes: Iterable[Lane] = (), openings: Iterable[Opening] = ()) -> None:
-        """Works on these lanes, and on those that the openings come to."""
-        self._lanes, self._openings = [*lanes], deque(openings)
+    def run(self, lanes: Iterable[Lane] = (), unopened: Iterable[Unopened] = ()) -> None:
+        """Works on these lanes, and on those that are opened meanwhile, the first first."""
+        self._lanes, self._unopened = [*lanes], deque(unopened)
         for step in ("build", *WORK):
             self.seconds.setdefault(step, 0.0)
         with clocked(self.seconds, "loop"):
@@ -229,17 +215,18 @@ class Pool:
         self._begin_some(self._depth - len(self._builds) - len(self._steps) - len(self._ready) - running)
 
     def _begin_some(self, room: int) -> int:
-        """Openings first: a lane that is not open yet can gain nothing."""
+        """What is worth most, each time; what is being opened goes on in any case."""
         begun = 0
-        while begun < room and (self._for_builders or self._openings) and len(self._steps) < self.jobs:
-            if not self._for_builders:
-                self._advance(self._openings.popleft(), None)
-                continue
+        while begun < room and self._for_builders:
             opening, step = self._for_builders.popleft()
             self._steps[in_a_thread(step.do)] = opening
             begun += 1
         while begun < room:
             lane = max((lane for lane in self._lanes if lane.room > 0), key=lambda lane: lane.worth, default=None)
+            may_open = self._unopened and len(self._steps) < self.jobs
+            if may_open and (lane is None or self._unopened[0].worth() > lane.worth):
+                begun += self._open(self._unopened.popleft().steps)
+                continue
             if lane is None:
                 break
             started = lane.ask(min(lane.room, max(1, (room - begun) // 2)))
@@ -247,6 +234,15 @@ class Pool:
                 self._builds[future] = (lane, outcome)
             begun += len(started)
         return begun
+
+    def _open(self, opening: Opening) -> int:
+        """Begins it; how many builders that takes."""
+        self._advance(opening, None)
+        if not self._for_builders:
+            return 0
+        _, step = self._for_builders.pop()
+        self._steps[in_a_thread(step.do)] = opening
+        return 1
 
     def _collect(self, done: Iterable[Future[Any]]) -> None:
         """Takes up what is finished, in the order in which it was begun."""

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from autotuner.build import Builder
 from autotuner.carriers.outputs import files_in
@@ -36,6 +37,7 @@ from autotuner.tuning.result import Files, Result, read_result
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session
 from autotuner.tuning.ship import Winner, outputs, ship
+from autotuner.tuning.steps import Step, Steps, at_once
 from autotuner.tuning.summary import NOTHING, Summary
 from autotuner.tuning.task import WHOLE, Task
 
@@ -218,19 +220,7 @@ class _Search:
             return self.summary.result("inconclusive", reason)
 
     def _timed(self) -> Result:
-        self.reporter.stage("timing IREE's default")
-        calibration = self._calibrate()
-        if calibration.noise is not None:
-            self._note(calibration.noise)
-        timed = TimedEvaluator.of(self.evaluator, calibration)
-        loop = TimedLoop.of(
-            self.loop,
-            timed,
-            race_timings=RACE_TIMINGS if self.task.race else _LEAD_TIMINGS,
-            least_timings=LEAST_TIMINGS if self.task.race else 2 * LEAD_BLOCKS,
-        )
-        self.evaluator = timed
-        loop.time_baseline()
+        loop = at_once(self.calibrated())
         if (missing := loop.least_seconds() - self.clock.left) > 0 and not self.stop.requested:
             reason = f"too short a time for any verdict here: {longer(self.clock.budget + missing)}"
             return self.summary.result("inconclusive", reason)
@@ -251,9 +241,27 @@ class _Search:
         files = self._ship(judgement) if self.task.ship else NOTHING
         return self.summary.result(judgement.verdict, judgement.reason, judgement=judgement, files=files)
 
-    def _calibrate(self) -> Calibration:
-        options = self.options
-        data = Data.write(self.problem, self.run.folder / "inputs", seed=options.seed, given=options.inputs)
+    def calibrated(self) -> Steps[TimedLoop]:
+        """The loop, once IREE's default is timed."""
+        self.reporter.stage("timing IREE's default")
+        calibration: Calibration = yield from self._calibrate()
+        if calibration.noise is not None:
+            self._note(calibration.noise)
+        timed = TimedEvaluator.of(self.evaluator, calibration)
+        loop = TimedLoop.of(
+            self.loop,
+            timed,
+            race_timings=RACE_TIMINGS if self.task.race else _LEAD_TIMINGS,
+            least_timings=LEAST_TIMINGS if self.task.race else 2 * LEAD_BLOCKS,
+        )
+        self.evaluator = timed
+        yield from loop.time_baseline()
+        return loop
+
+    def _calibrate(self) -> Steps[Calibration]:
+        options, folder = self.options, self.run.folder / "inputs"
+        write = partial(Data.write, self.problem, folder, seed=options.seed, given=options.inputs)
+        data: Data = yield Step("builders", write)
         calibrator = Calibrator(
             plan=self.plan,
             builder=self.builder,
@@ -262,7 +270,7 @@ class _Search:
             effort=options.effort,
             seconds=self.seconds,
         )
-        return calibrator.calibrate()
+        return (yield from calibrator.steps())
 
     def _leading(self, loop: TimedLoop) -> Result:
         """No race: the caller compares the one that is ahead within something larger."""

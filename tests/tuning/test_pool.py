@@ -18,7 +18,8 @@ from autotuner.targets.base import PLAIN
 from autotuner.tuning import pool as pools
 from autotuner.tuning.evaluate import Measured, Outcome
 from autotuner.tuning.plan import Candidate
-from autotuner.tuning.pool import Lane, Opening, Pool, Step, Steps, at_once
+from autotuner.tuning.pool import Lane, Opening, Pool, Unopened
+from autotuner.tuning.steps import Step, Steps, at_once
 
 GOOD, BAD = Isa(vgpr_spills=0), Isa(vgpr_spills=1000)
 
@@ -277,7 +278,7 @@ def test_searches_are_opened_beside_each_other_and_beside_those_that_are_open(ov
 
     with ThreadPoolExecutor(4) as executor:
         lanes = [FakeLane(executor, [f"{n}{c}" for c in "abc"], workshop=workshop) for n in range(8)]
-        pool(4, overlapped=overlapped).run(openings=[opening(lane) for lane in lanes])
+        pool(4, overlapped=overlapped).run(unopened=[Unopened(opening(lane)) for lane in lanes])
     assert workshop.most_building >= 3
     assert workshop.both == overlapped
     assert sorted(heard) == ["built"] * 16 + ["timed"] * 16
@@ -304,9 +305,29 @@ def test_a_search_that_cannot_be_opened_does_not_hold_up_the_others(overlapped: 
     with ThreadPoolExecutor(2) as executor:
         lanes = [FakeLane(executor, ["a"]) for _ in range(5)]
         where = ["", "device", "builders", "builders", ""]
-        pool(2, overlapped=overlapped).run(openings=[opening(lane, w) for lane, w in zip(lanes, where, strict=True)])
+        unopened = [Unopened(opening(lane, w)) for lane, w in zip(lanes, where, strict=True)]
+        pool(2, overlapped=overlapped).run(unopened=unopened)
     assert len(caught) == 3
     assert [lane.order for lane in lanes] == [["a"], [], [], [], ["a"]]
+
+
+def test_a_search_is_opened_when_that_is_worth_more_than_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "TURN_SECONDS", 0.0)
+    begun = []
+
+    def opening(lane: FakeLane) -> Opening:
+        begun.append(sum(len(lane.order) for lane in lanes))
+        yield Step("builders", lambda: None)
+        return lane
+
+    with ThreadPoolExecutor(2) as executor:
+        lanes = [FakeLane(executor, names(6), worth=2.0), FakeLane(executor, names(6), worth=2.0)]
+        worth = [3.0, 1.0]
+        unopened = [Unopened(opening(lane), lambda w=w: w) for lane, w in zip(lanes, worth, strict=True)]  # type: ignore[misc]
+        pool(1, overlapped=False).run(unopened=unopened)
+    assert begun[0] == 0
+    assert begun[1] == 6
+    assert [len(lane.order) for lane in lanes] == [6, 6]
 
 
 def test_steps_can_be_taken_here_and_now() -> None:

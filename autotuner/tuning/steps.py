@@ -1,0 +1,32 @@
+"""What must be done one after another, partly by the builders and partly by the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something to be done before a search can begin, and by whom."""
+
+    where: Literal["builders", "device"]
+    do: Callable[[], Any]
+
+
+Steps = Generator[Step, Any, T]
+"""Steps one after another; each is sent what the one before came to."""
+
+
+def at_once(steps: Steps[T]) -> T:
+    """All steps here and now."""
+    try:
+        step = next(steps)
+        while True:
+            step = steps.send(step.do())
+    except StopIteration as end:
+        value: T = end.value
+        return value
