@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import suppress
+from dataclasses import dataclass
 
 from autotuner.build import Compiled
 from autotuner.devices.device import INVOCATION_US, Timing, choose_repeat
 from autotuner.errors import OutOfTimeError
-from autotuner.measure.judge import RACE_SHARE, Contest, Judgement, JudgePhase, Record, Takes, judge, lead, timed_by
+from autotuner.measure.judge import (
+    LEAD_BLOCKS,
+    RACE_SHARE,
+    Contest,
+    Judgement,
+    JudgePhase,
+    Record,
+    Takes,
+    judge,
+    lead,
+    timed_by,
+)
 from autotuner.measure.race import LOOKS, Entrant, Rules
 from autotuner.measure.shortlist import pick_for_race
 from autotuner.system import process
@@ -35,7 +48,7 @@ def judge_finalists(loop: TimedLoop, effort: Effort) -> Judgement:
     if len(names) == 1:
         return _nothing_to_judge(evaluator)
     loop.reporter.stage(f"building {len(names)} finalists for the race")
-    builds = _long_builds(loop, names)
+    builds = _long_builds(loop, names).collect(evaluator)
     if BASELINE not in builds:
         return Judgement("inconclusive", "the time was up before the finalists were built", BASELINE)
     contest = Contest(
@@ -59,20 +72,28 @@ def judge_finalists(loop: TimedLoop, effort: Effort) -> Judgement:
     )
 
 
-def lead_of_search(loop: TimedLoop, effort: Effort) -> Judgement:
+def lead_of_search(loop: TimedLoop, effort: Effort, finalists: Finalists | None = None) -> Judgement:
     """The best of the search and the baseline, timed in turns a few times: no verdict, only a choice."""
-    evaluator = loop.evaluator
-    builds = _long_builds(loop, _picked(evaluator, first=(BASELINE,), count=LEADERS))
+    evaluator, clock = loop.evaluator, loop.clock
+    builds = (finalists or start_leaders(loop)).collect(evaluator)
     if BASELINE not in builds:
         return Judgement("inconclusive", "the time was up before the finalists were built", BASELINE)
+    # Better few that are compared to the end.
+    most = max(1, int(max(clock.left, 0.0) / (LEAD_BLOCKS * loop.timing_seconds)) - 1)
+    names = [BASELINE, *[name for name in builds if name != BASELINE][:most]]
     contest = Contest(
-        entrants=_entrants(evaluator, builds),
+        entrants=_entrants(evaluator, names),
         baseline=BASELINE,
         stock=BASELINE,
         rules=Rules(smallest_gain=effort.smallest_gain),
         seed=loop.seed,
     )
-    return lead(contest, _takes(evaluator, builds), clock=loop.clock, stop=loop.stop, record=_recorder(evaluator))
+    return lead(contest, _takes(evaluator, builds), clock=clock, stop=loop.stop, record=_recorder(evaluator))
+
+
+def start_leaders(loop: TimedLoop) -> Finalists:
+    """Begins the builds of those that `lead_of_search` compares."""
+    return _long_builds(loop, _picked(loop.evaluator, first=(BASELINE,), count=LEADERS))
 
 
 def best_stock(evaluator: Evaluator) -> Outcome:
@@ -117,7 +138,27 @@ def _recorder(evaluator: Evaluator) -> Record:
     return record
 
 
-def _long_builds(loop: TimedLoop, names: Sequence[str]) -> dict[str, Compiled]:
+@dataclass(frozen=True)
+class Finalists:
+    """Builds of those that are compared in the end: some are there, others under way."""
+
+    names: tuple[str, ...]
+    builds: dict[str, Compiled]
+    jobs: Mapping[str, Future[Compiled]]
+
+    def wait(self) -> None:
+        wait(self.jobs.values())
+
+    def collect(self, evaluator: Evaluator) -> dict[str, Compiled]:
+        """Those that were built in time, in order."""
+        for name, future in self.jobs.items():
+            with suppress(OutOfTimeError):  # better fewer finalists than no verdict
+                self.builds[name] = future.result()
+            evaluator.tidy(evaluator.outcomes[name])
+        return {name: self.builds[name] for name in self.names if name in self.builds and self.builds[name].ok}
+
+
+def _long_builds(loop: TimedLoop, names: Sequence[str]) -> Finalists:
     """Builds that each last long enough, and no longer: a slow baseline repeated as often as its fastest rival would
     take all the time there is. The binaries stay the same, only repeats change."""
     evaluator, clock = loop.evaluator, loop.clock
@@ -130,8 +171,4 @@ def _long_builds(loop: TimedLoop, names: Sequence[str]) -> dict[str, Compiled]:
                 builds[name] = outcome.build
             else:
                 jobs[name] = evaluator.start_build(outcome.candidate, loop.executor, repeat=repeat)
-        for name, future in jobs.items():
-            with suppress(OutOfTimeError):  # better fewer finalists than no verdict
-                builds[name] = future.result()
-            evaluator.tidy(evaluator.outcomes[name])
-    return {name: builds[name] for name in names if name in builds and builds[name].ok}
+    return Finalists(tuple(names), builds, jobs)

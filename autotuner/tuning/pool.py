@@ -132,7 +132,7 @@ class Pool:
                 self._collect(done)
                 for future in [future for future in running if future in done]:
                     self._settle(running.pop(future), future)
-            for future in running:
+            for future in (*running, *self._steps):
                 future.cancel()
         for future, built in running.items():
             if not future.cancelled():
@@ -175,7 +175,7 @@ class Pool:
             begun = self._build_turn()
             if not begun and not self._ready and not self._for_device:
                 return
-            while self._for_device:
+            while self._for_device and not self.over():
                 opening, step = self._for_device.popleft()
                 self._advance(opening, partial(self._timed, step.do))
             while (built := self._next()) is not None:

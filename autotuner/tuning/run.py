@@ -132,7 +132,7 @@ class Run:
         else:
             run, rows = before.id, tuple(store.candidates(before.id))
             store.resume_run(run)
-        environment = capture(session.device, session.tools).as_dict()
+        environment = session.environment or capture(session.device, session.tools).as_dict()
         store.record_environment(run, environment)
         begun = cls(
             id=run,
@@ -198,7 +198,7 @@ class Run:
 
     def within(self, prefix: str) -> Session:
         """The session of a part of this run."""
-        return self.session.within(self.id, prefix)
+        return self.session.within(self.id, prefix, self.environment)
 
     def candidate(self, kind: Kind, route: str, config: Config | None = None) -> int:
         """The row of something that is about to be tried; a run that goes on has it already if it came so far."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from autotuner.devices.device import Device
 from autotuner.devices.opening import open_device
@@ -37,10 +39,15 @@ class Session:
     """What runs and times modules on the device; it is there without one, too, and then nobody asks it."""
     parent: str | None = None
     """The run that the next one is a part of."""
+    began: float = field(default_factory=time.monotonic)
+    """When the time of the next run began: with the command, not when all is open."""
+    environment: Mapping[str, Any] | None = None
+    """Of the run that the next one is a part of: the device's own tool is asked once."""
 
-    def within(self, run: str, prefix: str) -> Session:
+    def within(self, run: str, prefix: str, environment: Mapping[str, Any]) -> Session:
         """For a part of a run: its row says so, and so do its stages and notes."""
-        return replace(self, parent=run, reporter=Prefixed(self.reporter, prefix))
+        reporter = Prefixed(self.reporter, prefix)
+        return replace(self, parent=run, reporter=reporter, began=time.monotonic(), environment=environment)
 
     @classmethod
     @contextmanager
@@ -53,6 +60,7 @@ class Session:
         stop: Stop | None = None,
         tools: Tools | None = None,
     ) -> Iterator[Session]:
+        began = time.monotonic()
         found = tools or Tools.find(options.iree_tools)
         workspace = Workspace.open(options.workspace)
         watcher = reporter or Silent()
@@ -64,8 +72,10 @@ class Session:
             store = stack.enter_context(Store.open(options.storage, workspace=workspace.root))
             executor = stack.enter_context(local_executor(options.jobs or usable_cores()))
             if device != NO_DEVICE:
+                waiting = time.monotonic()
                 stack.enter_context(device_lock(device, cache_dir(), on_wait=watcher.note))
+                began += time.monotonic() - waiting  # another run's time is not this one's
             scratch = stack.enter_context(Cache(cache_dir()).scratch())
             alone = ProcessDevice(found, device, scratch, starts_quickly=target.compiles_on_device)
             runner = stack.enter_context(open_device(alone, isolate=options.isolate, state=options.state))
-            yield cls(device, watcher, stop or Stop(), found, workspace, store, executor, runner)
+            yield cls(device, watcher, stop or Stop(), found, workspace, store, executor, runner, began=began)

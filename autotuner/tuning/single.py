@@ -27,7 +27,7 @@ from autotuner.system.settings import cache_dir, usable_cores
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning import reproduce
 from autotuner.tuning.calibrate import Calibration, Calibrator
-from autotuner.tuning.contest import LEADERS, judge_finalists, lead_of_search
+from autotuner.tuning.contest import LEADERS, Finalists, judge_finalists, lead_of_search
 from autotuner.tuning.estimate import rank
 from autotuner.tuning.evaluate import Evaluator, Outcome, TimedEvaluator
 from autotuner.tuning.loop import LEAST_TIMINGS, RACE_TIMINGS, Loop, TimedLoop
@@ -93,20 +93,19 @@ def searched(
 
     With --resume, a finished run of the same problem stands when `recall` is set.
     """
-    steps = _Search(problem, target, options, session, task)
+    steps = SingleRun(problem, target, options, session, task)
     steps.claim_outputs()
     with process.until(steps.clock.latest):
         steps.read_space()
-        if options.resume and task.recall and (recalled := steps.recalled()) is not None:
-            yield Found(recalled, steps.plan, steps.winner, None, steps.leader)
+        if (recalled := steps.recalled()) is not None:
+            yield recalled
             return
         with steps.begun() as run:
-            result = steps.go(run)
-            yield Found(result, steps.plan, steps.winner, run, steps.leader)
+            yield steps.found(steps.go(run))
 
 
 @dataclass
-class _Search:
+class SingleRun:
     """One run's state, and its steps in order."""
 
     problem: Problem
@@ -124,7 +123,7 @@ class _Search:
         self.device, self.reporter, self.stop = self.session.device, self.session.reporter, self.session.stop
         self.tools, self.workspace = self.session.tools, self.session.workspace
         self.store, self.executor = self.session.store, self.session.executor
-        self.clock = Clock(self.options.budget or effort.budget)
+        self.clock = Clock(self.options.budget or effort.budget, self.session.began)
         self.account = Account(self.reporter, self.clock)
         self.seconds = self.account.seconds
         default = effort.compile_only_trials if self.device == NO_DEVICE else effort.trials
@@ -168,8 +167,10 @@ class _Search:
             self._note(note)
         return plan
 
-    def recalled(self) -> Result | None:
-        """The result of a finished run of this very problem, with its winner."""
+    def recalled(self) -> Found | None:
+        """A finished run of this very problem, with its winner, where that is wanted."""
+        if not (self.options.resume and self.task.recall):
+            return None
         new = self._question().row(self.session, self.options)
         earlier = self.store.finished_run(new.key, kind=new.kind, parent=new.parent)
         if earlier is None or earlier.result is None:
@@ -186,7 +187,10 @@ class _Search:
                 self.leader = candidate
             else:
                 self.winner = candidate
-        return result
+        return self.found(result, recalled=True)
+
+    def found(self, result: Result, *, recalled: bool = False) -> Found:
+        return Found(result, self.plan, self.winner, None if recalled else self.run, self.leader)
 
     def _complete(self, config: Config) -> Config:
         """A result leaves out the knobs that its route or pipeline does not have."""
@@ -197,12 +201,11 @@ class _Search:
         return Run.begin(self._question(), session=self.session, options=self.options, account=self.account)
 
     def go(self, run: Run) -> Result:
-        self.run = run
-        self._open_run()
+        self.open(run)
         try:
             return self._steps()
         finally:
-            self._clean()
+            self.clean()
 
     def _steps(self) -> Result:
         if self.device == NO_DEVICE:
@@ -230,10 +233,14 @@ class _Search:
             loop.evaluate(self.plan.stock)
         self.reporter.stage(f"searching {len(self.plan.space)} configurations")
         loop.search()
+        return self.concluded(loop)
+
+    def concluded(self, loop: TimedLoop, leaders: Finalists | None = None) -> Result:
+        """What the candidates of a search come to, side by side; `leaders` are those whose builds have begun."""
         if self.stop.requested:
             return self.summary.result("inconclusive", "interrupted before the race")
         if not self.task.race:
-            return self._leading(loop)
+            return self._leading(loop, leaders)
         judgement = judge_finalists(loop, self.options.effort)
         self.winner = self._outcome(judgement.winner).candidate if judgement.winner else None
         if judgement.verdict == "inconclusive":
@@ -272,9 +279,9 @@ class _Search:
         )
         return (yield from calibrator.steps())
 
-    def _leading(self, loop: TimedLoop) -> Result:
+    def _leading(self, loop: TimedLoop, leaders: Finalists | None) -> Result:
         """No race: the caller compares the one that is ahead within something larger."""
-        judgement = lead_of_search(loop, self.options.effort)
+        judgement = lead_of_search(loop, self.options.effort, leaders)
         result = self.summary.result(judgement.verdict, judgement.reason)
         if judgement.leader is None:
             return result
@@ -320,7 +327,9 @@ class _Search:
         kernels = [variants.digest() for _, variants in sorted(self.plan.kernels.items())]
         return (*self.tools.programs, *kernels, *files)
 
-    def _open_run(self) -> None:
+    def open(self, run: Run) -> None:
+        """Takes up a run that has begun."""
+        self.run = run
         self.evaluator = Evaluator(
             plan=self.plan,
             builder=self.builder,
@@ -372,7 +381,7 @@ class _Search:
             )
         return Files(shipped.spec, shipped.flagfile, shipped.carrier)
 
-    def _clean(self) -> None:
+    def clean(self) -> None:
         """What is not kept goes: builds that the deadline overtook, and the inputs when no candidate needs them."""
         kept = {path.parent.name for path in self.run.folder.glob("*/command.txt")}
         for path in list(self.run.folder.glob("*")) if kept else [self.run.folder]:

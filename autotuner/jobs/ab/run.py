@@ -63,7 +63,7 @@ def run_experiment(
     wanted = replace(wanted, problem=problem)
     with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
         claim(wanted, target, options, session.workspace)
-        account = Account(session.reporter, model_clock(options))
+        account = Account(session.reporter, model_clock(options, session))
         with process.until(account.clock.latest):
             opened = open_program(wanted, target, options, session, account)
             with Run.begin(opened.question, session=session, options=options, account=account) as run:

@@ -68,7 +68,7 @@ def tune_family(
     for bucket in family.buckets:
         target.prepare(family.member(bucket.at))
     with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
-        account = Account(session.reporter, Clock(options.budget or math.inf))
+        account = Account(session.reporter, Clock(options.budget or math.inf, session.began))
         arguments = (*family.arguments(), *(str(bucket.at) for bucket in family.buckets))
         question = Question(
             kind="buckets",

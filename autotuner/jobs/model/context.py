@@ -164,9 +164,9 @@ def model_outputs(model: Model, target: Target, options: Options, workspace: Wor
     return Outputs.at(options.output or default, workspace, MODEL)
 
 
-def model_clock(options: Options) -> Clock:
+def model_clock(options: Options, session: Session) -> Clock:
     """The time for a whole model."""
-    return Clock(options.budget or BUDGET_FACTOR * options.effort.budget)
+    return Clock(options.budget or BUDGET_FACTOR * options.effort.budget, session.began)
 
 
 def compile_timeout(options: Options, clock: Clock) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from autotuner.build import Builder
-from autotuner.errors import AutotuneError, StorageError, ToolMissingError
+from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import Compiled
 from autotuner.iree.run import Invocation
 from autotuner.jobs.model.context import Context, ModelStructure
@@ -16,15 +16,17 @@ from autotuner.jobs.model.extract import Group
 from autotuner.jobs.model.result import Row
 from autotuner.jobs.model.shares import Shares, by_work, from_statistics
 from autotuner.jobs.suite.defaults import DefaultTimer
+from autotuner.system.progress import Clock
+from autotuner.system.settings import usable_cores
 from autotuner.targets import PLAIN, Route, Target
+from autotuner.tuning.pool import WORK
 from autotuner.tuning.result import Result
-from autotuner.tuning.single import search
+from autotuner.tuning.single import SingleRun
 from autotuner.tuning.task import Task
+from autotuner.tuning.together import Part, Together
 
-LEAST_SECONDS = 15.0
-"""What a dispatch needs to be calibrated, searched and raced at all."""
 RACED_FROM = 120.0
-"""Seconds from which a dispatch is raced alone: fewer serve the search alone, and the model is the judge."""
+"""Seconds for each dispatch from which it is raced alone: fewer serve the search, and the model is the judge."""
 SEEDS = 4
 """Earlier winners that a search begins with."""
 _SHOWN = 20
@@ -61,28 +63,64 @@ class Dispatches:
         return sum(row.share for row in self.rows.values() if self._obstacle(row.group) == "")
 
     def tune(self, *, budget: float) -> list[Entry]:
-        """The entries that won, the largest share first."""
+        """The entries that won or are ahead, the largest share first. All are tuned side by side."""
         context = self.context
-        chosen = self._choose(budget)
+        chosen = self._choose()
         context.session.reporter.note(self.ranking())
-        entries = []
-        ends = context.clock.elapsed + budget
-        for number, label in enumerate(chosen, 1):
-            if context.session.stop.requested:
-                break
-            left = ends - context.clock.elapsed
-            if number > 1 and left < LEAST_SECONDS / 2:
-                for name in chosen[number - 1 :]:
-                    self._set(name, "left-out", "no time left for it (--budget)")
-                break
-            rest = sum(self.rows[name].share for name in chosen[number - 1 :])
-            spare = max(left - LEAST_SECONDS * (len(chosen) - number + 1), 0.0)
-            seconds = min(LEAST_SECONDS, left) + (spare * self.rows[label].share / rest if rest else 0.0)
-            prefix = f"[{number}/{len(chosen)}] {label}: "
-            entry = self._tune_one(label, seconds=seconds, prefix=prefix)
-            if entry is not None:
-                entries.append(entry)
-        return entries
+        race = budget >= RACED_FROM * len(chosen)
+        parts = [self._part(label, number, len(chosen), budget, race) for number, label in enumerate(chosen, 1)]
+        if context.timed:
+            options, stop = context.options, context.session.stop
+            jobs, overlapped = options.jobs or usable_cores(), not context.target.compiles_on_device
+            Together(parts, jobs, overlapped, stop, context.run.account.seconds).tune(budget)
+        else:
+            self._build_each(parts, budget)
+        return [entry for part in parts if (entry := self._entry(part)) is not None]
+
+    def _part(self, label: str, number: int, count: int, budget: float, race: bool) -> Part:
+        context, row = self.context, self.rows[label]
+        piece = row.group.leading(self.shares.us)
+        problem = DispatchProblem(piece, row.group.root, label).allowing(context.model.allow)
+        task = Task(
+            race=race, ship=False, recall=True, seeds=context.session.store.winners(context.target.name)[:SEEDS]
+        )
+        options = replace(context.options, budget=budget, microkernels=())
+        session = context.run.within(f"[{number}/{count}] {label}: ")
+        return Part(label, SingleRun(problem, on_route(context.target, self.route), options, session, task), row.share)
+
+    def _build_each(self, parts: Sequence[Part], budget: float) -> None:
+        """Without a device: one after the other, each with its part of the time by its share."""
+        clock = Clock(budget)
+        for number, part in enumerate(parts):
+            if self.context.session.stop.requested or (number and clock.left <= 0):
+                return
+            rest = sum(other.share for other in parts[number:])
+            part.tune(max(clock.left, 1.0) * (part.share / rest if rest else 1.0))
+
+    def _entry(self, part: Part) -> Entry | None:
+        """What becomes of a dispatch in the whole model."""
+        context, label = self.context, part.label
+        row = self.rows[label]
+        if part.found is None:
+            if part.error is None or isinstance(part.error, OutOfTimeError):
+                self._set(label, "left-out", "no time left for it (--budget)")
+            else:
+                self._set(label, "skipped", part.error.message)
+                context.note(f"{label}: {part.error.message}")
+            return None
+        found, result = part.found, part.found.result
+        self.results.append(result)
+        spent = {step: used for step, used in result.seconds.items() if step not in WORK}
+        context.run.account.add(spent)
+        context.session.reporter.note(f"{label}: {result.verdict}, {result.reason}")
+        # What is only ahead so far may join as well: the whole model is the judge of it.
+        winner = found.winner or found.leader
+        if winner is None or winner.info is None:
+            self.rows[label] = replace(row, state="no-gain", reason=result.reason, result=result)
+            return None
+        state = "ahead" if found.winner is None else "tuned" if context.timed else "estimated"
+        self.rows[label] = replace(row, state=state, reason=result.reason, result=result)
+        return Entry(label, row.group, row.group.leading(self.shares.us), row.share, result, winner)
 
     def ranking(self) -> str:
         """The dispatches by their shares, for people."""
@@ -94,10 +132,9 @@ class Dispatches:
         lines += [f"  and {more} more"] if more > 0 else []
         return "\n".join([*lines, f"  {self.others:6.1%}  all others, which have nothing to tune"])
 
-    def _choose(self, budget: float) -> list[str]:
+    def _choose(self) -> list[str]:
         """Which dispatches are tuned; every other one says why it is not."""
         model = self.context.model
-        room = int(budget / LEAST_SECONDS) if self.context.timed else len(self.rows)
         chosen: list[str] = []
         for label, row in self.rows.items():
             obstacle = self._obstacle(row.group)
@@ -107,44 +144,9 @@ class Dispatches:
                 self._set(label, "left-out", f"less than {model.min_share:g} % of the time (--min-share)")
             elif model.top is not None and len(chosen) >= model.top:
                 self._set(label, "left-out", f"not among the first {model.top} (--top)")
-            elif len(chosen) >= room:
-                self._set(label, "left-out", "no time left for it (--budget)")
             else:
                 chosen.append(label)
         return chosen
-
-    def _tune_one(self, label: str, *, seconds: float, prefix: str) -> Entry | None:
-        context, row = self.context, self.rows[label]
-        piece = row.group.leading(self.shares.us)
-        problem = DispatchProblem(piece, row.group.root, label).allowing(context.model.allow)
-        task = Task(
-            race=seconds >= RACED_FROM,
-            ship=False,
-            recall=True,
-            seeds=context.session.store.winners(context.target.name)[:SEEDS],
-        )
-        options = replace(context.options, budget=seconds, microkernels=())
-        target, session = on_route(context.target, self.route), context.run.within(prefix)
-        try:
-            found = search(problem, target, options=options, session=session, task=task)
-        except (StorageError, ToolMissingError):
-            raise
-        except AutotuneError as error:
-            self._set(label, "skipped", error.message)
-            context.note(f"{prefix}{error.message}")
-            return None
-        result = found.result
-        self.results.append(result)
-        context.run.account.add(result.seconds)
-        context.session.reporter.note(f"{prefix}{result.verdict}, {result.reason}")
-        # What is only ahead so far may join as well: the whole model is the judge of it.
-        chosen = found.winner or found.leader
-        if chosen is None or chosen.info is None:
-            self.rows[label] = replace(row, state="no-gain", reason=result.reason, result=result)
-            return None
-        state = "ahead" if found.winner is None else "tuned" if context.timed else "estimated"
-        self.rows[label] = replace(row, state=state, reason=result.reason, result=result)
-        return Entry(label, row.group, piece, row.share, result, chosen)
 
     def set_row(self, label: str, **values: object) -> None:
         self.rows[label] = replace(self.rows[label], **values)  # type: ignore[arg-type]

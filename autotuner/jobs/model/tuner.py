@@ -78,7 +78,7 @@ def tune_model(
             trust=model.trust,
         ).called(function=model.function, inputs=model.inputs, parameters=model.parameters)
         builder = ProgramBuilder(session.tools, Cache(cache_dir()), program)
-        account = Account(session.reporter, model_clock(options))
+        account = Account(session.reporter, model_clock(options, session))
         with process.until(account.clock.latest):
             account.stage("reading the model")
             with account.clocked("space"):

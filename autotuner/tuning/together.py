@@ -1,0 +1,213 @@
+"""Many problems tuned side by side: one pool of builds, one device, and the time where it is expected to gain most."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+
+from autotuner.errors import AutotuneError, OutOfTimeError, StorageError, ToolMissingError
+from autotuner.system import process
+from autotuner.system.progress import Clock, Stop, clocked
+from autotuner.tuning.contest import Finalists, start_leaders
+from autotuner.tuning.loop import Loop, TimedLoop
+from autotuner.tuning.plan import BASELINE
+from autotuner.tuning.pool import Opening, Pool, Unopened
+from autotuner.tuning.result import Result
+from autotuner.tuning.single import Found, SingleRun
+from autotuner.tuning.steps import Step
+
+FIRST = 4
+"""Candidates that every problem gets before any is preferred."""
+_PRIOR = 0.3
+"""The part of its time that tuning is thought to save of a problem of which nothing is known."""
+_OPENING_SHARE = 0.5
+"""Of the time that is left, at most, for opening all problems before the search goes on with those that are open."""
+_END_SHARE = 0.4
+"""Of the time, at most, for comparing the best of each problem in the end."""
+
+
+def expected_gain(loop: Loop, share: float) -> float:
+    """What another candidate is expected to save of the whole.
+
+    Of n candidates in no order, the last is the best with a probability of 1/n. How much it then saves is not known:
+    at first a guess, and more and more what has been saved of this problem so far.
+    """
+    asked = loop.candidates()
+    if len(asked) < FIRST:
+        return 1.0 + share
+    told = sum(outcome.settled for outcome in asked)
+    baseline, best = loop.evaluator.outcomes[BASELINE].us or 0.0, loop.evaluator.best_us
+    if not 0 < best < math.inf or not baseline:
+        return 0.0
+    saved = max(1 - best / baseline, 0.0)
+    scale = (_PRIOR * FIRST + saved * told) / (FIRST + told)
+    return share * (1 - saved) * scale / (1 + len(asked))
+
+
+@dataclass
+class Part:
+    """One of the problems: what it weighs, and what became of it."""
+
+    label: str
+    run: SingleRun
+    share: float
+    """Of the time of the whole."""
+    found: Found | None = None
+    error: AutotuneError | None = None
+    loop: TimedLoop | None = None
+    """Once it is open."""
+    _row: ExitStack = field(default_factory=ExitStack, init=False)
+    """Its run in the results database, until that ends."""
+    _begun: bool = field(default=False, init=False)
+    _leaders: Finalists | None = field(default=None, init=False)
+
+    @property
+    def over(self) -> bool:
+        return self.found is not None or self.error is not None
+
+    def opening(self) -> Opening:
+        """All that comes before its search; what goes wrong is its own end, not that of the others."""
+        run = self.run
+        try:
+            yield Step("builders", run.read_space)
+            if (recalled := run.recalled()) is not None:
+                self.found = recalled
+                return None
+            run.open(self._row.enter_context(run.begun()))
+            self._begun = True
+            self.loop = yield from run.calibrated()
+        except OutOfTimeError:
+            self.abandon()
+            return None
+        except AutotuneError as error:
+            self._fail(error)
+            return None
+        space = run.plan.space
+        run.reporter.stage(f"searching {len(space)} configurations")
+        if not len(space):
+            return None
+        return self.loop.lane(weigh=lambda loop: expected_gain(loop, self.share))
+
+    def abandon(self) -> None:
+        """There is no time to open it; what has begun has an end."""
+        if self._begun and not self.over:
+            reason = "the time was up before IREE's default was timed"
+            self._finish(self.run.summary.result("inconclusive", reason))
+
+    def begin_end(self) -> None:
+        """Begins the builds of what is compared in the end, where there is no race of its own."""
+        if self.loop is not None and not self.run.task.race and not self.run.stop.requested:
+            self._leaders = start_leaders(self.loop)
+
+    def wait(self) -> None:
+        """For these builds."""
+        if self._leaders is not None:
+            self._leaders.wait()
+
+    def conclude(self, clock: Clock) -> None:
+        """Its verdict, or who is ahead; within the time that is given."""
+        if self.loop is None or self.over:
+            return
+        self.loop.clock = clock
+        try:
+            with process.until(clock.latest):
+                result = self.run.concluded(self.loop, self._leaders)
+        except OutOfTimeError:
+            result = self.run.summary.result("inconclusive", "the time was up before the best were compared")
+        except AutotuneError as error:
+            self._fail(error)
+            return
+        self._finish(result)
+
+    def tune(self, seconds: float) -> None:
+        """Alone, from its beginning to its end."""
+        run = self.run
+        run.clock = Clock(seconds)
+        try:
+            with process.until(run.clock.latest):
+                run.read_space()
+                self.found = run.recalled()
+                if self.found is None:
+                    self._finish(run.go(self._row.enter_context(run.begun())))
+        except AutotuneError as error:
+            self._fail(error)
+
+    def _finish(self, result: Result) -> None:
+        self.run.clean()
+        self.run.run.finish(result)
+        self._row.close()
+        self.found = self.run.found(result)
+
+    def _fail(self, error: AutotuneError) -> None:
+        if isinstance(error, (StorageError, ToolMissingError)):
+            raise error
+        self.error = error
+        self._row.__exit__(type(error), error, error.__traceback__)
+
+    def interrupt(self, error: BaseException) -> None:
+        """Somebody else's error, or the user, ends all of it."""
+        self._row.__exit__(type(error), error, error.__traceback__)
+
+
+@dataclass
+class Together:
+    """Parts that share builders, device and time."""
+
+    parts: Sequence[Part]
+    jobs: int
+    overlapped: bool
+    stop: Stop
+    seconds: dict[str, float]
+    """What the pool spends is added to."""
+
+    def tune(self, seconds: float) -> None:
+        """Every part gets its first few candidates if there is time for it; then it goes where gains are expected."""
+        clock = Clock(seconds)
+        try:
+            with process.until(clock.at(seconds)):
+                self._search(clock)
+            self._conclude(clock)
+        except BaseException as error:
+            for part in self.parts:
+                part.interrupt(error)
+            raise
+
+    def _search(self, clock: Clock) -> None:
+        def over() -> bool:
+            return self.stop.requested or clock.left < self._end_seconds(clock)
+
+        pool = Pool(self.jobs, self.overlapped, over, self.seconds)
+        pool.run(unopened=[Unopened(part.opening(), partial(self._worth, part, clock)) for part in self.parts])
+
+    def _worth(self, part: Part, clock: Clock) -> float:
+        """Of opening a part: more than anything else while there is time to open all of them."""
+        opened = sum(one.loop is not None or one.over for one in self.parts)
+        left = max(clock.left - self._end_seconds(clock), 0.0)
+        each = clock.elapsed / opened if opened else 0.0
+        if each * (len(self.parts) - opened) <= _OPENING_SHARE * left:
+            return math.inf
+        return part.share * _PRIOR / (1 + FIRST)
+
+    def _end_seconds(self, clock: Clock) -> float:
+        """What comparing the best of each part takes in the end."""
+        open_parts = [part.loop for part in self.parts if part.loop is not None and not part.over]
+        needed = sum(loop.race_timings * loop.timing_seconds for loop in open_parts)
+        return min(needed, _END_SHARE * clock.budget)
+
+    def _conclude(self, clock: Clock) -> None:
+        """The largest share first: where the time does not suffice for all, it is the small ones that go without."""
+        for part in self.parts:
+            if part.loop is None:
+                part.abandon()
+        left = [part for part in self.parts if not part.over and part.loop is not None]
+        for part in left:
+            part.begin_end()
+        if not self.overlapped:
+            with clocked(self.seconds, "build"):
+                for part in left:
+                    part.wait()
+        for number, part in enumerate(left):
+            part.conclude(Clock(max(clock.left, 0.0) / (len(left) - number)))
