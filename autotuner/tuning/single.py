@@ -276,6 +276,7 @@ class SingleRun:
             data=data,
             effort=options.effort,
             seconds=self.seconds,
+            confirmed=self.task.race,
         )
         return (yield from calibrator.steps())
 
