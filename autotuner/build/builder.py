@@ -10,7 +10,7 @@ from typing import Any
 from autotuner.build.proof import proven
 from autotuner.carriers.calls import KernelCall, prove
 from autotuner.carriers.carrier import DUMPS
-from autotuner.iree.compile import Compile, Compiled, Dump, Phase, compile_program, inspect
+from autotuner.iree.compile import DISPATCHES, Compile, Compiled, Dump, Phase, compile_program, inspect
 from autotuner.iree.isa import Isa
 from autotuner.iree.tools import Tools
 from autotuner.space.gpu_config import CompilationInfo
@@ -30,6 +30,13 @@ class BuildJob(Compile):
     kernels: tuple[KernelCall, ...] = ()
     """The microkernels that the spec puts in; each must be found in the preprocessed program."""
 
+    @property
+    def start(self) -> BuildJob | None:
+        """What it has in common with all other configurations of its problem; None where it must be compiled whole."""
+        if not self.has_start:
+            return None
+        return BuildJob(self.program, self.flags, self.timeout, stop=DISPATCHES, dumps=(), files=self.files)
+
 
 @dataclass(frozen=True)
 class Builder:
@@ -45,10 +52,31 @@ class Builder:
         if record is not None:
             return self._read(job, key, record)
         with self.cache.scratch() as folder:
-            made = replace(self.prove(job, compile_program(job, self.tools, folder)), key=key)
+            made = replace(self.prove(job, self._compile(job, folder)), key=key)
             if made.ok or made.lasting:
                 self.cache.store(key, made.record(), vmfb=made.vmfb if made.ok else None)
         return replace(made, vmfb=self.cache.module(key))
+
+    def _compile(self, job: BuildJob, folder: Path) -> Compiled:
+        """From where the candidates of a problem part, where that is possible; else from the problem."""
+        sources = self._sources(job)
+        if sources is not None:
+            made = compile_program(job, self.tools, folder, sources=sources)
+            # What is said about a failure are the words that a user gets, with the verifier's.
+            if made.ok or made.failure == "compile-timeout":
+                return made
+        return compile_program(job, self.tools, folder)
+
+    def _sources(self, job: BuildJob) -> bytes | None:
+        """The dispatches of the job's problem, compiled once and kept; None where a candidate needs it all."""
+        start = job.start
+        if start is None:
+            return None
+        made = self.build(start)
+        try:
+            return made.vmfb.read_bytes() if made.ok else None
+        except OSError:
+            return None  # the cache was emptied meanwhile
 
     def key(self, job: BuildJob) -> str:
         """The same for jobs whose compile reads the same: the programs, the texts, the files and the flags."""

@@ -20,14 +20,24 @@ from autotuner.iree.mlir import by_name
 from autotuner.iree.tools import Tools
 from autotuner.system import process
 
-PROBLEM, SPEC, MODULE = "problem.mlir", "spec.mlir", "module.vmfb"
+PROBLEM, SPEC, SOURCES, MODULE = "problem.mlir", "spec.mlir", "sources.mlirbc", "module.vmfb"
 """The names of what goes into a compile's folder and comes out of it."""
-Phase = Literal["preprocessing", "flow", "executable-configurations"]
+Phase = Literal["preprocessing", "flow", "executable-sources", "executable-configurations"]
 Dump = Literal["configurations", "benchmarks", "binaries"]
 REPEAT = "--iree-hal-benchmark-dispatch-repeat-count"
 WITHOUT_WEIGHTS = ("--mlir-elide-elementsattrs-if-larger=1024", "--mlir-elide-resource-strings-if-larger=1024")
 """A model's weights would make the text as large as the model; what is inside a dispatch is always smaller."""
 _ONE_THREAD = "--mlir-disable-threading"
+DISPATCHES: Phase = "executable-sources"
+"""Where the host's program is done and the dispatches are not begun: all candidates of a problem are the same there."""
+_READ_LATER = (
+    "--iree-codegen-tuning-spec-path",
+    "--iree-codegen-transform-dialect-library",
+    "--iree-hal-substitute-executable-configuration",
+)
+"""What takes a spec that the compiler does not look at before that phase."""
+_FROM_SOURCES = (f"--compile-from={DISPATCHES}", "--verify=false")
+"""The verifier runs after each of some hundred passes: a sixth of the time. What fails is compiled again with it."""
 _FULL = os.strerror(errno.ENOSPC)
 _ROOM = "Free some space, or choose another --workspace or AUTOTUNE_CACHE_DIR."
 
@@ -87,6 +97,17 @@ class Compile:
         repeat = (f"{REPEAT}={self.repeat}",) if self.repeat > 1 else ()
         return (*self.flags, *spec, *repeat)
 
+    @property
+    def has_start(self) -> bool:
+        """Whether other configurations of the same problem have the first half of it in common with it."""
+        late = self.spec is not None and self.spec_flag.split("=")[0] in _READ_LATER
+        return late and self.stop is None and not isinstance(self.program, Path)
+
+    def rest(self, tools: Tools) -> tuple[str, ...]:
+        """The command from where the shared start stopped: the module is the same, byte by byte, for half the time."""
+        compiler, _, *words = self.command(tools)
+        return (compiler, SOURCES, *_FROM_SOURCES, *words)
+
     def command(self, tools: Tools, *, output: str = MODULE) -> tuple[str, ...]:
         """The exact words, run in the compile's folder."""
         whole = isinstance(self.program, Path)
@@ -94,6 +115,7 @@ class Compile:
         # other's way. A whole model is compiled alone, for minutes: there threads help.
         threads = () if whole else (_ONE_THREAD,)
         stop = (f"--compile-to={self.stop}", *(WITHOUT_WEIGHTS if whole else ())) if self.stop else ()
+        kept = self.stop == DISPATCHES
         return (
             str(tools.iree_compile),
             str(self.program) if whole else PROBLEM,
@@ -103,8 +125,10 @@ class Compile:
             *tools.printing,
             *(f"--iree-hal-dump-executable-{what}-to={what}" for what in self.dumps),
             *stop,
+            # Text has no locations, and these become part of a module.
+            *(("--emit-mlir-bytecode",) if kept else ()),
             "-o",
-            "-" if self.stop else output,
+            "-" if self.stop and not kept else output,
         )
 
 
@@ -116,6 +140,7 @@ class Compiled:
     stderr: str
     seconds: float
     command: tuple[str, ...]
+    """What makes it by hand, from the problem as it is written."""
     vmfb: Path
     repeat: int = 1
     binary: str = ""
@@ -159,19 +184,22 @@ class Compiled:
         return cls("compile-error", why, 0.0, (), Path())
 
 
-def compile_program(job: Compile, tools: Tools, folder: Path) -> Compiled:
-    """Compiles in `folder`, where the inputs and the module stay; what was dumped is read and removed."""
-    write_inputs(job, folder)
+def compile_program(job: Compile, tools: Tools, folder: Path, *, sources: bytes | None = None) -> Compiled:
+    """Compiles in `folder`, where the inputs and the module stay; what was dumped is read and removed.
+
+    `sources` is what came of the job's start, where that has been compiled: then only the rest is.
+    """
+    write_inputs(job, folder, sources=sources)
     _remove_outputs(folder)  # an interrupted compile may have left some
     vmfb, binaries = folder / MODULE, folder / "binaries"
     command = job.command(tools)
-    done = process.run(command, timeout=job.timeout, cwd=folder)
+    done = process.run(command if sources is None else job.rest(tools), timeout=job.timeout, cwd=folder)
     remarks, said = split_remarks(done.stderr) if job.figures == "remarks" else ("", done.stderr)
     done = replace(done, stderr=said)
     if _FULL in done.stderr:
         raise StorageError(f"{_FULL} while compiling in {folder}.", remedy=_ROOM)
     failure = compile_failure(done)
-    if failure is None and job.stop is None and not vmfb.is_file():
+    if failure is None and job.stop in (None, DISPATCHES) and not vmfb.is_file():
         failure = "compile-error"
     made = Compiled(
         failure,
@@ -204,14 +232,16 @@ def inspect(job: Compile, tools: Tools) -> Compiled:
     return done
 
 
-def write_inputs(job: Compile, folder: Path) -> None:
+def write_inputs(job: Compile, folder: Path, *, sources: bytes | None = None) -> None:
     """The files that the command reads."""
-    texts = {} if isinstance(job.program, Path) else {PROBLEM: job.program}
+    own = {} if isinstance(job.program, Path) else {PROBLEM: job.program.encode()}
     if job.spec is not None:
-        texts[SPEC] = job.spec
+        own[SPEC] = job.spec.encode()
+    if sources is not None:
+        own[SOURCES] = sources
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, data in (*((name, text.encode()) for name, text in texts.items()), *job.files):
+        for name, data in (*own.items(), *job.files):
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_bytes(data)
     except OSError as error:

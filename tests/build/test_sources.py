@@ -1,0 +1,142 @@
+"""Candidates of one problem share the first half of their compile; the module is the same as without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autotuner.build import Builder, BuildJob
+from autotuner.carriers.microkernel import SPEC_FLAG
+from autotuner.carriers.render import problem_mlir
+from autotuner.iree.compile import compile_program
+from autotuner.iree.tools import Tools
+from autotuner.problems import Conv, Gemm, Problem
+from autotuner.system.cache import Cache
+from autotuner.targets import Target
+from autotuner.tuning.plan import Candidate, Plan
+
+MakePlan = Callable[[Problem, str], Plan]
+MakeJob = Callable[[Plan, Candidate], BuildJob]
+
+SMALL = Gemm.parse(shape="64x64x64", dtype="f32")
+HALF = Gemm.parse(shape="256x256x256", dtype="f16")
+IMAGE = Conv.parse(shape="1x16x16x16", filter="3x3x16", dtype="f32")
+"""A batch of one: on cpu a spec does not reach it, so an executable is substituted."""
+
+
+@pytest.fixture
+def job(make_plan: MakePlan, make_job: MakeJob) -> BuildJob:
+    plan = make_plan(SMALL, "cpu")
+    return make_job(plan, plan.candidate(plan.first[0], id="c0"))
+
+
+def logged(tools: Tools, folder: Path, script: str = "") -> Tools:
+    """The programs with an iree-compile that writes down what it is told, and does what the script says before."""
+    wrapper = folder / "iree-compile"
+    wrapper.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && exec "{tools.iree_compile}" --version\necho "$@" >> {folder}/log\n'
+        f'{script}\nexec "{tools.iree_compile}" "$@"\n'
+    )
+    wrapper.chmod(0o755)
+    return replace(tools, iree_compile=wrapper)
+
+
+def compiles(folder: Path) -> list[str]:
+    """Which part of a compile each call was."""
+    lines = (folder / "log").read_text().splitlines()
+    named = {"--compile-to=executable-sources": "start", "--compile-from=executable-sources": "rest"}
+    return [next((part for flag, part in named.items() if flag in line), "whole") for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("problem", "target", "repeat"), [(SMALL, "cpu", 8), (IMAGE, "cpu", 1), (HALF, "gfx942", 1), (HALF, "sm_80", 8)]
+)
+def test_a_module_is_the_same_whether_its_start_was_shared_or_not(
+    make_plan: MakePlan, make_job: MakeJob, tools: Tools, tmp_path: Path, problem: Problem, target: str, repeat: int
+) -> None:
+    plan = make_plan(problem, target)
+    # In the middle of the space: not what the compiler would do by itself.
+    asked = replace(make_job(plan, plan.candidate(plan.space[len(plan.space) // 2], id="c1")), repeat=repeat)
+    (tmp_path / "log").touch()
+    shared = Builder(logged(tools, tmp_path), Cache(tmp_path / "cache")).build(asked)
+    assert compiles(tmp_path) == ["start", "rest"]
+    whole = compile_program(asked, tools, tmp_path / "whole")
+    assert (shared.failure, shared.applied) == (None, 1)
+    assert (shared.binary, shared.isa, shared.stderr) == (whole.binary, whole.isa, whole.stderr)
+    assert shared.vmfb.read_bytes() == whole.vmfb.read_bytes()
+    assert shared.command[1:] == whole.command[1:]
+
+
+def test_the_start_is_compiled_once_for_all_candidates_of_a_problem(
+    make_plan: MakePlan, make_job: MakeJob, tools: Tools, tmp_path: Path
+) -> None:
+    plan = make_plan(SMALL, "cpu")
+    own = plan.first[0]
+    other = plan.space[plan.space.nearest({**own.as_dict(), "vector_m": 2, "vector_k": 1})]
+    jobs = [make_job(plan, plan.candidate(config, id="c")) for config in (own, other)]
+    logging = logged(tools, tmp_path)
+    for each in jobs:
+        # Each with a builder of its own, as in other processes: the cache is what they share.
+        assert Builder(logging, Cache(tmp_path / "cache")).build(each).applied == 1
+    assert compiles(tmp_path) == ["start", "rest", "rest"]
+
+
+def test_other_flags_have_another_start(job: BuildJob, tools: Tools, tmp_path: Path) -> None:
+    builder = Builder(logged(tools, tmp_path), Cache(tmp_path / "cache"))
+    assert builder.build(job).ok
+    builder.build(replace(job, flags=(*job.flags, "--iree-opt-level=O1")))
+    assert compiles(tmp_path)[:4] == ["start", "rest", "start", "rest"]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        'case "$*" in *--compile-from*) echo "x.mlir:1:1: error: unverified" >&2; exit 1;; esac',
+        'case "$*" in *--compile-from*) kill -SEGV $$;; esac',
+        'case "$*" in *--compile-to*) echo "x.mlir:1:1: error: no start" >&2; exit 1;; esac',
+    ],
+)
+def test_what_fails_halfway_is_compiled_as_a_user_would(
+    job: BuildJob, tools: Tools, tmp_path: Path, script: str
+) -> None:
+    build = Builder(logged(tools, tmp_path, script), Cache(tmp_path / "cache")).build(job)
+    assert (build.failure, build.applied, build.stderr) == (None, 1, "")
+    assert compiles(tmp_path)[-1] == "whole"
+
+
+def test_a_failure_has_the_words_that_a_user_gets(job: BuildJob, tools: Tools, tmp_path: Path) -> None:
+    script = (
+        'case "$*" in *--compile-from*) echo "error: half" >&2; exit 1;; *spec*) echo "error: all" >&2; exit 1;; esac'
+    )
+    build = Builder(logged(tools, tmp_path, script), Cache(tmp_path / "cache")).build(job)
+    assert (build.failure, build.stderr) == ("compile-error", "error: all")
+    assert build.lasting
+
+
+def test_a_time_out_is_not_tried_again(job: BuildJob, tools: Tools, tmp_path: Path) -> None:
+    builder = Builder(
+        logged(tools, tmp_path, 'case "$*" in *--compile-from*) sleep 60;; esac'), Cache(tmp_path / "cache")
+    )
+    assert job.start is not None
+    assert builder.build(job.start).ok
+    late = builder.build(replace(job, timeout=1.0))
+    assert late.failure == "compile-timeout"
+    assert compiles(tmp_path) == ["start", "rest"]
+
+
+@pytest.mark.parametrize("target", ["cpu", "gfx942", "gfx1100", "sm_80"])
+def test_a_spec_of_every_target_is_read_after_the_start(target: str) -> None:
+    chip = Target.parse(target)
+    asked = BuildJob(problem_mlir(HALF), chip.compile_flags, 60, "module {}", chip.spec_flag)
+    assert asked.start is not None
+    assert asked.start.spec is None
+
+
+def test_what_changes_the_program_before_its_dispatches_is_compiled_whole(tmp_path: Path) -> None:
+    flags = Target.parse("cpu").compile_flags
+    assert BuildJob(problem_mlir(SMALL), flags, 60).start is None
+    assert BuildJob(problem_mlir(SMALL), flags, 60, "module {}", SPEC_FLAG).start is None
+    assert BuildJob(tmp_path / "model.mlir", flags, 60, "module {}", Target.parse("cpu").spec_flag).start is None
