@@ -94,6 +94,10 @@ class Carrier(ABC):
     made_here: ClassVar[bool] = False
     """Its code is built by a compiler of its own, which may refuse it."""
     file_kind: ClassVar[FileKind | None] = None
+    file_title: ClassVar[str] = ""
+    """What a file of it is, for a user who looks at it."""
+    configures: ClassVar[bool] = True
+    """An entry of a file of it gives operations a configuration."""
     brings_objects: ClassVar[bool] = False
     """A file of it needs objects beside it."""
     by_name: ClassVar[bool] = False
@@ -146,6 +150,7 @@ class SpecCarrier(Carrier):
     name = "spec"
     title = "Tuning spec"
     file_kind = "tuning"
+    file_title = "tuning spec"
 
     def carried(self, said: Said = NOTHING) -> Carried:
         text = spec_mlir(
@@ -169,6 +174,7 @@ class SubstitutionCarrier(Carrier):
     only_for = "only for this very program: the executable is substituted by its dispatch's name"
     merges = False
     file_kind = "executable"
+    file_title = "configured executable, to be substituted by name in one program"
     by_name = True
 
     @classmethod
@@ -207,6 +213,8 @@ class MicrokernelCarrier(Carrier):
     merges = False
     code = "microkernel"
     file_kind = "microkernel"
+    file_title = "microkernel spec"
+    configures = False
     brings_objects = True
 
     @classmethod
@@ -222,9 +230,13 @@ class MicrokernelCarrier(Carrier):
             flags=(f"{OBJECTS_FLAG}={OBJECTS_FOLDER}",),
             files=object_files(instances),
             kernels=kernel_calls(self.calls),
-            # One that adds to its result would add it up.
-            repeatable=not any(binding.zeroed for one in instances for binding in one.bindings),
+            repeatable=self.repeatable,
         )
+
+    @property
+    def repeatable(self) -> bool:
+        """One that adds to its result would add it up."""
+        return not any(binding.zeroed for call in self.calls for binding in call.instance.bindings)
 
     def parts(self, said: Said = NOTHING) -> Parts:
         objects = dict.fromkeys(path for call in self.calls for path in call.instance.objects)

@@ -13,7 +13,7 @@ from autotuner.cli.printer import GO_ON, Printer, print_result
 from autotuner.cli.request import Request
 from autotuner.cli.tuning import conclude, print_rehearsal, watched
 from autotuner.errors import UsageError
-from autotuner.jobs.ab.arms import DEFAULT, Arm, parse_arm
+from autotuner.jobs.ab.arms import DEFAULT, parse_arm
 from autotuner.jobs.ab.inputs import problem_inputs
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.rehearsal import rehearse_experiment
@@ -67,22 +67,22 @@ def _experiment(wanted: Wanted, request: Request) -> None:
     )
     first = parse(wanted.first)
     second = parse(wanted.second) if wanted.second else None
-    a, b = (first, second) if second else (Arm(DEFAULT, "default"), first)
-    kernels = [arm.kernel for arm in (a, b) if arm.kernel is not None]
+    a, b = (first, second) if second else (DEFAULT, first)
+    kernels = [*a.kernels, *b.kernels]
     if (wanted.objects or wanted.symbol) and len(kernels) != 1:
         raise UsageError("--object and --symbol belong to one microkernel.", remedy="Name it as one of the arms.")
     say_whose_code(kernels, request.workspace, no_color=request.no_color)
     problem = _problem(wanted, kernels[0].name if kernels else None, request)
     if problem is not None:
         problem = problem.allowing(request.allow_precision)
-    if second is None and first.kernel is not None and wanted.model is None and problem is not None:
-        _search(first.kernel, problem, target, options, wanted, request)
+    if second is None and kernels and wanted.model is None and problem is not None:
+        _search(kernels[0], problem, target, options, wanted, request)
         return
     if wanted.model is not None and problem is not None and not kernels:
         raise UsageError("--shape beside --model says what a microkernel replaces.", remedy="Leave --shape out.")
     request.given.refuse(["trials"], "is for a search: two arms have nothing to search")
     request.refuse_untimed("output", "allow_precision", "tolerance", "parameters")
-    if options.output is not None and b.kernel is None:
+    if options.output is not None and not b.kernels:
         raise UsageError(f"-o: {b.name} is no microkernel, nothing is written for it.", remedy="Leave -o out.")
     experiment = Experiment(a, b, problem, _model(wanted, request), wanted.inputs)
     if request.dry_run:
@@ -169,7 +169,7 @@ def print_experiment(result: AbResult, printer: Printer) -> None:
     if not details.same_code:
         printer.speedup(result, over=", B over A")
     _print_arms(result, printer)
-    if details.arms[1].kind == "microkernel" and result.spec is not None:
+    if details.written:
         printer.files(result)
     elif result.interrupted:
         line("next", GO_ON)

@@ -84,7 +84,7 @@ def show(spec: Path, *, as_json: bool, no_color: bool) -> None:
     for entry in file.entries:
         source = entry.provenance or Provenance()
         figures = source.figures() if entry.provenance else "no provenance"
-        if file.kind == "tuning" and not entry.compilation_info:
+        if file.carrier.configures and not entry.compilation_info:
             figures = "sets no configuration"
         words = (entry.name, entry.matches.text, source.target, source.verdict, figures, source.date)
         table.add_row(*(Text(printable(word)) for word in words))

@@ -80,18 +80,14 @@ class SpecFile:
     def carrier(self) -> type[Carrier]:
         return carrier_of_file(self.kind)
 
+    @property
+    def what(self) -> str:
+        return self.carrier.file_title
+
     def flags(self, path: Path, *, spec_flag: str, objects: Path) -> list[str]:
         """What carries it into a compile from `path`; `spec_flag` is the target's for tuning specs."""
         names = [entry.name for entry in self.entries]
         return self.carrier.file_flags(path, names=names, spec_flag=spec_flag, objects=objects)
-
-    @property
-    def what(self) -> str:
-        return {
-            "tuning": "tuning spec",
-            "microkernel": "microkernel spec",
-            "executable": "configured executable, to be substituted by name in one program",
-        }[self.kind]
 
 
 def read_text(path: Path) -> str:

@@ -50,11 +50,6 @@ class ArmRun:
     def report(self, target: Target, benchmark: tuple[str, ...]) -> ArmReport:
         """What is told of it; `benchmark` is how to time it by hand, in its folder."""
         how, module = self.how, self.module
-        inserted = how.inserted
-        kernels = [
-            {"problem": call.problem.name, "variant": call.instance.name, "calls": count}
-            for call, count in (zip(inserted.calls, inserted.counts, strict=True) if inserted else ())
-        ]
         error = self.answer.check.error if self.answer is not None else None
         return ArmReport(
             name=self.arm.name,
@@ -69,7 +64,7 @@ class ArmRun:
             error=error if error is not None and math.isfinite(error) else None,
             applied=how.applied,
             version=how.version,
-            kernels=tuple(kernels),
+            kernels=how.kernels,
             share=self.share,
             dispatches=self.exports,
         )

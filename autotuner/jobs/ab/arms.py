@@ -1,57 +1,176 @@
-"""The sides of an experiment, as users name them: a microkernel, a spec, a flagfile, a compiler, IREE's default."""
+"""The sides of an experiment, as users name them: a microkernel, a spec, a flagfile, a compiler, IREE's default.
+
+Each is an object that says how it is compiled and what it is made of. Nobody else asks which kind it is.
+"""
 
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
-from autotuner.carriers.flagfile import SPEC_FLAGS, name_of
-from autotuner.carriers.flags import SUBSTITUTION, SUBSTITUTIONS
-from autotuner.carriers.microkernel import OBJECTS_FLAG
-from autotuner.errors import UsageError
+from autotuner.carriers.carrier import FLAGS, MicrokernelCarrier
+from autotuner.carriers.flagfile import Flagfile, name_of
+from autotuner.errors import ToolMissingError, UsageError
+from autotuner.iree.tools import Tools
+from autotuner.jobs.ab.recipe import ArmSite, Recipe, read_arm_spec
 from autotuner.microkernels.library import find, search_folders
 from autotuner.microkernels.loader import FILE
 from autotuner.microkernels.variants import Kernel
-from autotuner.targets import Target
+from autotuner.specfiles.check import objects_folder, refuse_executables
 
 ArmKind = Literal["default", "microkernel", "spec", "flagfile", "compiler"]
-DEFAULT = "default"
-_CHIP = (
-    "--iree-hal-target-device",
-    "--iree-hal-local-target-device-backends",
-    "--iree-rocm-target",
-    "--iree-cuda-target",
-)
-"""Flags that say what is compiled for: both arms run on the same device."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arm:
+@dataclass(frozen=True)
+class Arm(ABC):
     """One side."""
 
     name: str
     """As the user wrote it."""
-    kind: ArmKind
-    path: Path | None = None
-    """The file of a spec, a flagfile or a compiler."""
-    kernel: Kernel | None = None
+
+    kind: ClassVar[ArmKind]
+    code: ClassVar[Literal["codegen", "microkernel"]] = "codegen"
+    """Who makes the machine code."""
+
+    @property
+    def reads(self) -> tuple[Path, ...]:
+        """The files and folders that it is made of."""
+        return ()
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The microkernels that it brings; where it wins, their files are written."""
+        return ()
+
+    @abstractmethod
+    def recipe(self, at: ArmSite) -> Recipe:
+        """How it is compiled, with the proof that what it brings arrives."""
+
+
+@dataclass(frozen=True)
+class DefaultArm(Arm):
+    """IREE as it is."""
+
+    name: str = "default"
+
+    kind = "default"
+
+    def recipe(self, at: ArmSite) -> Recipe:
+        return at.plain
+
+
+@dataclass(frozen=True)
+class MicrokernelArm(Arm):
+    """A hand-written kernel in the place of what it computes."""
+
+    kernel: Kernel
+    folder: Path
+    """Where its manifest is."""
+
+    kind = "microkernel"
+    code = "microkernel"
+
+    @property
+    def reads(self) -> tuple[Path, ...]:
+        return (self.folder, *self.kernel.objects)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (self.kernel,)
+
+    def recipe(self, at: ArmSite) -> Recipe:
+        inserted = at.site.insert(self.kernel, at.problem)
+        return replace(
+            at.plain,
+            flags=(*at.plain.flags, *inserted.flags),
+            carrier=MicrokernelCarrier.name,
+            spec=inserted.spec,
+            applied=sum(inserted.counts),
+            inserted=inserted,
+            notes=inserted.notes,
+        )
+
+
+@dataclass(frozen=True)
+class FileArm(Arm):
+    """Something that the user has a file of."""
+
+    path: Path
     trust: bool = False
-    """Compile a file with whatever is in it."""
+    """Compile with whatever is in it."""
+
+    @property
+    def reads(self) -> tuple[Path, ...]:
+        return (self.path,)
+
+
+@dataclass(frozen=True)
+class FlagfileArm(FileArm):
+    """A file of flags, and the specs that these name."""
+
+    kind = "flagfile"
+
+    def recipe(self, at: ArmSite) -> Recipe:
+        flagfile = Flagfile.read(self.path, trust=self.trust, known=at.target.user_flags)
+        if not flagfile.flags:
+            raise UsageError(f"{self.path} has no flags.", remedy="It has one --flag=value a line.")
+        if not self.trust:
+            refuse_executables(flagfile)
+        flags = at.with_flags(flagfile.flags, path=self.path)
+        recipe = replace(at.plain, flags=flags, flagfile=self.path, carrier=FLAGS.name)
+        others = at.with_flags(flagfile.others, path=self.path)
+        objects = next((Path(folder).absolute() for folder in flagfile.folders), None)
+        for name, value in flagfile.carriers:
+            spec = Path(value).absolute()
+            recipe = at.proven(recipe, spec, others, flag=name, objects=objects, trust=self.trust)
+        return recipe
+
+
+@dataclass(frozen=True)
+class SpecArm(FileArm):
+    """A spec, with the flagfile beside it where there is one."""
+
+    kind = "spec"
+
+    def recipe(self, at: ArmSite) -> Recipe:
+        beside = Flagfile.beside(self.path, trust=self.trust, known=at.target.user_flags)
+        others = at.with_flags(beside.others, path=beside.path) if beside else at.plain.flags
+        file = read_arm_spec(self.path, trust=self.trust)
+        objects = objects_folder(self.path, beside).absolute()
+        carriers = file.flags(self.path, spec_flag=at.target.spec_flag, objects=objects)
+        recipe = replace(at.plain, flags=(*others, *carriers), flagfile=beside.path if beside else None)
+        folder = objects if file.carrier.brings_objects else None
+        return at.proven(recipe, self.path, others, flag=name_of(carriers[0]), objects=folder, trust=self.trust)
+
+
+@dataclass(frozen=True)
+class CompilerArm(FileArm):
+    """Another iree-compile."""
+
+    kind = "compiler"
+
+    def recipe(self, at: ArmSite) -> Recipe:
+        tools = replace(at.plain.tools, iree_compile=self.path)
+        return replace(at.plain, tools=tools, version=_version(tools))
+
+
+DEFAULT = DefaultArm()
 
 
 def parse_arm(
     text: str, *, workspace: Path, objects: Sequence[Path] = (), symbol: str | None = None, trust: bool = False
 ) -> Arm:
     """`default`, `@FILE` or FILE.flags, FILE.mlir, the path of an iree-compile, or a microkernel's name."""
-    if text == DEFAULT:
-        return Arm(text, "default")
+    if text == DEFAULT.name:
+        return DEFAULT
     if text.startswith("@") or text.endswith(".flags"):
-        return Arm(text, "flagfile", _file(text.removeprefix("@"), "a flagfile"), trust=trust)
+        return FlagfileArm(text, _file(text.removeprefix("@"), "a flagfile"), trust)
     if text.endswith(".mlir"):
-        return Arm(text, "spec", _file(text, "a spec"), trust=trust)
+        return SpecArm(text, _file(text, "a spec"), trust)
     folders = search_folders(workspace)
     named = os.sep not in text and any((folder / text / FILE).is_file() for folder in folders)
     if not named and (os.sep in text or Path(text).is_file()):
@@ -60,9 +179,9 @@ def parse_arm(
             raise UsageError(
                 f"{text} is not executable.", remedy="An arm is a microkernel, a .mlir, a .flags or an iree-compile."
             )
-        return Arm(text, "compiler", path)
-    find(text, folders)
-    return Arm(text, "microkernel", kernel=Kernel(text, tuple(objects), symbol))
+        return CompilerArm(text, path)
+    manifest = find(text, folders)
+    return MicrokernelArm(text, Kernel(text, tuple(objects), symbol), manifest.file.parent)
 
 
 def _file(text: str, what: str) -> Path:
@@ -72,21 +191,14 @@ def _file(text: str, what: str) -> Path:
     return path.absolute()
 
 
-def file_flags(target: Target, given: Sequence[str], *, path: Path) -> tuple[str, ...]:
-    """The target's flags and the user's, with those of a file in the place of what has the same name."""
-    own = {name_of(flag): flag for flag in target.compile_flags}
-    for flag in given:
-        name = name_of(flag)
-        if name in _CHIP and own.get(name, flag) != flag:
-            raise UsageError(f"{path} is for another target: {flag}, not {own[name]}.", remedy="Give its --target.")
-    named = {name_of(flag) for flag in given}
-    return (*(flag for name, flag in own.items() if name not in named), *map(absolute, given))
-
-
-def absolute(flag: str) -> str:
-    """The flag with the file that it names as iree-compile would find it from here."""
-    name, _, value = flag.partition("=")
-    if name == SUBSTITUTION:
-        symbol, _, file = value.partition("=")
-        return f"{name}={symbol}={Path(file).absolute()}"
-    return f"{name}={Path(value).absolute()}" if name in (*SPEC_FLAGS, SUBSTITUTIONS, OBJECTS_FLAG) else flag
+def _version(tools: Tools) -> str:
+    """What a compiler says of itself; what is none, or does not answer as one, is refused."""
+    try:
+        said = tools.version
+    except ToolMissingError as error:
+        raise UsageError(error.message, remedy="An arm with a path is an iree-compile that runs here.") from error
+    if "IREE" not in said and "LLVM" not in said:
+        raise UsageError(
+            f"{tools.iree_compile} does not answer --version as an iree-compile does.", remedy="Is it one?"
+        )
+    return said

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from autotuner.build import Builder
 from autotuner.carriers.calls import Proof, kernel_calls, preprocess, prove
+from autotuner.carriers.carrier import MicrokernelCarrier
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG, executable_target, spec_mlir
 from autotuner.errors import NoCandidateError
 from autotuner.iree.compile import PROBLEM, SPEC, CompilerRefusal, first_error
@@ -31,17 +33,16 @@ _LISTED = 12
 class InsertedKernel:
     """The kernel where it is called."""
 
-    calls: tuple[Call, ...]
+    carrier: MicrokernelCarrier
     counts: tuple[int, ...]
-    """How often the program calls each, as its preprocessed form shows."""
-    executable_target: str
+    """How often the program calls each of its calls, as its preprocessed form shows."""
+    spec: Path
     flags: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
-    @property
-    def zeroed(self) -> bool:
-        """It adds to its result: repeated, it would add it up."""
-        return any(binding.zeroed for call in self.calls for binding in call.instance.bindings)
+    def listed(self) -> tuple[Mapping[str, Any], ...]:
+        pairs = zip(self.carrier.calls, self.counts, strict=True)
+        return tuple({"problem": c.problem.name, "variant": c.instance.name, "calls": count} for c, count in pairs)
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ class KernelSite:
         total = sum(any(call.problem in op.problems for call in kept) for op in operations)
         if sum(proof.found) < total:
             notes.append(f"{kernel.name} is called {sum(proof.found)} times for {total} operations that look alike")
-        return InsertedKernel(tuple(kept), proof.found, made_for, self._carriers(), tuple(notes))
+        carrier = MicrokernelCarrier(tuple(kept), made_for)
+        return InsertedKernel(carrier, proof.found, self.folder / SPEC, self._carriers(), tuple(notes))
 
     def _fitting(self, kernel: Kernel, operations: Sequence[Operation]) -> list[Problem]:
         """One problem for each operation that the kernel can compute, the same only once."""

@@ -114,6 +114,6 @@ def _question(
         problem=problem,
         target=target,
         asks={**problem, "arguments": (*arguments, "ab", wanted.a.name, wanted.b.name)},
-        reads=(*session.tools.programs, *(path_digest(arm.path) for arm in arms if arm.path)),
+        reads=(*session.tools.programs, *(path_digest(path) for arm in arms for path in arm.reads)),
         space_size=len(arms),
     )

@@ -1,26 +1,35 @@
-"""From an arm to its compile: the flags, the program that runs, and the proof that its spec arrives."""
+"""How an arm is compiled: the flags, the program that runs, and the proof that its spec arrives."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from autotuner.carriers.calls import preprocess, prove
-from autotuner.carriers.carrier import DUMPS, FLAGS, CarrierName, MicrokernelCarrier
-from autotuner.carriers.flagfile import Flagfile, name_of
-from autotuner.errors import NoCandidateError, ToolMissingError, UsageError
+from autotuner.carriers.carrier import DUMPS, CarrierName
+from autotuner.carriers.flagfile import SPEC_FLAGS, name_of
+from autotuner.carriers.flags import SUBSTITUTION, SUBSTITUTIONS
+from autotuner.carriers.microkernel import OBJECTS_FLAG
+from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.compile import Compile, CompilerRefusal, first_error
 from autotuner.iree.tools import Tools
-from autotuner.jobs.ab.arms import Arm, file_flags
 from autotuner.jobs.ab.kernels import InsertedKernel, KernelSite
 from autotuner.problems import Problem
 from autotuner.specfiles.applied import Use, applied
-from autotuner.specfiles.check import objects_folder, refuse_executables
 from autotuner.specfiles.entries import SpecFile, read_spec, read_text
 from autotuner.specfiles.objects import check_objects
+from autotuner.targets import Target
 from autotuner.targets.backends import TUNING_SPEC
 
+_CHIP = (
+    "--iree-hal-target-device",
+    "--iree-hal-local-target-device-backends",
+    "--iree-rocm-target",
+    "--iree-cuda-target",
+)
+"""Flags that say what is compiled for: both arms run on the same device."""
 _LISTED = 12
 
 
@@ -38,7 +47,7 @@ class Recipe:
     applied: int = 0
     """Operations or dispatches that its spec is proven to reach."""
     inserted: InsertedKernel | None = None
-    """Of a microkernel."""
+    """What is written where it wins; of others the files are there."""
     substituted: tuple[str, ...] = ()
     """Executables that others take the place of."""
     version: str = ""
@@ -47,81 +56,45 @@ class Recipe:
 
     @property
     def repeatable(self) -> bool:
-        return self.inserted is None or not self.inserted.zeroed
+        return self.inserted is None or self.inserted.carrier.repeatable
+
+    @property
+    def kernels(self) -> tuple[Mapping[str, Any], ...]:
+        """Which problems a microkernel computes, by which variant, and how often that is called."""
+        return self.inserted.listed() if self.inserted else ()
 
     def job(self, program: str | Path, *, timeout: float, repeat: int = 1) -> Compile:
         return Compile(program, self.flags, timeout, repeat=repeat, dumps=DUMPS)
 
 
 @dataclass(frozen=True)
-class ArmCompiler:
-    """Says how each arm is compiled for one program."""
+class ArmSite:
+    """What both arms compile, and where."""
 
     site: KernelSite
     problem: Problem | None
     """What a microkernel is to compute; None: whatever it fits."""
 
-    def make(self, arm: Arm) -> Recipe:
-        plain = Recipe(self.site.tools, self.site.flags)
-        if arm.kind == "default":
-            return plain
-        if arm.kind == "microkernel" and arm.kernel is not None:
-            inserted = self.site.insert(arm.kernel, self.problem)
-            return replace(
-                plain,
-                flags=(*plain.flags, *inserted.flags),
-                carrier=MicrokernelCarrier.name,
-                spec=Path(inserted.flags[0].partition("=")[2]),
-                applied=sum(inserted.counts),
-                inserted=inserted,
-                notes=inserted.notes,
-            )
-        if arm.path is None:
-            raise ValueError(f"{arm.name} has no file")
-        if arm.kind == "compiler":
-            tools = replace(self.site.tools, iree_compile=arm.path)
-            return replace(plain, tools=tools, version=_version(tools))
-        if arm.kind == "flagfile":
-            return self._flagfile(arm.path, plain, trust=arm.trust)
-        return self._spec(arm.path, plain, trust=arm.trust)
+    @property
+    def target(self) -> Target:
+        return self.site.target
 
-    def _flagfile(self, path: Path, plain: Recipe, *, trust: bool) -> Recipe:
-        flagfile = Flagfile.read(path, trust=trust, known=self.site.target.user_flags)
-        if not flagfile.flags:
-            raise UsageError(f"{path} has no flags.", remedy="It has one --flag=value a line.")
-        if not trust:
-            refuse_executables(flagfile)
-        flags = (*self._own(), *file_flags(self.site.target, flagfile.flags, path=path))
-        recipe = replace(plain, flags=flags, flagfile=path, carrier=FLAGS.name)
-        others = (*self._own(), *file_flags(self.site.target, flagfile.others, path=path))
-        for name, value in flagfile.carriers:
-            spec = Path(value).absolute()
-            folder = next((Path(folder).absolute() for folder in flagfile.folders), None)
-            recipe = self._proven(recipe, spec, others, flag=name, objects=folder, trust=trust)
-        return recipe
+    @property
+    def plain(self) -> Recipe:
+        """IREE's default."""
+        return Recipe(self.site.tools, self.site.flags)
 
-    def _spec(self, path: Path, plain: Recipe, *, trust: bool) -> Recipe:
-        beside = Flagfile.beside(path, trust=trust, known=self.site.target.user_flags)
-        others = plain.flags
-        if beside is not None:
-            others = (*self._own(), *file_flags(self.site.target, beside.others, path=beside.path))
-        file = _read(path, trust=trust)
-        objects = objects_folder(path, beside).absolute()
-        folder = objects if file.carrier.brings_objects else None
-        carriers = file.flags(path, spec_flag=self.site.target.spec_flag, objects=objects)
-        recipe = replace(plain, flags=(*others, *carriers), flagfile=beside.path if beside else None)
-        return self._proven(recipe, path, others, flag=name_of(carriers[0]), objects=folder, trust=trust)
+    def with_flags(self, given: Sequence[str], *, path: Path) -> tuple[str, ...]:
+        """The program's own flags, and those of a file over the target's."""
+        own = (flag for flag in self.site.flags if flag not in self.target.compile_flags)
+        return (*own, *file_flags(self.target, given, path=path))
 
-    def _own(self) -> tuple[str, ...]:
-        """What the program needs beside the target's flags."""
-        return tuple(flag for flag in self.site.flags if flag not in self.site.target.compile_flags)
-
-    def _proven(
+    def proven(
         self, recipe: Recipe, spec: Path, flags: Sequence[str], *, flag: str, objects: Path | None, trust: bool
     ) -> Recipe:
         """With the proof that this spec applies when it is carried by this flag."""
-        file = _read(spec, trust=trust)
-        target = self.site.target
+        file = read_arm_spec(spec, trust=trust)
+        target = self.target
         if flag == TUNING_SPEC != target.spec_flag:
             raise NoCandidateError(
                 f"{flag} does nothing for {target.name}: IREE ignores it there.", remedy=f"Use {target.spec_flag}."
@@ -171,18 +144,25 @@ class ArmCompiler:
         )
 
 
-def _read(path: Path, *, trust: bool) -> SpecFile:
+def read_arm_spec(path: Path, *, trust: bool) -> SpecFile:
     return read_spec(read_text(path), name=str(path), trust=trust)
 
 
-def _version(tools: Tools) -> str:
-    """What a compiler says of itself; what is none, or does not answer as one, is refused."""
-    try:
-        said = tools.version
-    except ToolMissingError as error:
-        raise UsageError(error.message, remedy="An arm with a path is an iree-compile that runs here.") from error
-    if "IREE" not in said and "LLVM" not in said:
-        raise UsageError(
-            f"{tools.iree_compile} does not answer --version as an iree-compile does.", remedy="Is it one?"
-        )
-    return said
+def file_flags(target: Target, given: Sequence[str], *, path: Path) -> tuple[str, ...]:
+    """The target's flags and the user's, with those of a file in the place of what has the same name."""
+    own = {name_of(flag): flag for flag in target.compile_flags}
+    for flag in given:
+        name = name_of(flag)
+        if name in _CHIP and own.get(name, flag) != flag:
+            raise UsageError(f"{path} is for another target: {flag}, not {own[name]}.", remedy="Give its --target.")
+    named = {name_of(flag) for flag in given}
+    return (*(flag for name, flag in own.items() if name not in named), *map(absolute, given))
+
+
+def absolute(flag: str) -> str:
+    """The flag with the file that it names as iree-compile would find it from here."""
+    name, _, value = flag.partition("=")
+    if name == SUBSTITUTION:
+        symbol, _, file = value.partition("=")
+        return f"{name}={symbol}={Path(file).absolute()}"
+    return f"{name}={Path(value).absolute()}" if name in (*SPEC_FLAGS, SUBSTITUTIONS, OBJECTS_FLAG) else flag

@@ -14,7 +14,7 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.kernels import KernelSite
 from autotuner.jobs.ab.opening import Experiment
-from autotuner.jobs.ab.recipe import ArmCompiler, Recipe
+from autotuner.jobs.ab.recipe import ArmSite, Recipe
 from autotuner.jobs.model.program import Program
 from autotuner.microkernels.variants import kernel_chip
 from autotuner.targets import Target
@@ -73,8 +73,7 @@ def rehearse_experiment(wanted: Experiment, target: Target, *, options: Options)
                 folder=folder,
                 timeout=options.effort.compile_timeout,
             )
-            recipe = ArmCompiler(site, problem).make(arm)
-            arms.append(_described(arm, recipe, source, folder))
+            arms.append(_described(arm, arm.recipe(ArmSite(site, problem)), source, folder))
         return Rehearsal(name, target, tuple(arms), source if isinstance(source, str) else None)
 
 

@@ -76,6 +76,8 @@ class AbDetails:
     """Relative error between what both arms compute."""
     same_code: bool = False
     share_from: str = ""
+    written: bool = False
+    """The files that the result names are this run's own."""
 
     def to_json(self) -> dict[str, Any]:
         return {

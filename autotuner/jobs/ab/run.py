@@ -7,7 +7,6 @@ import shutil
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from autotuner.devices.device import choose_repeat
 from autotuner.errors import DeviceError, EnvironmentFailure, NoCandidateError, UsageError, WrongResultError
@@ -19,7 +18,7 @@ from autotuner.jobs.ab.arm_run import A, ArmRun, B
 from autotuner.jobs.ab.kernels import KernelSite
 from autotuner.jobs.ab.opening import Experiment, open_program
 from autotuner.jobs.ab.racing import race_sides
-from autotuner.jobs.ab.recipe import ArmCompiler
+from autotuner.jobs.ab.recipe import ArmSite
 from autotuner.jobs.ab.result import AbDetails, AbResult, write_commands
 from autotuner.jobs.ab.shares import own_exports, read_shares, readable
 from autotuner.jobs.ab.ship import claim, ship
@@ -29,7 +28,7 @@ from autotuner.jobs.model.tuner import MIN_TIME
 from autotuner.measure.judge import SAME, Judgement
 from autotuner.measure.race import ALPHA, Interval
 from autotuner.microkernels.variants import kernel_chip
-from autotuner.store.rows import BuildRow, Kind
+from autotuner.store.rows import BuildRow
 from autotuner.system import process
 from autotuner.system.digests import file_digest
 from autotuner.system.execution import in_a_thread
@@ -85,6 +84,8 @@ class _ExperimentRun:
     share_from: str = ""
     speedup: Interval | None = None
     shipped: tuple[Path | None, Path | None] = (None, None)
+    written: bool = False
+    """What is shipped was written by this run."""
 
     def __post_init__(self) -> None:
         self.sides = (ArmRun(A, self.wanted.a), ArmRun(B, self.wanted.b))
@@ -149,8 +150,7 @@ class _ExperimentRun:
         run.account.stage(f"preparing {side.arm.name}")
         side.folder = run.folder / side.key
         side.folder.mkdir(parents=True, exist_ok=True)
-        own: Kind = "microkernel" if side.arm.kind == "microkernel" else "codegen"
-        side.row = run.candidate("baseline" if side.key == A else own, side.arm.name)
+        side.row = run.candidate("baseline" if side.key == A else side.arm.code, side.arm.name)
         site = KernelSite(
             program=subject.program,
             flags=(*subject.flags, *run.target.compile_flags),
@@ -163,7 +163,7 @@ class _ExperimentRun:
         )
         try:
             with run.account.clocked("space"):
-                side.recipe = ArmCompiler(site, subject.problem).make(side.arm)
+                side.recipe = side.arm.recipe(ArmSite(site, subject.problem))
         except NoCandidateError as error:
             self._fail(side, "not-applied", str(error))
             raise
@@ -279,7 +279,7 @@ class _ExperimentRun:
             return
         run.account.stage("shipping, and compiling once more with what is shipped")
         with process.however_late():
-            self.shipped = ship(b, subject, judgement, run)
+            self.shipped, self.written = ship(b, subject, judgement, run), True
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -309,7 +309,6 @@ class _ExperimentRun:
         for side, report in zip(self.sides, (a, b), strict=True):
             write_commands(report, stderr=side.module.stderr)
         baseline = Measured(a.us, a.flags, a.name)
-        kind: Literal["codegen", "microkernel"] = "microkernel" if b.kind == "microkernel" else "codegen"
         spec, flagfile = self.shipped
         return Result(
             **self.run.facts(),
@@ -317,13 +316,13 @@ class _ExperimentRun:
             reason=reason,
             baseline=baseline,
             stock=baseline,
-            best=Best(Measured(b.us, b.flags, b.name), {}, kind),
+            best=Best(Measured(b.us, b.flags, b.name), {}, self.wanted.b.code),
             speedup=self.speedup,
             speedup_over_stock=self.speedup,
             confidence=1 - ALPHA,
             counts=self._counts(),
             files=Files(spec, flagfile, self.sides[1].how.carrier if verdict == "win" else None),
-            details=AbDetails((a, b), self.difference, self.same_code, self.share_from),
+            details=AbDetails((a, b), self.difference, self.same_code, self.share_from, written=self.written),
         )
 
     def _counts(self) -> Counts:

@@ -36,12 +36,11 @@ def outputs(subject: str, arm: Arm, target: Target, options: Options, workspace:
 
 def claim(wanted: Experiment, target: Target, options: Options, workspace: Workspace) -> None:
     """Where a microkernel wins, files are written: can they be? Asked before anything is compiled."""
-    kernel, model = wanted.b.kernel, wanted.model
-    name = program_name(model.path) if model else wanted.problem.name if wanted.problem else ""
-    if kernel is None:
+    if not wanted.b.kernels:
         return
-    arms = [arm.path for arm in (wanted.a, wanted.b) if arm.path is not None]
-    read = [*arms, *kernel.objects, *files_in([*wanted.inputs, *target.user_flags])]
+    model = wanted.model
+    name = program_name(model.path) if model else wanted.problem.name if wanted.problem else ""
+    read = [*wanted.a.reads, *wanted.b.reads, *files_in([*wanted.inputs, *target.user_flags])]
     files = outputs(name, wanted.b, target, options, workspace)
     files.claim([*read, *(model.files(target) if model else ())])
 
@@ -80,12 +79,11 @@ def ship(side: ArmRun, subject: Subject, judgement: Judgement, run: Run) -> tupl
         f"use:        {use_line(files.flagfile)}",
     ]
     lines = [" ".join(line.splitlines()) for line in header]
-    carrier = MicrokernelCarrier(inserted.calls, inserted.executable_target)
     builder = Builder(tools, Cache(cache_dir()))
     job = BuildJob(subject.program, side.how.flags, compile_timeout(run.options, run.clock))
     shipped = ship_parts(
         files,
-        carrier.parts(Said(lines, provenance)),
+        inserted.carrier.parts(Said(lines, provenance)),
         [flag for flag in side.how.flags if flag not in inserted.flags],
         check=lambda path: compile_shipped(job, path, builder),
         binary=side.built.binary if side.built else None,

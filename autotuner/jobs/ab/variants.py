@@ -14,7 +14,7 @@ from autotuner.errors import AutotuneError, NoCandidateError, WrongResultError
 from autotuner.iree.benchmark import Benchmark, benchmark_command
 from autotuner.iree.compile import MODULE, SPEC, write_inputs
 from autotuner.iree.tools import Tools
-from autotuner.jobs.ab.arms import DEFAULT
+from autotuner.jobs.ab.arms import DEFAULT, Arm, parse_arm
 from autotuner.jobs.ab.result import AbDetails, AbResult, ArmReport, with_arms, write_commands
 from autotuner.jobs.ab.subject import Answer, difference
 from autotuner.measure.check import Data
@@ -87,7 +87,7 @@ def _with_arms(result: Result, plan: Plan, kernel: Kernel, options: Options, ses
     arms = [bench.arm("a", DEFAULT, plan.baseline, result.baseline.us)]
     if (best := _best(result, session)) is not None:
         candidate = plan.candidate(plan.space[plan.space.nearest(best[0])], id="b")
-        arms.append(bench.arm("b", kernel.name, candidate, best[1]))
+        arms.append(bench.arm("b", parse_arm(kernel.name, workspace=session.workspace.root), candidate, best[1]))
     apart = difference(*bench.answers) if len(bench.answers) == 2 else None
     if "none" in options.keep:
         shutil.rmtree(bench.folder, ignore_errors=True)
@@ -96,9 +96,9 @@ def _with_arms(result: Result, plan: Plan, kernel: Kernel, options: Options, ses
 
 def _best(result: Result, session: Session) -> tuple[Mapping[str, Value], float | None] | None:
     """The fastest variant, be it slower than the default; without a device the most promising one."""
-    if result.best is not None and result.best.kind == "microkernel":
+    if result.best is not None and result.best.config:
         return result.best.config, result.best.us
-    rows = [row for row in session.store.candidates(result.run) if row.kind == "microkernel" and row.state == "timed"]
+    rows = [row for row in session.store.candidates(result.run) if row.config.items and row.state == "timed"]
     best = min(rows, key=lambda row: row.us or math.inf, default=None)
     return (best.config.as_dict(), best.us) if best is not None else None
 
@@ -116,7 +116,7 @@ class _Bench:
         if self.timed:
             self.data = Data.write(plan.problem, self.folder / "inputs", seed=options.seed, given=options.inputs)
 
-    def arm(self, key: str, name: str, candidate: Candidate, us: float | None) -> ArmReport:
+    def arm(self, key: str, arm: Arm, candidate: Candidate, us: float | None) -> ArmReport:
         plan, effort, session = self.plan, self.options.effort, self.session
         repeat = choose_repeat(us) if us else 1
         folder = self.folder / key
@@ -132,8 +132,8 @@ class _Bench:
             benchmark = tuple(benchmark_command(session.tools, Path(MODULE), how, device=session.device))
             error = self._run(build.vmfb) if build.ok else None
         report = ArmReport(
-            name=name,
-            kind="default" if candidate.kind == "baseline" else "microkernel",
+            name=arm.name,
+            kind=arm.kind,
             flags=tuple(flag for flag in job.compile_flags if flag not in plan.target.compile_flags),
             spec=folder / SPEC if job.spec is not None else None,
             folder=folder,

@@ -11,8 +11,9 @@ import pytest
 
 from autotuner import Gemm, Target
 from autotuner.errors import UsageError
-from autotuner.jobs.ab.arms import file_flags, parse_arm
+from autotuner.jobs.ab.arms import parse_arm
 from autotuner.jobs.ab.inputs import model_inputs, problem_inputs
+from autotuner.jobs.ab.recipe import file_flags
 from autotuner.jobs.model.extract import Argument
 from tests.jobs.ab.conftest import CPU
 
