@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from autotuner.build import Builder
+from autotuner.build.executor import BuildExecutor
 from autotuner.iree.isa import Isa
 from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
@@ -35,7 +36,7 @@ def scored(problem: Problem, rows: list[dict[str, Any]], builder: Builder) -> pd
     """Measured µs beside the score of every candidate that today's space still has."""
     target = Target.parse("sm_80")
     with ThreadPoolExecutor(2) as executor:
-        plan = Plan.make(problem, target, builder, executor, timeout=120)
+        plan = Plan.make(problem, target, BuildExecutor.on(executor, builder), timeout=120)
     found = []
     for row in rows:
         config = Config.of(row["config"])

@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from autotuner.build import Builder, BuildJob, Compiled
+from autotuner.build.executor import BuildExecutor
 from autotuner.devices.device import choose_repeat
 from autotuner.devices.environment import capture
 from autotuner.errors import AutotuneError, DeviceError, NoCandidateError, WrongResultError
@@ -273,7 +274,7 @@ def _recorder(request: Request) -> Iterator[Recorder]:
         device = DeviceProcess(request.device, problem.operands, paths, folder, timeout=request.timeout)
         try:
             device.open()  # before anything that takes long
-            plan = Plan.make(problem, request.target, builder, judges, timeout=COMPILE_TIMEOUT)
+            plan = Plan.make(problem, request.target, BuildExecutor.on(judges, builder), timeout=COMPILE_TIMEOUT)
             if not len(plan.space):
                 raise NoCandidateError(
                     f"{problem.name} has no knobs: {'; '.join(plan.notes)}.", remedy="Try another shape."

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from autotuner.build import Builder, Compiled
+from autotuner.build.executor import BuildExecutor
 from autotuner.carriers.render import problem_mlir
 from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
@@ -85,7 +86,7 @@ def build_all(plan: Plan, configs: Sequence[Config], builder: Builder, executor:
 
 def make_plan(problem: Problem, target: str, builder: Builder, executor: Executor) -> Plan:
     chip = Target.parse(target)
-    return Plan.make(chip.prepare(problem), chip, builder, executor, timeout=TIMEOUT)
+    return Plan.make(chip.prepare(problem), chip, BuildExecutor.on(executor, builder), timeout=TIMEOUT)
 
 
 def read_space(plan: Plan, builder: Builder, rules: Sequence[Rule]) -> DispatchSpace:

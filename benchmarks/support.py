@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from autotuner.build import Builder
+from autotuner.build.executor import BuildExecutor
 from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.space import Config
@@ -82,7 +83,7 @@ def examine(operation: str, target: str, builder: Builder, executor: Executor) -
     chip = Target.parse(target)
     on_gpu, on_cpu = SAMPLES[operation]
     problem = chip.prepare(on_cpu if target == "cpu" else on_gpu)
-    plan = Plan.make(problem, chip, builder, executor, timeout=TIMEOUT)
+    plan = Plan.make(problem, chip, BuildExecutor.on(executor, builder), timeout=TIMEOUT)
     candidates = [plan.candidate(config, id=f"c{i}") for i, config in enumerate(_sample(plan))]
     builds = list(executor.map(builder.build, [plan.job(c, timeout=TIMEOUT) for c in candidates]))
     return Row(

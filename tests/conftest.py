@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from autotuner.build import Builder, BuildJob
+from autotuner.build.executor import BuildExecutor
 from autotuner.iree.tools import Tools
 from autotuner.problems import Problem
 from autotuner.system.cache import Cache
@@ -101,7 +102,9 @@ def make_plan(builder: Builder, executor: Executor) -> Callable[[Problem, str], 
     def make(problem: Problem, target: str) -> Plan:
         if (problem, target) not in made:
             chip = Target.parse(target)
-            made[problem, target] = Plan.make(chip.prepare(problem), chip, builder, executor, timeout=COMPILE_TIMEOUT)
+            made[problem, target] = Plan.make(
+                chip.prepare(problem), chip, BuildExecutor.on(executor, builder), timeout=COMPILE_TIMEOUT
+            )
         return made[problem, target]
 
     return make

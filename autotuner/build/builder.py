@@ -18,6 +18,7 @@ from autotuner.system.cache import Cache
 from autotuner.system.digests import content_digest, known_digest, read_by_flags
 
 CONFIGURED: Phase = "executable-configurations"
+HOST = "host"
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,13 @@ class Builder:
     cache: Cache
 
     def build(self, job: BuildJob) -> Compiled:
-        """The job's module and its proof, from the cache where it has been compiled before."""
+        """The job's module and its proof, from the cache where it has been compiled before.
+
+        Of a job that stops on the way there is a text and no module, and nothing is kept.
+        """
+        if job.stop is not None:
+            with self.cache.scratch() as folder:
+                return compile_program(job, self.tools, folder)
         key = self.key(job)
         record = self.cache.read(key)
         if record is not None:
@@ -91,7 +98,8 @@ class Builder:
         # The command without the compiler and the program: these are known by their content, wherever they lie.
         words = job.command(self.tools)[2:]
         counted = [word for part in parts for word in (str(len(part)), *part)]
-        return Cache.key([self.tools.identity, *counted, *words])
+        host = self.tools.processor if means_host(job.flags) else ""
+        return Cache.key([self.tools.identity, host, *counted, *words])
 
     def prove(self, job: BuildJob, made: Compiled) -> Compiled:
         """The compile, not applied where what the job expects is not found in it."""
@@ -147,6 +155,11 @@ class Builder:
             took=record["seconds"],
             applied=record["applied"],
         )
+
+
+def means_host(flags: Iterable[str]) -> bool:
+    """Is the code for the processor that the compiler runs on? A file of flags may say so, too."""
+    return any(flag.rpartition("=")[2] == HOST or flag.startswith("@") for flag in flags)
 
 
 def _contents(job: Compile) -> list[str]:

@@ -1,4 +1,4 @@
-"""A build as plain data: what another process or machine is asked, and what it answers.
+"""A build as plain data: what a worker is asked, and what it answers.
 
 Both are JSON: texts, flags, bytes and content keys. There is no path in them that only the asking machine can read. The
 key is the contract: whoever would build something else (by another IREE, for another processor, or because a file that
@@ -9,31 +9,56 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from autotuner.build.builder import Builder, BuildJob
+from autotuner.build.builder import CONFIGURED, HOST, Builder, BuildJob
 from autotuner.carriers.calls import KernelCall
+from autotuner.carriers.microkernel import executable_target
+from autotuner.carriers.render import problem_mlir
 from autotuner.errors import EnvironmentFailure
-from autotuner.iree.compile import Compiled
+from autotuner.iree.compile import Compile, Compiled, inspect
 from autotuner.iree.isa import Isa
+from autotuner.iree.mlir import read_processor
 from autotuner.iree.tools import Tools
+from autotuner.problems import Gemm
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
+from autotuner.targets.backends.llvm_cpu import CPU_FLAG, LLVM_CPU
 
-_ANSWERED = ("failure", "stderr", "seconds", "binary", "repeat", "key", "cached", "took", "applied", "lasting")
+Document = Mapping[str, Any]
+_SECONDS = 60.0
+_ANSWERED = ("failure", "stderr", "seconds", "text", "binary", "repeat", "cached", "took", "applied", "lasting")
 
 
-def job_to_json(job: BuildJob, *, key: str) -> dict[str, Any]:
-    """The job, and the key that the asking machine has for it."""
+def explicit(job: BuildJob, tools: Tools) -> BuildJob:
+    """The job that gives the same code on any machine: it names the processor that `host` means on this one."""
+    host = f"{CPU_FLAG}={HOST}"
+    named = [word for flag in job.flags for word in (_processor(tools) if flag == host else (flag,))]
+    return replace(job, flags=tuple(named))
+
+
+@lru_cache(maxsize=4)
+def _processor(tools: Tools) -> tuple[str, str]:
+    """The compiler says what it takes this processor for."""
+    source, flags = problem_mlir(Gemm.parse(shape="8x8x8", dtype="f32")), LLVM_CPU.flags(HOST)
+    text = inspect(Compile(source, flags, _SECONDS, stop=CONFIGURED), tools).text
+    cpu, features = read_processor(executable_target(text))
+    return f"{CPU_FLAG}={cpu}", f"{CPU_FLAG}-features={features}"
+
+
+def job_to_json(job: BuildJob, *, key: str, whole: bool) -> Document:
+    """The job, and the key that the asking machine has for it; `whole`: it wants the module's bytes."""
     if isinstance(job.program, Path):
         raise ValueError("a whole model is compiled where its file lies")
     plain = {field.name: getattr(job, field.name) for field in fields(job)}
     return {
         **plain,
         "key": key,
+        "whole": whole,
         "flags": list(job.flags),
         "dumps": list(job.dumps),
         "files": [[name, base64.b64encode(data).decode()] for name, data in job.files],
@@ -42,7 +67,7 @@ def job_to_json(job: BuildJob, *, key: str) -> dict[str, Any]:
     }
 
 
-def job_from_json(document: Mapping[str, Any]) -> BuildJob:
+def job_from_json(document: Document) -> BuildJob:
     plain = {field.name: document[field.name] for field in fields(BuildJob)}
     return BuildJob(
         **{
@@ -56,30 +81,25 @@ def job_from_json(document: Mapping[str, Any]) -> BuildJob:
     )
 
 
-def answer_to_json(made: Compiled) -> dict[str, Any]:
-    """What came of a build, with the module's bytes."""
-    module = base64.b64encode(made.vmfb.read_bytes()).decode() if made.ok else None
-    plain = {name: getattr(made, name) for name in _ANSWERED}
-    return {**plain, "command": list(made.command), "isa": made.isa.to_json(), "module": module}
-
-
-def answer_from_json(document: Mapping[str, Any], cache: Cache) -> Compiled:
-    """The same here: its module is put into this machine's cache, unless it is there already."""
+def read_answer(job: BuildJob, builder: Builder, answer: Document) -> Compiled:
+    """What came of the job; a module that came along is put into this machine's cache, unless it is there already."""
+    key, cache = builder.key(job), builder.cache
     made = Compiled(
-        **{name: document[name] for name in _ANSWERED},
-        command=tuple(document["command"]),
-        isa=Isa.from_json(document["isa"]),
-        vmfb=cache.module(document["key"]),
+        **{name: answer[name] for name in _ANSWERED},
+        key=key,
+        command=job.command(builder.tools),
+        isa=Isa.from_json(answer["isa"]),
+        vmfb=cache.module(key),
     )
-    if document["module"] is not None and cache.read(made.key) is None:
+    if answer["module"] is not None and cache.read(key) is None:
         with cache.scratch() as folder:
             vmfb = folder / made.vmfb.name
-            vmfb.write_bytes(base64.b64decode(document["module"]))
-            cache.store(made.key, made.record(), vmfb=vmfb)
+            vmfb.write_bytes(base64.b64decode(answer["module"]))
+            cache.store(key, made.record(), vmfb=vmfb)
     return made
 
 
-def work(document: Mapping[str, Any], builder: Builder | None = None) -> dict[str, Any]:
+def work(document: Document, builder: Builder | None = None) -> Document:
     """Builds what is asked with this machine's programs and cache, and answers."""
     own = builder or Builder(Tools.find(), Cache(cache_dir()))
     job = job_from_json(document)
@@ -88,4 +108,6 @@ def work(document: Mapping[str, Any], builder: Builder | None = None) -> dict[st
             "this machine would build something else: its IREE, its processor or a file that a flag names differs.",
             remedy="Install the same IREE, and put files that --flag names where all machines find them.",
         )
-    return answer_to_json(own.build(job))
+    made = own.build(job)
+    module = base64.b64encode(made.vmfb.read_bytes()).decode() if document["whole"] and made.vmfb.is_file() else None
+    return {**{name: getattr(made, name) for name in _ANSWERED}, "isa": made.isa.to_json(), "module": module}

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from iree.compiler import ir
 
+from autotuner.iree.tools import Tools
 from autotuner.system.text import printable
 
 ENTRY = "__autotune_entry__"
 """Without a dot: an attribute with one must belong to a dialect that every tool knows."""
 OBJECTS = "__autotune_objects__"
 """Of a microkernel's matchers: the SHA-256 of each of its objects. (A module takes attributes of dialects only.)"""
+
+
+class Ratio(Protocol):
+    """A speedup with its interval."""
+
+    @property
+    def low(self) -> float: ...
+    @property
+    def median(self) -> float: ...
+    @property
+    def high(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +49,11 @@ class Provenance:
     """Of the speedup over IREE's default."""
     date: str = ""
     command: str = ""
+
+    def stamped(self, tools: Tools, speedup: Ratio | None = None) -> Provenance:
+        """With the compiler, the date, and how much was gained."""
+        gain = {name: getattr(speedup, name) for name in ("low", "median", "high")} if speedup else {}
+        return replace(self, iree=tools.release, compiler=tools.build, date=today(), **gain)
 
     def attribute(self) -> str:
         """As an MLIR dictionary; what is not known is left out."""

@@ -184,6 +184,13 @@ def read_features(executable_target: str) -> frozenset[str]:
         return _features(target_table(executable_target))
 
 
+def read_processor(executable_target: str) -> tuple[str, str]:
+    """The name and the features of the processor that an executable target is for."""
+    with ir.Context():
+        table = target_table(executable_target)
+        return ir.StringAttr(table["cpu"]).value, ir.StringAttr(table["cpu_features"]).value
+
+
 def target_table(executable_target: str) -> Any:
     """What an executable target says of itself; a handwritten one may say nothing."""
     begins, ends = executable_target.find("{"), executable_target.rfind("}")

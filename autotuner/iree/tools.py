@@ -121,14 +121,19 @@ class Tools:
 
     @cached_property
     def identity(self) -> str:
-        """Compiler and processor, part of every cache key: `--iree-llvmcpu-target-cpu=host` means the processor."""
+        """The compiler, part of every cache key."""
+        return f"{self.version}|{self.compiler_digest}"
+
+    @cached_property
+    def processor(self) -> str:
+        """What `--iree-llvmcpu-target-cpu=host` means, part of the cache keys of what is compiled with it."""
         cpu = Path("/proc/cpuinfo")
         features = ""
         if cpu.is_file():
             wanted = ("model name", "flags", "Features", "CPU part", "CPU implementer")
             features = "\n".join(sorted({x for x in cpu.read_text().splitlines() if x.startswith(wanted)}))
         digest = hashlib.sha256(features.encode()).hexdigest()[:16]
-        return f"{self.version}|{self.compiler_digest}|{platform.machine()}|{digest}"
+        return f"{platform.machine()}|{digest}"
 
     @cached_property
     def printing(self) -> tuple[str, ...]:
@@ -143,7 +148,8 @@ class Tools:
     @cached_property
     def programs(self) -> tuple[str, ...]:
         """All that a measurement was made with, part of a run's key: times by another runtime are other times."""
-        return self.identity, *map(program_digest, (self.iree_run_module, self.iree_benchmark_module))
+        own = map(program_digest, (self.iree_run_module, self.iree_benchmark_module))
+        return f"{self.identity}|{self.processor}", *own
 
     def warnings(self) -> list[str]:
         """What a user must know of versions that do not go together, or that nobody has tried."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Literal
 
@@ -72,6 +72,9 @@ class Interval:
     median: float
     low: float
     high: float
+
+    def to_json(self) -> dict[str, float]:
+        return asdict(self)
 
 
 @dataclass(frozen=True)

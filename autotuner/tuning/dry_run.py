@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from autotuner.build import Builder
+from autotuner.build.executor import BuildExecutor
 from autotuner.carriers.microkernel import OBJECTS_FLAG, OBJECTS_FOLDER, object_flags
 from autotuner.carriers.render import FUNCTION
 from autotuner.iree.benchmark import Benchmark, benchmark_command
@@ -19,7 +20,6 @@ from autotuner.iree.tools import Tools
 from autotuner.microkernels.variants import find_variants
 from autotuner.problems import Problem
 from autotuner.system.cache import Cache
-from autotuner.system.execution import local_executor
 from autotuner.system.settings import cache_dir, usable_cores
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.evaluate import candidate_id
@@ -75,8 +75,8 @@ def rehearse(problem: Problem, target: Target, *, options: Options, task: Task =
     prepared = target.prepare(problem)
     tools = Tools.find(options.iree_tools)
     builder = Builder(tools, Cache(cache_dir()))
-    with local_executor(options.jobs or usable_cores()) as executor:
-        plan = Plan.make(prepared, target, builder, executor, timeout=options.effort.compile_timeout)
+    with BuildExecutor.local(builder, options.jobs or usable_cores()) as executor:
+        plan = Plan.make(prepared, target, executor, timeout=options.effort.compile_timeout)
     device = target.choose_device(options.device)
     variants, left_out = find_variants(
         options.microkernels,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from autotuner.build import Builder, BuildJob
+from autotuner.build.executor import BuildExecutor
 from autotuner.devices.device import Timing, screen
 from autotuner.errors import UsageError
 from autotuner.iree.benchmark import benchmark_command
@@ -19,12 +20,13 @@ from autotuner.measure.shortlist import Screened
 from autotuner.microkernels.providers.c import ObjectRefusalError
 from autotuner.store.rows import BuildRow, CandidateRow
 from autotuner.store.store import Store
-from autotuner.system.execution import in_a_thread, local_executor
 from autotuner.tuning.calibrate import Calibration
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate, Plan
 
 KEEP = ("all", "failed", "best", "none")
+_REFUSALS = (UsageError, ObjectRefusalError)
+"""What making a kernel from its source may end with."""
 
 
 @dataclass
@@ -152,28 +154,17 @@ class Evaluator:
             repeat=self.repeat if repeat is None else repeat,
         )
 
-    def submit(self, candidate: Candidate, executor: Executor) -> tuple[Outcome, Future[Compiled]]:
+    def submit(self, candidate: Candidate, executor: BuildExecutor) -> tuple[Outcome, Future[Compiled]]:
         """Opens the row and starts the build."""
         return self.open(candidate), self.start_build(candidate, executor)
 
-    def start_build(self, candidate: Candidate, executor: Executor, *, repeat: int | None = None) -> Future[Compiled]:
-        """The executor gets a plain job. What a compiler of its own must make first is made by a thread of ours."""
+    def start_build(
+        self, candidate: Candidate, executor: BuildExecutor, *, repeat: int | None = None
+    ) -> Future[Compiled]:
+        """A kernel that does not fit is a failure of its candidate."""
         if candidate.carrier.made_here:
-            return in_a_thread(lambda: self._make_and_build(candidate, executor, repeat=repeat))
-        return executor.submit(self.builder.build, self.job(candidate, repeat=repeat))
-
-    def build(self, candidate: Candidate) -> Compiled:
-        """From the candidate to a module, here and now."""
-        with local_executor(1) as executor:
-            return self.start_build(candidate, executor).result()
-
-    def _make_and_build(self, candidate: Candidate, executor: Executor, *, repeat: int | None) -> Compiled:
-        """From a kernel's source to a module; a kernel that does not fit is a failure of its candidate."""
-        try:
-            job = self.job(candidate, repeat=repeat)
-        except (UsageError, ObjectRefusalError) as error:
-            return Compiled.refused(str(error))
-        return executor.submit(self.builder.build, job).result()
+            return executor.start_made(lambda: self.job(candidate, repeat=repeat), _REFUSALS)
+        return executor.start(self.job(candidate, repeat=repeat))
 
     def settle_build(self, outcome: Outcome, build: Compiled) -> bool:
         """Writes the build's row; True when the candidate is new and should be checked and timed."""
@@ -256,7 +247,7 @@ class Evaluator:
         folder = self.folder / candidate.id
         try:
             job = self.job(candidate)
-        except (UsageError, ObjectRefusalError) as error:
+        except _REFUSALS as error:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "command.txt").write_text("# nothing to compile: the kernel could not be made\n")
             (folder / "stderr.txt").write_text(str(error))
@@ -295,7 +286,9 @@ class TimedEvaluator(Evaluator):
     def repeat(self) -> int:
         return self.calibration.repeat
 
-    def start_build(self, candidate: Candidate, executor: Executor, *, repeat: int | None = None) -> Future[Compiled]:
+    def start_build(
+        self, candidate: Candidate, executor: BuildExecutor, *, repeat: int | None = None
+    ) -> Future[Compiled]:
         if candidate.id != BASELINE or repeat not in (None, self.repeat):
             return super().start_build(candidate, executor, repeat=repeat)
         # A build of a moment ago is not one that the cache spared us.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
 
 import numpy as np
 
 from autotuner.build import Compiled
+from autotuner.build.executor import BuildExecutor
 from autotuner.errors import DeviceError
 from autotuner.measure.race import LOOKS
 from autotuner.search import Search, make_search
@@ -39,7 +40,7 @@ class Loop:
     """One coordinator: compiles go to the executor. Without a device candidates are built and proven, no more."""
 
     evaluator: Evaluator
-    executor: Executor
+    executor: BuildExecutor
     clock: Clock
     stop: Stop
     reporter: Reporter

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from autotuner.build import Builder, BuildJob
+from autotuner.build.builder import CONFIGURED
+from autotuner.build.executor import BuildExecutor
 from autotuner.build.proof import proven
 from autotuner.carriers.carrier import FLAGS, Carrier, SpecCarrier, SubstitutionCarrier, VariantCarrier
 from autotuner.carriers.microkernel import executable_target
@@ -91,16 +92,12 @@ class Plan:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def make(cls, problem: Problem, target: Target, builder: Builder, executor: Executor, *, timeout: float) -> Plan:
+    def make(cls, problem: Problem, target: Target, executor: BuildExecutor, *, timeout: float) -> Plan:
         """Reads the dispatch of every route from the compiler, and the space that belongs to it."""
-        source = problem_mlir(problem)
+        source, builder = problem_mlir(problem), executor.builder
         routes = target.routes_for(problem.op)
-        jobs = {
-            route: executor.submit(
-                builder.inspect, source, [*problem.flags, *target.compile_flags, *route.flags, _ROOT], timeout=timeout
-            )
-            for route in routes
-        }
+        plain = BuildJob(source, (*problem.flags, *target.compile_flags), timeout, stop=CONFIGURED, dumps=())
+        jobs = {route: executor.inspect(replace(plain, flags=(*plain.flags, *route.flags, _ROOT))) for route in routes}
         texts: dict[Route, str] = {}
         for route, job in jobs.items():
             try:

@@ -214,11 +214,4 @@ def _read_interval(table: Mapping[str, float] | None) -> Interval | None:
 
 
 def _interval(interval: Interval | None, *, confidence: float) -> dict[str, float] | None:
-    if interval is None:
-        return None
-    return {
-        "median": interval.median,
-        "low": interval.low,
-        "high": interval.high,
-        "confidence": confidence,
-    }
+    return {**interval.to_json(), "confidence": confidence} if interval else None

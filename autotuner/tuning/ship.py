@@ -78,17 +78,11 @@ def _provenance(winner: Winner, tools: Tools) -> Provenance:
         problem=plan.problem.name,
         target=plan.target.name,
         device=winner.device,
-        iree=tools.release,
-        compiler=tools.build,
         verdict=judgement.verdict if judgement else ESTIMATED,
         us=us.get(winner.candidate.id),
         baseline_us=us.get(BASELINE),
-        low=speedup.low if speedup else None,
-        median=speedup.median if speedup else None,
-        high=speedup.high if speedup else None,
-        date=today(),
         command=shell_line(winner.command),
-    )
+    ).stamped(tools, speedup)
 
 
 def _header(winner: Winner, flagfile: Path, tools: Tools) -> list[str]:

@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from autotuner.build import Builder
 from autotuner.carriers.outputs import files_in
 from autotuner.errors import NoCandidateError, OutOfTimeError
 from autotuner.iree.compile import first_error
@@ -20,10 +19,9 @@ from autotuner.microkernels.variants import find_variants
 from autotuner.problems import Array, Problem
 from autotuner.space import ABSENT, Config
 from autotuner.system import process
-from autotuner.system.cache import Cache
 from autotuner.system.digests import read_by_flags
 from autotuner.system.progress import Clock, Reporter, Stop
-from autotuner.system.settings import cache_dir, usable_cores
+from autotuner.system.settings import usable_cores
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning import reproduce
 from autotuner.tuning.calibrate import Calibration, Calibrator
@@ -129,7 +127,7 @@ class SingleRun:
         default = effort.compile_only_trials if self.device == NO_DEVICE else effort.trials
         self.trials = self.options.trials or default
         self.jobs = self.options.jobs or usable_cores()
-        self.builder = Builder(self.tools, Cache(cache_dir()))
+        self.builder = self.session.builder
 
     # --- the run ------------------------------------------------------------------------------------------------
 
@@ -149,7 +147,7 @@ class SingleRun:
 
     def _make_plan(self) -> Plan:
         timeout = self.options.effort.compile_timeout
-        plan = Plan.make(self.problem, self.target, self.builder, self.executor, timeout=timeout)
+        plan = Plan.make(self.problem, self.target, self.executor, timeout=timeout)
         variants, left_out = find_variants(
             self.options.microkernels,
             self.problem,
@@ -366,7 +364,7 @@ class SingleRun:
         winner = self._outcome(judgement.winner)
         if winner.build is None:
             with process.however_late():
-                winner.build = self.evaluator.build(winner.candidate)
+                winner.build = self.evaluator.start_build(winner.candidate, self.executor).result()
         if "best" in self.options.keep:
             self.evaluator.keep_folder(winner)
         return self._ship_files(judgement, winner)

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-import autotuner
 from autotuner.build import Builder, BuildJob
-from autotuner.build.jobs import answer_from_json, answer_to_json, job_from_json, job_to_json, work
+from autotuner.build.jobs import explicit, job_from_json, job_to_json, read_answer, work
 from autotuner.carriers.calls import KernelCall
 from autotuner.carriers.carrier import SUBSTITUTED
 from autotuner.carriers.render import problem_mlir
@@ -23,12 +19,6 @@ from autotuner.problems import Gemm
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
-
-WORKER = """
-import json, sys
-from autotuner.build.jobs import work
-print(json.dumps(work(json.load(sys.stdin))))
-"""
 
 
 @pytest.fixture
@@ -55,44 +45,18 @@ def test_all_of_a_job_goes_through_json(job: BuildJob) -> None:
         kernels=(KernelCall("k", ("symbol", "tensor<4xf32>"), "a launch"),),
     )
     for one in (job, full):
-        document = json.loads(json.dumps(job_to_json(one, key="k")))
+        document = json.loads(json.dumps(job_to_json(one, key="k", whole=True)))
         assert job_from_json(document) == one
-
-
-def test_a_job_runs_in_a_fresh_process_in_another_folder(here: Builder, job: BuildJob, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    checkout = str(Path(autotuner.__file__).parent.parent)
-    done = subprocess.run(
-        [sys.executable, "-c", WORKER],
-        cwd=elsewhere,
-        env={**os.environ, "AUTOTUNE_CACHE_DIR": str(tmp_path / "there"), "PYTHONPATH": checkout},
-        input=json.dumps(job_to_json(job, key=here.key(job))),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
-    answer = json.loads(done.stdout)
-    assert str(tmp_path) not in json.dumps({name: value for name, value in answer.items() if name != "command"})
-    made = answer_from_json(answer, here.cache)
-    assert made.ok
-    assert not made.cached
-    assert made.vmfb.is_relative_to(tmp_path / "here")
-    assert made.vmfb.read_bytes() == Builder(here.tools, Cache(tmp_path / "there")).build(job).vmfb.read_bytes()
-    again = here.build(job)
-    assert again.cached
-    assert (again.vmfb, again.binary, again.isa) == (made.vmfb, made.binary, made.isa)
 
 
 def test_a_failure_is_an_answer_too(here: Builder, job: BuildJob) -> None:
     broken = replace(job, program="nonsense")
-    answer = json.loads(json.dumps(work(job_to_json(broken, key=here.key(broken)), here)))
+    answer = json.loads(json.dumps(work(job_to_json(broken, key=here.key(broken), whole=True), here)))
     assert answer["module"] is None
-    made = answer_from_json(answer, here.cache)
+    made = read_answer(broken, here, answer)
     assert made.failure == "compile-error"
     assert "error:" in made.stderr
-    assert answer_to_json(made) == answer
+    assert made.command == broken.command(here.tools)
 
 
 def test_a_machine_that_would_build_something_else_refuses(here: Builder, job: BuildJob, tmp_path: Path) -> None:
@@ -100,9 +64,35 @@ def test_a_machine_that_would_build_something_else_refuses(here: Builder, job: B
     (tmp_path / "iree-compile").write_text("#!/bin/sh\necho 'IREE compiler version 3.9.0'\n")
     (tmp_path / "iree-compile").chmod(0o755)
     with pytest.raises(EnvironmentFailure, match="something else"):
-        work(job_to_json(job, key=other.key(job)), here)
+        work(job_to_json(job, key=other.key(job), whole=True), here)
 
 
 def test_a_whole_model_is_no_plain_job(job: BuildJob, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="where its file lies"):
-        job_to_json(replace(job, program=tmp_path / "model.mlir"), key="k")
+        job_to_json(replace(job, program=tmp_path / "model.mlir"), key="k", whole=True)
+
+
+def test_a_job_for_this_processor_gives_the_same_code_on_a_machine_with_another(
+    here: Builder, job: BuildJob, tools: Tools, tmp_path: Path
+) -> None:
+    """The other processor is pretended; what it would build of `host` is its own, so it refuses that."""
+    there = Builder(replace(tools), Cache(tmp_path / "there"))
+    there.tools.__dict__["processor"] = "another"
+    with pytest.raises(EnvironmentFailure, match="its processor"):
+        work(job_to_json(job, key=here.key(job), whole=True), there)
+    named = explicit(job, here.tools)
+    assert not any(flag.endswith("=host") for flag in named.flags)
+    answer = work(job_to_json(named, key=here.key(named), whole=True), there)
+    assert answer["binary"] == here.build(job).binary
+
+
+def test_what_is_not_for_this_processor_has_the_same_key_everywhere(
+    here: Builder, job: BuildJob, tools: Tools, tmp_path: Path
+) -> None:
+    there = Builder(replace(tools), Cache(tmp_path / "there"))
+    there.tools.__dict__["processor"] = "another"
+    gpu = replace(job, flags=Target.parse("gfx942").compile_flags)
+    assert there.key(gpu) == here.key(gpu)
+    assert there.key(job) != here.key(job)
+    in_a_file = replace(gpu, flags=("@some.flags",))
+    assert there.key(in_a_file) != here.key(in_a_file)

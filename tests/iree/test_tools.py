@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Builder
+from autotuner.build.executor import BuildExecutor
 from autotuner.cli.app import main
 from autotuner.errors import ToolMissingError
 from autotuner.iree import versions
@@ -196,7 +197,7 @@ def test_what_a_compiler_of_another_version_prints_is_read(
     assert own.printing == ("--mlir-print-op-generic",)
     assert tools.printing == ()
     builder = Builder(own, Cache(tmp_path / "cache"))
-    plan = Plan.make(chip.prepare(problem), chip, builder, executor, timeout=120)
+    plan = Plan.make(chip.prepare(problem), chip, BuildExecutor.on(executor, builder), timeout=120)
     candidate = plan.candidate(plan.first[0], id="c0")
     assert candidate.carrier.name == carrier
     build = builder.build(plan.job(candidate, timeout=120))

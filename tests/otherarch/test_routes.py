@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 import pytest
 
 from autotuner.build import Builder
+from autotuner.build.executor import BuildExecutor
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.targets import Target
 from autotuner.tuning.plan import Candidate, Plan
@@ -34,7 +35,7 @@ def candidates(plan: Plan) -> Iterator[Candidate]:
 def test_every_route_and_a_configuration_of_each_is_right_there(
     name: str, target: Target, builder: Builder, executor: Executor, run: Run
 ) -> None:
-    plan = Plan.make(target.prepare(PROBLEMS[name]), target, builder, executor, timeout=TIMEOUT)
+    plan = Plan.make(target.prepare(PROBLEMS[name]), target, BuildExecutor.on(executor, builder), timeout=TIMEOUT)
     tried, wrong = set[str](), {}
     for candidate in candidates(plan):
         check = run(plan.job(candidate, timeout=TIMEOUT), plan.problem)

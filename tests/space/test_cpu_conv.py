@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from autotuner.build import Builder, BuildJob
+from autotuner.build.executor import BuildExecutor
 from autotuner.carriers.render import cpu_compilation_info, problem_mlir
 from autotuner.iree.mlir import CpuFacts, Dispatch, read_cpu_facts, read_root, tile_levels
 from autotuner.problems import Conv
@@ -158,7 +159,7 @@ def test_random_candidates_build_and_apply(
 ) -> None:
     chip = replace(Target.parse("cpu"), routes=(PLAIN,))
     with ThreadPoolExecutor(1) as one:
-        plan = Plan.make(chip.prepare(PROBLEMS[name]), chip, builder, one, timeout=120)
+        plan = Plan.make(chip.prepare(PROBLEMS[name]), chip, BuildExecutor.on(one, builder), timeout=120)
     configs = [plan.space[int(row)] for row in plan.space.sample(count, np.random.default_rng(0))]
     jobs = [make_job(plan, plan.candidate(config, id="c")) for config in configs]
     builds = list(executor.map(builder.build, jobs))

@@ -9,6 +9,7 @@ from concurrent.futures import Executor
 import pytest
 
 from autotuner.build import Builder
+from autotuner.build.executor import BuildExecutor
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
 from autotuner.problems import Attention, Conv, Gemm, Problem
@@ -135,7 +136,7 @@ def test_a_user_flag_that_is_none_is_refused(flag: str) -> None:
 def test_a_flag_that_the_compiler_does_not_know_is_a_usage_error(builder: Builder, executor: Executor) -> None:
     target = Target.parse("gfx942", flags=["--iree-no-such-flag"])
     with pytest.raises(UsageError, match="--iree-no-such-flag") as caught:
-        Plan.make(Gemm.parse(shape="128x128x128"), target, builder, executor, timeout=120)
+        Plan.make(Gemm.parse(shape="128x128x128"), target, BuildExecutor.on(executor, builder), timeout=120)
     assert caught.value.remedy == "Check --flag."
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autotuner.build import Builder
+from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import Proof, kernel_calls, preprocess, prove
 from autotuner.carriers.carrier import MicrokernelCarrier
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG, executable_target, spec_mlir
@@ -39,6 +39,19 @@ class InsertedKernel:
     spec: Path
     flags: tuple[str, ...]
     notes: tuple[str, ...] = ()
+
+    def carried_by(self, job: BuildJob) -> BuildJob:
+        """The job with the kernel as plain data, not by the names of its files."""
+        carried = self.carrier.carried()
+        others = tuple(flag for flag in job.flags if flag not in self.flags)
+        return replace(
+            job,
+            flags=(*others, *carried.flags),
+            spec=carried.spec,
+            spec_flag=carried.spec_flag,
+            files=carried.files,
+            kernels=carried.kernels,
+        )
 
     def listed(self) -> tuple[Mapping[str, Any], ...]:
         pairs = zip(self.carrier.calls, self.counts, strict=True)

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from autotuner.build import BuildJob
 from autotuner.carriers.calls import preprocess, prove
-from autotuner.carriers.carrier import DUMPS, CarrierName
+from autotuner.carriers.carrier import CarrierName
 from autotuner.carriers.flagfile import SPEC_FLAGS, name_of
 from autotuner.carriers.flags import SUBSTITUTION, SUBSTITUTIONS
 from autotuner.carriers.microkernel import OBJECTS_FLAG
 from autotuner.errors import NoCandidateError, UsageError
-from autotuner.iree.compile import Compile, CompilerRefusal, first_error
+from autotuner.iree.compile import CompilerRefusal, first_error
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.kernels import InsertedKernel, KernelSite
 from autotuner.problems import Problem
@@ -63,8 +64,9 @@ class Recipe:
         """Which problems a microkernel computes, by which variant, and how often that is called."""
         return self.inserted.listed() if self.inserted else ()
 
-    def job(self, program: str | Path, *, timeout: float, repeat: int = 1) -> Compile:
-        return Compile(program, self.flags, timeout, repeat=repeat, dumps=DUMPS)
+    def job(self, program: str | Path, *, timeout: float, repeat: int = 1) -> BuildJob:
+        job = BuildJob(program, self.flags, timeout, repeat=repeat)
+        return self.inserted.carried_by(job) if self.inserted else job
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import shutil
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from autotuner.devices.device import choose_repeat
 from autotuner.errors import DeviceError, EnvironmentFailure, NoCandidateError, UsageError, WrongResultError
 from autotuner.iree.benchmark import Benchmark, benchmark_command
-from autotuner.iree.compile import FAILURE_CLASSES, MODULE, Compiled, FailureClass, compile_program, first_error
+from autotuner.iree.compile import FAILURE_CLASSES, MODULE, Compiled, FailureClass, first_error
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.arm_run import A, ArmRun, B
@@ -31,7 +31,6 @@ from autotuner.microkernels.variants import kernel_chip
 from autotuner.store.rows import BuildRow
 from autotuner.system import process
 from autotuner.system.digests import file_digest
-from autotuner.system.execution import in_a_thread
 from autotuner.system.process import last_line
 from autotuner.system.progress import Reporter, Stop
 from autotuner.targets import Target
@@ -174,8 +173,7 @@ class _ExperimentRun:
         run = self.run
         run.account.stage("compiling both arms")
         with run.account.clocked("build"):
-            # An arm's module stays in its folder, for whoever repeats it: it is compiled on this machine.
-            jobs = [in_a_thread(partial(self._compile, side, subject, 1)) for side in self.sides]
+            jobs = [self._compile(side, subject, 1) for side in self.sides]
             for side, job in zip(self.sides, jobs, strict=True):
                 side.built = job.result()
         for side in self.sides:
@@ -188,9 +186,9 @@ class _ExperimentRun:
                     remedy=f"{side.folder / 'stderr.txt'} has all of it.",
                 )
 
-    def _compile(self, side: ArmRun, subject: Subject, repeat: int) -> Compiled:
+    def _compile(self, side: ArmRun, subject: Subject, repeat: int) -> Future[Compiled]:
         job = side.how.job(subject.program, timeout=self.compile_timeout, repeat=repeat)
-        return compile_program(job, side.how.tools, side.folder)
+        return self.run.session.executor.start_in(side.folder, job, side.how.tools)
 
     def _check(self, subject: Subject) -> None:
         """Both outputs against what is right, and against each other."""
@@ -249,7 +247,7 @@ class _ExperimentRun:
                 return
             run.account.stage(f"compiling {side.arm.name} to be timed")
             with run.account.clocked("build"):
-                side.timed = self._compile(side, subject, repeat)
+                side.timed = self._compile(side, subject, repeat).result()
             if not side.timed.ok or (side.built is not None and side.timed.binary != side.built.binary):
                 raise EnvironmentFailure(
                     f"{side.arm.name} does not give the same code when its dispatches are repeated.",
@@ -286,7 +284,7 @@ class _ExperimentRun:
     def _record(self, side: ArmRun, built: Compiled) -> None:
         row, command = side.row, tuple(built.command)
         self.run.session.store.record_build(
-            BuildRow(row, built.seconds, False, built.binary, side.how.applied, command, str(built.vmfb))
+            BuildRow(row, built.seconds, built.cached, built.binary, side.how.applied, command, str(built.vmfb))
         )
 
     def _fail(self, side: ArmRun, failure: str, detail: str) -> None:

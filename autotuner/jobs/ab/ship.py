@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from autotuner._version import __version__
-from autotuner.build import Builder, BuildJob
 from autotuner.build.ship import compile_shipped
 from autotuner.build.ship import ship as ship_parts
 from autotuner.carriers.carrier import MicrokernelCarrier, Said
@@ -20,8 +20,6 @@ from autotuner.jobs.ab.subject import Subject
 from autotuner.jobs.model.context import compile_timeout
 from autotuner.jobs.model.program import program_name
 from autotuner.measure.judge import Judgement
-from autotuner.system.cache import Cache
-from autotuner.system.settings import cache_dir
 from autotuner.system.workspace import Workspace
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
@@ -57,17 +55,11 @@ def ship(side: ArmRun, subject: Subject, judgement: Judgement, run: Run) -> tupl
         problem=subject.name,
         target=run.target.name,
         device=run.session.device,
-        iree=tools.release,
-        compiler=tools.build,
         verdict=judgement.verdict,
         us=judgement.us.get(B),
         baseline_us=judgement.us.get(A),
-        low=speedup.low if speedup else None,
-        median=speedup.median if speedup else None,
-        high=speedup.high if speedup else None,
-        date=today(),
         command=command,
-    )
+    ).stamped(tools, speedup)
     interval = f"{speedup.median:.3f}x, 95 % interval {speedup.low:.3f} to {speedup.high:.3f}" if speedup else ""
     header = [
         f"{MicrokernelCarrier.title} by autotune {__version__}",
@@ -79,8 +71,8 @@ def ship(side: ArmRun, subject: Subject, judgement: Judgement, run: Run) -> tupl
         f"use:        {use_line(files.flagfile)}",
     ]
     lines = [" ".join(line.splitlines()) for line in header]
-    builder = Builder(tools, Cache(cache_dir()))
-    job = BuildJob(subject.program, side.how.flags, compile_timeout(run.options, run.clock))
+    builder = replace(run.session.builder, tools=tools)
+    job = side.how.job(subject.program, timeout=compile_timeout(run.options, run.clock))
     shipped = ship_parts(
         files,
         inserted.carrier.parts(Said(lines, provenance)),

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from autotuner.build import Builder
 from autotuner.devices.device import choose_repeat
 from autotuner.errors import AutotuneError, NoCandidateError, WrongResultError
 from autotuner.iree.benchmark import Benchmark, benchmark_command
-from autotuner.iree.compile import MODULE, SPEC, write_inputs
+from autotuner.iree.compile import MODULE, SPEC
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.arms import DEFAULT, Arm, parse_arm
 from autotuner.jobs.ab.result import AbDetails, AbResult, ArmReport, with_arms, write_commands
@@ -22,9 +21,7 @@ from autotuner.microkernels.variants import Kernel
 from autotuner.problems import Problem
 from autotuner.space import Value
 from autotuner.system import process
-from autotuner.system.cache import Cache
 from autotuner.system.progress import Reporter, Stop
-from autotuner.system.settings import cache_dir
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import Candidate, Plan
@@ -109,7 +106,6 @@ class _Bench:
     def __init__(self, result: Result, plan: Plan, options: Options, session: Session) -> None:
         self.result, self.plan, self.options, self.session = result, plan, options, session
         self.folder = session.workspace.run_folder(result.run)
-        self.builder = Builder(session.tools, Cache(cache_dir()))
         self.answers: list[Answer] = []
         self.timed = session.device != NO_DEVICE
         self.data = Data(plan.problem, self.folder / "inputs", options.seed, tuple(options.inputs))
@@ -121,10 +117,7 @@ class _Bench:
         repeat = choose_repeat(us) if us else 1
         folder = self.folder / key
         job = plan.job(candidate, timeout=effort.compile_timeout, repeat=repeat)
-        build = self.builder.build(job)
-        write_inputs(job, folder)
-        if build.ok:
-            shutil.copy(build.vmfb, folder / MODULE)
+        build = session.executor.start_in(folder, job, session.tools).result()
         benchmark: tuple[str, ...] = ()
         error = None
         if self.timed:

@@ -43,11 +43,7 @@ class Member:
     """It was run, and its result is right."""
 
     def to_json(self) -> dict[str, Any]:
-        speedup = self.speedup and {
-            "median": self.speedup.median,
-            "low": self.speedup.low,
-            "high": self.speedup.high,
-        }
+        speedup = self.speedup.to_json() if self.speedup else None
         known = {"us": self.us, "baseline_us": self.baseline_us, "speedup": speedup}
         said = {"failure": self.failure or None, "checked": self.checked}
         return {"m": self.m if self.m is not None else "dynamic", **said, **known}

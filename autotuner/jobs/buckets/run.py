@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autotuner.build import Builder, BuildJob
+from autotuner.build import BuildJob
 from autotuner.build.ship import compile_shipped, ship
 from autotuner.carriers.carrier import Parts, SpecCarrier
 from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import Outputs, files_in
-from autotuner.carriers.provenance import Provenance, today
+from autotuner.carriers.provenance import Provenance
 from autotuner.carriers.render import dynamic_gemm_mlir, problem_mlir, spec_mlir
 from autotuner.errors import EnvironmentFailure, NoCandidateError, OutOfTimeError, UsageError
 from autotuner.iree.compile import shell_line
@@ -23,10 +23,9 @@ from autotuner.jobs.buckets.result import BucketResult, FamilyDetails, FamilyRes
 from autotuner.specfiles.applied import applied
 from autotuner.specfiles.merge import merge
 from autotuner.system import process
-from autotuner.system.cache import Cache
 from autotuner.system.digests import read_by_flags
 from autotuner.system.progress import LATE_SECONDS, Clock, Reporter, Stop
-from autotuner.system.settings import cache_dir, usable_cores
+from autotuner.system.settings import usable_cores
 from autotuner.targets import NO_DEVICE, PLAIN, Target
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.options import Options
@@ -92,7 +91,7 @@ class _FamilyRun:
 
     def __post_init__(self) -> None:
         self.target, self.options, self.session = self.run.target, self.run.options, self.run.session
-        self.builder = Builder(self.session.tools, Cache(cache_dir()))
+        self.builder = self.session.builder
         output = self.options.output or self.session.workspace.specs / f"{self.family.name}-{self.target.name}.mlir"
         self.files = Outputs.at(output, self.session.workspace)
         self.path = self.files.spec
@@ -213,22 +212,15 @@ class _FamilyRun:
 
     def _provenance(self, bucket: Bucket, result: Result, members: Sequence[Member]) -> Provenance:
         own = next((member for member in members if member.m == bucket.at), Member(bucket.at))
-        speedup = own.speedup
         return Provenance(
             problem=f"{self.family.name}, {bucket.text}, tuned at M = {bucket.at}",
             target=self.target.name,
             device=self.session.device,
-            iree=self.session.tools.release,
-            compiler=self.session.tools.build,
             verdict=result.verdict,
             us=own.us,
             baseline_us=own.baseline_us,
-            low=speedup.low if speedup else None,
-            median=speedup.median if speedup else None,
-            high=speedup.high if speedup else None,
-            date=today(),
             command=shell_line(self._command()),
-        )
+        ).stamped(self.session.tools, own.speedup)
 
     def _command(self) -> list[str]:
         words = [*self.family.arguments(), "--target", self.target.name, "--device", self.session.device]
@@ -302,7 +294,7 @@ class _FamilyRun:
         any_size = next((one for one in done if one.spec and one.bucket.low == 1 and one.bucket.high is None), None)
         endless = dynamic_gemm_mlir(self.target.prepare(self.family.gemm), rows=(1, None))
         programs.append((any_size, "a dynamic M >= 1", endless))
-        executor, tools, flags = self.session.executor, self.session.tools, self.target.compile_flags
+        executor, tools, flags = self.session.executor.here, self.session.tools, self.target.compile_flags
         asked = [executor.submit(applied, text, source, flags, tools) for _, _, source in programs]
         for (owner, what, _), answer in zip(programs, asked, strict=True):
             used = [use for use in answer.result() if use.matched and use.entry.lowering_config]

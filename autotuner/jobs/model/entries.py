@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from autotuner._version import __version__
 from autotuner.build.proof import proven
 from autotuner.carriers.carrier import FlagsCarrier, Parts, Said, SpecCarrier, SubstitutionCarrier
-from autotuner.carriers.provenance import Provenance, today
+from autotuner.carriers.provenance import Provenance
 from autotuner.iree.compile import Compiled
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.extract import FlowDispatch, Group
@@ -30,22 +30,16 @@ class Entry:
     candidate: Candidate = field(repr=False)
 
     def provenance(self, command: str, tools: Tools) -> Provenance:
-        result, speedup = self.result, self.result.speedup
+        result = self.result
         return Provenance(
             problem=self.label,
             target=result.target,
             device=result.device,
-            iree=tools.release,
-            compiler=tools.build,
             verdict="win" if result.verdict == "win" else "judged in the model",
             us=result.best.us if result.best else None,
             baseline_us=result.baseline.us,
-            low=speedup.low if speedup else None,
-            median=speedup.median if speedup else None,
-            high=speedup.high if speedup else None,
-            date=today(),
             command=command,
-        )
+        ).stamped(tools, result.speedup)
 
 
 def assemble(

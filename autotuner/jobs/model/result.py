@@ -42,7 +42,7 @@ class Row:
             "reason": self.reason,
             "verdict": self.result.verdict if self.result else None,
             "run": self.result.run if self.result else None,
-            "speedup": {"median": speedup.median, "low": speedup.low, "high": speedup.high} if speedup else None,
+            "speedup": speedup.to_json() if speedup else None,
             "applied": self.applied,
         }
 

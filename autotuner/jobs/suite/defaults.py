@@ -87,7 +87,7 @@ class DefaultTimer:
             )
             for problem, repeat in zip(problems, repeats, strict=True)
         ]
-        builds = [self.session.executor.submit(self.builder.build, job) for job in jobs]
+        builds = [self.session.executor.start(job) for job in jobs]
         done = []
         for problem, build in zip(problems, builds, strict=True):
             with suppress(OutOfTimeError):

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from autotuner.build import Builder
 from autotuner.carriers.outputs import Outputs, files_in
 from autotuner.errors import AutotuneError, OutOfTimeError, StorageError, UsageError
 from autotuner.iree.tools import Tools
@@ -24,10 +23,9 @@ from autotuner.jobs.suite.ship import Group, Shipper
 from autotuner.jobs.suite.uplift import Gain, measure, shares
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.system import process
-from autotuner.system.cache import Cache
 from autotuner.system.digests import read_by_flags
 from autotuner.system.progress import LATE_SECONDS, Clock, Reporter, Stop
-from autotuner.system.settings import cache_dir, usable_cores
+from autotuner.system.settings import usable_cores
 from autotuner.system.workspace import write_whole
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
@@ -122,7 +120,7 @@ class _SuiteRun:
     def __post_init__(self) -> None:
         self.target, self.options, self.session = self.run.target, self.run.options, self.run.session
         self.clock, self.timed = self.run.clock, self.run.timed
-        self.builder, self.own = Builder(self.session.tools, Cache(cache_dir())), ProblemRows.of(self.run)
+        self.builder, self.own = self.session.builder, ProblemRows.of(self.run)
         self.entries = {entry.problem.name: entry for entry in self.workload.entries}
         self.rows = {name: Row.of(entry) for name, entry in self.entries.items()}
         earlier = Earlier() if self.run.earlier is None else Earlier.read(self.run, self.rows)

@@ -117,7 +117,7 @@ class Shipper:
         except UsageError as error:
             return str(error)
         source = problem_mlir(self.target.prepare(self.problems[row.problem]))
-        return self.session.executor.submit(self.builder.build, BuildJob(source, flags, self.timeout))
+        return self.session.executor.start(BuildJob(source, flags, self.timeout))
 
 
 def _difference(own: Future[Compiled] | str, merged: Future[Compiled] | str, flagfile: str) -> str:

@@ -1,0 +1,113 @@
+"""Where builds run. A plain job goes out and a plain answer comes back, whoever does the work: threads, or machines."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Generic, ParamSpec, TypeVar
+
+from autotuner.build.builder import Builder, BuildJob
+from autotuner.build.jobs import Document, explicit, job_to_json, read_answer, work
+from autotuner.iree.compile import MODULE, Compiled, CompilerRefusal, compile_program, write_inputs
+from autotuner.iree.tools import Tools
+from autotuner.system.execution import local_executor
+
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+class _After(Future[T], Generic[S, T]):
+    """What a step makes of another future's result, under the deadline of whoever asked."""
+
+    def __init__(self, first: Future[S], step: Callable[[S], T]) -> None:
+        super().__init__()
+        self._first, self._step, self._context = first, step, copy_context()
+        first.add_done_callback(self._run)
+
+    def cancel(self) -> bool:
+        return self._first.cancel()
+
+    def _run(self, first: Future[S]) -> None:
+        try:
+            self.set_result(self._context.run(self._step, first.result()))
+        except BaseException as error:
+            self.set_exception(error)
+
+
+@dataclass(frozen=True)
+class BuildExecutor:
+    """Sends jobs out and takes the answers in."""
+
+    builder: Builder
+    """This machine's: it knows the key of a job, and its cache takes the modules."""
+    workers: Executor
+    """Where jobs go."""
+    work: Callable[[Document], Document]
+    """What a worker does with one."""
+    here: Executor
+    """Threads of this machine, for what is no plain job."""
+    elsewhere: bool = False
+    """Workers have caches and processors of their own: a job names the processor, and an answer brings the module."""
+
+    @classmethod
+    @contextmanager
+    def local(cls, builder: Builder, jobs: int) -> Iterator[BuildExecutor]:
+        """Threads that each wait for one compiler process, and share this machine's cache."""
+        with local_executor(jobs) as here, local_executor(jobs) as workers:
+            yield cls.on(workers, builder, here=here)
+
+    @classmethod
+    def on(cls, workers: Executor, builder: Builder, *, here: Executor | None = None) -> BuildExecutor:
+        """The same on threads that are there."""
+        return cls(builder, workers, partial(work, builder=builder), here or workers)
+
+    def start(self, job: BuildJob) -> Future[Compiled]:
+        """The job's module and its proof, or how the compile failed."""
+        sent = explicit(job, self.builder.tools) if self.elsewhere else job
+        document = job_to_json(sent, key=self.builder.key(sent), whole=self.elsewhere)
+        return _After(self.workers.submit(self.work, document), partial(read_answer, sent, self.builder))
+
+    def start_made(self, make: Callable[[], BuildJob], refusals: tuple[type[Exception], ...]) -> Future[Compiled]:
+        """The same for a job that this machine must make first; one of `refusals` then is a failure of it."""
+
+        def make_and_build() -> Compiled:
+            try:
+                job = make()
+            except refusals as error:
+                return Compiled.refused(str(error))
+            return self.start(job).result()
+
+        return self.here.submit(make_and_build)
+
+    def start_in(self, folder: Path, job: BuildJob, tools: Tools) -> Future[Compiled]:
+        """A build that is put into a folder, for whoever repeats it there.
+
+        A whole model is compiled where its file lies, and by a compiler of the user's own where that is: here.
+        """
+        if isinstance(job.program, Path) or tools != self.builder.tools:
+            return self.here.submit(compile_program, job, tools, folder)
+        return _After(self.start(job), partial(_put, folder, job))
+
+    def inspect(self, job: BuildJob) -> Future[str]:
+        """What the compiler prints where the job stops; raises with the compiler's own words when it refuses."""
+        return _After(self.start(job), _text)
+
+
+def _put(folder: Path, job: BuildJob, made: Compiled) -> Compiled:
+    write_inputs(job, folder)
+    if made.ok:
+        shutil.copy(made.vmfb, folder / MODULE)
+    return replace(made, vmfb=folder / MODULE)
+
+
+def _text(made: Compiled) -> str:
+    if not made.ok:
+        raise CompilerRefusal(made.stderr)
+    return made.text

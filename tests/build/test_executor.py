@@ -1,0 +1,134 @@
+"""Builds go out as plain jobs and come back as plain answers, to threads of this machine or to other machines."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from autotuner.build import Builder, BuildJob
+from autotuner.build.builder import CONFIGURED
+from autotuner.build.executor import BuildExecutor
+from autotuner.build.jobs import Document, explicit, work
+from autotuner.carriers.render import problem_mlir
+from autotuner.errors import OutOfTimeError
+from autotuner.iree.compile import MODULE, CompilerRefusal
+from autotuner.iree.tools import Tools
+from autotuner.problems import Gemm
+from autotuner.system import process
+from autotuner.system.cache import Cache
+from autotuner.targets import Target
+
+
+@pytest.fixture
+def job() -> BuildJob:
+    source = problem_mlir(Gemm.parse(shape="16x16x32", dtype="f32"))
+    return BuildJob(source, Target.parse("cpu").compile_flags, 120, figures="code")
+
+
+@pytest.fixture
+def here(tools: Tools, tmp_path: Path) -> Builder:
+    return Builder(tools, Cache(tmp_path / "here"))
+
+
+@pytest.fixture
+def local(here: Builder) -> Iterator[BuildExecutor]:
+    with BuildExecutor.local(here, 1) as executor:
+        yield executor
+
+
+def test_all_that_passes_is_json_and_the_cache_has_the_module(here: Builder, job: BuildJob) -> None:
+    passed: list[object] = []
+
+    def noted(document: Document) -> Document:
+        answer = work(document, here)
+        passed.extend([document, answer])
+        return answer
+
+    with ThreadPoolExecutor(1) as threads:
+        made = BuildExecutor(here, threads, noted, threads).start(job).result()
+    assert made.ok
+    assert made.vmfb == here.cache.module(here.key(job))
+    asked, answer = json.loads(json.dumps(passed))
+    assert str(here.cache.root) not in json.dumps([asked, answer])
+    assert answer["module"] is None  # the key tells where it is
+
+
+def _elsewhere(folder: str) -> None:
+    os.chdir(folder)
+    os.environ["AUTOTUNE_CACHE_DIR"] = folder
+
+
+def test_processes_that_share_nothing_build_the_same(here: Builder, job: BuildJob, tmp_path: Path) -> None:
+    """As other machines would: their own cache, and the processor by its name."""
+    there = tmp_path / "there"
+    there.mkdir()
+    with (
+        ProcessPoolExecutor(1, get_context("spawn"), _elsewhere, (str(there),)) as workers,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        made = BuildExecutor(here, workers, work, threads, elsewhere=True).start(job).result()
+    assert (made.ok, made.cached) == (True, False)
+    assert made.vmfb.is_relative_to(here.cache.root)
+    assert made.vmfb.read_bytes() == Cache(there).module(made.key).read_bytes()
+    again = here.build(explicit(job, here.tools))
+    assert (again.cached, again.vmfb, again.binary, again.isa) == (True, made.vmfb, made.binary, made.isa)
+    assert made.binary == here.build(job).binary
+
+
+def test_a_job_that_is_made_first_needs_no_second_thread_and_its_refusal_is_a_failure(
+    local: BuildExecutor, job: BuildJob
+) -> None:
+    def refuse() -> BuildJob:
+        raise KeyError("no such kernel")
+
+    futures = [local.start_made(make, (KeyError,)) for make in (lambda: job, refuse, lambda: job)]
+    first, refused, second = (future.result(timeout=120) for future in futures)
+    assert (first.ok, second.ok, second.cached) == (True, True, True)
+    assert refused.failure == "compile-error"
+    assert "no such kernel" in refused.stderr
+
+
+def test_what_is_printed_where_a_job_stops_comes_back_and_a_refusal_in_the_compilers_words(
+    local: BuildExecutor, job: BuildJob
+) -> None:
+    stopped = replace(job, stop=CONFIGURED, dumps=())
+    assert "lowering_config" in local.inspect(stopped).result()
+    with pytest.raises(CompilerRefusal, match="error:"):
+        local.inspect(replace(stopped, program="nonsense")).result()
+
+
+def test_a_folder_gets_the_module_and_what_it_was_made_from(
+    local: BuildExecutor, job: BuildJob, tools: Tools, tmp_path: Path
+) -> None:
+    made = local.start_in(tmp_path / "a", job, tools).result()
+    assert made.vmfb == tmp_path / "a" / MODULE
+    assert made.vmfb.read_bytes() == local.builder.build(job).vmfb.read_bytes()
+    assert (tmp_path / "a" / "problem.mlir").read_text() == job.program
+
+
+def test_builds_keep_to_the_deadline_of_whoever_asked(local: BuildExecutor, job: BuildJob) -> None:
+    starts: list[Callable[[], object]] = [
+        lambda: local.start(job).result(),
+        lambda: local.start_made(lambda: job, ()).result(),
+    ]
+    for start in starts:
+        with process.until(time.monotonic() - 1), pytest.raises(OutOfTimeError):
+            start()
+
+
+def test_what_waits_can_be_cancelled(here: Builder, job: BuildJob) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(time.sleep, 0.3)
+        waiting = BuildExecutor.on(threads, here).start(job)
+        assert waiting.cancel()
+        with pytest.raises(CancelledError):
+            waiting.result()
+    assert here.cache.read(here.key(job)) is None
