@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
 
 from autotuner.devices.device import Timing
 from autotuner.iree.benchmark import Benchmark
@@ -13,7 +15,43 @@ from autotuner.measure.race import Entrant, Interval, Rules
 from autotuner.tuning.run import Run
 
 
-def race_sides(sides: Sequence[ArmRun], benchmark: Benchmark, run: Run) -> tuple[Judgement, Interval | None]:
+@dataclass(frozen=True)
+class EarlierRace:
+    """The blocks that an interrupted run has of its race: times are compared within a block, so each still counts."""
+
+    binaries: Mapping[int, str]
+    """What was raced, by row."""
+    blocks: Mapping[int, Mapping[int, Timing]]
+    """By number, and in each by row."""
+
+    @classmethod
+    def read(cls, run: Run) -> EarlierRace:
+        if run.earlier is None:
+            return cls({}, {})
+        store = run.session.store
+        blocks: dict[int, dict[int, Timing]] = {}
+        for one in store.timings(run.id):
+            if one.phase == "race" and one.conditions and one.conditions.state == run.session.runner.state:
+                blocks.setdefault(one.block, {})[one.candidate] = Timing(one.repetitions_us, conditions=one.conditions)
+        return cls({build.candidate: build.binary for build in store.builds(run.id)}, blocks)
+
+    def of(self, sides: Sequence[ArmRun]) -> dict[str, deque[Timing]]:
+        """The timings of the blocks from the first on that are whole; none where an arm's code is another now."""
+        found: dict[str, deque[Timing]] = {side.key: deque() for side in sides}
+        if any(side.module.binary != self.binaries.get(side.row) for side in sides):
+            return found
+        for number in count(1):
+            block = self.blocks.get(number, {})
+            if any(side.row not in block for side in sides):
+                return found
+            for side in sides:
+                found[side.key].append(block[side.row])
+        return found
+
+
+def race_sides(
+    sides: Sequence[ArmRun], benchmark: Benchmark, run: Run, earlier: EarlierRace
+) -> tuple[Judgement, Interval | None]:
     """The verdict, and B's speed over A's; both times are the race's from here on."""
     store, effort = run.session.store, run.options.effort
     a, b = sides
@@ -28,10 +66,19 @@ def race_sides(sides: Sequence[ArmRun], benchmark: Benchmark, run: Run) -> tuple
     )
     rows = {side.key: side.row for side in sides}
 
+    known = earlier.of(sides)
+    blocks = len(known[A])
+    if blocks:
+        run.account.note(f"{blocks} blocks of the race are timed already: it goes on from there")
+
     def record(phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
-        store.record_timing(rows[name], timing, phase=phase, block=block)
+        if phase != "race" or block > blocks:
+            store.record_timing(rows[name], timing, phase=phase, block=block)
 
     takes = timed_by(run.session.runner, benchmark, {side.key: side.module for side in sides})
+    if blocks:
+        live = takes.race
+        takes = replace(takes, race=lambda name: known[name].popleft() if known[name] else live(name))
     judgement = judge(contest, takes, clock=run.clock, stop=run.session.stop, record=record)
     for side in sides:
         side.us = judgement.us.get(side.key, side.us)

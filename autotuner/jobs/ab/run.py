@@ -17,7 +17,7 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.arm_run import A, ArmRun, B
 from autotuner.jobs.ab.kernels import KernelSite
 from autotuner.jobs.ab.opening import Experiment, open_program
-from autotuner.jobs.ab.racing import race_sides
+from autotuner.jobs.ab.racing import EarlierRace, race_sides
 from autotuner.jobs.ab.recipe import ArmSite
 from autotuner.jobs.ab.result import AbDetails, AbResult, write_commands
 from autotuner.jobs.ab.shares import own_exports, read_shares, readable
@@ -76,6 +76,7 @@ class _ExperimentRun:
     wanted: Experiment
     subject: Subject
     sides: tuple[ArmRun, ArmRun] = field(init=False)
+    earlier: EarlierRace = field(init=False)
     benchmark: Benchmark | None = None
     """How both arms are timed, once they are found to be right."""
     difference: float | None = None
@@ -88,11 +89,12 @@ class _ExperimentRun:
 
     def __post_init__(self) -> None:
         self.sides = (ArmRun(A, self.wanted.a), ArmRun(B, self.wanted.b))
+        self.earlier = EarlierRace.read(self.run)
 
     def go(self) -> AbResult:
         run = self.run
         if run.earlier is not None:
-            run.account.note(f"going on with run {run.id}: both arms are compiled and raced again")
+            run.account.note(f"going on with run {run.id}")
         result = self._steps(self.subject)
         run.finish(result)
         if "none" in run.options.keep:
@@ -135,7 +137,7 @@ class _ExperimentRun:
             return self._result("inconclusive", "interrupted before the race")
         run.account.stage(f"racing {b.arm.name} against {a.arm.name}")
         with run.account.clocked("time"):
-            judgement, self.speedup = race_sides(self.sides, benchmark, run)
+            judgement, self.speedup = race_sides(self.sides, benchmark, run, self.earlier)
         if judgement.verdict == "win":
             self._ship(subject, judgement)
         return self._result(judgement.verdict, judgement.reason)
