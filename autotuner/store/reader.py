@@ -23,6 +23,7 @@ from autotuner.store.rows import (
     BuildRow,
     CandidateRow,
     Json,
+    NewRun,
     RunKind,
     RunRow,
     Tally,
@@ -113,6 +114,13 @@ class Reader:
         same = RUNS.c.key.startswith(f"{question_of(key)}-", autoescape=True)
         which = [same, RUNS.c.key != key, *([] if finished else [RUNS.c.status != "finished"])]
         return self._latest(*which, kind=kind, parent=parent)
+
+    def like_it(self, new: NewRun, *, finished: bool = False) -> RunRow | None:
+        """The latest run on the same problem and target that asked something else: unfinished, or `finished` any."""
+        problem = RUNS.c.problem["name"].as_string() == str(new.problem["name"])
+        which = [problem, RUNS.c.target == new.target, RUNS.c.key != new.key]
+        which += [] if finished else [RUNS.c.status != "finished"]
+        return self._latest(*which, kind=new.kind, parent=new.parent)
 
     def _latest(self, *which: ColumnElement[bool], kind: RunKind, parent: str | None) -> RunRow | None:
         mine = (RUNS.c.workspace == self._home, RUNS.c.kind == kind, RUNS.c.parent.is_not_distinct_from(parent))

@@ -226,4 +226,13 @@ def _earlier(question: Question, new: NewRun, session: Session, account: Account
         account.note(
             f"run {outdated.id} is not gone on with: IREE, the input, a microkernel or a file of --flag is another now"
         )
+    elif (other := store.like_it(new, finished=question.has_parts)) is not None:
+        account.note(f"run {other.id} is not gone on with: it had {_differing(other, new)}")
     return None
+
+
+def _differing(run: RunRow, new: NewRun) -> str:
+    """Which of the options that are part of a question are others."""
+    had = {"seed": run.seed, "device": run.device}
+    others = [f"--{name} {value}" for name, value in had.items() if value != getattr(new, name)]
+    return " and ".join(others) or "other options"

@@ -221,6 +221,16 @@ def test_a_suite_is_not_gone_on_with_when_what_it_read_is_another(here: Path, ch
     assert runs_of(file, "suite") == [again.run, first.run]
 
 
+def test_a_suite_that_begins_anew_for_another_option_says_so(here: Path) -> None:
+    file, fake = write(here, SHAPES.splitlines(keepends=True)[0] + "gemm,8x8x8,f32,2\n"), fake_tools(here)
+    first = run(file, fake, device="none")
+    seeded = run(file, fake, device="none", resume=True, seed=1)
+    assert f"run {first.run} is not gone on with: it had --seed 0" in seeded.notes
+    flags = Target.parse("cpu", flags=["--iree-opt-level=O1"])
+    third = run(file, fake, device="none", resume=True, seed=1, target=replace(flags, routes=ONE_ROUTE.routes))
+    assert f"run {seeded.run} is not gone on with: it had other options" in third.notes
+
+
 @pytest.mark.parametrize(("flag", "fine"), [("--iree-opt-data-tiling", True), ("--load=x.so", False)])
 def test_flags_that_a_database_brings_are_those_of_a_flagfile(here: Path, flag: str, fine: bool) -> None:
     file, fake = write(here), fake_tools(here, rules=[(DATA_TILING, 50.0)])
