@@ -10,6 +10,7 @@ space. The same command goes on where it ended. On cpu the builds disturb the ti
 from __future__ import annotations
 
 import argparse
+import inspect
 import resource
 import sys
 import tempfile
@@ -20,17 +21,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.build.executor import BuildExecutor
+from autotuner.cli.commands.operations import COMMANDS, words_of
 from autotuner.devices.device import choose_repeat
 from autotuner.devices.environment import capture
 from autotuner.errors import AutotuneError, DeviceError, NoCandidateError, WrongResultError
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Check, compare, poison
-from autotuner.problems import Array, Attention, Conv, Gemm, Problem
+from autotuner.problems import Array, Problem
 from autotuner.space import Config
 from autotuner.system.cache import Cache
 from autotuner.system.locks import device_lock
@@ -47,7 +50,7 @@ AHEAD = 2
 """Candidates that are being built or wait for the device, for each core."""
 JUDGES = 4
 """Results that are compared at once."""
-OPERATIONS = ("gemm", "conv", "attention")
+RENAMED = {"out": "out-type"}
 
 
 @dataclass(frozen=True)
@@ -293,8 +296,6 @@ def parse(words: Sequence[str]) -> Request:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     operations = parser.add_subparsers(dest="op", required=True)
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--shape", required=True, help="as `autotune` takes it")
-    common.add_argument("--dtype", default="f16")
     common.add_argument("--target", required=True, help="a chip, such as sm_80")
     common.add_argument("--device", help="IREE device URI [default: the target's]")
     common.add_argument("--seconds", type=float, default=240.0, help="after so long no candidate is begun")
@@ -303,16 +304,11 @@ def parse(words: Sequence[str]) -> Request:
     common.add_argument("--jobs", type=int, default=usable_cores(), help="compiles at once [default: usable cores]")
     common.add_argument("--seed", type=int, default=0, help="of the order and of the inputs")
     common.add_argument("--out", type=Path, required=True, help="folder of the recording")
-    gemm, conv, attention = (operations.add_parser(name, parents=[common]) for name in OPERATIONS)
-    gemm.add_argument("--batch", type=int, default=1)
-    gemm.add_argument("--acc")
-    gemm.add_argument("--layout", default="nn")
-    gemm.add_argument("--out-type", help="what `autotune gemm` calls --out")
-    conv.add_argument("--filter", required=True)
-    for name, default in (("stride", "1x1"), ("dilation", "1x1"), ("pad", "0x0"), ("layout", "nhwc-hwcf")):
-        conv.add_argument(f"--{name}", default=default)
-    conv.add_argument("--groups", type=int, default=1)
-    attention.add_argument("--causal", action="store_true")
+    for op in COMMANDS:
+        own = operations.add_parser(op, parents=[common])
+        for name, word in words_of(op).items():
+            # The recording's folder is --out here.
+            own.add_argument(f"--{RENAMED.get(name, name)}", dest=f"word_{name}", **_argument(word))
     given = parser.parse_args(words)
     target = Target.parse(given.target)
     return Request(
@@ -328,23 +324,18 @@ def parse(words: Sequence[str]) -> Request:
     )
 
 
+def _argument(word: inspect.Parameter) -> dict[str, Any]:
+    """An option of `autotune gemm`, `conv` or `attention`, as this parser takes it."""
+    if isinstance(word.default, bool):
+        return {"action": "store_true"}
+    if word.default is word.empty:
+        return {"required": True}
+    return {"default": word.default, **({"type": int} if isinstance(word.default, int) else {})}
+
+
 def _problem(given: argparse.Namespace) -> Problem:
-    shape, dtype = given.shape, given.dtype
-    if given.op == "gemm":
-        words = {"acc": given.acc, "layout": given.layout, "out": given.out_type}
-        return Gemm.parse(shape=shape, dtype=dtype, batch=given.batch, **words)
-    if given.op == "attention":
-        return Attention.parse(shape=shape, dtype=dtype, causal=given.causal)
-    return Conv.parse(
-        shape=shape,
-        dtype=dtype,
-        filter=given.filter,
-        stride=given.stride,
-        dilation=given.dilation,
-        pad=given.pad,
-        groups=given.groups,
-        layout=given.layout,
-    )
+    problem: Problem = COMMANDS[given.op](**{name: getattr(given, f"word_{name}") for name in words_of(given.op)})
+    return problem
 
 
 def _report(recorder: Recorder, row: Row) -> None:

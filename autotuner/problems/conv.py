@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
 
@@ -25,6 +25,23 @@ from autotuner.problems.operation import Operation
 
 LAYOUTS = ("nhwc-hwcf", "nchw-fchw")
 Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps:
+    """How the filter goes over the image, in the words of the command line."""
+
+    stride: str = "1x1"
+    dilation: str = "1x1"
+    pad: str = "0x0"
+
+
+class StepWords(TypedDict, total=False):
+    """The same, each where it is said."""
+
+    stride: str
+    dilation: str
+    pad: str
 
 
 @dataclass(frozen=True)
@@ -55,6 +72,7 @@ class Conv(Operation):
     kind = "convolution"
     template = "conv.mlir.j2"
     layouts = LAYOUTS
+    more_words = Steps
     letters: ClassVar[Mapping[str, str]] = {"image": "nhwc", "weights": "gkyxc", "out": "nhwc"}
 
     @classmethod
@@ -63,14 +81,13 @@ class Conv(Operation):
         *,
         shape: str,
         filter: str,
-        stride: str = "1x1",
-        dilation: str = "1x1",
-        pad: str = "0x0",
         groups: int = 1,
         dtype: str = "f16",
         layout: str = "nhwc-hwcf",
+        **words: Unpack[StepWords],
     ) -> Self:
         """From the words of the command line, checked."""
+        steps = Steps(**words)
         n, h, w, c = parse_dims(shape, names="NxHxWxC")
         kh, kw, f = parse_dims(filter, names="KHxKWxF", option="--filter")
         (checked_groups,) = parse_dims(str(groups), names="G", option="--groups")
@@ -83,16 +100,17 @@ class Conv(Operation):
             )
         conv = cls(
             *(n, h, w, c, kh, kw, f),
-            stride=_pair(stride, names="SHxSW", option="--stride"),
-            dilation=_pair(dilation, names="DHxDW", option="--dilation"),
-            pad=_pair(pad, names="PHxPW", option="--pad", least=0),
+            stride=_pair(steps.stride, names="SHxSW", option="--stride"),
+            dilation=_pair(steps.dilation, names="DHxDW", option="--dilation"),
+            pad=_pair(steps.pad, names="PHxPW", option="--pad", least=0),
             groups=checked_groups,
             dtype=parse_dtype(dtype),
             layout=layout,
         )
         if min(conv.output_size) < 1:
             raise UsageError(
-                f"a {kh}x{kw} filter with --dilation {dilation} is larger than the {h}x{w} image with --pad {pad}.",
+                f"a {kh}x{kw} filter with --dilation {steps.dilation} is larger than the {h}x{w} image with --pad "
+                f"{steps.pad}.",
                 remedy="Give a larger image, a smaller filter, or more padding.",
             )
         refuse_if_too_large(conv)

@@ -28,6 +28,8 @@ class Operation(Problem):
     letters: ClassVar[Mapping[str, str]]
     """The operands by the names that manifests use, in the problem's order, the output last; each with all the letters
     that a layout of it may have."""
+    more_words: ClassVar[type | None] = None
+    """What `parse` takes beside its parameters: a dataclass of words with their defaults."""
     layout: str = ""
 
     @classmethod
@@ -70,16 +72,22 @@ class Operation(Problem):
     @classmethod
     def options(cls) -> tuple[str, ...]:
         """What can be said of it beside its shape, in the words of the command line."""
-        return tuple(name for name in inspect.signature(cls.parse).parameters if name != "shape")
+        return tuple(name for name in cls._words() if name != "shape")
 
     @classmethod
     def from_words(cls, words: Mapping[str, str]) -> Self:
         """From text alone, as a file has it."""
-        known = inspect.signature(cls.parse).parameters
+        known = cls._words()
         for name, parameter in known.items():
             if parameter.default is inspect.Parameter.empty and name not in words:
                 raise UsageError(f"{cls.op} needs a {name}.", remedy=f"Give its {name} too.")
         return cls.parse(**{name: _value(name, text, known[name].default) for name, text in words.items()})
+
+    @classmethod
+    def _words(cls) -> dict[str, inspect.Parameter]:
+        own = inspect.signature(cls.parse).parameters
+        more = inspect.signature(cls.more_words).parameters if cls.more_words else {}
+        return {name: word for name, word in {**own, **more}.items() if word.kind is not word.VAR_KEYWORD}
 
 
 def _value(name: str, text: str, default: object) -> str | int | bool:
