@@ -71,9 +71,6 @@ class Store(Reader):
         )
         return run
 
-    def set_space_size(self, run: str, size: int) -> None:
-        self._update(RUNS, run, space_size=size)
-
     def finish_run(self, run: str, status: Status, *, result: Json | None = None) -> None:
         """The run's end, with the JSON document that the user was given."""
         document = None if result is None else dict(result)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypedDict
+from typing import Any, TypedDict, Unpack
 
 from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
@@ -67,15 +67,13 @@ class Session:
         cls,
         target: Target,
         options: Options,
-        *,
-        reporter: Reporter | None = None,
-        stop: Stop | None = None,
-        tools: Tools | None = None,
+        **watched: Unpack[Watched],
     ) -> Iterator[Session]:
+        """Without a watcher nobody is told, without a stop nobody stops it, and the programs are those of `options`."""
         began = time.monotonic()
-        found = tools or Tools.find(options.iree_tools)
+        found = watched.get("tools") or Tools.find(options.iree_tools)
         workspace = Workspace.open(options.workspace)
-        watcher = reporter or Silent()
+        watcher, stop = watched.get("reporter") or Silent(), watched.get("stop") or Stop()
         for warning in found.warnings():
             watcher.note(warning)
         device = target.choose_device(options.device)
@@ -91,4 +89,4 @@ class Session:
             scratch = stack.enter_context(builder.cache.scratch())
             alone = ProcessDevice(found, device, scratch, starts_quickly=target.compiles_on_device)
             runner = stack.enter_context(open_device(alone, isolate=options.isolate, state=options.state))
-            yield cls(device, watcher, stop or Stop(), found, workspace, store, executor, runner, began=began)
+            yield cls(device, watcher, stop, found, workspace, store, executor, runner, began=began)

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Unpack
 
 from autotuner.carriers.outputs import files_in
 from autotuner.errors import NoCandidateError, OutOfTimeError
 from autotuner.iree.compile import first_error
-from autotuner.iree.tools import Tools
 from autotuner.measure.check import Data
 from autotuner.measure.judge import LEAD_BLOCKS, Judgement, longer
 from autotuner.microkernels.variants import find_variants
@@ -20,7 +20,7 @@ from autotuner.problems import Array, Problem
 from autotuner.space import ABSENT, Config
 from autotuner.system import process
 from autotuner.system.digests import read_by_flags
-from autotuner.system.progress import Clock, Reporter, Stop
+from autotuner.system.progress import Clock
 from autotuner.system.settings import usable_cores
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning import reproduce
@@ -33,7 +33,7 @@ from autotuner.tuning.options import Options
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
 from autotuner.tuning.result import Files, Result, read_result
 from autotuner.tuning.run import Account, Question, Run
-from autotuner.tuning.session import Session
+from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.ship import Winner, outputs, ship
 from autotuner.tuning.steps import Step, Steps, at_once
 from autotuner.tuning.summary import NOTHING, Summary
@@ -50,14 +50,12 @@ def tune(
     target: Target,
     *,
     options: Options | None = None,
-    reporter: Reporter | None = None,
-    stop: Stop | None = None,
-    tools: Tools | None = None,
+    **watched: Unpack[Watched],
 ) -> Result:
     """Searches for a configuration that beats IREE's default, and proves what it claims."""
     options = options or Options()
     prepared = target.prepare(problem)
-    with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
+    with Session.open(target, options, **watched) as session:
         return search(prepared, target, options=options, session=session).result
 
 

@@ -7,13 +7,13 @@ import shutil
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Unpack
 
 from autotuner.devices.device import choose_repeat
 from autotuner.errors import DeviceError, EnvironmentFailure, NoCandidateError, UsageError, WrongResultError
 from autotuner.iree.benchmark import Benchmark, benchmark_command
 from autotuner.iree.compile import FAILURE_CLASSES, MODULE, Compiled, FailureClass, first_error
 from autotuner.iree.run import Invocation
-from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.arm_run import A, ArmRun, B
 from autotuner.jobs.ab.kernels import KernelSite
 from autotuner.jobs.ab.opening import Experiment, open_program
@@ -32,13 +32,12 @@ from autotuner.store.rows import BuildRow
 from autotuner.system import process
 from autotuner.system.digests import file_digest
 from autotuner.system.process import last_line
-from autotuner.system.progress import Reporter, Stop
 from autotuner.targets import Target
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.options import Options
 from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
 from autotuner.tuning.run import Account, Run
-from autotuner.tuning.session import Session
+from autotuner.tuning.session import Session, Watched
 
 _LENGTHENED = 3
 """How often, at the most, an arm is compiled anew to last long enough."""
@@ -49,9 +48,7 @@ def run_experiment(
     target: Target,
     *,
     options: Options | None = None,
-    reporter: Reporter | None = None,
-    stop: Stop | None = None,
-    tools: Tools | None = None,
+    **watched: Unpack[Watched],
 ) -> AbResult:
     """Is B faster than A, and does it compute the same?"""
     options = options or Options()
@@ -59,7 +56,7 @@ def run_experiment(
         options = replace(options, budget=options.effort.budget)
     problem = target.prepare(wanted.problem) if wanted.problem is not None else None
     wanted = replace(wanted, problem=problem)
-    with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
+    with Session.open(target, options, **watched) as session:
         claim(wanted, target, options, session.workspace)
         account = Account(session.reporter, model_clock(options, session))
         with process.until(account.clock.latest):

@@ -7,12 +7,12 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Unpack
 
 from autotuner.devices.device import choose_repeat
 from autotuner.errors import AutotuneError, NoCandidateError, WrongResultError
 from autotuner.iree.benchmark import Benchmark, benchmark_command
 from autotuner.iree.compile import MODULE, SPEC
-from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.arms import DEFAULT, Arm, parse_arm
 from autotuner.jobs.ab.result import AbDetails, AbResult, ArmReport, with_arms, write_commands
 from autotuner.jobs.ab.subject import Answer, difference
@@ -21,12 +21,11 @@ from autotuner.microkernels.variants import Kernel
 from autotuner.problems import Problem
 from autotuner.space import Value
 from autotuner.system import process
-from autotuner.system.progress import Reporter, Stop
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import Candidate, Plan
 from autotuner.tuning.result import Result
-from autotuner.tuning.session import Session
+from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.single import searched
 from autotuner.tuning.task import Task
 
@@ -48,13 +47,11 @@ def search_variants(
     target: Target,
     *,
     options: Options,
-    reporter: Reporter | None = None,
-    stop: Stop | None = None,
-    tools: Tools | None = None,
+    **watched: Unpack[Watched],
 ) -> AbResult:
     """Searches the parameters of the options' one microkernel; nothing but the default is beside it."""
     (kernel,) = options.microkernels
-    with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
+    with Session.open(target, options, **watched) as session:
         with searched(target.prepare(problem), target, options=options, session=session, task=ALONE) as found:
             with process.however_late():
                 result = _with_arms(found.result, found.plan, kernel, options, session)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Unpack
 
 from autotuner.build import BuildJob
 from autotuner.build.ship import compile_shipped, ship
@@ -16,7 +17,6 @@ from autotuner.carriers.provenance import Provenance
 from autotuner.carriers.render import dynamic_gemm_mlir, problem_mlir, spec_mlir
 from autotuner.errors import EnvironmentFailure, NoCandidateError, OutOfTimeError, UsageError
 from autotuner.iree.compile import shell_line
-from autotuner.iree.tools import Tools
 from autotuner.jobs.buckets.bounds import Bucket, Family
 from autotuner.jobs.buckets.members import Examiner, Member, for_all_rows
 from autotuner.jobs.buckets.result import BucketResult, FamilyDetails, FamilyResult
@@ -24,14 +24,14 @@ from autotuner.specfiles.applied import applied
 from autotuner.specfiles.merge import merge
 from autotuner.system import process
 from autotuner.system.digests import read_by_flags
-from autotuner.system.progress import LATE_SECONDS, Clock, Reporter, Stop
+from autotuner.system.progress import LATE_SECONDS, Clock
 from autotuner.system.settings import usable_cores
 from autotuner.targets import NO_DEVICE, PLAIN, Target
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.options import Options
 from autotuner.tuning.result import Files, FinalVerdict, Result, RunFacts
 from autotuner.tuning.run import Account, Question, Run
-from autotuner.tuning.session import Session
+from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.single import Found, search
 from autotuner.tuning.task import Task
 
@@ -55,9 +55,7 @@ def tune_family(
     target: Target,
     *,
     options: Options | None = None,
-    reporter: Reporter | None = None,
-    stop: Stop | None = None,
-    tools: Tools | None = None,
+    **watched: Unpack[Watched],
 ) -> FamilyResult:
     """Tunes every bucket at its bound, and ships one spec of those whose winner harms no other size of the bucket."""
     options = options or Options()
@@ -66,7 +64,7 @@ def tune_family(
     target = plain_only(target)
     for bucket in family.buckets:
         target.prepare(family.member(bucket.at))
-    with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
+    with Session.open(target, options, **watched) as session:
         account = Account(session.reporter, Clock(options.budget or math.inf, session.began))
         arguments = (*family.arguments(), *(str(bucket.at) for bucket in family.buckets))
         question = Question(

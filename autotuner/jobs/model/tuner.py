@@ -6,6 +6,7 @@ import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Unpack
 
 from autotuner.carriers.carrier import Parts
 from autotuner.devices.device import Timing
@@ -13,7 +14,6 @@ from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled
 from autotuner.iree.run import Invocation
-from autotuner.iree.tools import Tools
 from autotuner.jobs.model.context import (
     KINDS,
     Context,
@@ -36,7 +36,6 @@ from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge, longe
 from autotuner.measure.race import ALPHA, LOOKS, Entrant, Rules
 from autotuner.system import process
 from autotuner.system.cache import Cache
-from autotuner.system.progress import Reporter, Stop
 from autotuner.system.settings import cache_dir
 from autotuner.targets import PLAIN, Target
 from autotuner.tuning.counts import Counts
@@ -44,7 +43,7 @@ from autotuner.tuning.options import Options
 from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
 from autotuner.tuning.run import Account, Question, Run
-from autotuner.tuning.session import Session
+from autotuner.tuning.session import Session, Watched
 
 MIN_TIME = 0.05
 """Seconds a repetition of the whole model, at least."""
@@ -63,13 +62,11 @@ def tune_model(
     target: Target,
     *,
     options: Options | None = None,
-    reporter: Reporter | None = None,
-    stop: Stop | None = None,
-    tools: Tools | None = None,
+    **watched: Unpack[Watched],
 ) -> ModelResult:
     """Makes a model faster: by flags, and by a spec for the dispatches that take its time."""
     options = options or Options()
-    with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
+    with Session.open(target, options, **watched) as session:
         model_outputs(model, target, options, session.workspace).claim(model.files(target))
         program = Program.open(
             model.path,

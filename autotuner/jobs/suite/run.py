@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from autotuner.carriers.outputs import Outputs, files_in
 from autotuner.errors import AutotuneError, OutOfTimeError, StorageError, UsageError
-from autotuner.iree.tools import Tools
 from autotuner.jobs.suite import THRESHOLD
 from autotuner.jobs.suite.budget import LEAST_SECONDS, divide
 from autotuner.jobs.suite.defaults import DefaultTimer, too_large
@@ -24,13 +23,13 @@ from autotuner.jobs.suite.uplift import Gain, measure, shares
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.system import process
 from autotuner.system.digests import read_by_flags
-from autotuner.system.progress import LATE_SECONDS, Clock, Reporter, Stop
+from autotuner.system.progress import LATE_SECONDS, Clock
 from autotuner.system.settings import usable_cores
 from autotuner.system.workspace import write_whole
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Question, Run
-from autotuner.tuning.session import Session
+from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.single import search
 
 _DEFAULTS_SHARE = 0.5
@@ -70,9 +69,7 @@ def tune_suite(
     target: Target,
     *,
     options: Options | None = None,
-    reporter: Reporter | None = None,
-    stop: Stop | None = None,
-    tools: Tools | None = None,
+    **watched: Unpack[Watched],
 ) -> SuiteResult:
     """Tunes what matters of a workload.
 
@@ -82,7 +79,7 @@ def tune_suite(
     options = options or Options()
     clock = Clock(options.budget or float("inf"))
     chosen = wanted.on(target, seed=options.seed)
-    with Session.open(target, options, reporter=reporter, stop=stop, tools=tools) as session:
+    with Session.open(target, options, **watched) as session:
         # The merged spec; where winners need several sets of flags, further files have a number.
         merged = options.output or session.workspace.specs / f"{chosen.name}-{target.name}.mlir"
         outputs = Outputs.at(merged, session.workspace)
