@@ -63,7 +63,7 @@ def _experiment(wanted: Wanted, request: Request) -> None:
     if options.microkernels:
         raise UsageError("--microkernels is for a search.", remedy="Name the microkernel as an arm.")
     parse = partial(
-        parse_arm, workspace=request.workspace, objects=wanted.objects, symbol=wanted.symbol, trust=wanted.trust
+        parse_arm, workspace=request.workspace, objects=wanted.objects or (), symbol=wanted.symbol, trust=wanted.trust
     )
     first = parse(wanted.first)
     second = parse(wanted.second) if wanted.second else None
@@ -84,7 +84,7 @@ def _experiment(wanted: Wanted, request: Request) -> None:
     request.refuse_untimed("output", "allow_precision", "tolerance", "parameters")
     if options.output is not None and not b.kernels:
         raise UsageError(f"-o: {b.name} is no microkernel, nothing is written for it.", remedy="Leave -o out.")
-    experiment = Experiment(a, b, problem, _model(wanted, request), wanted.inputs)
+    experiment = Experiment(a, b, problem, _model(wanted, request), tuple(wanted.inputs or ()))
     if request.dry_run:
         print_rehearsal(rehearse_experiment(experiment, target, options=options), request)
         return
@@ -98,7 +98,7 @@ def _search(
 ) -> None:
     """A microkernel against the default: all its variants take part."""
     request.refuse_untimed("inputs", "allow_precision")
-    arrays = problem_inputs(wanted.inputs, target.prepare(problem), seed=options.seed)
+    arrays = problem_inputs(wanted.inputs or (), target.prepare(problem), seed=options.seed)
     options = replace(experiment_options(options, kernel), inputs=arrays)
     if request.dry_run:
         print_rehearsal(rehearse(problem, target, options=options, task=ALONE), request)
@@ -117,8 +117,8 @@ def _model(wanted: Wanted, request: Request) -> Model | None:
     return Model(
         wanted.model,
         function=wanted.function,
-        inputs=wanted.inputs,
-        parameters=wanted.parameters,
+        inputs=tuple(wanted.inputs or ()),
+        parameters=tuple(wanted.parameters or ()),
         tolerance=wanted.tolerance,
         trust=wanted.trust,
         allow=known_precision(request.allow_precision),

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autotuner._version import __version__
-from autotuner.cli.commands.ab import ab
+from autotuner.cli.commands.ab import Wanted
 from autotuner.cli.commands.model import model
 from autotuner.cli.commands.operations import any_problem, attention, conv, gemm
 from autotuner.cli.commands.results import cache, doctor, export, history
 from autotuner.cli.commands.spec import app as spec
-from autotuner.cli.commands.suite import SuiteRequest, suite
+from autotuner.cli.commands.suite import SuiteRequest, SuiteWords
 from autotuner.cli.lazy import Lazy
 from autotuner.cli.output import OutputError, give_up_stdout, guarded
 from autotuner.cli.request import tuning_command
@@ -60,8 +60,8 @@ app.command()(tuning_command(gemm, lambda *words: gemm_action.run_gemm(*words)))
 for operation in (conv, attention):
     app.command()(tuning_command(operation, lambda *words: tuning.run_tuning(*words)))
 app.command()(tuning_command(model, lambda *words: model_action.run_model(*words)))
-app.command()(tuning_command(suite, lambda *words: suite_action.run_suite(*words), request=SuiteRequest))
-app.command()(tuning_command(ab, lambda *words: ab_action.run_ab(*words), words=any_problem(dtype=AB_DTYPE)))
+app.command("suite")(tuning_command(SuiteWords, lambda *words: suite_action.run_suite(*words), request=SuiteRequest))
+app.command("ab")(tuning_command(Wanted, lambda *words: ab_action.run_ab(*words), words=any_problem(dtype=AB_DTYPE)))
 app.add_typer(spec)
 app.command()(history)
 app.command()(export)

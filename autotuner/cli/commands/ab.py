@@ -1,7 +1,7 @@
 """`autotune ab`: its words and options."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,31 +12,8 @@ from autotuner.cli import options as o
 
 @dataclass(frozen=True)
 class Wanted:
-    """The command's own words."""
+    """Race two ways to compile the same program: same inputs, both results checked, one verdict, both commands."""
 
-    first: str | None
-    second: str | None
-    words: Mapping[str, Any]
-    """What was said of a problem, as gemm, conv or attention take it."""
-    model: Path | None
-    function: str | None
-    inputs: tuple[str, ...]
-    parameters: tuple[str, ...]
-    tolerance: float | None
-    objects: tuple[Path, ...]
-    symbol: str | None
-    show_all: bool
-    inspect: Path | None
-    log: Path | None
-    new: str | None
-    trust: bool
-
-    @property
-    def shape(self) -> str | None:
-        return self.words.get("shape")
-
-
-def ab(
     first: Annotated[
         str | None,
         typer.Argument(
@@ -44,48 +21,33 @@ def ab(
             help="A microkernel, as --list names it; a spec (.mlir); a flagfile (@FILE or .flags); the path of an "
             "iree-compile; or `default`. Alone it races IREE's default.",
         ),
-    ] = None,
-    second: Annotated[str | None, typer.Argument(metavar="B", help="Another of these: then A is the baseline.")] = None,
+    ] = None
+    second: Annotated[str | None, typer.Argument(metavar="B", help="Another of these: then A is the baseline.")] = None
     model: Annotated[
         Path | None, typer.Option("--model", help="Do it inside this .mlir, .mlirbc or .onnx; --shape narrows it.")
-    ] = None,
-    function: o.FunctionOption = None,
-    inputs: o.InputOption = None,
-    parameters: o.ParametersOption = None,
-    tolerance: o.ToleranceOption = None,
+    ] = None
+    function: o.FunctionOption = None
+    inputs: o.InputOption = None
+    parameters: o.ParametersOption = None
+    tolerance: o.ToleranceOption = None
     objects: Annotated[
         list[Path] | None, typer.Option("--object", help="Your own object (hsaco, PTX, .o) for the microkernel.")
-    ] = None,
-    symbol: Annotated[str | None, typer.Option("--symbol", help="The kernel's name in that object.")] = None,
-    show_all: Annotated[bool, typer.Option("--list", help="List the microkernels there are.")] = False,
+    ] = None
+    symbol: Annotated[str | None, typer.Option("--symbol", help="The kernel's name in that object.")] = None
+    show_all: Annotated[bool, typer.Option("--list", help="List the microkernels there are.")] = False
     inspect: Annotated[
         Path | None, typer.Option("--inspect", help="Print the kernels of an object: hsaco, PTX or .o.")
-    ] = None,
-    log: Annotated[
-        Path | None, typer.Option("--log", help="List the kernels and figures of MISA's driver output.")
-    ] = None,
+    ] = None
+    log: Annotated[Path | None, typer.Option("--log", help="List the kernels and figures of MISA's driver output.")] = (
+        None
+    )
     new: Annotated[
         str | None, typer.Option("--new", help="Begin a microkernel of this name: writes a commented manifest.")
-    ] = None,
-    trust: o.TrustOption = False,
-    *,
-    words: Mapping[str, Any],
-) -> Wanted:
-    """Race two ways to compile the same program: same inputs, both results checked, one verdict, both commands."""
-    return Wanted(
-        first=first,
-        second=second,
-        words=words,
-        model=model,
-        function=function,
-        inputs=tuple(inputs or ()),
-        parameters=tuple(parameters or ()),
-        tolerance=tolerance,
-        objects=tuple(objects or ()),
-        symbol=symbol,
-        show_all=show_all,
-        inspect=inspect,
-        log=log,
-        new=new,
-        trust=trust,
-    )
+    ] = None
+    trust: o.TrustOption = False
+    words: Mapping[str, Any] = field(default_factory=dict)
+    """What was said of a problem, as gemm, conv or attention take it."""
+
+    @property
+    def shape(self) -> str | None:
+        return self.words.get("shape")

@@ -12,12 +12,16 @@ from autotuner.jobs.suite import THRESHOLD
 
 @dataclass(frozen=True)
 class SuiteWords:
-    """The command's own words."""
+    """Tune a workload: many problems, each weighed by what it contributes, and one merged spec."""
 
-    workload: str | None
-    show: bool
-    sample: int | None
-    threshold: float
+    workload: Annotated[
+        str | None, typer.Argument(metavar="NAME|FILE", help="A suite, or a file: .csv of shapes, .yaml/.yml/.log.")
+    ] = None
+    show: Annotated[bool, typer.Option("--list", help="List the suites, or the problems of NAME|FILE.")] = False
+    sample: Annotated[int | None, typer.Option("--sample", help="Only so many problems, chosen by --seed.")] = None
+    threshold: Annotated[
+        float, typer.Option("--threshold", help="Leave out what contributes less than this per cent of the time.")
+    ] = THRESHOLD
 
 
 @dataclass(frozen=True)
@@ -39,17 +43,3 @@ class SuiteRequest(Request):
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the problems, and a rehearsal of the largest; build nothing.")
     ] = False
-
-
-def suite(
-    workload: Annotated[
-        str | None, typer.Argument(metavar="NAME|FILE", help="A suite, or a file: .csv of shapes, .yaml/.yml/.log.")
-    ] = None,
-    show: Annotated[bool, typer.Option("--list", help="List the suites, or the problems of NAME|FILE.")] = False,
-    sample: Annotated[int | None, typer.Option("--sample", help="Only so many problems, chosen by --seed.")] = None,
-    threshold: Annotated[
-        float, typer.Option("--threshold", help="Leave out what contributes less than this per cent of the time.")
-    ] = THRESHOLD,
-) -> SuiteWords:
-    """Tune a workload: many problems, each weighed by what it contributes, and one merged spec."""
-    return SuiteWords(workload, show, sample, threshold)
