@@ -9,7 +9,7 @@ from autotuner.errors import UsageError
 from autotuner.iree.run import Invocation
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.inputs import model_inputs, problem_inputs
-from autotuner.jobs.ab.subject import Alone, Inside, Subject, model_description
+from autotuner.jobs.ab.subject import Alone, Inside, Subject
 from autotuner.jobs.model.context import Model, compile_timeout, read_structure, run_timeout
 from autotuner.jobs.model.program import Program, ProgramBuilder, call_of
 from autotuner.jobs.model.rounding import expected_error
@@ -74,7 +74,7 @@ def open_model(
         structure = read_structure(builder, model, target.compile_flags, target=target.name, timeout=timeout)
     signature = structure.flow.signature
     called = replace(program, inputs=model_inputs(wanted.inputs, signature.arguments))
-    description = model_description(called, flops=structure.flops)
+    description = called.describe(flops=structure.flops)
 
     def subject(run: Run) -> Subject:
         call = Invocation(signature.function, (), signature.results)
@@ -85,7 +85,6 @@ def open_model(
         return Inside(
             model=called,
             call=call,
-            flops=structure.flops,
             device=session.runner,
             timeout=run_timeout(options),
             tolerance=model.tolerance,

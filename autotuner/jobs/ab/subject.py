@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -52,8 +51,6 @@ class Subject(Protocol):
     def problem(self) -> Problem | None:
         """What a microkernel is to compute; None: whatever it fits."""
 
-    def describe(self) -> Mapping[str, object]: ...
-
     @property
     def program(self) -> Path | str:
         """What is compiled: a problem's text, or the file of a model, which may be large."""
@@ -87,9 +84,6 @@ class Alone:
     def flags(self) -> tuple[str, ...]:
         return self.problem.flags
 
-    def describe(self) -> Mapping[str, object]:
-        return self.problem.describe()
-
     @property
     def program(self) -> str:
         return problem_mlir(self.problem)
@@ -114,7 +108,6 @@ class Inside:
 
     model: Program
     call: Invocation
-    flops: int
     device: Device
     timeout: float
     tolerance: float | None
@@ -127,9 +120,6 @@ class Inside:
     @property
     def name(self) -> str:
         return self.model.name
-
-    def describe(self) -> Mapping[str, object]:
-        return model_description(self.model, flops=self.flops)
 
     @property
     def program(self) -> Path:
@@ -147,14 +137,3 @@ class Inside:
             return Answer(outputs.arrays, check)
         right = Check(None, 0.0) if finite(outputs) else Check("wrong-result", math.inf, "its outputs are not finite")
         return Answer(outputs.arrays, right)
-
-
-def model_description(program: Program, *, flops: int) -> dict[str, object]:
-    """The `problem` object of the JSON document."""
-    return {
-        "op": "model",
-        "name": program.name,
-        "flops": flops,
-        "bytes": program.path.stat().st_size,
-        "sha256": program.digest,
-    }

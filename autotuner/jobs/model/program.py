@@ -82,6 +82,11 @@ class Program:
     def digest(self) -> str:
         return known_digest(self.path)
 
+    def describe(self, *, flops: int) -> dict[str, object]:
+        """The `problem` object of the JSON document."""
+        size = self.path.stat().st_size
+        return {"op": "model", "name": self.name, "flops": flops, "bytes": size, "sha256": self.digest}
+
 
 def program_name(path: Path) -> str:
     """What results and outputs call the model in this file."""

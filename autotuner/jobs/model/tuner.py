@@ -87,14 +87,7 @@ def tune_model(
 
 
 def _question(model: Model, program: Program, target: Target, session: Session, *, flops: int) -> Question:
-    problem = {
-        "op": "model",
-        "name": program.name,
-        "flops": flops,
-        "bytes": program.path.stat().st_size,
-        "sha256": program.digest,
-        **({"allow_precision": model.allow} if model.allow else {}),
-    }
+    problem = program.describe(flops=flops) | ({"allow_precision": model.allow} if model.allow else {})
     reads = (*session.tools.programs, *program.reads())
     return Question("model", problem, target, asks=problem, reads=reads, has_parts=True)
 
