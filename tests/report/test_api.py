@@ -19,7 +19,7 @@ from autotuner.targets import PLAIN
 from autotuner.tuning.effort import Effort
 from tests.support.patience import patient
 
-QUICK = Effort(trials=2, budget=patient(30.0), compile_only_trials=2, confirm_blocks=6, race_entrants=2)
+QUICK = Effort(trials=2, budget=patient(20.0), compile_only_trials=2, confirm_blocks=6, race_entrants=2)
 
 
 class Watcher:
