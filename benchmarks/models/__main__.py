@@ -1,6 +1,7 @@
 """Tunes a real model on this machine's processor: IREE's default, its best route, tuned, and ONNX Runtime beside it.
 
-    python -m benchmarks.models resnet50 --budget 1500      # also squeezenet, encoder
+    python -m benchmarks.models resnet50 --budget 1500      # also squeezenet, encoder, mixer
+    python -m benchmarks.models mixer --target sm_80 --write mixer.mlir  # only the file, for `autotune model`
     python -m benchmarks.models resnet50 --target gfx942    # no device: every entry proven in the model
 
 Needs `pip install onnx`; ONNX Runtime is timed when it is installed.
@@ -24,8 +25,9 @@ from autotuner.jobs.model.context import Model
 from autotuner.jobs.model.tuner import tune_model
 from benchmarks.machine import machine
 from benchmarks.models.encoder import Encoder
+from benchmarks.models.mixer import Mixer
 
-MODELS = ("resnet50", "squeezenet", "encoder")
+MODELS = ("resnet50", "squeezenet", "encoder", "mixer")
 HALVES = ("sm_80",)
 """Chips whose matrix units take no f32: there the model is made in f16."""
 
@@ -49,6 +51,8 @@ class Watch:
 def write(name: str, folder: Path, *, dtype: str) -> Path:
     if name == "encoder":
         return replace(Encoder(), dtype=dtype).write(folder / "encoder.mlir")
+    if name == "mixer":
+        return Mixer(dtype=dtype).write(folder / "mixer.mlir")
     from benchmarks.models.make import make
 
     return make(name, folder / f"{name}.onnx", dtype=dtype)
@@ -82,12 +86,16 @@ def main() -> None:
     parser.add_argument("--top", type=int)
     parser.add_argument("--workspace", type=Path, help="kept, with what is shipped; a temporary one otherwise")
     parser.add_argument("--json", type=Path, help="where the result goes, too")
+    parser.add_argument("--write", type=Path, help="write the model there, and do no more")
     arguments = parser.parse_args()
-    print(machine())
     target = Target.parse(arguments.target)
+    dtype = "f16" if target.name in HALVES else "f32"
+    if arguments.write:
+        print(write(arguments.model, arguments.write.parent, dtype=dtype).rename(arguments.write))
+        return
+    print(machine())
     timed = target.backend.on_host
     with tempfile.TemporaryDirectory() as folder:
-        dtype = "f16" if target.name in HALVES else "f32"
         model = write(arguments.model, Path(folder), dtype=dtype)
         before = onnx_runtime_ms(model) if timed else None
         options = Options(
