@@ -93,7 +93,8 @@ def lead_of_search(loop: TimedLoop, effort: Effort, finalists: Finalists | None 
 
 def start_leaders(loop: TimedLoop) -> Finalists:
     """Begins the builds of those that `lead_of_search` compares."""
-    return _long_builds(loop, _picked(loop.evaluator, first=(BASELINE,), count=LEADERS))
+    names = _picked(loop.evaluator, first=(BASELINE,), count=LEADERS)
+    return _long_builds(loop, names, invocation_us=loop.evaluator.calibration.device.invocation_us)
 
 
 def best_stock(evaluator: Evaluator) -> Outcome:
@@ -158,7 +159,7 @@ class Finalists:
         return {name: self.builds[name] for name in self.names if name in self.builds and self.builds[name].ok}
 
 
-def _long_builds(loop: TimedLoop, names: Sequence[str]) -> Finalists:
+def _long_builds(loop: TimedLoop, names: Sequence[str], *, invocation_us: float = INVOCATION_US) -> Finalists:
     """Builds that each last long enough, and no longer: a slow baseline repeated as often as its fastest rival would
     take all the time there is. The binaries stay the same, only repeats change."""
     evaluator, clock = loop.evaluator, loop.clock
@@ -166,7 +167,7 @@ def _long_builds(loop: TimedLoop, names: Sequence[str]) -> Finalists:
     with process.until(clock.at(clock.elapsed + _BUILD_SHARE * max(clock.left, 0.0))):
         for name in names:
             outcome = evaluator.outcomes[name]
-            repeat = choose_repeat(outcome.us or INVOCATION_US)
+            repeat = choose_repeat(outcome.us or INVOCATION_US, invocation_us=invocation_us)
             if outcome.build is not None and outcome.build.repeat >= repeat:
                 builds[name] = outcome.build
             else:

@@ -91,6 +91,8 @@ class Context:
     run: Run
     timing_seconds: float = 0.2
     """What one timing of a whole model costs in wall time, the process included."""
+    isolated_seconds: float = 0.2
+    """What one costs in a process of its own, as a confirmation takes it."""
 
     @property
     def target(self) -> Target:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from autotuner.build import Builder
@@ -10,12 +11,13 @@ from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import Compiled
 from autotuner.iree.run import Invocation
 from autotuner.jobs.model.context import Context, ModelStructure
-from autotuner.jobs.model.dispatch import DispatchProblem, runs_alone
+from autotuner.jobs.model.dispatch import DispatchProblem, flops, runs_alone
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.extract import Group
 from autotuner.jobs.model.result import Row
 from autotuner.jobs.model.shares import Shares, by_work, from_statistics
 from autotuner.jobs.suite.defaults import DefaultTimer
+from autotuner.system import process
 from autotuner.system.progress import Clock
 from autotuner.system.settings import usable_cores
 from autotuner.targets import PLAIN, Route, Target
@@ -29,6 +31,8 @@ RACED_FROM = 120.0
 """Seconds for each dispatch from which it is raced alone: fewer serve the search, and the model is the judge."""
 SEEDS = 4
 """Earlier winners that a search begins with."""
+_ALONE_SHARE = 0.25
+"""Of the time that is left, at most, for timing each dispatch alone to rank them."""
 _SHOWN = 20
 _KIND = {"contraction": "matmul", "convolution": "conv", "attention": "attention"}
 
@@ -179,9 +183,11 @@ def on_route(target: Target, route: Route) -> Target:
 
 
 def _alone(context: Context, route: Route, structure: ModelStructure) -> Shares:
-    """Each dispatch timed on its own, times its calls."""
+    """Each dispatch timed on its own, times its calls; what there is no time for is estimated by its arithmetic."""
     context.stage("timing each dispatch alone: this device keeps no statistics")
     pieces = [(g, p) for g in structure.groups for p in g.pieces if not runs_alone(p, g.root)]
+    # The most work first: what is estimated in the end is of little weight.
+    pieces.sort(key=lambda pair: flops(pair[0].root) * pair[1].calls, reverse=True)
     problems = [DispatchProblem(piece, group.root, f"piece_{n}") for n, (group, piece) in enumerate(pieces)]
     timer = DefaultTimer(
         on_route(context.target, route),
@@ -189,13 +195,21 @@ def _alone(context: Context, route: Route, structure: ModelStructure) -> Shares:
         Builder(context.session.tools, context.builder.cache),
         context.options.effort,
         context.options.seed,
-        jobs=2,
+        jobs=context.options.jobs or usable_cores(),
     )
-    us = {}
-    for problem, default in timer.time(problems, should_stop=lambda: context.session.stop.requested):
-        if default.us is not None and isinstance(problem, DispatchProblem):
-            us[problem.piece.export] = default.us * problem.piece.calls
-    return Shares(us, "each dispatch timed alone")
+    clock = context.clock
+    ends = clock.elapsed + _ALONE_SHARE * max(clock.left, 0.0)
+    us: dict[str, float] = {}
+    with suppress(OutOfTimeError), process.until(clock.at(ends)):
+        for problem, default in timer.time(problems, should_stop=lambda: context.session.stop.requested):
+            if default.us is not None and isinstance(problem, DispatchProblem):
+                us[problem.piece.export] = default.us * problem.piece.calls
+    work = {piece.export: flops(group.root) * piece.calls for group, piece in pieces}
+    known = sum(work[name] for name in us)
+    rate = sum(us.values()) / known if known else 1.0
+    missing = {name: rate * amount for name, amount in work.items() if name not in us}
+    how = "each dispatch timed alone" + (f", {len(missing)} estimated by their arithmetic" if missing else "")
+    return Shares({**us, **missing}, how)
 
 
 def _label(group: Group, *, taken: Sequence[str] | dict[str, Row]) -> str:

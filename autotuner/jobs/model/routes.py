@@ -147,7 +147,14 @@ class RouteRace:
                 f"{name} computes no finite numbers on these inputs: nothing can be compared with them.",
                 remedy="Give --input with values that the model is made for.",
             )
-        return self._time(RouteOutcome(PLAIN, row, build, error=0.0))
+        timed = self._time(RouteOutcome(PLAIN, row, build, error=0.0))
+        runner = context.session.runner
+        if runner.isolated is not runner:
+            started = time.monotonic()
+            with context.clocked("time"):
+                runner.isolated.time(build, self.benchmark)
+            context.isolated_seconds = time.monotonic() - started
+        return timed
 
     @property
     def call(self) -> Invocation:
@@ -190,7 +197,7 @@ class RouteRace:
         with self.context.clocked("time"):
             timing = self.context.session.runner.time(tried.build, self.benchmark)
         if tried.route == PLAIN:
-            self.context.timing_seconds = time.monotonic() - started
+            self.context.timing_seconds = self.context.isolated_seconds = time.monotonic() - started
         if not timing.ok:
             if tried.route == PLAIN:
                 raise DeviceError(f"the model cannot be timed: {last_line(timing.detail)}", remedy="Check --device.")

@@ -53,7 +53,7 @@ _SECOND_WITHIN = 1.2
 _SECOND_BUDGET = 600.0
 """A second route is tuned when it promises nearly as much and at least so many seconds are left."""
 _FIRST_SHARE = 0.6
-_RACING = 0.3
+_RACING = 0.4
 """Of the budget, at most, is kept for the race; without a device, of what is left for compiling the whole."""
 
 
@@ -142,7 +142,7 @@ class _ModelRun:
                 entries = dispatches.tune(budget=budget)
                 self.parts.append(dispatches)
                 if entries and not context.session.stop.requested:
-                    self._put_together(WholeModel(dispatches, tried, race), entries)
+                    self._put_together(WholeModel(dispatches, tried, race, self._racing()), entries)
         if context.session.stop.requested:
             return self._result("inconclusive", "interrupted before the race", None, None)
         judgement = self._race(benchmark)
@@ -151,9 +151,8 @@ class _ModelRun:
     def _put_together(self, whole: WholeModel, entries: Sequence[Entry]) -> None:
         """The model with these entries, if it can be compiled before the time for the race begins."""
         context = self.context
-        racing = 2 * LOOKS[0] * len({PLAIN, whole.tried.route}) * context.timing_seconds
         try:
-            with process.until(context.clock.at(context.clock.budget - min(racing, _RACING * context.clock.budget))):
+            with process.until(context.clock.at(context.clock.budget - whole.racing)):
                 made = whole.make(entries)
         except OutOfTimeError:
             context.note(f"no time to compile the model with {len(entries)} entries: a longer --budget would try them")
@@ -204,12 +203,17 @@ class _ModelRun:
 
     def _reserve(self) -> float:
         """Seconds that compiling the tuned model and racing it will take."""
-        compile_seconds = max((t.build.took for t in self.tried if t.build and t.build.ok), default=0.0)
-        # Three whole models in the race and in the confirmation; a compile for the race, one when something is
-        # dropped, one of what ships.
-        blocks = LOOKS[0] + self.context.options.effort.confirm_blocks
-        needed = 3 * compile_seconds + 3 * blocks * self.context.timing_seconds
-        return min(needed, 0.5 * self.context.clock.budget)
+        # A compile for the race, and one when something is dropped; what ships is in the race's part.
+        return min(2 * self._compile_seconds() + self._racing(), 0.6 * self.context.clock.budget)
+
+    def _compile_seconds(self) -> float:
+        return max((t.build.took for t in self.tried if t.build and t.build.ok), default=0.0)
+
+    def _racing(self) -> float:
+        """Seconds for the first look of a race, a confirmation and the compile of what ships."""
+        context, models = self.context, len({PLAIN, *(t.route for t in self.tried if t.ok)} | {"tuned"})
+        block = min(models, 3) * (context.timing_seconds + context.isolated_seconds)
+        return min(LOOKS[0] * block + self._compile_seconds(), _RACING * context.clock.budget)
 
     # --- the end ------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,8 +14,10 @@ from autotuner.iree.benchmark import benchmark_command
 from autotuner.iree.compile import SPEC, Compiled, first_error, shell_line
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.entries import Entry, applied, assemble
+from autotuner.jobs.model.leave_out import BLOCKS, LeaveOut
 from autotuner.jobs.model.routes import RouteOutcome, RouteRace
 from autotuner.jobs.model.shares import Shares, from_statistics, repeated
+from autotuner.measure.race import TimingFailed
 from autotuner.system.workspace import write_whole
 
 _READINGS = 3
@@ -41,6 +44,8 @@ class WholeModel:
     tried: RouteOutcome
     race: RouteRace | None
     """How outputs are compared; None without a device."""
+    racing: float = 0.0
+    """Seconds that are kept for the race."""
 
     def make(self, entries: Sequence[Entry]) -> Tuned | None:
         """The tuned model, or None when nothing of it is left."""
@@ -100,7 +105,7 @@ class WholeModel:
         """Entries whose dispatches take longer within the model than without them, where the runtime can tell."""
         before, after = self._readings(build)
         if before is None or after is None:
-            return set()
+            return self._losing(entries, build)
         out = set()
         for entry in entries:
             exports = [piece.export for piece in entry.group.pieces]
@@ -109,6 +114,33 @@ class WholeModel:
                 out.add(entry.label)
                 self._drop([entry], f"within the model it takes {new:.1f} µs, without it {old:.1f} µs")
         return out
+
+    def _losing(self, entries: Sequence[Entry], build: Compiled) -> set[str]:
+        """The same where the runtime tells nothing: entries without which the whole model is faster."""
+        context, race, untuned = self.dispatches.context, self.race, self.tried.build
+        if race is None or untuned is None:
+            return set()
+        context.stage("looking for entries that lose inside the model")
+        name = f"without-{self.tried.route.name}"
+
+        def timed(module: Compiled) -> float:
+            with context.clocked("time"):
+                timing = context.session.runner.time(module, race.benchmark)
+            if not timing.ok:
+                raise TimingFailed(timing.detail)
+            return timing.median
+
+        def has_time(compiling: float) -> bool:
+            needed = 2 * compiling + 2 * BLOCKS * context.timing_seconds
+            return not context.session.stop.requested and context.clock.left - self.racing > needed
+
+        found = LeaveOut(untuned, lambda some: self._build(some, name)[1], timed, has_time, context.options.seed)
+        lost = found.losers(entries, build)
+        shutil.rmtree(context.folder / name, ignore_errors=True)
+        for entry in entries:
+            if entry.label in lost:
+                self._drop([entry], lost[entry.label])
+        return {*lost}
 
     def _readings(self, build: Compiled) -> tuple[Shares | None, Shares | None]:
         """The untuned and the tuned model's dispatches, read in turns."""

@@ -253,7 +253,7 @@ def test_without_a_device_every_entry_is_proven_in_the_model(tmp_path: Path, tar
 
 
 def test_three_dispatches_end_to_end_with_real_times(tmp_path: Path) -> None:
-    result = run("three", tmp_path, None, target=ONE_ROUTE, budget=patient(80.0), trials=2)
+    result = run("three", tmp_path, None, target=ONE_ROUTE, budget=patient(40.0), trials=2)
     assert result.verdict in ("win", "no-winner", "inconclusive")
     assert (result.baseline.us or 0) > 0
     assert result.details.ranked_by == "the runtime's statistics"

@@ -1,0 +1,100 @@
+"""Which entries lose inside the model, where the runtime says nothing of single dispatches: the model without them.
+
+The whole model is timed in turns with the one that lacks some entries. Where it is faster without them, one of them
+loses: they are halved until that one is found. A model that gains about what its entries gained alone is not looked
+into.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from autotuner.errors import OutOfTimeError
+from autotuner.iree.compile import Compiled
+from autotuner.jobs.model.entries import Entry
+from autotuner.measure.race import BlockTimes, Interval, TimingFailed
+
+BLOCKS = 8
+"""How often two models are timed in turns."""
+_ALPHA = 0.05
+_DELIVERED = 0.7
+"""Of what entries gained alone, at least, when nothing is looked into."""
+
+TimeModel = Callable[[Compiled], float]
+"""µs of one timing; TimingFailed where there is none."""
+BuildWith = Callable[[Sequence[Entry]], Compiled]
+"""The model with these entries."""
+
+
+@dataclass(frozen=True)
+class LeaveOut:
+    """Compares the tuned model with such that have fewer entries."""
+
+    untuned: Compiled
+    build: BuildWith
+    time: TimeModel
+    has_time: Callable[[float], bool]
+    """Is there time for another comparison, which takes so many seconds to compile?"""
+    seed: int = 0
+
+    def losers(self, entries: Sequence[Entry], tuned: Compiled) -> dict[str, str]:
+        """Labels of entries without which the model is faster, and why."""
+        lost: dict[str, str] = {}
+        with suppress(OutOfTimeError, TimingFailed):  # what is found by then is found
+            ratio, _ = self._compare(tuned, self.untuned)
+            if ratio is not None and 1 - 1 / ratio.median < _DELIVERED * expected_saving(entries):
+                self._search(entries, tuned, lost)
+        return lost
+
+    def _search(self, entries: Sequence[Entry], tuned: Compiled, lost: dict[str, str]) -> None:
+        waiting = deque(_halves(entries))
+        while waiting and self.has_time(tuned.seconds):
+            group = waiting.popleft()
+            without = self.build([entry for entry in entries if entry not in group])
+            if not without.ok:
+                continue
+            ratio, us = self._compare(without, tuned)
+            if ratio is None or ratio.low <= 1.0:
+                continue
+            if len(group) > 1:
+                waiting.extend(_halves(group))
+            else:
+                lost[group[0].label] = f"the model takes {us[1]:.1f} µs with it, without it {us[0]:.1f} µs"
+
+    def _compare(self, one: Compiled, other: Compiled) -> tuple[Interval | None, tuple[float, float]]:
+        """How much faster the first is, and the medians of both."""
+        rows: dict[str, list[float | None]] = {"one": [], "other": []}
+        rng = np.random.default_rng(self.seed)
+        builds = {"one": one, "other": other}
+        for _ in range(BLOCKS):
+            for index in rng.permutation(2):
+                name = ("one", "other")[int(index)]
+                rows[name].append(self.time(builds[name]))
+        times = BlockTimes({name: tuple(row) for name, row in rows.items()})
+        us = {name: median(t for t in row if t is not None) for name, row in rows.items()}
+        return times.ratio("one", "other", alpha=_ALPHA), (us["one"], us["other"])
+
+
+def expected_saving(entries: Sequence[Entry]) -> float:
+    """The part of the model's time that the entries save if each gains as much as it did alone."""
+    saved = 0.0
+    for entry in entries:
+        best, baseline = entry.result.best, entry.result.baseline.us
+        if best is not None and best.us and baseline:
+            saved += entry.share * max(1 - best.us / baseline, 0.0)
+    return saved
+
+
+def _halves(entries: Sequence[Entry]) -> list[Sequence[Entry]]:
+    """One entry is its own half: without it there is the untuned model, which the race has."""
+    if len(entries) <= 1:
+        return []
+    middle = math.ceil(len(entries) / 2)
+    return [entries[:middle], entries[middle:]]

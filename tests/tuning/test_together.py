@@ -1,0 +1,68 @@
+"""Where the time goes when many problems are tuned side by side."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from autotuner.system.progress import Clock, Stop
+from autotuner.tuning.loop import Loop
+from autotuner.tuning.plan import BASELINE
+from autotuner.tuning.together import FIRST, Part, Together, expected_gain
+
+
+def loop(*, told: int, asked: int | None = None, best: float = 100.0) -> Loop:
+    """A search with so many results; the default takes 100 µs."""
+    outcomes = [SimpleNamespace(settled=n < told) for n in range(told if asked is None else asked)]
+    evaluator = SimpleNamespace(outcomes={BASELINE: SimpleNamespace(us=100.0)}, best_us=best)
+    return cast(Loop, SimpleNamespace(candidates=lambda: outcomes, evaluator=evaluator))
+
+
+def test_every_problem_gets_its_first_candidates_before_any_is_preferred() -> None:
+    hungry = expected_gain(loop(told=0, asked=FIRST - 1), 0.001)
+    assert hungry > expected_gain(loop(told=FIRST, best=10.0), 0.999)
+    assert hungry < expected_gain(loop(told=0), 0.002)
+
+
+@pytest.mark.parametrize(
+    ("more", "less"),
+    [
+        pytest.param((loop(told=20), 0.4), (loop(told=20), 0.1), id="the larger share"),
+        pytest.param((loop(told=20), 0.1), (loop(told=60), 0.1), id="what was tried less"),
+        pytest.param((loop(told=20, best=70.0), 0.1), (loop(told=20), 0.1), id="where tuning gained"),
+        pytest.param((loop(told=20), 0.1), (loop(told=20, asked=40), 0.1), id="what is not under way"),
+    ],
+)
+def test_then_time_goes_where_more_is_expected(more: tuple[Loop, float], less: tuple[Loop, float]) -> None:
+    assert expected_gain(*more) > expected_gain(*less) > 0
+
+
+def test_a_problem_that_shrank_weighs_less() -> None:
+    """Half of the model's time, now a tenth of it: a further gain is worth less than that of a fifth untouched."""
+    assert expected_gain(loop(told=30, best=5.0), 0.5) < expected_gain(loop(told=30, best=100.0 * 0.7), 0.2)
+
+
+def parts(count: int, *, opened: int, timing_seconds: float = 0.1) -> list[Part]:
+    found = []
+    for number in range(count):
+        part = Part(str(number), cast("object", None), 1 / count)  # type: ignore[arg-type]
+        if number < opened:
+            part.loop = SimpleNamespace(race_timings=10, timing_seconds=timing_seconds)  # type: ignore[assignment]
+        found.append(part)
+    return found
+
+
+def test_all_are_opened_first_while_there_is_time_for_it() -> None:
+    some = parts(20, opened=10)
+    together = Together(some, 2, True, Stop(), {})
+    assert together._worth(some[-1], Clock(100.0, started=Clock(0).started - 10)) == float("inf")
+    slow = together._worth(some[-1], Clock(100.0, started=Clock(0).started - 60))
+    assert 0 < slow < expected_gain(loop(told=0), 0.01), "those that are open get their first candidates before it"
+
+
+def test_the_end_is_kept_for_comparing_the_best_of_each() -> None:
+    together = Together(parts(20, opened=10), 2, True, Stop(), {})
+    assert together._end_seconds(Clock(100.0)) == pytest.approx(10.0)
+    assert together._end_seconds(Clock(10.0)) == pytest.approx(4.0)
