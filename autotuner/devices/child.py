@@ -4,7 +4,7 @@ A program of its own, started by `resident.py`. It speaks in frames over its pip
 each request has one answer. A crash or a hang is its parent's to see: here is nothing that could save it.
 
     open    device                               at first
-    load    module                               without a call, ahead of time
+    load    module                               and lets it go: the driver's own cache has it assembled then
     call    module, call, folder                 one call; a result goes to the file of its digest in the folder
     time    module, call, repetitions, seconds   seconds of a call in each repetition, of at least so many seconds;
             sets, pause                          on so many copies of the inputs in turn; after a pause, each time
@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 from iree import runtime
 
-from autotuner.devices.load import Load
+from autotuner.devices.load import Load, context_of_this_thread
 
 Message = dict[str, Any]
 T = TypeVar("T")
@@ -154,6 +154,13 @@ class Device:
             found.busy_s = 0.0
         return found
 
+    def try_load(self, module: Path) -> None:
+        """Loads a module, and lets it go."""
+        try:
+            self._load(module, [])
+        except Exception as error:
+            raise UnusedDeviceError(str(error)) from error
+
     def call(self, request: Message) -> Message:
         """One call; each result goes to a file unless the same lies there."""
         with self._ready(request) as (loaded, function, arguments):
@@ -195,7 +202,7 @@ class Device:
         with self._ready(request) as (loaded, function, arguments):
             own = Loaded(loaded.context, loaded.module)
         self.rest()
-        self._between = Load(lambda: own.call(function, arguments.views)[0])
+        self._between = Load(lambda: own.call(function, arguments.views)[0], begin=context_of_this_thread())
         return {}
 
     def rest(self) -> None:
@@ -351,7 +358,7 @@ class Server:
         return {}
 
     def _load(self, request: Message) -> Message:
-        self.device.load(Path(request["module"]), request["parameters"])
+        self.device.try_load(Path(request["module"]))
         return {}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -133,6 +134,9 @@ class Device(Protocol):
     @property
     def isolated(self) -> Device:
         """The same device, where nothing stays open between calls: for what must not depend on what ran before."""
+
+    def prepare(self, vmfb: Path) -> Future[None]:
+        """Does ahead of time what can be done for a module beside a timing. It says nothing about the module."""
 
     def renew(self) -> None:
         """Whatever stays open is given up: the next call begins anew."""

@@ -99,7 +99,8 @@ def _values(text: str, shape: tuple[int, ...], element: ElementType, folder: Pat
         return None
     if not element.is_float and array.astype(object).tolist() != numbers:
         return None
-    return _written(np.broadcast_to(array if array.size == size else array[0], shape), element.mlir, folder)
+    whole = array.reshape(shape) if array.size == size else np.full(shape, array[0], array.dtype)
+    return _written(whole, element.mlir, folder)
 
 
 def _written(array: Array, element: str, folder: Path) -> Tensor:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 SETTLE_SECONDS = 1.0
 """A GPU under load comes to its lasting clock within this, so far as a timing tells."""
@@ -16,15 +17,24 @@ IDLE_SECONDS = 20.0
 _LOOK_SECONDS = 0.001
 
 
+def context_of_this_thread() -> Callable[[], object]:
+    """What another thread must call to use the device that this one opened: a CUDA context belongs to threads."""
+    with suppress(OSError):
+        cuda, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+        if cuda.cuCtxGetCurrent(ctypes.byref(context)) == 0 and context:
+            return lambda: cuda.cuCtxSetCurrent(context)
+    return lambda: None
+
+
 class Load:
     """A call that is made again and again while nothing is measured.
 
     It has a thread of its own. Modules are loaded beside it; what is checked or timed has the device for itself.
     """
 
-    def __init__(self, call: Callable[[], float]) -> None:
-        """`call` gives the seconds that it took."""
-        self._call = call
+    def __init__(self, call: Callable[[], float], *, begin: Callable[[], object]) -> None:
+        """`call` gives the seconds that it took; `begin` is called once, by the thread that will call it."""
+        self._call, self._begin = call, begin
         self._wanted = threading.Event()
         self._device = threading.Lock()
         self._asked = time.monotonic()
@@ -60,6 +70,7 @@ class Load:
         return self._settled_s >= SETTLE_SECONDS and self._restored_s >= RESTORE_SECONDS
 
     def _run(self) -> None:
+        self._begin()
         while not self._ended:
             self._wanted.wait()
             if time.monotonic() - self._asked > IDLE_SECONDS:

@@ -10,7 +10,11 @@ from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import open_resident
 from autotuner.devices.sampled import SampledDevice
 from autotuner.devices.sampling import open_sampler
+from autotuner.system.settings import usable_cores
 from autotuner.targets.backends import backend_on
+
+LOADERS = 4
+"""Processes that have the driver assemble modules ahead of their timing, at most."""
 
 
 @contextmanager
@@ -23,5 +27,6 @@ def open_device(alone: ProcessDevice, *, isolate: bool, state: DeviceState = "su
         return
     backend = backend_on(alone.uri)
     under_load = backend is not None and not backend.on_host
-    with open_resident(alone, state=state, under_load=under_load) as resident:
+    loaders = min(LOADERS, usable_cores() // 4) if backend is not None and backend.assembled_on_load else 0
+    with open_resident(alone, state=state, under_load=under_load, loaders=loaders) as resident:
         yield SampledDevice(resident, sampler)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from autotuner.iree.tools import Tools
 from autotuner.problems import Array
 from autotuner.problems.dtypes import element_type
 from autotuner.system import process
-from autotuner.system.execution import local_executor
+from autotuner.system.execution import done, local_executor
 
 _FORMAT = dict.fromkeys(("bf16", "f8E4M3FN", "f8E4M3FNUZ"), "bin")
 """What numpy's format has no name for is written as bare bytes."""
@@ -53,6 +54,10 @@ class ProcessDevice:
     @property
     def isolated(self) -> Device:
         return self
+
+    def prepare(self, vmfb: Path) -> Future[None]:
+        del vmfb
+        return done(None)
 
     def renew(self) -> None:
         """Nothing stays."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +41,9 @@ class SampledDevice:
     def isolated(self) -> Device:
         alone = self.device.isolated
         return self if alone is self.device else SampledDevice(alone, self.sampler)
+
+    def prepare(self, vmfb: Path) -> Future[None]:
+        return self.device.prepare(vmfb)
 
     def renew(self) -> None:
         self.device.renew()

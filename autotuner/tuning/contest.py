@@ -42,7 +42,8 @@ def judge_finalists(loop: TimedLoop, effort: Effort) -> Judgement:
     stock = best_stock(evaluator).candidate.id
     # The first look must be reached within the race's part of what is left: better few entrants than no verdict.
     # A shortlist of n takes 2n + 3 timings, and each block n + 2 with the baseline and the best stock route.
-    timings = max(clock.left, 0.0) * RACE_SHARE / loop.timing_seconds
+    left = max(clock.left, 0.0)
+    timings = min(left * RACE_SHARE, left - loop.confirmation_seconds) / loop.timing_seconds
     places = max(2, min(effort.race_entrants, int((timings - 3 - 2 * LOOKS[0]) / (2 + LOOKS[0]))))
     names = _picked(evaluator, first=(BASELINE, stock), count=2 * places)
     if len(names) == 1:

@@ -20,6 +20,7 @@ from autotuner.measure.shortlist import Screened
 from autotuner.microkernels.providers.c import ObjectRefusalError
 from autotuner.store.rows import BuildRow, CandidateRow
 from autotuner.store.store import Store
+from autotuner.system.execution import done, followed
 from autotuner.tuning.calibrate import Calibration
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate, Plan
@@ -289,12 +290,12 @@ class TimedEvaluator(Evaluator):
     def start_build(
         self, candidate: Candidate, executor: BuildExecutor, *, repeat: int | None = None
     ) -> Future[Compiled]:
-        if candidate.id != BASELINE or repeat not in (None, self.repeat):
-            return super().start_build(candidate, executor, repeat=repeat)
-        # A build of a moment ago is not one that the cache spared us.
-        known: Future[Compiled] = Future()
-        known.set_result(self.calibration.baseline)
-        return known
+        if candidate.id == BASELINE and repeat in (None, self.repeat):
+            return done(self.calibration.baseline)  # a build of a moment ago is not one that the cache spared us
+        return followed(super().start_build(candidate, executor, repeat=repeat), self._prepare)
+
+    def _prepare(self, build: Compiled) -> Future[None]:
+        return self.calibration.device.prepare(build.vmfb) if build.ok else done(None)
 
     @property
     def measures(self) -> bool:

@@ -233,6 +233,11 @@ class TimedLoop(Loop):
         """What one timing costs in wall time, the process included."""
         return self.evaluator.calibration.timing_seconds
 
+    @property
+    def confirmation_seconds(self) -> float:
+        """What it takes at the least to confirm a winner, beside the baseline and the best stock route."""
+        return (3 * LOOKS[0] + 1) * self.evaluator.calibration.isolated_seconds
+
     def time_baseline(self) -> Steps[None]:
         """IREE's default as a candidate like others: nothing can be compared without it."""
         evaluator, baseline = self.evaluator, self.evaluator.plan.baseline
@@ -278,8 +283,8 @@ class TimedLoop(Loop):
 
     def keep_time_for_the_race(self) -> None:
         """From here on nothing new begins in the last part of the budget."""
-        confirmation = LEAST_TIMINGS * self.evaluator.calibration.isolated_seconds
-        reserve = min(self.clock.budget * _RACE_SHARE, self.race_timings * self.timing_seconds + confirmation)
+        race = self.race_timings * self.timing_seconds + self.confirmation_seconds
+        reserve = min(self.clock.budget * _RACE_SHARE, race)
         self._deadline = self.clock.budget - reserve
 
     def least_seconds(self) -> float:

@@ -37,7 +37,7 @@ def calls() -> Calls:
 
 @pytest.fixture
 def under_load(calls: Calls) -> Iterator[Load]:
-    running = Load(calls)
+    running = Load(calls, begin=lambda: None)
     yield running
     running.end()
 
@@ -97,7 +97,7 @@ def test_a_load_that_fails_keeps_nobody_waiting(calls: Calls, under_load: Load) 
 
 
 def test_nothing_runs_after_its_end(calls: Calls) -> None:
-    ended = Load(calls)
+    ended = Load(calls, begin=lambda: None)
     ended.end()
     count = calls.count
     time.sleep(0.02)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -146,6 +147,9 @@ class Counted:
     @property
     def isolated(self) -> Device:
         return self
+
+    def prepare(self, vmfb: Path) -> Future[None]:
+        raise NotImplementedError
 
     def renew(self) -> None:
         self.renewed += 1

@@ -135,7 +135,7 @@ def test_the_first_long_module_is_the_load_also_of_the_next_child(opened: Open, 
         assert restored - settled < settled - began
         assert load_of(device) == case.often.vmfb
         device.renew()
-    assert device.starts == 2
+    assert device.connection.starts == 2
 
 
 def test_results_stay_right_under_load(opened: Open, case: Case) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
 from autotuner.measure.check import RANDOM, WHOLE, Check, Checker, Data
 from autotuner.problems import Array, Gemm
+from autotuner.system.execution import done
 
 PROBLEM = Gemm.parse(shape="6x10x16", dtype="f32")
 MODULE = Path("module.vmfb")
@@ -34,6 +36,10 @@ class Prepared:
     @property
     def isolated(self) -> Device:
         return self
+
+    def prepare(self, vmfb: Path) -> Future[None]:
+        del vmfb
+        return done(None)
 
     def renew(self) -> None:
         """Nothing stays."""

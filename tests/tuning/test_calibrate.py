@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
 from autotuner.measure.check import RANDOM, Data
 from autotuner.problems import Array
+from autotuner.system.execution import done
 from autotuner.tuning.calibrate import Calibration, Calibrator
 from autotuner.tuning.effort import parse_effort
 from autotuner.tuning.plan import Plan
@@ -45,6 +47,10 @@ class Scripted:
     @property
     def isolated(self) -> Device:
         return self
+
+    def prepare(self, vmfb: Path) -> Future[None]:
+        del vmfb
+        return done(None)
 
     def renew(self) -> None:
         """Nothing stays."""

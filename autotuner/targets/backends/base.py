@@ -62,6 +62,9 @@ class Backend:
     """Where the driver compiles its code for the chip that is there: which that is. An object made for a chip must fit
     it; None: it is the one that IREE compiles for."""
 
+    assembled_on_load: bool = False
+    """The driver assembles its code when a module is loaded: a tenth of a second or more, then kept in its cache."""
+
     def flags(self, chip: str) -> tuple[str, ...]:
         """All that a compile for this chip needs."""
         return (f"{DEVICE_FLAG}={self.hal_device}", *self.more_flags, f"{self.chip_flag}={chip}")

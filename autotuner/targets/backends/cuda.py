@@ -32,5 +32,6 @@ CUDA = Backend(
     vendor="nvidia",
     describe_device=_describe,
     chip_there=_chip_there,
+    assembled_on_load=True,
     remedy="Install NVIDIA's driver, or tune with --device none.",
 )

@@ -1,0 +1,146 @@
+"""A child that keeps a device open, and how it is talked to: started when it is needed, and again after it is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autotuner.devices import child
+from autotuner.devices.child import LENGTH, Message, frame
+from autotuner.errors import DeviceError, OutOfTimeError
+from autotuner.iree.compile import FailureClass
+from autotuner.system import process
+
+_PACKAGES = Path(child.__file__).parents[2]
+OPEN_SECONDS = 120.0
+"""A first context on a GPU takes seconds; on a machine that is busy with other compilers many."""
+
+
+class Lost(Exception):
+    """The child gave no answer."""
+
+    def __init__(self, failure: FailureClass, detail: str) -> None:
+        self.failure: FailureClass = failure
+        super().__init__(detail)
+
+
+class Refused(Exception):
+    """The child's answer is why the module does not run."""
+
+
+@dataclass(eq=False)
+class Connection:
+    """One child. Requests wait for one another."""
+
+    uri: str
+    log: Path
+    """What it and its driver print."""
+    on_open: Callable[[], None] = lambda: None
+    """What a new child is asked at first."""
+    starts: int = 0
+    """Children so far."""
+    _child: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+
+    @property
+    def pid(self) -> int | None:
+        return self._child.pid if self._child else None
+
+    def ask(self, request: Message, *, timeout: float) -> Message:
+        """The answer. Refused where there is an error in its place, Lost where there is none.
+
+        OutOfTimeError where the run's deadline cuts it off.
+        """
+        with self._lock:
+            self._open()
+            answer = self._exchange(request, timeout=timeout)
+            if "error" in answer:
+                if not answer["usable"]:
+                    self.close()
+                raise Refused(answer["error"])
+            return answer
+
+    def close(self) -> None:
+        """Ends the child, whatever it does."""
+        with self._lock:
+            if self._child is not None:
+                process.end(self._child)
+            self._child = None
+
+    def _open(self) -> None:
+        """Starts the child unless it runs; DeviceError when the device does not open."""
+        if self._child is not None and self._child.poll() is None:
+            return
+        self.close()
+        self.starts += 1
+        with self.log.open("wb") as log:
+            # In the folder that has the package, so that it is this very package that the child has.
+            self._child = process.start([sys.executable, "-m", child.__name__], stderr=log, cwd=_PACKAGES)
+        try:
+            why = self._exchange({"ask": "open", "device": self.uri}, timeout=OPEN_SECONDS).get("error", "")
+        except Lost as lost:
+            why = str(lost)
+        if why:
+            self.close()
+            raise DeviceError(
+                f"device {self.uri!r} does not open: {process.last_line(why)}",
+                remedy="`autotune doctor` lists the devices that answer; --device none only compiles.",
+            )
+        self.on_open()
+
+    def _exchange(self, request: Message, *, timeout: float) -> Message:
+        """One request, one answer; a child that gives none is ended."""
+        left = process.seconds_left()
+        if left <= 0:
+            raise OutOfTimeError
+        try:
+            return self._answer(request, time.monotonic() + min(timeout, left))
+        except TimeoutError:
+            self.close()
+            if left < timeout:
+                raise OutOfTimeError from None
+            raise Lost("run-timeout", f"killed after {timeout:.0f} s") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _answer(self, request: Message, end: float) -> Message:
+        running = self._child
+        if running is None or running.stdin is None:
+            raise Lost("run-error", "the device's process is gone")
+        try:
+            running.stdin.write(frame(request))
+        except OSError:
+            raise Lost("run-error", self._last_words(running)) from None
+        (size,) = LENGTH.unpack(self._read(running, LENGTH.size, end))
+        answer: Message = json.loads(self._read(running, size, end))
+        return answer
+
+    def _read(self, running: subprocess.Popen[bytes], size: int, end: float) -> bytes:
+        """Exactly so many bytes, before the end of time."""
+        data = b""
+        while len(data) < size and running.stdout is not None:
+            ready, _, _ = select.select([running.stdout], [], [], max(0.0, end - time.monotonic()))
+            if not ready:
+                raise TimeoutError
+            part = os.read(running.stdout.fileno(), size - len(data))
+            if not part:
+                raise Lost("run-error", self._last_words(running))
+            data += part
+        return data
+
+    def _last_words(self, running: subprocess.Popen[bytes]) -> str:
+        """How it ended, in the words for every program."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            running.wait(timeout=5)
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return process.Finished(running.returncode or 0, "", text, 0.0, timed_out=False).why()
