@@ -200,7 +200,7 @@ def test_its_times_are_those_of_iree_benchmark_module(
     problem = Gemm.parse(shape=shape, dtype="f32")
     benchmark = Benchmark(Data.write(problem, tmp_path / "data", seed=0).invocation(), seconds=0.005, timeout=120)
     with open_resident(ProcessDevice(tools, "local-sync", tmp_path)) as device:
-        rough = device.time(build(builder, problem), benchmark)
+        rough = device.time(build(builder, problem, repeat=64), benchmark)
         module = build(builder, problem, repeat=choose_repeat(rough.median, invocation_us=INVOCATION_US / 4))
         best: dict[Device, float] = {device: math.inf, device.isolated: math.inf}
         until = time.monotonic() + 60
