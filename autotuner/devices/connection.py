@@ -61,13 +61,23 @@ class Connection:
         OutOfTimeError where the run's deadline cuts it off.
         """
         with self._lock:
-            self._open()
-            answer = self._exchange(request, timeout=timeout)
+            answer = self._asked(request, timeout=timeout)
             if "error" in answer:
                 if not answer["usable"]:
                     self.close()
                 raise Refused(answer["error"])
             return answer
+
+    def _asked(self, request: Message, *, timeout: float) -> Message:
+        """A child that is gone may have been gone before, or ended by others: what ends it must end another as well."""
+        try:
+            self._open()
+            return self._exchange(request, timeout=timeout)
+        except Lost as lost:
+            if lost.failure == "run-timeout":
+                raise
+        self._open()
+        return self._exchange(request, timeout=timeout)
 
     def close(self) -> None:
         """Ends the child, whatever it does."""

@@ -75,19 +75,15 @@ def test_a_process_that_is_killed_between_calls_is_replaced_unseen(
     assert device.connection.starts == 2
 
 
-def test_one_that_is_killed_during_a_call_is_that_calls_failure(
-    device: ResidentDevice, builder: Builder, data: Data
-) -> None:
+def test_a_call_during_which_it_is_killed_is_made_again(device: ResidentDevice, builder: Builder, data: Data) -> None:
     module = build(builder)
     assert Checker(device, data, 60).check(module.vmfb).ok
     pid = device.connection.pid
     assert pid is not None
-    killer = threading.Timer(0.5, os.kill, (pid, signal.SIGKILL))
+    killer = threading.Timer(0.3, os.kill, (pid, signal.SIGKILL))
     killer.start()
-    timing = device.time(module, Benchmark(data.invocation(), seconds=30.0, timeout=60), repetitions=1)
-    assert timing.failure == "run-error"
-    assert "SIGKILL" in timing.detail
-    assert Checker(device, data, 60).check(module.vmfb).ok
+    assert device.time(module, Benchmark(data.invocation(), seconds=1.5, timeout=60), repetitions=1).ok
+    assert device.connection.starts == 2
 
 
 def test_a_process_that_stands_still_is_a_time_out(device: ResidentDevice, builder: Builder, data: Data) -> None:
