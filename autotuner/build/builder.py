@@ -49,9 +49,9 @@ class Builder:
     def build(self, job: BuildJob) -> Compiled:
         """The job's module and its proof, from the cache where it has been compiled before.
 
-        Of a job that stops on the way there is a text and no module, and nothing is kept.
+        Of a job that stops on the way and prints what it has there is a text, and nothing is kept.
         """
-        if job.stop is not None:
+        if job.stop not in (None, DISPATCHES):
             with self.cache.scratch() as folder:
                 return compile_program(job, self.tools, folder)
         key = self.key(job)
