@@ -47,6 +47,9 @@ class Provenance:
     median: float | None = None
     high: float | None = None
     """Of the speedup over IREE's default."""
+    cold_us: float | None = None
+    baseline_cold_us: float | None = None
+    """With a cold cache."""
     date: str = ""
     command: str = ""
 
@@ -100,6 +103,8 @@ class Provenance:
         if self.median is not None:
             interval = f" ({self.low:.3f} to {self.high:.3f})" if self.low is not None and self.high is not None else ""
             words.append(f"{self.median:.3f}x{interval}")
+        if self.cold_us is not None and self.baseline_cold_us is not None:
+            words.append(f"cold {self.cold_us:.1f} µs, default {self.baseline_cold_us:.1f} µs")
         return ", ".join(words) or "no figures"
 
     def line(self) -> str:

@@ -43,6 +43,10 @@ class Printer:
             interval = f"95 % interval {ratio.low:.3f} to {ratio.high:.3f}"
             self.line("speedup", f"{ratio.median:.3f}x{over}, {interval}")
 
+    def caches(self, result: AnyResult) -> None:
+        if result.caches is not None:
+            self.line("cold cache", result.caches.words())
+
     def over_stock(self, result: AnyResult, *, what: str) -> None:
         if (ratio := result.speedup_over_stock) is not None:
             self.line("", f"{ratio.median:.3f}x over the best {what}, {ratio.low:.3f} to {ratio.high:.3f}")
@@ -72,6 +76,7 @@ def print_result(result: AnyResult, printer: Printer) -> None:
     if best is not None and best.us is not None and not result.ranking:
         line("best", f"{_time(best.us, result)}  {_knobs(best) or f'route {best.measured.route}'}")
     printer.speedup(result)
+    printer.caches(result)
     if stock.flags and best and best.config:
         printer.over_stock(result, what="stock route")
     counts = result.counts

@@ -11,7 +11,7 @@ import numpy as np
 from autotuner.build import Builder, Compiled
 from autotuner.devices.device import Device, Timing, choose_repeat
 from autotuner.errors import DeviceError, NoCandidateError, WrongResultError
-from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.benchmark import Benchmark, CacheState
 from autotuner.measure.check import Checker, Data
 from autotuner.system.process import last_line
 from autotuner.system.progress import clocked
@@ -59,6 +59,8 @@ class Calibrator:
     """What building and timing take is added to."""
     confirmed: bool = True
     """A win is confirmed in processes of their own; not so where something larger is the judge."""
+    cache: CacheState = "warm"
+    """In the timings that follow."""
 
     def calibrate(self) -> Calibration:
         return at_once(self.steps())
@@ -92,9 +94,12 @@ class Calibrator:
                 f"the baseline does not run with repeated dispatches: {last_line(heard.detail or baseline.stderr)}",
                 remedy="Please report it with the command.",
             )
+        if self.cache == "cold":  # of single calls; the default that repeats is the device's load by now
+            baseline, benchmark = first, replace(benchmark, cache="cold")
+            heard, seconds = yield Step("device", partial(self._time, baseline, benchmark, repetitions=_LISTENED))
         # Five repetitions take longer than the three of a race; that covers longer ones on a noisy device as well.
         alone = seconds
-        if self.confirmed and self.device.isolated is not self.device:
+        if self.confirmed and self.cache == "warm" and self.device.isolated is not self.device:
             alone = yield Step("device", partial(self._isolated_seconds, baseline, benchmark))
         found = Calibration(self.device, checker, benchmark, baseline.repeat, baseline, seconds, alone, heard)
         return self._lengthened(found)

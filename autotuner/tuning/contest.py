@@ -168,7 +168,8 @@ def _long_builds(loop: TimedLoop, names: Sequence[str], *, invocation_us: float 
     with process.until(clock.at(clock.elapsed + _BUILD_SHARE * max(clock.left, 0.0))):
         for name in names:
             outcome = evaluator.outcomes[name]
-            repeat = choose_repeat(outcome.us or INVOCATION_US, invocation_us=invocation_us)
+            cold = evaluator.calibration.benchmark.cache == "cold"
+            repeat = 1 if cold else choose_repeat(outcome.us or INVOCATION_US, invocation_us=invocation_us)
             if outcome.build is not None and outcome.build.repeat >= repeat:
                 builds[name] = outcome.build
             else:

@@ -82,6 +82,10 @@ class Options:
             remedy = "Leave out --isolate."
             raise UsageError("--cache cold needs a device that stays open, and --isolate closes it.", remedy=remedy)
 
+    def timing(self) -> dict[str, str]:
+        """The states that candidates are compared in."""
+        return {"state": self.searched_state, "cache": self.searched_cache}
+
     @property
     def searched_cache(self) -> CacheState:
         """In which state of the cache candidates are compared."""

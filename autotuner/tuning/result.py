@@ -15,6 +15,7 @@ from autotuner.iree.isa import Isa
 from autotuner.measure.race import Interval
 from autotuner.space import Value
 from autotuner.store.store import Store
+from autotuner.tuning.caches import Caches, Pair
 from autotuner.tuning.counts import Counts
 
 SCHEMA = 1
@@ -109,6 +110,7 @@ class RunFacts(TypedDict):
     interrupted: bool
     workspace: Path
     storage: str | None
+    timing: Mapping[str, str] | None
 
 
 D = TypeVar("D", bound=Details | None, default=None)
@@ -139,6 +141,10 @@ class Result(Generic[D]):
     storage: str | None
     details: D
     files: Files = Files()
+    timing: Mapping[str, str] | None = None
+    """In which states of the device and of its cache candidates were compared; None where none was timed."""
+    caches: Caches | None = None
+    """The default and the best with a warm and with a cold cache, where both were timed."""
     ranking: tuple[Best, ...] = ()
     """Without a device: the most promising candidates, by estimate."""
 
@@ -169,6 +175,9 @@ class Result(Generic[D]):
             "best": self.best.to_json() if self.best else None,
             "speedup": _interval(self.speedup, confidence=self.confidence),
             "speedup_over_stock": _interval(self.speedup_over_stock, confidence=self.confidence),
+            "timing": dict(self.timing) if self.timing else None,
+            "warm": self.caches.warm.to_json() if self.caches else None,
+            "cold": self.caches.cold.to_json() if self.caches else None,
             "spec": str(self.spec) if self.spec else None,
             "flagfile": str(self.flagfile) if self.flagfile else None,
             "carrier": self.carrier,
@@ -189,6 +198,7 @@ class Result(Generic[D]):
 def read_result(document: Mapping[str, Any], *, workspace: Path, storage: str | None) -> Result:
     """What `to_json` gave for one problem, read back from a results database."""
     speedup, best = document.get("speedup"), document["best"]
+    warm, cold = document.get("warm"), document.get("cold")
     spec, flagfile = (Path(document[name]) if document.get(name) else None for name in ("spec", "flagfile"))
     return Result(
         **{name: document[name] for name in _PLAIN},
@@ -205,6 +215,8 @@ def read_result(document: Mapping[str, Any], *, workspace: Path, storage: str | 
         storage=storage,
         details=None,
         files=Files(spec, flagfile, document["carrier"]),
+        timing=document.get("timing"),
+        caches=Caches(Pair.from_json(warm), Pair.from_json(cold)) if warm and cold else None,
         ranking=tuple(Best.from_json(entry) for entry in document.get("ranking", ())),
     )
 

@@ -176,6 +176,7 @@ class Run:
             "interrupted": self.stopped,
             "workspace": self.session.workspace.root,
             "storage": self.options.storage,
+            "timing": self.options.timing() if self.timed else None,
         }
 
     # --- what its steps use ---------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from autotuner.problems import Problem
 from autotuner.system.names import checked_name
 from autotuner.system.workspace import Workspace
 from autotuner.targets import Target
+from autotuner.tuning.caches import Caches
 from autotuner.tuning.evaluate import Outcome
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
@@ -51,6 +52,7 @@ class Winner:
     """Without one nothing was timed, and the files say so."""
     device: str
     command: Sequence[str]
+    caches: Caches | None = None
 
     @property
     def candidate(self) -> Candidate:
@@ -81,6 +83,8 @@ def _provenance(winner: Winner, tools: Tools) -> Provenance:
         verdict=judgement.verdict if judgement else ESTIMATED,
         us=us.get(winner.candidate.id),
         baseline_us=us.get(BASELINE),
+        cold_us=winner.caches.cold.best_us if winner.caches else None,
+        baseline_cold_us=winner.caches.cold.baseline_us if winner.caches else None,
         command=shell_line(winner.command),
     ).stamped(tools, speedup)
 
@@ -102,6 +106,8 @@ def _header(winner: Winner, flagfile: Path, tools: Tools) -> list[str]:
     if judgement is not None and over is not None and judgement.stock != BASELINE:
         route = next(c.route.name for c in plan.stock if c.id == judgement.stock)
         lines.append(f"over stock: {over.median:.3f}x over route {route}, {over.low:.3f} to {over.high:.3f}")
+    if winner.caches is not None:
+        lines.append(f"cold cache: {winner.caches.words()}")
     lines += [
         f"date:       {today()}",
         f"made by:    {shell_line(winner.command)}",

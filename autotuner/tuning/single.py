@@ -24,6 +24,8 @@ from autotuner.system.progress import Clock
 from autotuner.system.settings import usable_cores
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning import reproduce
+from autotuner.tuning.cache_timer import time_caches
+from autotuner.tuning.caches import Caches
 from autotuner.tuning.calibrate import Calibration, Calibrator
 from autotuner.tuning.contest import LEADERS, Finalists, judge_finalists, lead_of_search
 from autotuner.tuning.estimate import rank
@@ -241,8 +243,20 @@ class SingleRun:
         self.winner = self._outcome(judgement.winner).candidate if judgement.winner else None
         if judgement.verdict == "inconclusive":
             self.leader = self.evaluator.leader()
-        files = self._ship(judgement) if self.task.ship else NOTHING
-        return self.summary.result(judgement.verdict, judgement.reason, judgement=judgement, files=files)
+        caches = self._caches(loop, judgement)
+        files = self._ship(judgement, caches) if self.task.ship else NOTHING
+        return self.summary.result(judgement.verdict, judgement.reason, judgement=judgement, files=files, caches=caches)
+
+    def _caches(self, loop: TimedLoop, judgement: Judgement) -> Caches | None:
+        """The default and the best with a warm and with a cold cache, and what is to be said of it."""
+        if self.options.cache == "warm" or judgement.verdict == "inconclusive" or self.stop.requested:
+            return None
+        self.reporter.stage("timing with a cold cache")
+        with self.account.clocked("time"):
+            found, notes = time_caches(loop, self.summary.fastest(judgement), won=judgement.winner is not None)
+        for note in notes:
+            self._note(note)
+        return found
 
     def calibrated(self) -> Steps[TimedLoop]:
         """The loop, once IREE's default is timed."""
@@ -271,6 +285,7 @@ class SingleRun:
             device=self.session.runner,
             data=data,
             effort=options.effort,
+            cache=options.searched_cache,
             seconds=self.seconds,
             confirmed=self.task.race,
         )
@@ -355,7 +370,7 @@ class SingleRun:
 
     # --- the end ------------------------------------------------------------------------------------------------
 
-    def _ship(self, judgement: Judgement) -> Files:
+    def _ship(self, judgement: Judgement, caches: Caches | None) -> Files:
         if judgement.winner is None:
             return NOTHING
         self.reporter.stage("shipping, and compiling once more with what is shipped")
@@ -365,13 +380,13 @@ class SingleRun:
                 winner.build = self.evaluator.start_build(winner.candidate, self.executor).result()
         if "best" in self.options.keep:
             self.evaluator.keep_folder(winner)
-        return self._ship_files(judgement, winner)
+        return self._ship_files(judgement, winner, caches)
 
-    def _ship_files(self, judgement: Judgement | None, winner: Outcome) -> Files:
+    def _ship_files(self, judgement: Judgement | None, winner: Outcome, caches: Caches | None = None) -> Files:
         with process.however_late():
             command = reproduce.command(self.problem, self.run, task=self.task, trials=self.trials)
             shipped = ship(
-                Winner(self.plan, winner, judgement, self.device, command),
+                Winner(self.plan, winner, judgement, self.device, command, caches),
                 files=self.files,
                 builder=self.builder,
                 timeout=self.options.effort.compile_timeout,

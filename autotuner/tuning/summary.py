@@ -10,6 +10,7 @@ from types import MappingProxyType
 from autotuner.iree.isa import NO_FIGURES
 from autotuner.measure.judge import Judgement
 from autotuner.measure.race import ALPHA
+from autotuner.tuning.caches import Caches
 from autotuner.tuning.contest import best_stock
 from autotuner.tuning.estimate import Estimate
 from autotuner.tuning.evaluate import Evaluator, Outcome
@@ -31,13 +32,18 @@ class Summary:
     evaluator: Evaluator
 
     def result(
-        self, verdict: FinalVerdict, reason: str, *, judgement: Judgement | None = None, files: Files = NOTHING
+        self,
+        verdict: FinalVerdict,
+        reason: str,
+        *,
+        judgement: Judgement | None = None,
+        files: Files = NOTHING,
+        caches: Caches | None = None,
     ) -> Result:
         outcomes = self.evaluator.outcomes
         timed = [o for o in outcomes.values() if o.contends]
         stock = outcomes[judgement.stock] if judgement else best_stock(self.evaluator) if timed else None
-        won = outcomes[judgement.winner] if judgement and judgement.winner else None
-        best = won or min(timed, key=lambda o: o.us or math.inf, default=None)
+        best = self.fastest(judgement)
         us = judgement.us if judgement else {}
         race_us = judgement.race_us if judgement else {}
         return Result(
@@ -53,7 +59,15 @@ class Summary:
             counts=self.evaluator.counts(),
             details=None,
             files=files,
+            caches=caches,
         )
+
+    def fastest(self, judgement: Judgement | None) -> Outcome | None:
+        """The winner; where there is none, the fastest of those that were timed."""
+        outcomes = self.evaluator.outcomes
+        if judgement is not None and judgement.winner is not None:
+            return outcomes[judgement.winner]
+        return min((o for o in outcomes.values() if o.contends), key=lambda o: o.us or math.inf, default=None)
 
     def measured(self, outcome: Outcome | None, us: Times, race_us: Times = NONE) -> Measured:
         """`us` are times side by side, by candidate; without one, that of the search counts."""

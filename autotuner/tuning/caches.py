@@ -1,0 +1,56 @@
+"""What a warm and a cold last level cache make of a run's default and its best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+DISAGREEMENT = 0.02
+"""Less than this is no disagreement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The default's time and that of the best, in µs."""
+
+    baseline_us: float
+    best_us: float | None
+
+    @property
+    def gain(self) -> float | None:
+        return self.baseline_us / self.best_us if self.best_us else None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"baseline_us": self.baseline_us, "best_us": self.best_us}
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> Pair:
+        return cls(table["baseline_us"], table["best_us"])
+
+    def words(self) -> str:
+        best = "" if self.best_us is None or self.gain is None else f", best {self.best_us:.2f} µs ({self.gain:.3f}x)"
+        return f"default {self.baseline_us:.2f} µs{best}"
+
+
+@dataclass(frozen=True, slots=True)
+class Caches:
+    """Both states of the cache, in the same state of the device: they compare with each other, not with other times."""
+
+    warm: Pair
+    cold: Pair
+
+    def words(self) -> str:
+        return f"{self.cold.words()}; warm in the same turns: {self.warm.words()}"
+
+    def disagreement(self, *, won: bool) -> str | None:
+        """What to tell where the other state of the cache would have chosen otherwise."""
+        warm, cold = self.warm.gain, self.cold.gain
+        if warm is None or cold is None:
+            return None
+        for name, gain, other in (("cold", cold, warm), ("warm", warm, cold)):
+            if won and gain < 1 <= other:
+                return f"warm and cold disagree: with a {name} cache the winner is slower than the default, {gain:.3f}x"
+            if not won and gain > 1 + DISAGREEMENT and other <= 1 + DISAGREEMENT / 2:
+                return f"warm and cold disagree: with a {name} cache the best beats the default, {gain:.3f}x"
+        return None
