@@ -12,6 +12,7 @@ NOT_BUILT = ("compile-error", "compile-timeout", "not-applied")
 KEYS = {
     *("schema", "run", "problem", "target", "device", "verdict", "baseline", "stock", "best", "speedup"),
     *("speedup_over_stock", "spec", "flagfile", "carrier", "counts", "seconds", "environment"),
+    *("timing", "warm", "cold"),
 }
 COUNTS = {"space", "asked", "built", "cached", "duplicate", "checked", "timed", "failed"}
 FAILED = {"compile-error", "compile-timeout", "not-applied", "wrong-result", "run-error", "run-timeout"}

@@ -17,6 +17,7 @@ from autotuner.cli.app import main
 from autotuner.iree.tools import Tools
 from autotuner.store.store import Store
 from autotuner.targets import catalog
+from autotuner.tuning.cache_timer import NO_TIME
 from autotuner.tuning.effort import Effort
 from tests.support.contract import hold_contract
 from tests.support.fake_tools import (
@@ -53,6 +54,11 @@ def test_a_run_with_real_timing_ends_in_a_verdict(workspace: Path) -> None:
         assert store.verdict(result.run) == (document["verdict"], document)
     assert all(len(t.repetitions_us) in (1, 3) for t in screens)
     assert any(len(set(t.repetitions_us)) == 3 for t in screens)
+    assert all(t.conditions is not None and t.conditions.state == "sustained" for t in screens)
+    assert document["timing"] == {"state": "sustained", "cache": "warm"}
+    if document["verdict"] != "inconclusive" and NO_TIME not in document["notes"]:
+        assert document["cold"]["baseline_us"] > 0
+        assert document["warm"]["baseline_us"] > 0
 
 
 def test_the_budget_holds_when_the_problem_is_so_small_that_dispatches_are_repeated(workspace: Path) -> None:
