@@ -6,11 +6,11 @@ are not in the cache than on the same once more, added to the warm time: the cos
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from statistics import median
 
 from autotuner.build import Compiled
+from autotuner.build.executor import BuildExecutor
 from autotuner.devices.device import Conditions, Device, Timing, choose_repeat
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
@@ -55,7 +55,7 @@ class CacheTimer:
     """Times some candidates of a run both ways."""
 
     evaluator: TimedEvaluator
-    executor: Executor
+    executor: BuildExecutor
     exceeds: bool = True
     """Whether all cold timings went over more than the cache."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
 from autotuner.specfiles.entries import read
 from autotuner.store.store import Store
+from autotuner.system.execution import done
 from autotuner.tuning import session
 from autotuner.tuning.cache_timer import NO_TIME, NOT_EXCEEDED, ROUNDS
 from autotuner.tuning.caches import Caches, Pair
@@ -55,6 +57,10 @@ class Pretended:
     @property
     def uri(self) -> str:
         return self.alone.uri
+
+    def prepare(self, vmfb: Path) -> Future[None]:
+        del vmfb
+        return done(None)
 
     def renew(self) -> None:
         """Nothing stays."""
@@ -103,6 +109,10 @@ class _Fresh:
     @property
     def isolated(self) -> Device:
         return self
+
+    def prepare(self, vmfb: Path) -> Future[None]:
+        del vmfb
+        return done(None)
 
     def renew(self) -> None:
         """Nothing stays."""
