@@ -83,7 +83,7 @@ class MicrokernelArm(Arm):
         return (self.kernel,)
 
     def recipe(self, at: ArmSite) -> Recipe:
-        inserted = at.site.insert(self.kernel, at.problem)
+        inserted = at.insert(self.kernel)
         return replace(
             at.plain,
             flags=(*at.plain.flags, *inserted.flags),

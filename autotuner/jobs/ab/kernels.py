@@ -72,16 +72,18 @@ class KernelSite:
     folder: Path
     """Where the spec and the objects go."""
     timeout: float
+    problem: Problem | None
+    """What a kernel is to compute; None: whatever it fits."""
 
     @property
     def name(self) -> str:
         """What messages call the program."""
         return self.program.name if isinstance(self.program, Path) else PROBLEM
 
-    def insert(self, kernel: Kernel, problem: Problem | None) -> InsertedKernel:
-        """Replaces the operation of `problem`, or all that the kernel fits, and proves it."""
+    def insert(self, kernel: Kernel) -> InsertedKernel:
+        """Replaces the operation of the problem, or all that the kernel fits, and proves it."""
         operations = read_operations(self._preprocess(()))
-        wanted = [problem] if problem is not None else self._fitting(kernel, operations)
+        wanted = [self.problem] if self.problem is not None else self._fitting(kernel, operations)
         made_for = self._executable_target() if self.target.backend.on_host else ""
         calls = self._calls(kernel, wanted, made_for)
         proof = self._prove(calls, made_for)

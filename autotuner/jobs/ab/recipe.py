@@ -17,7 +17,6 @@ from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.compile import CompilerRefusal, first_error
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.kernels import InsertedKernel, KernelSite
-from autotuner.problems import Problem
 from autotuner.specfiles.applied import Use, applied
 from autotuner.specfiles.entries import SpecFile, read_spec, read_text
 from autotuner.specfiles.objects import check_objects
@@ -70,25 +69,17 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class ArmSite:
-    """What both arms compile, and where."""
-
-    site: KernelSite
-    problem: Problem | None
-    """What a microkernel is to compute; None: whatever it fits."""
-
-    @property
-    def target(self) -> Target:
-        return self.site.target
+class ArmSite(KernelSite):
+    """What an arm compiles, and where."""
 
     @property
     def plain(self) -> Recipe:
         """IREE's default."""
-        return Recipe(self.site.tools, self.site.flags)
+        return Recipe(self.tools, self.flags)
 
     def with_flags(self, given: Sequence[str], *, path: Path) -> tuple[str, ...]:
         """The program's own flags, and those of a file over the target's."""
-        own = (flag for flag in self.site.flags if flag not in self.target.compile_flags)
+        own = (flag for flag in self.flags if flag not in self.target.compile_flags)
         return (*own, *file_flags(self.target, given, path=path))
 
     def proven(
@@ -105,9 +96,9 @@ class ArmSite:
             wrong = [finding.text for finding in check_objects(file, objects, target) if finding.level == "error"]
             if wrong:
                 raise UsageError(f"{spec}: {'; '.join(wrong)}.", remedy="`autotune spec check` says more.")
-        tools, timeout = self.site.tools, self.site.timeout
+        tools, timeout = self.tools, self.timeout
         try:
-            uses = applied(read_text(spec), self.site.program, flags, tools, objects=objects, timeout=timeout)
+            uses = applied(read_text(spec), self.program, flags, tools, objects=objects, timeout=timeout)
         except CompilerRefusal as refusal:
             raise NoCandidateError(
                 f"{spec} does not compile here: {first_error(refusal.stderr)}", remedy="Check it, --flag and --target."
@@ -137,11 +128,11 @@ class ArmSite:
             wanted = [use.entry.matches.text for use in uses]
             more = f" and {len(wanted) - _LISTED} more" if len(wanted) > _LISTED else ""
             what = f"none of its {len(uses)} entries matches. They want: {'; '.join(wanted[:_LISTED])}{more}"
-        text = preprocess(self.site.tools, self.site.program, flags, timeout=self.site.timeout)
+        text = preprocess(self.tools, self.program, flags, timeout=self.timeout)
         there = prove(text, ()).instead
         found = "\n".join(["The program has:", *there[:_LISTED]]) if there else "The program has no such operation"
         return NoCandidateError(
-            f"{spec} does not apply to {self.site.name}: {what}.\n{found}",
+            f"{spec} does not apply to {self.name}: {what}.\n{found}",
             remedy="\nIs it for this problem, type and target?",
         )
 

@@ -12,7 +12,6 @@ from autotuner.carriers.render import problem_mlir
 from autotuner.iree.compile import shell_line
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.arms import Arm
-from autotuner.jobs.ab.kernels import KernelSite
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.recipe import ArmSite, Recipe
 from autotuner.jobs.model.program import Program
@@ -63,7 +62,7 @@ def rehearse_experiment(wanted: Experiment, target: Target, *, options: Options)
             raise ValueError("neither a problem nor a model")
         arms = []
         for arm in (wanted.a, wanted.b):
-            site = KernelSite(
+            site = ArmSite(
                 program=source,
                 flags=(*(problem.flags if wanted.model is None and problem else ()), *target.compile_flags),
                 target=target,
@@ -72,8 +71,9 @@ def rehearse_experiment(wanted: Experiment, target: Target, *, options: Options)
                 workspace=options.workspace.absolute(),
                 folder=folder,
                 timeout=options.effort.compile_timeout,
+                problem=problem,
             )
-            arms.append(_described(arm, arm.recipe(ArmSite(site, problem)), source, folder))
+            arms.append(_described(arm, arm.recipe(site), source, folder))
         return Rehearsal(name, target, tuple(arms), source if isinstance(source, str) else None)
 
 

@@ -15,7 +15,6 @@ from autotuner.iree.benchmark import Benchmark, benchmark_command
 from autotuner.iree.compile import FAILURE_CLASSES, MODULE, Compiled, FailureClass, first_error
 from autotuner.iree.run import Invocation
 from autotuner.jobs.ab.arm_run import A, ArmRun, B
-from autotuner.jobs.ab.kernels import KernelSite
 from autotuner.jobs.ab.opening import Experiment, open_program
 from autotuner.jobs.ab.racing import EarlierRace, race_sides
 from autotuner.jobs.ab.recipe import ArmSite
@@ -149,7 +148,7 @@ class _ExperimentRun:
         side.folder = run.folder / side.key
         side.folder.mkdir(parents=True, exist_ok=True)
         side.row = run.candidate("baseline" if side.key == A else side.arm.code, side.arm.name)
-        site = KernelSite(
+        site = ArmSite(
             program=subject.program,
             flags=(*subject.flags, *run.target.compile_flags),
             target=run.target,
@@ -158,10 +157,11 @@ class _ExperimentRun:
             workspace=run.session.workspace.root,
             folder=side.folder,
             timeout=self.compile_timeout,
+            problem=subject.problem,
         )
         try:
             with run.account.clocked("space"):
-                side.recipe = side.arm.recipe(ArmSite(site, subject.problem))
+                side.recipe = side.arm.recipe(site)
         except NoCandidateError as error:
             self._fail(side, "not-applied", str(error))
             raise
