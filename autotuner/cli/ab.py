@@ -89,7 +89,7 @@ def _experiment(wanted: Wanted, request: Request) -> None:
         print_rehearsal(rehearse_experiment(experiment, target, options=options), request)
         return
     with watched(request) as watch:
-        result = run_experiment(experiment, target, options=options, reporter=watch.reporter, stop=watch.stop)
+        result = run_experiment(experiment, target, options=options, **watch)
     conclude(result, request, print_experiment)
 
 
@@ -104,7 +104,7 @@ def _search(
         print_rehearsal(rehearse(problem, target, options=options, task=ALONE), request)
         return
     with watched(request) as watch:
-        result = search_variants(problem, target, options=options, reporter=watch.reporter, stop=watch.stop)
+        result = search_variants(problem, target, options=options, **watch)
     conclude(result, request, print_variants, failure=failure(kernel, result))
 
 

@@ -28,7 +28,7 @@ def run_gemm(wanted: Gemm | Family, request: Request) -> None:
         _rehearse(wanted, target, request)
         return
     with watched(request) as watch:
-        result = tune_family(wanted, target, options=options, reporter=watch.reporter, stop=watch.stop)
+        result = tune_family(wanted, target, options=options, **watch)
     conclude(result, request, print_family)
 
 

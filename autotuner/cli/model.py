@@ -37,7 +37,7 @@ def run_model(wanted: Model, request: Request) -> None:
         print_rehearsal(rehearse_model(wanted, target, options=options), request)
         return
     with watched(request) as watch:
-        result = tune_model(wanted, target, options=options, reporter=watch.reporter, stop=watch.stop)
+        result = tune_model(wanted, target, options=options, **watch)
     conclude(result, request, print_model)
 
 

@@ -61,7 +61,7 @@ def run_suite(wanted: SuiteWords, request: Request) -> None:
             _list_problems(chosen, stdout, as_json=request.as_json)
         return
     with watched(request) as watch:
-        result = tune_suite(selection, chip, options=options, reporter=watch.reporter, stop=watch.stop)
+        result = tune_suite(selection, chip, options=options, **watch)
     conclude(result, request, print_suite, exit_code=result.details.exit_code)
 
 

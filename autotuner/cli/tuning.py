@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Protocol
 
@@ -22,9 +21,10 @@ from autotuner.cli.request import Request
 from autotuner.errors import EXIT_INTERRUPTED, EXIT_NO_WINNER, AutotuneError
 from autotuner.problems import Problem
 from autotuner.system import process
-from autotuner.system.progress import Reporter, Stop
+from autotuner.system.progress import Stop
 from autotuner.tuning.dry_run import rehearse
 from autotuner.tuning.result import D, Result
+from autotuner.tuning.session import Watched
 from autotuner.tuning.single import tune
 
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -41,24 +41,16 @@ def run_tuning(problem: Problem, request: Request) -> None:
         print_rehearsal(rehearse(problem, target, options=options), request)
         return
     with watched(request) as watch:
-        result = tune(problem, target, options=options, reporter=watch.reporter, stop=watch.stop)
+        result = tune(problem, target, options=options, **watch)
     conclude(result, request, print_result)
 
 
-@dataclass(frozen=True)
-class Watch:
-    """Who watches a run, and how it is told to stop."""
-
-    reporter: Reporter
-    stop: Stop
-
-
 @contextmanager
-def watched(request: Request) -> Iterator[Watch]:
+def watched(request: Request) -> Iterator[Watched]:
     """A run's progress on stderr; Ctrl-C asks it to end."""
     stderr, stop = make_console(stderr=True, no_color=request.no_color), Stop()
     with make_reporter(stderr, quiet=request.quiet) as reporter, ctrl_c(stop, stderr):
-        yield Watch(reporter, stop)
+        yield {"reporter": reporter, "stop": stop}
 
 
 class Rehearsal(Protocol):
