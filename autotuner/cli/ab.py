@@ -81,6 +81,8 @@ def _experiment(wanted: Wanted, request: Request) -> None:
     if wanted.model is not None and problem is not None and not kernels:
         raise UsageError("--shape beside --model says what a microkernel replaces.", remedy="Leave --shape out.")
     request.given.refuse(["trials"], "is for a search: two arms have nothing to search")
+    if wanted.model is not None:
+        request.given.refuse(["cache"], "is for single problems: a model is timed with the cache that it leaves itself")
     request.refuse_untimed("output", "allow_precision", "tolerance", "parameters")
     if options.output is not None and not b.kernels:
         raise UsageError(f"-o: {b.name} is no microkernel, nothing is written for it.", remedy="Leave -o out.")
@@ -168,6 +170,7 @@ def print_experiment(result: AbResult, printer: Printer) -> None:
             line("", f"{arm.share:.1%} of its time in what the other arm does not have: {names or 'nothing'}")
     if not details.same_code:
         printer.speedup(result, over=", B over A")
+        printer.caches(result, names=("A", "B"))
     _print_arms(result, printer)
     if details.written:
         printer.files(result)

@@ -24,6 +24,8 @@ def run_gemm(wanted: Gemm | Family, request: Request) -> None:
     target = request.chip()
     options = request.options()
     request.refuse_untimed("allow_precision")
+    if request.cache == "cold":
+        request.given.refuse(["cache"], "cold is for one --shape: the buckets' entries are compared with a warm cache")
     if request.dry_run:
         _rehearse(wanted, target, request)
         return

@@ -43,9 +43,9 @@ class Printer:
             interval = f"95 % interval {ratio.low:.3f} to {ratio.high:.3f}"
             self.line("speedup", f"{ratio.median:.3f}x{over}, {interval}")
 
-    def caches(self, result: AnyResult) -> None:
+    def caches(self, result: AnyResult, *, names: tuple[str, str] = ("default", "best")) -> None:
         if result.caches is not None:
-            self.line("cold cache", result.caches.words())
+            self.line("cold cache", result.caches.words(*names))
 
     def over_stock(self, result: AnyResult, *, what: str) -> None:
         if (ratio := result.speedup_over_stock) is not None:

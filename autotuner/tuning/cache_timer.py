@@ -6,16 +6,15 @@ are not in the cache than on the same once more, added to the warm time: the cos
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
 
-from autotuner.build import Compiled
-from autotuner.build.executor import BuildExecutor
-from autotuner.devices.device import Conditions, Device, Timing, choose_repeat
+from autotuner.devices.device import Conditions, Device, Module, Timing, choose_repeat
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.tuning.caches import Caches, Pair
-from autotuner.tuning.evaluate import Outcome, TimedEvaluator
+from autotuner.tuning.evaluate import Outcome
 from autotuner.tuning.loop import TimedLoop
 from autotuner.tuning.plan import BASELINE
 
@@ -26,89 +25,99 @@ NOT_EXCEEDED = (
     "the buffers of a cold timing do not exceed the last level cache twice: there is too little memory for it, or the "
     "problem is too small"
 )
-
-
 NO_TIME = "no time was left to time a cold cache: a longer --budget would do"
 
 
-def time_caches(loop: TimedLoop, best: Outcome | None, *, won: bool) -> tuple[Caches | None, list[str]]:
-    """The default and the best both ways, and what a user must know of it."""
-    timer = CacheTimer(loop.evaluator, loop.executor)
-    try:
-        found = timer.time(best if best is not None and best.candidate.id != BASELINE else None)
-    except OutOfTimeError:
-        return None, [NO_TIME]
-    if found is None:
-        return None, []
-    other = found.disagreement(won=won)
-    return found, [*([] if timer.exceeds else [NOT_EXCEEDED]), *([other] if other else [])]
-
-
 @dataclass(frozen=True)
-class _Builds:
-    once: Compiled
-    often: Compiled
+class Modules:
+    """The same code once, and as often as a warm timing needs."""
+
+    once: Module
+    often: Module
 
 
 @dataclass
 class CacheTimer:
-    """Times some candidates of a run both ways."""
+    """Times some modules both ways."""
 
-    evaluator: TimedEvaluator
-    executor: BuildExecutor
+    device: Device
+    benchmark: Benchmark
+    record: Callable[[str, int, Timing], None]
+    """Writes a cold time down: whose, the round, and the time."""
     exceeds: bool = True
     """Whether all cold timings went over more than the cache."""
 
-    @property
-    def device(self) -> Device:
-        return self.evaluator.calibration.device
+    def tell(
+        self, modules: Mapping[str, Modules], *, baseline: str, won: bool
+    ) -> tuple[Caches | None, tuple[str, ...]]:
+        """The baseline and one other, if there is one; and what a user must know of it."""
+        try:
+            found = self._time(modules, baseline)
+        except OutOfTimeError:
+            return None, (NO_TIME,)
+        if found is None:
+            return None, ()
+        notes = (None if self.exceeds else NOT_EXCEEDED, found.disagreement(won=won))
+        return found, tuple(note for note in notes if note is not None)
 
-    @property
-    def benchmark(self) -> Benchmark:
-        return replace(self.evaluator.calibration.benchmark, cache="warm")
-
-    def time(self, best: Outcome | None) -> Caches | None:
-        """The default and this one; None where the device cannot, or one of them does not run any more."""
-        if self.device.isolated is self.device:
-            return None
-        outcomes = [self.evaluator.outcomes[BASELINE], *([best] if best is not None else [])]
-        builds = self._built(outcomes)
-        if builds is None:
-            return None
-        found: dict[str, list[tuple[float, float]]] = {name: [] for name in builds}
+    def _time(self, modules: Mapping[str, Modules], baseline: str) -> Caches | None:
+        """None where nothing stays open on the device, or one of them does not run any more."""
+        found: dict[str, list[tuple[float, float]]] = {name: [] for name in modules}
         for block in range(ROUNDS):
-            for outcome in outcomes:
-                name = outcome.candidate.id
-                if (both := self._take(builds[name], outcome, block)) is None:
+            for name, both in modules.items():
+                if (taken := self._take(name, both, block)) is None:
                     return None
-                found[name].append(both)
+                found[name].append(taken)
         medians = {name: tuple(map(median, zip(*rows, strict=True))) for name, rows in found.items()}
-        other = medians[best.candidate.id] if best is not None else (None, None)
-        warm, cold = (Pair(*times) for times in zip(medians[BASELINE], other, strict=True))
+        other = next((times for name, times in medians.items() if name != baseline), (None, None))
+        warm, cold = (Pair(*times) for times in zip(medians[baseline], other, strict=True))
         return Caches(warm, cold)
 
-    def _built(self, outcomes: list[Outcome]) -> dict[str, _Builds] | None:
-        jobs = {}
-        for outcome in outcomes:
-            repeat = choose_repeat(outcome.us or 1.0, invocation_us=2 * self.device.invocation_us)
-            candidate = outcome.candidate
-            jobs[candidate.id] = [
-                self.evaluator.start_build(candidate, self.executor, repeat=count) for count in (1, repeat)
-            ]
-        builds = {name: _Builds(*(job.result() for job in pair)) for name, pair in jobs.items()}
-        return builds if all(one.ok for pair in builds.values() for one in (pair.once, pair.often)) else None
-
-    def _take(self, builds: _Builds, outcome: Outcome, block: int) -> tuple[float, float] | None:
-        timing = self.device.time(builds.often, self.benchmark)
+    def _take(self, name: str, modules: Modules, block: int) -> tuple[float, float] | None:
+        if self.device.isolated is self.device:
+            return None
+        benchmark = replace(self.benchmark, cache="warm")
+        timing = self.device.time(modules.often, benchmark)
         if not timing.ok:
             return None
         count = max(LEAST_PAIRS, min(MOST_PAIRS, int(PAIRS_US / max(timing.median, 1.0))))
-        pairs = self.device.call_pairs(builds.once, self.benchmark, count=count)
+        pairs = self.device.call_pairs(modules.once, benchmark, count=count)
         if pairs is None or pairs.failure is not None:
             return None
         self.exceeds &= pairs.exceeds
         cold = timing.median + pairs.extra_us
         conditions = replace(timing.conditions or Conditions(self.device.state), cache="cold")
-        store = self.evaluator.store
-        store.record_timing(outcome.row, Timing((cold,), conditions=conditions), phase="cold", block=block)
+        self.record(name, block, Timing((cold,), conditions=conditions))
         return timing.median, cold
+
+
+def time_caches(loop: TimedLoop, best: Outcome | None, *, won: bool) -> tuple[Caches | None, tuple[str, ...]]:
+    """The default of a search and its best both ways, and what a user must know of it."""
+    evaluator, calibration = loop.evaluator, loop.evaluator.calibration
+    if calibration.device.isolated is calibration.device:
+        return None, ()
+    names = [BASELINE, *([best.candidate.id] if best is not None and best.candidate.id != BASELINE else [])]
+
+    def record(name: str, block: int, timing: Timing) -> None:
+        evaluator.store.record_timing(evaluator.outcomes[name].row, timing, phase="cold", block=block)
+
+    try:
+        modules = _built(loop, names)
+    except OutOfTimeError:
+        return None, (NO_TIME,)
+    if modules is None:
+        return None, ()
+    timer = CacheTimer(calibration.device, calibration.benchmark, record)
+    return timer.tell(modules, baseline=BASELINE, won=won)
+
+
+def _built(loop: TimedLoop, names: list[str]) -> dict[str, Modules] | None:
+    evaluator, jobs = loop.evaluator, {}
+    for name in names:
+        outcome = evaluator.outcomes[name]
+        repeat = choose_repeat(outcome.us or 1.0, invocation_us=2 * evaluator.calibration.device.invocation_us)
+        jobs[name] = [evaluator.start_build(outcome.candidate, loop.executor, repeat=n) for n in (1, repeat)]
+    builds = {name: [job.result() for job in pair] for name, pair in jobs.items()}
+    if not all(build.ok for pair in builds.values() for build in pair):
+        return None
+    return {name: Modules(*pair) for name, pair in builds.items()}

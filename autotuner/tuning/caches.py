@@ -28,9 +28,11 @@ class Pair:
     def from_json(cls, table: Mapping[str, Any]) -> Pair:
         return cls(table["baseline_us"], table["best_us"])
 
-    def words(self) -> str:
-        best = "" if self.best_us is None or self.gain is None else f", best {self.best_us:.2f} µs ({self.gain:.3f}x)"
-        return f"default {self.baseline_us:.2f} µs{best}"
+    def words(self, baseline: str = "default", best: str = "best") -> str:
+        first = f"{baseline} {self.baseline_us:.2f} µs"
+        if self.best_us is None or self.gain is None:
+            return first
+        return f"{first}, {best} {self.best_us:.2f} µs ({self.gain:.3f}x)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,9 @@ class Caches:
     warm: Pair
     cold: Pair
 
-    def words(self) -> str:
-        return f"{self.cold.words()}; warm in the same turns: {self.warm.words()}"
+    def words(self, baseline: str = "default", best: str = "best") -> str:
+        """For people, who know the two by these names."""
+        return f"{self.cold.words(baseline, best)}; warm in the same turns: {self.warm.words(baseline, best)}"
 
     def disagreement(self, *, won: bool) -> str | None:
         """What to tell where the other state of the cache would have chosen otherwise."""
@@ -50,7 +53,9 @@ class Caches:
             return None
         for name, gain, other in (("cold", cold, warm), ("warm", warm, cold)):
             if won and gain < 1 <= other:
-                return f"warm and cold disagree: with a {name} cache the winner is slower than the default, {gain:.3f}x"
+                return (
+                    f"warm and cold disagree: with a {name} cache the winner is slower than the baseline, {gain:.3f}x"
+                )
             if not won and gain > 1 + DISAGREEMENT and other <= 1 + DISAGREEMENT / 2:
-                return f"warm and cold disagree: with a {name} cache the best beats the default, {gain:.3f}x"
+                return f"warm and cold disagree: with a {name} cache the best beats the baseline, {gain:.3f}x"
         return None

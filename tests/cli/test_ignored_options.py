@@ -41,6 +41,8 @@ NONE = ("--device", "none")
         ((*MODEL, "--top", "2", "--min-share", "5"), "--min-share is for a model without --top"),
         ((*MODEL, *NONE, "--input", "7x7xf32"), "takes 5 inputs"),
         (("gemm", *GEMM, *NONE, "--allow-precision", "f16"), "--allow-precision needs a device"),
+        (("gemm", *GEMM, "--bucket-m", "16,any", "--cache", "cold"), "--cache cold is for one --shape"),
+        ((*AB, "--model", MODEL[1], "--cache", "cold"), "--cache is for single problems"),
         (("gemm", *GEMM, *NONE, "--cache", "warm"), "--cache needs a device"),
         ((*MODEL, *NONE, "--state", "burst"), "--state needs a device"),
         (("gemm", *GEMM, "--isolate", "--state", "sustained"), "--state has no meaning with --isolate"),

@@ -36,10 +36,14 @@ class ArmRun:
     share: float | None = None
 
     @property
-    def module(self) -> Compiled:
+    def once(self) -> Compiled:
         if self.built is None:
             raise ValueError(f"{self.arm.name} was not built")
-        return self.timed or self.built
+        return self.built
+
+    @property
+    def module(self) -> Compiled:
+        return self.timed or self.once
 
     @property
     def how(self) -> Recipe:

@@ -12,6 +12,8 @@ from autotuner.iree.benchmark import Benchmark
 from autotuner.jobs.ab.arm_run import A, ArmRun, B
 from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge, timed_by
 from autotuner.measure.race import Entrant, Interval, Rules
+from autotuner.tuning.cache_timer import CacheTimer, Modules
+from autotuner.tuning.caches import Caches
 from autotuner.tuning.run import Run
 
 
@@ -75,7 +77,8 @@ def race_sides(
         if phase != "race" or block > blocks:
             store.record_timing(rows[name], timing, phase=phase, block=block)
 
-    takes = timed_by(run.session.runner, benchmark, {side.key: side.module for side in sides})
+    modules = {side.key: side.once if benchmark.cache == "cold" else side.module for side in sides}
+    takes = timed_by(run.session.runner, benchmark, modules)
     if blocks:
         live = takes.race
         takes = replace(takes, race=lambda name: known[name].popleft() if known[name] else live(name))
@@ -90,3 +93,20 @@ def race_sides(
     slower = f"{b.arm.name} is slower than {a.arm.name}"
     equal = f"{b.arm.name} is not more than {effort.smallest_gain:.0%} faster than {a.arm.name}"
     return replace(judgement, reason=slower if speedup.high < 1 else equal), speedup
+
+
+def time_sides_cold(sides: Sequence[ArmRun], benchmark: Benchmark, run: Run, *, won: bool) -> Caches | None:
+    """Both arms with a warm and with a cold cache, where that is wanted."""
+    if run.options.cache == "warm":
+        return None
+    rows = {side.key: side.row for side in sides}
+
+    def record(name: str, block: int, timing: Timing) -> None:
+        run.session.store.record_timing(rows[name], timing, phase="cold", block=block)
+
+    timer = CacheTimer(run.session.runner, benchmark, record)
+    modules = {side.key: Modules(side.once, side.module) for side in sides}
+    found, notes = timer.tell(modules, baseline=A, won=won)
+    for note in notes:
+        run.account.note(note)
+    return found

@@ -16,7 +16,7 @@ from autotuner.iree.compile import FAILURE_CLASSES, MODULE, Compiled, FailureCla
 from autotuner.iree.run import Invocation
 from autotuner.jobs.ab.arm_run import A, ArmRun, B
 from autotuner.jobs.ab.opening import Experiment, open_program
-from autotuner.jobs.ab.racing import EarlierRace, race_sides
+from autotuner.jobs.ab.racing import EarlierRace, race_sides, time_sides_cold
 from autotuner.jobs.ab.recipe import ArmSite
 from autotuner.jobs.ab.result import AbDetails, AbResult, write_commands
 from autotuner.jobs.ab.shares import own_exports, read_shares, readable
@@ -32,6 +32,7 @@ from autotuner.system import process
 from autotuner.system.digests import file_digest
 from autotuner.system.process import last_line
 from autotuner.targets import Target
+from autotuner.tuning.caches import Caches
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.options import Options
 from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
@@ -79,6 +80,7 @@ class _ExperimentRun:
     same_code: bool = False
     share_from: str = ""
     speedup: Interval | None = None
+    caches: Caches | None = None
     shipped: tuple[Path | None, Path | None] = (None, None)
     written: bool = False
     """What is shipped was written by this run."""
@@ -133,7 +135,10 @@ class _ExperimentRun:
             return self._result("inconclusive", "interrupted before the race")
         run.account.stage(f"racing {b.arm.name} against {a.arm.name}")
         with run.account.clocked("time"):
-            judgement, self.speedup = race_sides(self.sides, benchmark, run, self.earlier)
+            raced = replace(benchmark, cache=run.options.searched_cache) if subject.repeated else benchmark
+            judgement, self.speedup = race_sides(self.sides, raced, run, self.earlier)
+            if subject.repeated and judgement.verdict != "inconclusive":
+                self.caches = time_sides_cold(self.sides, benchmark, run, won=judgement.verdict == "win")
         if judgement.verdict == "win":
             self._ship(subject, judgement)
         return self._result(judgement.verdict, judgement.reason)
@@ -319,6 +324,7 @@ class _ExperimentRun:
             confidence=1 - ALPHA,
             counts=self._counts(),
             files=Files(spec, flagfile, self.sides[1].how.carrier if verdict == "win" else None),
+            caches=self.caches,
             details=AbDetails((a, b), self.difference, self.same_code, self.share_from, written=self.written),
         )
 

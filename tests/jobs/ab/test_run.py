@@ -9,8 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from autotuner import Gemm
+from autotuner.cli.ab import print_experiment
+from autotuner.cli.printer import Printer
 from autotuner.devices.device import Timing
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError, NoCandidateError, UsageError
@@ -25,6 +28,7 @@ from autotuner.system.progress import Stop
 from autotuner.tuning.plan import Plan
 from tests.jobs.ab.conftest import PLAIN, PROBLEM, TILED
 from tests.support.fake_tools import BASE_MS, DATA_TILING, SPEC, FakeTools
+from tests.support.pretended_device import pretend
 
 Fake = Callable[..., FakeTools]
 Run = Callable[..., AbResult]
@@ -81,6 +85,25 @@ def test_the_commands_of_both_arms_can_be_pasted(fake: Fake, experiment: Run, fl
         assert {path.name for path in arm.folder.iterdir()} >= {"problem.mlir", "command.txt", "stderr.txt"}
         assert arm.repeat > 1
         assert f"divide the time by {arm.repeat}" in (arm.folder / "command.txt").read_text()
+
+
+@pytest.mark.parametrize("cache", ["both", "cold"])
+def test_both_arms_are_timed_with_a_cold_cache_too(
+    cache: str, fake: Fake, experiment: Run, flagfile: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = pretend(monkeypatch, warm=1.5 if cache == "cold" else 0.5)
+    result = experiment("default", flagfile("tiled", TILED), fake().tools, cache=cache)
+    assert result.verdict == "win"
+    assert result.caches is not None
+    assert result.caches.cold.gain == pytest.approx(1.1 / 0.66)
+    assert result.to_json()["timing"]["cache"] == ("cold" if cache == "cold" else "warm")
+    assert ("fresh" in made[0].taken) == (cache == "both"), "a fresh process has a warm cache"
+    assert ("cold" in made[0].taken) == (cache == "cold")
+    assert bool([note for note in result.notes if "disagree" in note]) == (cache == "cold")
+    shown = Console(width=200, no_color=True)
+    with shown.capture() as capture:
+        print_experiment(result, Printer(shown))
+    assert "cold cache A 110000.00 µs, B 66000.00 µs (1.667x); warm in the same turns: A 100000.00 µs" in capture.get()
 
 
 def test_the_slower_arm_does_not_win_and_the_ratio_is_told(fake: Fake, experiment: Run, flagfile: Write) -> None:
