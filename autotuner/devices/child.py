@@ -10,6 +10,7 @@ each request has one answer. A crash or a hang is its parent's to see: here is n
             sets, pause                          on so many copies of the inputs in turn; after a pause, each time
     pairs   module, call, count, sets            seconds of a call on each copy in turn, and of the same call once more
     sustain module, call                         is called between the other requests from now on
+    rest                                         not until the next request
 
 `call` is a function with its inputs (each a file of bytes, its shape and its element type) and parameter files.
 What stays between requests is on the device: modules, and inputs with a second copy. A module may write to its inputs,
@@ -165,7 +166,10 @@ class Device:
         """One call; each result goes to a file unless the same lies there."""
         with self._ready(request) as (loaded, function, arguments):
             seconds, results = loaded.call(function, arguments.views)
-            answer = [self._result(results, index, Path(request["folder"])) for index in range(len(results))]
+            views = [results.get_as_object(index, runtime.HalBufferView) for index in range(len(results))]
+            data = [self._download(view.get_buffer()) for view in views]
+        folder = Path(request["folder"])
+        answer = [_written(one, folder) | {"shape": list(view.shape)} for one, view in zip(data, views, strict=True)]
         return {"seconds": seconds, "results": answer}
 
     def time(self, request: Message) -> Message:
@@ -183,6 +187,8 @@ class Device:
                 while not taken or sum(taken) < request["seconds"]:
                     taken.append(loaded.call(function, next(rotation))[0])
                 repetitions.append(sum(taken) / len(taken))
+                if request["give_up"] is not None and repetitions[0] > request["give_up"]:
+                    break
         return {"seconds": repetitions, "sets": len(sets)}
 
     def pairs(self, request: Message) -> Message:
@@ -201,11 +207,17 @@ class Device:
         """From here on the device is under this load between the other requests."""
         with self._ready(request) as (loaded, function, arguments):
             own = Loaded(loaded.context, loaded.module)
-        self.rest()
+        self.end()
         self._between = Load(lambda: own.call(function, arguments.views)[0], begin=context_of_this_thread())
         return {}
 
-    def rest(self) -> None:
+    def rest(self) -> Message:
+        """No load until the next request."""
+        if self._between is not None:
+            self._between.rest()
+        return {}
+
+    def end(self) -> None:
         """Ends the load between requests."""
         if self._between is not None:
             self._between.end()
@@ -295,15 +307,6 @@ class Device:
         element = int(getattr(runtime.HalElementType, ELEMENTS[one["element"]]))
         return runtime.HalBufferView(buffer, one["shape"], element)
 
-    def _result(self, results: Any, index: int, folder: Path) -> Message:
-        view = results.get_as_object(index, runtime.HalBufferView)
-        data = self._download(view.get_buffer())
-        digest = hashlib.sha256(data.data).hexdigest()
-        file = folder / f"{digest}.bin"
-        if not file.exists():
-            data.tofile(file)
-        return {"digest": digest, "shape": list(view.shape)}
-
     def _download(self, buffer: Any) -> npt.NDArray[np.uint8]:
         view = runtime.HalBufferView(buffer, [buffer.byte_length()], int(runtime.HalElementType.UINT_8))
         host: npt.NDArray[np.uint8] = runtime.DeviceArray(self._device, view).to_host()
@@ -328,6 +331,7 @@ class Server:
             "time": lambda request: self.device.time(request),
             "pairs": lambda request: self.device.pairs(request),
             "sustain": lambda request: self.device.sustain(request),
+            "rest": self._rest,
         }
 
     def answer(self, request: Message) -> Message:
@@ -347,11 +351,19 @@ class Server:
         except Exception as error:  # whatever the runtime throws is what became of this module
             return {"error": f"{type(error).__name__}: {error}", "usable": isinstance(error, UnusedDeviceError)}
 
+    def end(self) -> None:
+        if self._device is not None:
+            self._device.end()
+
     @property
     def device(self) -> Device:
         if self._device is None:
             raise ValueError("no device is open")
         return self._device
+
+    def _rest(self, request: Message) -> Message:
+        del request
+        return self.device.rest()
 
     def _open(self, request: Message) -> Message:
         self._device = Device(request["device"])
@@ -360,6 +372,15 @@ class Server:
     def _load(self, request: Message) -> Message:
         self.device.try_load(Path(request["module"]))
         return {}
+
+
+def _written(data: npt.NDArray[np.uint8], folder: Path) -> Message:
+    """A result in the file of its digest, unless the same lies there."""
+    digest = hashlib.sha256(data.data).hexdigest()
+    file = folder / f"{digest}.bin"
+    if not file.exists():
+        data.tofile(file)
+    return {"digest": digest}
 
 
 def _version(path: Path) -> list[str | int]:
@@ -379,7 +400,7 @@ def main() -> None:
     while (request := read_frame(sys.stdin.buffer)) is not None:
         answers.write(frame(server.answer(request)))
         answers.flush()
-    server.device.rest()
+    server.end()
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal, Protocol
@@ -144,8 +144,10 @@ class Device(Protocol):
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
         """Calls a module once for each set of inputs."""
 
-    def time(self, module: Module, benchmark: Benchmark, *, repetitions: int = 3) -> Timing:
-        """Times a module, after a warm-up."""
+    def time(
+        self, module: Module, benchmark: Benchmark, *, repetitions: int = 3, give_up_us: float = math.inf
+    ) -> Timing:
+        """Times a module, after a warm-up; by one repetition alone where that takes longer than `give_up_us`."""
 
     def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
         """Single calls with a cold cache and with a warm one, in turns; None where nothing stays open for that."""
@@ -156,16 +158,7 @@ class Device(Protocol):
 
 def screen(device: Device, module: Module, benchmark: Benchmark, *, best_us: float) -> Timing:
     """Three short repetitions; only one when that is already 3x the best."""
-    if not device.starts_quickly:
-        return device.time(module, benchmark, repetitions=3)
-    first = device.time(module, benchmark, repetitions=1)
-    if not first.ok or first.median > ABORT_FACTOR * best_us:
-        return replace(first, aborted=first.ok)
-    more = device.time(module, benchmark, repetitions=2)
-    conditions = more.conditions
-    if conditions is not None and first.conditions is not None:
-        conditions = replace(conditions, before=first.conditions.before)
-    return replace(more, us=first.us + more.us, conditions=conditions)
+    return device.time(module, benchmark, repetitions=3, give_up_us=ABORT_FACTOR * best_us)
 
 
 def choose_repeat(us: float, *, invocation_us: float = INVOCATION_US) -> int:

@@ -61,6 +61,12 @@ class Load:
             self._asked = time.monotonic()
             self._wanted.set()
 
+    def rest(self) -> None:
+        """Nothing runs until something is asked again; the device then begins anew to settle."""
+        self._wanted.clear()
+        with self._device:
+            self._settled_s = self._restored_s = 0.0
+
     def end(self) -> None:
         self._ended = True
         self._wanted.set()

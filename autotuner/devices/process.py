@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,8 @@ class ProcessDevice:
     """Where results are written before they are read."""
     starts_quickly: bool = True
     """Not so on a GPU, whose driver wants most of a second."""
+    before: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
+    """What is called before each process, for the device to be free."""
 
     @property
     def state(self) -> DeviceState:
@@ -64,13 +67,26 @@ class ProcessDevice:
 
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
         """All at once, for most of a run is its start."""
+        self.before()
         with local_executor(len(invocations)) as pool:
             runs = [pool.submit(self._call, vmfb, invocation, timeout) for invocation in invocations]
             return tuple(run.result() for run in runs)
 
-    def time(self, module: Module, benchmark: Benchmark, *, repetitions: int = 3) -> Timing:
+    def time(
+        self, module: Module, benchmark: Benchmark, *, repetitions: int = 3, give_up_us: float = math.inf
+    ) -> Timing:
+        if repetitions == 1 or not self.starts_quickly or not math.isfinite(give_up_us):
+            return self._time(module, benchmark, repetitions)
+        first = self._time(module, benchmark, 1)
+        if not first.ok or first.median > give_up_us:
+            return replace(first, aborted=first.ok)
+        more = self._time(module, benchmark, repetitions - 1)
+        return replace(more, us=first.us + more.us)
+
+    def _time(self, module: Module, benchmark: Benchmark, repetitions: int) -> Timing:
         if benchmark.cache == "cold":
             raise DeviceError(COLD_NEEDS, remedy=WITHOUT_COLD)
+        self.before()
         command = benchmark_command(self.tools, module.vmfb, benchmark, device=self.uri, repetitions=repetitions)
         done = process.run(command, timeout=benchmark.timeout)
         if done.timed_out:
@@ -87,6 +103,7 @@ class ProcessDevice:
         return None
 
     def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
+        self.before()
         done = process.run(statistics_command(self.tools, vmfb, invocation, device=self.uri), timeout=timeout)
         return read_statistics(done.stdout) if done.ok else None
 

@@ -46,7 +46,7 @@ _KEPT_RESULTS = 16
 class ResidentDevice:
     """The parent's side. A child is started when one is needed, and again after it is gone."""
 
-    isolated: ProcessDevice
+    alone: ProcessDevice
     """The same device by a process for each call."""
     folder: Path
     """Results, inputs and the child's stderr are here; it goes with the device."""
@@ -73,7 +73,11 @@ class ResidentDevice:
 
     @property
     def uri(self) -> str:
-        return self.isolated.uri
+        return self.alone.uri
+
+    @cached_property
+    def isolated(self) -> ProcessDevice:
+        return replace(self.alone, before=self._rest)
 
     @property
     def starts_quickly(self) -> bool:
@@ -86,10 +90,12 @@ class ResidentDevice:
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
         return tuple(self._compute(vmfb, invocation, timeout) for invocation in invocations)
 
-    def time(self, module: Module, benchmark: Benchmark, *, repetitions: int = 3) -> Timing:
+    def time(
+        self, module: Module, benchmark: Benchmark, *, repetitions: int = 3, give_up_us: float = math.inf
+    ) -> Timing:
         call = self._call(benchmark.invocation)
         if call is None:
-            timing = self.isolated.time(module, benchmark, repetitions=repetitions)
+            timing = self.isolated.time(module, benchmark, repetitions=repetitions, give_up_us=give_up_us)
             return replace(timing, conditions=Conditions(self.isolated.state))
         asked = {
             "ask": "time",
@@ -97,16 +103,18 @@ class ResidentDevice:
             "seconds": benchmark.seconds,
             "sets": self._rotation(call).sets if benchmark.cache == "cold" else 1,
             "pause": BURST_PAUSE if self.state == "burst" else 0.0,
+            "give_up": give_up_us * module.repeat / 1e6 if math.isfinite(give_up_us) else None,
         }
         try:
             answer = self._ask(asked, module.vmfb, call, timeout=benchmark.timeout)
+            if self._load is None and min(answer["seconds"]) >= LOAD_SECONDS and self._sustain(module.vmfb, call):
+                answer = self._ask(asked, module.vmfb, call, timeout=benchmark.timeout)
         except Lost as lost:
             return Timing((), lost.failure, str(lost))
         except Refused as refused:
             return Timing((), "run-error", str(refused))
-        if self._load is None and min(answer["seconds"]) >= LOAD_SECONDS:
-            self._sustain(module.vmfb, call)
-        return Timing(tuple(seconds * 1e6 / module.repeat for seconds in answer["seconds"]))
+        us = tuple(seconds * 1e6 / module.repeat for seconds in answer["seconds"])
+        return Timing(us, aborted=len(us) < repetitions)
 
     def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
         call = self._call(benchmark.invocation)
@@ -202,22 +210,30 @@ class ResidentDevice:
         if self._load is not None:
             self._sustain(*self._load)
 
-    def _sustain(self, vmfb: Path, call: Call) -> None:
-        """Keeps the device busy with this from here on, also after a child was lost."""
-        if self.under_load and self.state == "sustained":
-            self._load = (vmfb, call)
-            with contextlib.suppress(Lost, Refused):  # without it timings still go on
-                self._ask({"ask": "sustain"}, vmfb, call, timeout=OPEN_SECONDS)
+    def _sustain(self, vmfb: Path, call: Call) -> bool:
+        """Keeps the device busy with this from here on, also after a child was lost; False where it is not."""
+        if not self.under_load or self.state != "sustained":
+            return False
+        self._load = (vmfb, call)
+        with contextlib.suppress(Lost, Refused):  # without it timings still go on
+            self._ask({"ask": "sustain"}, vmfb, call, timeout=OPEN_SECONDS)
+        return True
+
+    def _rest(self) -> None:
+        """The device is for another process until this one is asked again."""
+        if self._load is not None and self.connection.pid is not None:
+            with contextlib.suppress(Lost, Refused):
+                self.connection.ask({"ask": "rest"}, timeout=OPEN_SECONDS)
 
 
 @contextlib.contextmanager
 def open_resident(
-    isolated: ProcessDevice, *, state: DeviceState = "sustained", under_load: bool = False, loaders: int = 0
+    alone: ProcessDevice, *, state: DeviceState = "sustained", under_load: bool = False, loaders: int = 0
 ) -> Iterator[ResidentDevice]:
     """The device of a command, closed with it."""
-    folder = Path(tempfile.mkdtemp(prefix="device-", dir=isolated.scratch))
-    connections = [Connection(isolated.uri, folder / f"stderr{number}.txt") for number in range(loaders + 1)]
-    device = ResidentDevice(isolated, folder, connections[0], tuple(connections[1:]), state, under_load)
+    folder = Path(tempfile.mkdtemp(prefix="device-", dir=alone.scratch))
+    connections = [Connection(alone.uri, folder / f"stderr{number}.txt") for number in range(loaders + 1)]
+    device = ResidentDevice(alone, folder, connections[0], tuple(connections[1:]), state, under_load)
     try:
         yield device
     finally:

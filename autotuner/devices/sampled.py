@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -51,9 +52,11 @@ class SampledDevice:
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
         return self.device.check(vmfb, invocations, timeout=timeout)
 
-    def time(self, module: Module, benchmark: Benchmark, *, repetitions: int = 3) -> Timing:
+    def time(
+        self, module: Module, benchmark: Benchmark, *, repetitions: int = 3, give_up_us: float = math.inf
+    ) -> Timing:
         before = self.sampler()
-        timing = self.device.time(module, benchmark, repetitions=repetitions)
+        timing = self.device.time(module, benchmark, repetitions=repetitions, give_up_us=give_up_us)
         own = timing.conditions or Conditions(self.state, benchmark.cache)
         return replace(timing, conditions=replace(own, before=before, after=self.sampler()))
 

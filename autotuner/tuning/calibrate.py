@@ -77,18 +77,20 @@ class Calibrator:
         heard: Timing
         seconds: float
         checker, heard = yield Step("device", partial(self._first_run, first, benchmark))
-        baseline, seconds = first, 0.0
+        baseline = first
         # What a single call takes is mostly overhead: how often to repeat shows only when it is repeated.
         for _ in range(_LENGTHENED):
             # Twice the shortest invocation: a candidate of twice the baseline's speed still lasts long enough.
             repeat = choose_repeat(heard.median, invocation_us=2 * self.device.invocation_us)
             known = baseline
             baseline = yield Step("builders", partial(self._build, repeat=repeat, known=known))
-            if seconds and baseline is known:
+            if baseline is known or not baseline.ok:
                 break
+            heard, _ = yield Step("device", partial(self._time, baseline, benchmark, repetitions=1))
+            if not heard.ok:
+                break
+        if heard.ok and baseline.ok:  # by now the device is in the state in which all is timed
             heard, seconds = yield Step("device", partial(self._time, baseline, benchmark, repetitions=_LISTENED))
-            if not heard.ok or not baseline.ok:
-                break
         if not heard.ok or not baseline.ok:
             raise DeviceError(
                 f"the baseline does not run with repeated dispatches: {last_line(heard.detail or baseline.stderr)}",

@@ -26,7 +26,7 @@ from autotuner.tuning.steps import Step, Steps
 
 _DRIFT_EVERY = 10
 _DRIFT_WORTH_SAYING = 0.05
-_RACE_SHARE = 0.4
+_RACE_SHARE = 0.45
 """At most this part of the budget is kept for race and confirmation."""
 RACE_TIMINGS = 300
 """How many single timings race and confirmation usually take."""
@@ -236,7 +236,8 @@ class TimedLoop(Loop):
     @property
     def confirmation_seconds(self) -> float:
         """What it takes at the least to confirm a winner, beside the baseline and the best stock route."""
-        return (3 * LOOKS[0] + 1) * self.evaluator.calibration.isolated_seconds
+        beside = 3 if self.evaluator.plan.stock else 2
+        return (beside * LOOKS[0] + 1) * self.evaluator.calibration.isolated_seconds
 
     def time_baseline(self) -> Steps[None]:
         """IREE's default as a candidate like others: nothing can be compared without it."""

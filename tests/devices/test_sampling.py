@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -158,7 +159,10 @@ class Counted:
         del vmfb, timeout
         return tuple(Computed() for _ in invocations)
 
-    def time(self, module: Module, benchmark: Benchmark, *, repetitions: int = 3) -> Timing:
+    def time(
+        self, module: Module, benchmark: Benchmark, *, repetitions: int = 3, give_up_us: float = math.inf
+    ) -> Timing:
+        del give_up_us
         del module, benchmark
         self.looks.append(0)
         return Timing((1.0,) * repetitions)

@@ -50,7 +50,9 @@ class Prepared:
         failed = Computed(failure="run-error", detail="out of luck")
         return tuple(Computed((self.outputs[name],)) if name in self.outputs else failed for name in names)
 
-    def time(self, module: Module, benchmark: Benchmark, *, repetitions: int = 3) -> Timing:
+    def time(
+        self, module: Module, benchmark: Benchmark, *, repetitions: int = 3, give_up_us: float = math.inf
+    ) -> Timing:
         raise NotImplementedError
 
     def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
