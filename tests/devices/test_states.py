@@ -128,7 +128,6 @@ def test_the_first_long_module_is_the_load_also_of_the_next_child(opened: Open, 
     device = opened(under_load=True)
     assert device.time(case.once, case.benchmark, repetitions=1).median < 1e6 * LOAD_SECONDS
     assert load_of(device) is None, "too short a call keeps nothing busy"
-    assert device.time(case.often, case.benchmark, repetitions=1).ok
     for _ in ("this child", "the next"):
         began, settled, restored = time.monotonic(), *(_timed_at(device, case) for _ in range(2))
         assert settled - began >= SETTLE_SECONDS
