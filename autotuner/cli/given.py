@@ -1,5 +1,6 @@
 """Which options a user typed: what a command would not use is refused, never taken and ignored."""
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -16,6 +17,8 @@ class Given:
     """The options and arguments on the command line: the names of their parameters, and how each is spelt."""
 
     spelt: Mapping[str, str] = field(default_factory=dict)
+    at: float = field(default_factory=time.monotonic, compare=False)
+    """When they were read: what the command imports from then on is part of its time."""
 
     @classmethod
     def of(cls, context: typer.Context) -> "Given":

@@ -109,6 +109,7 @@ class Request:
             ),
             iree_tools=self.iree_tools,
             command=tuple(sys.argv),
+            began=self.given.at,
         )
 
 

@@ -56,6 +56,8 @@ class Options:
     iree_tools: Path | None = None
     """A build of IREE to use in place of the installed wheels."""
     command: Sequence[str] = field(default_factory=lambda: tuple(sys.argv))
+    began: float | None = field(default=None, compare=False)
+    """The moment of `time.monotonic()` from which the budget counts; None: when the run is begun."""
 
     def __post_init__(self) -> None:
         for name, most in (("trials", MOST_TRIALS), ("jobs", MOST_JOBS)):

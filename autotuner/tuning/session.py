@@ -70,7 +70,7 @@ class Session:
         **watched: Unpack[Watched],
     ) -> Iterator[Session]:
         """Without a watcher nobody is told, without a stop nobody stops it, and the programs are those of `options`."""
-        began = time.monotonic()
+        began = options.began if options.began is not None else time.monotonic()
         found = watched.get("tools") or Tools.find(options.iree_tools)
         workspace = Workspace.open(options.workspace)
         watcher, stop = watched.get("reporter") or Silent(), watched.get("stop") or Stop()

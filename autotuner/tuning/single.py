@@ -40,9 +40,12 @@ from autotuner.tuning.ship import Winner, outputs, ship
 from autotuner.tuning.steps import Step, Steps, at_once
 from autotuner.tuning.summary import NOTHING, Summary
 from autotuner.tuning.task import WHOLE, Task
+from autotuner.tuning.too_short import too_short
 
 _LEAD_TIMINGS = 3 * (LEADERS + 1) * LEAD_BLOCKS
 """What a lead takes, with what building the finalists costs."""
+_SHIP_COMPILES, _SHIP_SHARE = 2.0, 0.2
+"""What shipping takes, in compiles of the default; and of the budget at most."""
 RANKED = 10
 """How many candidates a run without a device reports."""
 
@@ -58,7 +61,12 @@ def tune(
     options = options or Options()
     prepared = target.prepare(problem)
     with Session.open(target, options, **watched) as session:
-        return search(prepared, target, options=options, session=session).result
+        try:
+            return search(prepared, target, options=options, session=session).result
+        except OutOfTimeError:  # what has begun reports for itself
+            asked = SingleRun(prepared, target, options, session, WHOLE)
+            question, account = asked.question_unread(), asked.account
+            return too_short(question, session=session, options=options, account=account, details=None)
 
 
 @dataclass(frozen=True)
@@ -273,6 +281,10 @@ class SingleRun:
         )
         self.evaluator = timed
         yield from loop.time_baseline()
+        if self.task.ship:
+            # What wins is compiled once more: that, too, is within the budget.
+            reserve = min(_SHIP_COMPILES * calibration.baseline.took, _SHIP_SHARE * self.clock.budget)
+            loop.clock = replace(self.clock, budget=self.clock.budget - reserve)
         return loop
 
     def _calibrate(self) -> Steps[Calibration]:
@@ -322,16 +334,13 @@ class SingleRun:
         ranking = tuple(self.summary.best(outcome, {}, estimate=estimate) for outcome, estimate in ranked)
         return replace(result, best=ranking[0], ranking=ranking)
 
+    def question_unread(self) -> Question:
+        """Before the space is read."""
+        asks = {**self.problem.describe(), "arguments": (*self.problem.arguments(), *_digests(self.options.inputs))}
+        return Question(self.task.kind, self.problem.describe(), self.target, asks=asks, reads=self.tools.programs)
+
     def _question(self) -> Question:
-        arguments = (*self.problem.arguments(), *_digests(self.options.inputs))
-        return Question(
-            kind=self.task.kind,
-            problem=self.problem.describe(),
-            target=self.target,
-            asks={**self.problem.describe(), "arguments": arguments},
-            reads=self._reads(),
-            space_size=len(self.plan.space),
-        )
+        return replace(self.question_unread(), reads=self._reads(), space_size=len(self.plan.space))
 
     def _reads(self) -> tuple[str, ...]:
         """What earlier timings depend on beside the question's words: programs, microkernels, files that flags name."""

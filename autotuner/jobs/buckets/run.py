@@ -37,8 +37,8 @@ from autotuner.tuning.task import Task
 
 SEARCH_SHARE = 0.8
 """Of a bucket's time; the rest is for its other members."""
-_PROOF_SECONDS, _PROOF_SHARE = 1.0, 0.2
-"""What the proof of the merged file takes for each size, on one core; and of the budget at most."""
+_PROOF_SECONDS, _PROOF_SHARE = 1.0, 0.3
+"""What the proof of the merged file takes for each size, on one core, at least; and of the budget at most."""
 
 
 _Program = tuple[BucketResult | None, str, str]
@@ -86,6 +86,8 @@ def tune_family(
 class _FamilyRun:
     family: Family
     run: Run
+    compile_seconds: float = _PROOF_SECONDS
+    """What reading a program took, the last time; the proof reads one for each size."""
 
     def __post_init__(self) -> None:
         self.target, self.options, self.session = self.run.target, self.run.options, self.run.session
@@ -128,6 +130,7 @@ class _FamilyRun:
         except (NoCandidateError, OutOfTimeError) as error:
             return BucketResult(bucket, None, "default", error.message)
         result, winner = found.result, found.winner
+        self.compile_seconds = max(_PROOF_SECONDS, result.seconds.get("space", 0.0) / 2)
         if self.run.stopped:
             return BucketResult(bucket, result, "default", "interrupted")
         if (
@@ -177,7 +180,7 @@ class _FamilyRun:
         if self.options.budget is None:
             return self.options.effort.budget
         programs = sum(len(bucket.members) + 1 for bucket in self.family.buckets)
-        proof = min(_PROOF_SECONDS * programs / usable_cores(), _PROOF_SHARE * self.options.budget)
+        proof = min(self.compile_seconds * programs / usable_cores(), _PROOF_SHARE * self.options.budget)
         return max(self.run.clock.left - proof, 1.0) / left
 
     def _members(self, examiner: Examiner, found: Found, *, changed: bool) -> tuple[Member, ...]:

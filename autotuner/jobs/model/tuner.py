@@ -26,7 +26,7 @@ from autotuner.jobs.model.context import (
 )
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
 from autotuner.jobs.model.entries import Entry
-from autotuner.jobs.model.program import Program, ProgramBuilder, call_of, check_inputs
+from autotuner.jobs.model.program import Program, ProgramBuilder, call_of, check_inputs, program_name
 from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.rounding import expected_error
 from autotuner.jobs.model.routes import RouteOutcome, RouteRace, choose
@@ -44,6 +44,7 @@ from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
+from autotuner.tuning.too_short import too_short
 
 MIN_TIME = 0.05
 """Seconds a repetition of the whole model, at least."""
@@ -68,6 +69,24 @@ def tune_model(
     options = options or Options()
     with Session.open(target, options, **watched) as session:
         model_outputs(model, target, options, session.workspace).claim(model.files(target))
+        account = Account(session.reporter, model_clock(options, session))
+        with process.until(account.clock.latest):
+            try:
+                program, builder, plain = _read(model, target, options, session, account)
+            except OutOfTimeError:
+                question = _unread(model, target, session)
+                return too_short(question, session=session, options=options, account=account, details=ModelDetails())
+            question = _question(model, program, target, session, flops=plain.flops)
+            with Run.begin(question, session=session, options=options, account=account) as run:
+                return _ModelRun(Context(model, program, builder, run), plain).go()
+
+
+def _read(
+    model: Model, target: Target, options: Options, session: Session, account: Account
+) -> tuple[Program, ProgramBuilder, ModelStructure]:
+    """The model and its dispatches; what imports it keeps to the budget, too."""
+    account.stage("reading the model")
+    with account.clocked("space"):
         program = Program.open(
             model.path,
             folder=session.workspace.candidates / "models",
@@ -75,15 +94,19 @@ def tune_model(
             trust=model.trust,
         ).called(function=model.function, inputs=model.inputs, parameters=model.parameters)
         builder = ProgramBuilder(session.tools, Cache(cache_dir()), program)
-        account = Account(session.reporter, model_clock(options, session))
-        with process.until(account.clock.latest):
-            account.stage("reading the model")
-            with account.clocked("space"):
-                timeout = compile_timeout(options, account.clock)
-                plain = read_structure(builder, model, target.compile_flags, target=target.name, timeout=timeout)
-            question = _question(model, program, target, session, flops=plain.flops)
-            with Run.begin(question, session=session, options=options, account=account) as run:
-                return _ModelRun(Context(model, program, builder, run), plain).go()
+        timeout = compile_timeout(options, account.clock)
+        return (
+            program,
+            builder,
+            read_structure(builder, model, target.compile_flags, target=target.name, timeout=timeout),
+        )
+
+
+def _unread(model: Model, target: Target, session: Session) -> Question:
+    """Of a model that there was no time to read."""
+    size = model.path.stat().st_size
+    problem = {"op": "model", "name": program_name(model.path), "flops": 0, "bytes": size}
+    return Question("model", problem, target, asks=problem, reads=session.tools.programs, has_parts=True)
 
 
 def _question(model: Model, program: Program, target: Target, session: Session, *, flops: int) -> Question:

@@ -34,8 +34,8 @@ from autotuner.tuning.single import search
 
 _DEFAULTS_SHARE = 0.5
 """Of the budget, at most, for timing the defaults."""
-_SHIP_SHARE = 0.05
-"""Of the budget, for merging the winners and compiling each with what ships."""
+_SHIP_SHARE, _MOST_SHIPPING = 0.05, 0.25
+"""Of the budget, at least and at most, for merging the winners and compiling each with what ships."""
 _ANOTHER_TARGET = "Try another --target."
 RAW, FINAL, ENVIRONMENT = "raw_results.csv", "final_results.csv", "environment.json"
 
@@ -77,7 +77,6 @@ def tune_suite(
     goes. Results lie in `results/suites/<name>-<target>` of the workspace.
     """
     options = options or Options()
-    clock = Clock(options.budget or float("inf"))
     chosen = wanted.on(target, seed=options.seed)
     with Session.open(target, options, **watched) as session:
         # The merged spec; where winners need several sets of flags, further files have a number.
@@ -98,7 +97,7 @@ def tune_suite(
             ),
             has_parts=True,
         )
-        account = Account(session.reporter, clock)
+        account = Account(session.reporter, Clock(options.budget or float("inf"), session.began))
         with Run.begin(question, session=session, options=options, account=account) as run:
             return _SuiteRun(chosen, wanted.threshold, run, folder, outputs).go()
 
@@ -210,7 +209,9 @@ class _SuiteRun:
         while queue and not self.run.stopped:
             budget = self.options.budget
             if budget is not None:
-                parts = divide(self.clock.left - _SHIP_SHARE * budget, [self.rows[name].share or 0.0 for name in queue])
+                parts = divide(
+                    self.clock.left - self._shipping(budget), [self.rows[name].share or 0.0 for name in queue]
+                )
                 if began and parts[0] < LEAST_SECONDS:
                     parts[0] = 0.0
                 while queue and parts[len(queue) - 1] <= 0:
@@ -226,6 +227,13 @@ class _SuiteRun:
         if left_out:
             share = sum(row.share or 0.0 for row in left_out)
             self._note(f"--budget leaves out {len(left_out)} problems ({share:.2g} % of the time); give more of it")
+
+    def _shipping(self, budget: float) -> float:
+        """Seconds for the end: every winner is compiled twice, and the next one may win as well."""
+        reading = max((row.seconds.get("space", 0.0) for row in self.rows.values()), default=0.0)
+        winners = 1 + sum(row.kept for row in self.rows.values())
+        measured = 2 * winners * reading / usable_cores()
+        return min(max(measured, _SHIP_SHARE * budget), _MOST_SHIPPING * budget)
 
     def _tune_one(self, name: str, budget: float | None, *, place: str) -> None:
         options = replace(self.options, budget=budget, output=None, resume=name in self.begun)

@@ -1,0 +1,33 @@
+"""A run whose time was up before the compiler had read what it asks: a row like others, and what would do."""
+
+from __future__ import annotations
+
+from autotuner.measure.judge import longer
+from autotuner.measure.race import ALPHA
+from autotuner.tuning.counts import Counts
+from autotuner.tuning.options import Options
+from autotuner.tuning.result import D, Measured, Result
+from autotuner.tuning.run import Account, Question, Run
+from autotuner.tuning.session import Session
+
+_FACTOR = 5.0
+"""Reading is a small part of a run: with so many times the budget there is a verdict."""
+
+
+def too_short(question: Question, *, session: Session, options: Options, account: Account, details: D) -> Result[D]:
+    with Run.begin(question, session=session, options=options, account=account) as run:
+        result = Result(
+            **run.facts(),
+            verdict="inconclusive",
+            reason=f"the time was up before the compiler had read it: {longer(_FACTOR * account.clock.budget)}",
+            baseline=Measured(),
+            stock=Measured(),
+            best=None,
+            speedup=None,
+            speedup_over_stock=None,
+            confidence=1 - ALPHA,
+            counts=Counts(),
+            details=details,
+        )
+        run.finish(result)
+    return result
