@@ -32,6 +32,8 @@ from autotuner.tuning.plan import BASELINE, SEARCHED
 
 _BUILD_SHARE = 0.4
 """Of the time that is left after the search, at most, for building the finalists."""
+_AFTER_BUILDS = 0.85
+"""Of that time, what is usually left when they are built."""
 LEADERS = 4
 """Candidates that are compared when there is no time for a race."""
 
@@ -42,7 +44,7 @@ def judge_finalists(loop: TimedLoop, effort: Effort) -> Judgement:
     stock = best_stock(evaluator).candidate.id
     # The first look must be reached within the race's part of what is left: better few entrants than no verdict.
     # A shortlist of n takes 2n + 3 timings, and each block n + 2 with the baseline and the best stock route.
-    left = max(clock.left, 0.0)
+    left = _AFTER_BUILDS * max(clock.left, 0.0)
     timings = min(left * RACE_SHARE, left - loop.confirmation_seconds) / loop.timing_seconds
     places = max(2, min(effort.race_entrants, int((timings - 3 - 2 * LOOKS[0]) / (2 + LOOKS[0]))))
     names = _picked(evaluator, first=(BASELINE, stock), count=2 * places)

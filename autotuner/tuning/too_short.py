@@ -15,19 +15,25 @@ _FACTOR = 5.0
 
 
 def too_short(question: Question, *, session: Session, options: Options, account: Account, details: D) -> Result[D]:
+    """Begun and ended."""
     with Run.begin(question, session=session, options=options, account=account) as run:
-        result = Result(
-            **run.facts(),
-            verdict="inconclusive",
-            reason=f"the time was up before the compiler had read it: {longer(_FACTOR * account.clock.budget)}",
-            baseline=Measured(),
-            stock=Measured(),
-            best=None,
-            speedup=None,
-            speedup_over_stock=None,
-            confidence=1 - ALPHA,
-            counts=Counts(),
-            details=details,
-        )
+        result = unread(run, details)
         run.finish(result)
     return result
+
+
+def unread(run: Run, details: D) -> Result[D]:
+    """The result of a run that has nothing to report."""
+    return Result(
+        **run.facts(),
+        verdict="inconclusive",
+        reason=f"the time was up before the compiler had read it: {longer(_FACTOR * run.clock.budget)}",
+        baseline=Measured(),
+        stock=Measured(),
+        best=None,
+        speedup=None,
+        speedup_over_stock=None,
+        confidence=1 - ALPHA,
+        counts=Counts(),
+        details=details,
+    )

@@ -34,6 +34,7 @@ from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.single import Found, search
 from autotuner.tuning.task import Task
+from autotuner.tuning.too_short import unread
 
 SEARCH_SHARE = 0.8
 """Of a bucket's time; the rest is for its other members."""
@@ -314,7 +315,7 @@ class _FamilyRun:
             if self.run.stopped:
                 raise KeyboardInterrupt
             if self.run.clock.left < 0:
-                raise OutOfTimeError
+                return unread(self.run, FamilyDetails(tuple(done)))
             reasons = "; ".join(f"{one.bucket.text}: {one.reason}" for one in done)
             raise NoCandidateError(f"no bucket could be tuned: {reasons}", remedy="Try other bounds.")
         results = [one.result for one in done if one.result is not None]
