@@ -106,6 +106,8 @@ class Compile:
     def rest(self, tools: Tools) -> tuple[str, ...]:
         """The command from where the shared start stopped: the module is the same, byte by byte, for half the time."""
         compiler, _, *words = self.command(tools)
+        # A dispatch of a model has a start of its own: where it began is behind it now.
+        words = [word for word in words if not word.startswith("--compile-from=")]
         return (compiler, SOURCES, *_FROM_SOURCES, *words)
 
     def command(self, tools: Tools, *, output: str = MODULE) -> tuple[str, ...]:

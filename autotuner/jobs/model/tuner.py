@@ -54,7 +54,9 @@ _SECOND_WITHIN = 1.2
 _SECOND_BUDGET = 600.0
 """A second route is tuned when it promises nearly as much and at least so many seconds are left."""
 _FIRST_SHARE = 0.6
-_RACING = 0.4
+_TUNING = 0.5
+"""Of what is left when the routes are timed, at least, for the dispatches."""
+_RACING = 0.3
 """Of the budget, at most, is kept for the race; without a device, of what is left for compiling the whole."""
 
 
@@ -216,7 +218,7 @@ class _ModelRun:
             dispatches = Dispatches(context, tried.route, structure, shares)
             found.append(((tried.us or math.inf) * (1 - _GAIN * dispatches.tunable), dispatches, tried))
         found.sort(key=lambda item: item[0])
-        left = max(context.clock.left - self._reserve(), 0.0)
+        left = max(context.clock.left - self._reserve(), _TUNING * context.clock.left, 0.0)
         first = found[0]
         rivals = [f for f in found[1:] if f[0] <= _SECOND_WITHIN * first[0] and f[1].tunable > 0]
         if not rivals or left < _SECOND_BUDGET:
@@ -227,7 +229,7 @@ class _ModelRun:
     def _reserve(self) -> float:
         """Seconds that compiling the tuned model and racing it will take."""
         # A compile for the race, and one when something is dropped; what ships is in the race's part.
-        return min(2 * self._compile_seconds() + self._racing(), 0.6 * self.context.clock.budget)
+        return 2 * self._compile_seconds() + self._racing()
 
     def _compile_seconds(self) -> float:
         return max((t.build.took for t in self.tried if t.build and t.build.ok), default=0.0)
