@@ -140,3 +140,11 @@ def test_what_changes_the_program_before_its_dispatches_is_compiled_whole(tmp_pa
     assert BuildJob(problem_mlir(SMALL), flags, 60).start is None
     assert BuildJob(problem_mlir(SMALL), flags, 60, "module {}", SPEC_FLAG).start is None
     assert BuildJob(tmp_path / "model.mlir", flags, 60, "module {}", Target.parse("cpu").spec_flag).start is None
+
+
+def test_a_dispatch_that_comes_from_a_later_phase_goes_on_from_where_its_start_ended(
+    job: BuildJob, tools: Tools
+) -> None:
+    """Of two phases to begin with the compiler takes the last: with that of the dispatch no spec would be read."""
+    words = replace(job, flags=("--compile-from=flow", *job.flags)).rest(tools)
+    assert [word for word in words if word.startswith("--compile-from=")] == ["--compile-from=executable-sources"]
