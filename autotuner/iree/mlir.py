@@ -85,6 +85,8 @@ class CpuFacts:
 
     vector_bytes: int
     vector_registers: int
+    calls_mmt4d: bool = False
+    """Products of packed operands become calls of IREE's own microkernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +172,22 @@ def read_cpu_facts(text: str) -> CpuFacts:
                 triple = ir.StringAttr(table["target_triple"]).value
                 x86 = triple.startswith(("x86_64", "i386", "i686"))
                 few = x86 and "avx512f" not in _features(table)
-                return CpuFacts(vector_bytes=int(width), vector_registers=16 if few else 32)
+                return CpuFacts(
+                    vector_bytes=int(width),
+                    vector_registers=16 if few else 32,
+                    calls_mmt4d=_calls_mmt4d(table, triple),
+                )
     raise EnvironmentFailure(
         "iree-compile made no executable for this problem.", remedy="Run `autotune doctor` and check --flag."
     )
+
+
+def _calls_mmt4d(table: Mapping[str, ir.Attribute], triple: str) -> bool:
+    """As IREE reads it: what is not said is `default`, and that is mmt4d on these two processors."""
+    enabled = ir.StringAttr(table["ukernels"]).value if "ukernels" in table else "default"
+    if enabled == "default":
+        return triple.startswith(("x86_64", "aarch64"))
+    return enabled == "all" or "mmt4d" in enabled.split(",")
 
 
 def read_features(executable_target: str) -> frozenset[str]:

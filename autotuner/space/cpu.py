@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from autotuner.iree.mlir import CpuFacts, Dispatch, tile_levels
 from autotuner.space.cpu_attention import attention_part
@@ -28,7 +29,13 @@ class CpuSpace:
     def declare(cls, dispatch: Dispatch, facts: CpuFacts, *, cores: int) -> CpuSpace | None:
         """None where the dispatch has no knobs (a matrix-vector product, say, or a grouped convolution)."""
         part = _PARTS[dispatch.kind](dispatch)
-        return None if part is None else cls(dispatch, part.space(dispatch, facts, cores), part)
+        if part is None:
+            return None
+        every = cls(dispatch, part.space(dispatch, facts, cores), part)
+        own = every.default()
+        # Of configurations that give the same code one is enough: the compiler's own choice, where it is among them.
+        preferred = every.space.index(own) if own else None
+        return replace(every, space=every.space.fold(partial(part.form, dispatch), preferred=preferred))
 
     def tiling(self, config: Config) -> CpuTiling:
         values = {name: int(value) for name, value in config.items if isinstance(value, int)}

@@ -25,6 +25,15 @@ from autotuner.space.table import Columns, Knob, Space
 
 DOUBLE_TILING = "DoubleTilingExpert"
 MMT4D = "Mmt4dTilingExpert"
+_MICROKERNEL_TYPES = (
+    ("f32", "f32", "f32"),
+    ("f16", "f16", "f32"),
+    ("f16", "f16", "f16"),
+    ("bf16", "bf16", "f32"),
+    ("bf16", "bf16", "bf16"),
+    ("i8", "i8", "i32"),
+)
+"""Of operands and result: what IREE's microkernel of mmt4d computes."""
 
 
 def gemm_part(dispatch: Dispatch) -> Part | None:
@@ -148,13 +157,42 @@ def _tiled_knobs(dispatch: Dispatch, levels: Levels) -> dict[str, int]:
     }
 
 
-_TILED = Part(_tiled_space, _tiled_tiling, _tiled_knobs)
+def _tiled_form(dispatch: Dispatch, c: Columns) -> Columns:
+    """Without a level of tiles whose loops run once, and without peeling where nothing is left over."""
+    if dispatch.dynamic:
+        return c  # how often a loop runs, and what is left over, is known only when the program runs
+    m, n, k = (dispatch.loops[group[-1]] for group in (dispatch.dims("m"), dispatch.dims("n"), dispatch.dims("k")))
+    tile_m, tile_n = _workgroup(c)
+    whole = (m % tile_m == 0) & (n % tile_n == 0)
+    idle = whole & _cache_level_is_idle(c)
+    depth = np.where(c["cache_k"] > 0, c["cache_k"], k)
+    even = whole & (k % depth == 0) & (depth % c["vector_k"] == 0)
+    return {
+        **c,
+        "vectors_m": np.where(idle, 0, c["vectors_m"]),
+        "vectors_n": np.where(idle, 0, c["vectors_n"]),
+        "tiles_m": np.where(idle, tile_m // c["vector_m"], c["tiles_m"]),
+        "tiles_n": np.where(idle, tile_n // c["vector_n"], c["tiles_n"]),
+        "peel": np.where(even, 0, c["peel"]),
+    }
+
+
+def _cache_level_is_idle(c: Columns) -> Mask:
+    """Its loops run once each, or those below it do."""
+    one_tile = (c["tiles_m"] == 1) & (c["tiles_n"] == 1)
+    # The loop over parts of K stands between the two levels: only without it they can be one.
+    one_vector = (c["vectors_m"] == 1) & (c["vectors_n"] == 1) & (c["cache_k"] == 0)
+    mask: Mask = (c["vectors_m"] > 0) & (one_tile | one_vector)
+    return mask
+
+
+_TILED = Part(_tiled_space, _tiled_tiling, _tiled_knobs, _tiled_form)
 
 
 # --- operands already packed: Mmt4dTilingExpert ----------------------------------------------------------------
 
 
-def _packed_space(dispatch: Dispatch, _facts: CpuFacts, cores: int) -> Space:
+def _packed_space(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Space:
     m, n, k = (
         dispatch.loops[dispatch.dims("m")[0]],
         dispatch.loops[dispatch.dims("n")[0]],
@@ -165,7 +203,8 @@ def _packed_space(dispatch: Dispatch, _facts: CpuFacts, cores: int) -> Space:
     knobs = [
         Knob("workgroup_m", below(m, steps)),
         Knob("workgroup_n", below(n, steps)),
-        Knob("unroll_k", below(k, (1, 2, 4))),
+        # A microkernel runs over all of K by itself.
+        Knob("unroll_k", (1,) if _called(dispatch, facts) else below(k, (1, 2, 4))),
     ]
 
     def enough_workgroups(c: Columns) -> Mask:
@@ -173,6 +212,12 @@ def _packed_space(dispatch: Dispatch, _facts: CpuFacts, cores: int) -> Space:
         return mask
 
     return Space.product(knobs, [enough_workgroups])
+
+
+def _called(dispatch: Dispatch, facts: CpuFacts) -> bool:
+    """IREE puts a call of its microkernel in the place of the operation."""
+    known = dispatch.op in ("linalg.mmt4d", "linalg.batch_mmt4d") and dispatch.element_types in _MICROKERNEL_TYPES
+    return known and facts.calls_mmt4d
 
 
 def _packed_tiling(dispatch: Dispatch, v: Mapping[str, int]) -> CpuTiling:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotuner.iree.mlir import CpuFacts, Dispatch
-from autotuner.space.table import Space
+from autotuner.space.table import Columns, Space
 
 Mask = npt.NDArray[np.bool_]
 Levels = Mapping[str, tuple[int, ...]]
@@ -38,6 +38,8 @@ class Part:
     """Of a dispatch on a processor with so many cores."""
     tiling: Callable[[Dispatch, Mapping[str, int]], CpuTiling]
     knobs: Callable[[Dispatch, Levels], dict[str, int]]
+    form: Callable[[Dispatch, Columns], Columns] = lambda _, columns: columns
+    """What is left of the knobs when those that change nothing are set to one value: equal forms give equal code."""
 
 
 def out_bytes(dispatch: Dispatch) -> int:

@@ -1,0 +1,136 @@
+"""Configurations that give the same code stand in a space once; what gives other code is never folded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autotuner.build import Builder, BuildJob
+from autotuner.carriers.render import problem_mlir
+from autotuner.iree.mlir import CpuFacts, Dispatch, read_cpu_facts, read_root
+from autotuner.problems import Gemm, Problem
+from autotuner.space import ABSENT, Config
+from autotuner.space.cpu import CpuSpace
+from autotuner.space.table import Columns, Knob, Space
+from autotuner.targets import Target
+from autotuner.tuning.plan import Candidate, Plan
+
+MakePlan = Callable[[Problem, str], Plan]
+MakeJob = Callable[[Plan, Candidate], BuildJob]
+
+SHAPE = "96x128x64"
+"""All tiles of 2, 4 and 8 rows divide it, those of 10 and 14 do not."""
+PAIRS = 3
+"""Of each rule: every pair is two compiles."""
+
+
+@pytest.fixture(scope="module")
+def product(builder: Builder) -> tuple[Dispatch, CpuFacts]:
+    flags = [*Target.parse("cpu").compile_flags, "--iree-codegen-add-tuner-attributes"]
+    text = builder.inspect(problem_mlir(Gemm.parse(shape=SHAPE, dtype="f32")), flags, timeout=120)
+    root = read_root(text)
+    assert root is not None
+    return root, read_cpu_facts(text)
+
+
+def parity(columns: Columns) -> Columns:
+    return {"a": columns["a"] % 2, "b": columns["b"]}
+
+
+def test_one_row_of_each_form_is_left() -> None:
+    space = Space.product([Knob("a", (0, 1, 2, 3)), Knob("b", (5, 6))])
+    assert [tuple(c.as_dict().values()) for c in space.fold(parity)] == [(0, 5), (0, 6), (1, 5), (1, 6)]
+    preferred = space.index(Config.of({"a": 2, "b": 6}))
+    folded = space.fold(parity, preferred=preferred)
+    assert [tuple(c.as_dict().values()) for c in folded] == [(0, 5), (1, 5), (1, 6), (2, 6)]
+
+
+def test_a_space_without_rows_stays_empty() -> None:
+    assert len(Space.product([Knob("a", (0, 1)), Knob("b", (0,))], [lambda c: c["a"] > 1]).fold(parity)) == 0
+
+
+def test_the_compilers_own_choice_stays_in_the_space(product: tuple[Dispatch, CpuFacts]) -> None:
+    dispatch, facts = product
+    declared = CpuSpace.declare(dispatch, facts, cores=2)
+    assert declared is not None
+    every = CpuSpace(dispatch, declared.part.space(dispatch, facts, 2), declared.part)
+    assert len(declared.space) < len(every.space)
+    assert declared.default() == every.default()
+
+
+def test_a_size_that_is_not_known_leaves_everything_unfolded(product: tuple[Dispatch, CpuFacts]) -> None:
+    dispatch, facts = product
+    unknown = replace(dispatch, dynamic=dispatch.dims("m"))
+    declared = CpuSpace.declare(unknown, facts, cores=2)
+    assert declared is not None
+    assert len(declared.space) == len(declared.part.space(unknown, facts, 2))
+
+
+def twins(every: Space, declared: CpuSpace, knob: str) -> Iterator[tuple[Config, Config]]:
+    """Random pairs of the same form, the first with 0 and the second with more for this knob."""
+    frame = every.frame()
+    columns = {str(name): frame[name].to_numpy(dtype=np.int64) for name in frame}
+    form = declared.part.form(declared.dispatch, columns)
+    changed = np.flatnonzero(form[knob] != columns[knob])
+    for row in np.random.default_rng(7).permutation(changed)[:PAIRS]:
+        alike = [int(form[name][row]) for name in form]
+        yield Config.of(dict(zip(form, alike, strict=True))), every[int(row)]
+
+
+@pytest.mark.parametrize("knob", ["peel", "vectors_m"])
+def test_what_is_folded_compiles_to_the_same_binary(
+    make_plan: MakePlan,
+    make_job: MakeJob,
+    builder: Builder,
+    executor: Executor,
+    product: tuple[Dispatch, CpuFacts],
+    knob: str,
+) -> None:
+    plan, (dispatch, facts) = make_plan(Gemm.parse(shape=SHAPE, dtype="f32"), "cpu"), product
+    declared = plan.cpu["plain"]
+    pairs = list(twins(declared.part.space(dispatch, facts, 2), declared, knob))
+    assert len(pairs) == PAIRS
+    builds = executor.map(builder.build, [_job(plan, make_job, config) for pair in pairs for config in pair])
+    binaries = [build.binary for build in builds]
+    assert all(binaries)
+    assert binaries[0::2] == binaries[1::2]
+
+
+def test_a_microkernel_of_the_compiler_has_no_loop_over_k_to_unroll(
+    make_plan: MakePlan, make_job: MakeJob, builder: Builder, executor: Executor
+) -> None:
+    plan = make_plan(Gemm.parse(shape=SHAPE, dtype="f32"), "cpu")
+    called = [route for route, part in plan.cpu.items() if part.dispatch.op == "linalg.mmt4d"]
+    assert called
+    for route in called:
+        assert plan.cpu[route].space.counts("unroll_k").keys() == {1}
+    own = plan.cpu[called[0]].space[0]
+    unrolled = [_job(plan, make_job, Config.of({**own.as_dict(), "unroll_k": k}), called[0]) for k in (1, 4)]
+    one, four = executor.map(builder.build, unrolled)
+    assert one.ok
+    assert one.binary == four.binary
+
+
+def test_a_loop_of_ones_own_is_unrolled(builder: Builder) -> None:
+    flags = [
+        *Target.parse("cpu").compile_flags,
+        "--iree-global-opt-data-tiling",
+        "--iree-llvmcpu-enable-ukernels=none",
+        "--iree-codegen-add-tuner-attributes",
+    ]
+    text = builder.inspect(problem_mlir(Gemm.parse(shape=SHAPE, dtype="f32")), flags, timeout=120)
+    root, facts = read_root(text), read_cpu_facts(text)
+    assert root is not None
+    assert not facts.calls_mmt4d
+    declared = CpuSpace.declare(root, facts, cores=2)
+    assert declared is not None
+    assert declared.space.counts("unroll_k").keys() > {1}
+
+
+def _job(plan: Plan, make_job: MakeJob, config: Config, route: str = "plain") -> BuildJob:
+    every = {**{knob.name: ABSENT for knob in plan.space.knobs}, "route": route, **config.as_dict()}
+    return make_job(plan, plan.candidate(Config.of(every), id="c0"))
