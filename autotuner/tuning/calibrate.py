@@ -91,14 +91,15 @@ class Calibrator:
                 break
         if heard.ok and baseline.ok:  # by now the device is in the state in which all is timed
             heard, seconds = yield Step("device", partial(self._time, baseline, benchmark, repetitions=_LISTENED))
+        if heard.ok and baseline.ok and self.cache == "cold":
+            # Of single calls; the default that repeats is the device's load by now.
+            baseline, benchmark = first, replace(benchmark, cache="cold")
+            heard, seconds = yield Step("device", partial(self._time, baseline, benchmark, repetitions=_LISTENED))
         if not heard.ok or not baseline.ok:
             raise DeviceError(
                 f"the baseline does not run with repeated dispatches: {last_line(heard.detail or baseline.stderr)}",
                 remedy="Please report it with the command.",
             )
-        if self.cache == "cold":  # of single calls; the default that repeats is the device's load by now
-            baseline, benchmark = first, replace(benchmark, cache="cold")
-            heard, seconds = yield Step("device", partial(self._time, baseline, benchmark, repetitions=_LISTENED))
         # Five repetitions take longer than the three of a race; that covers longer ones on a noisy device as well.
         alone = seconds
         if self.confirmed and self.cache == "warm" and self.device.isolated is not self.device:

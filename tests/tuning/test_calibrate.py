@@ -118,6 +118,15 @@ def test_a_short_baseline_is_repeated_for_twice_the_shortest_invocation(
     assert (found.repeat, found.baseline.repeat) == (4, 4)
 
 
+def test_a_cold_search_times_single_calls_after_the_repeated_default_has_run(
+    calibrate: Callable[..., Calibration], data: Data
+) -> None:
+    device = Scripted(data, {1: (INVOCATION_US / 2,), 4: (INVOCATION_US / 2,)})
+    found = calibrate(device, cache="cold")
+    assert (found.repeat, found.baseline.repeat, found.benchmark.cache) == (1, 1, "cold")
+    assert [repeat for repeat, *_ in device.timed][-2:] == [4, 1]
+
+
 def test_repeats_stay_out_of_what_may_not_be_repeated(
     calibrate: Callable[..., Calibration], plan: Plan, data: Data
 ) -> None:
