@@ -103,7 +103,10 @@ class DefaultTimer:
         except MemoryError:
             return Default(None, too_large(problem))
         benchmark = Benchmark(data.invocation(), self.effort.repetition_seconds, self.effort.run_timeout)
-        timing = self.session.runner.time(build, benchmark, repetitions=REPETITIONS)
+        try:
+            timing = self.session.runner.time(build, benchmark, repetitions=REPETITIONS)
+        except DeviceError as error:
+            return Default(None, DeviceError(f"IREE's default cannot be timed: {error.message}"))
         if not timing.ok:
             return Default(None, DeviceError(f"IREE's default cannot be timed: {last_line(timing.detail)}"))
         return Default(timing.median)
