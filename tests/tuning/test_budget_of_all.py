@@ -6,11 +6,13 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from autotuner import Gemm, Options
+from autotuner import Gemm, Options, tune
 from autotuner.errors import OutOfTimeError
 from autotuner.jobs.ab.arms import parse_arm
 from autotuner.jobs.ab.opening import Experiment
@@ -20,7 +22,9 @@ from autotuner.jobs.model.context import Model
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.run import Selection, tune_suite
+from autotuner.store.store import Store
 from autotuner.tuning.effort import parse_effort
+from tests.support.contract import KEYS
 from tests.support.fake_tools import CPU, FakeTools
 from tests.support.patience import LATE
 
@@ -93,3 +97,44 @@ def test_of_an_experiment_in_a_model(options: Options, tmp_path: Path) -> None:
     with in_time():
         result = run_experiment(Experiment(arms[0], arms[1], None, Model(THREE)), CPU, options=options)
         assert result.verdict in ("win", "no-winner", "inconclusive")
+
+
+# --- the time before a run --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def late(options: Options) -> Options:
+    """The command began so long ago that its time is over: all of it went into what comes before a run."""
+    return replace(options, began=time.monotonic() - 10 * BUDGET)
+
+
+def told(result: Any, options: Options) -> None:
+    """There is a result, and a row like others."""
+    assert result.verdict == "inconclusive"
+    assert re.search(r"--budget \d+s would do", result.reason)
+    assert result.seconds["total"] >= 10 * BUDGET
+    assert set(result.to_json()) >= KEYS
+    with Store.open(None, workspace=options.workspace) as store:
+        assert [(row.id, row.status) for row in store.runs()] == [(result.run, "finished")]
+
+
+def test_the_budget_counts_from_the_commands_beginning(late: Options) -> None:
+    with in_time():
+        told(tune(GEMM, CPU, options=late), late)
+
+
+def test_a_model_that_there_is_no_time_to_read_has_a_result(late: Options) -> None:
+    with in_time():
+        told(tune_model(Model(THREE), CPU, options=late), late)
+
+
+def test_importing_a_model_is_within_the_budget(late: Options, tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    (tmp_path / "model.onnx").write_bytes(b"nobody reads it")
+    with in_time():
+        told(tune_model(Model(tmp_path / "model.onnx"), CPU, options=late), late)
+
+
+def test_a_family_that_there_is_no_time_to_read_has_a_result(late: Options) -> None:
+    with in_time():
+        told(tune_family(Family.parse(GEMM, "8,any"), CPU, options=late), late)
