@@ -92,6 +92,10 @@ class Loop:
     def _over(self) -> bool:
         return self.stop.requested or self.clock.elapsed > self._deadline
 
+    def cut_off(self) -> float:
+        """The moment at which a build that begins now is cut off."""
+        return math.inf
+
     def _work(self, candidates: Iterable[Candidate], *, builds_end: float = math.inf) -> None:
         """Builds these, and measures them where there is a device."""
         self.pool().run([_Listed(self, deque(candidates), builds_end=builds_end)])
@@ -146,7 +150,7 @@ class _Listed:
         return len(self.left)
 
     def ask(self, count: int) -> list[Started]:
-        with process.until(self.builds_end):
+        with process.until(min(self.builds_end, self.loop.cut_off())):
             return [self.loop.evaluator.submit(self.left.popleft(), self.loop.executor) for _ in range(count)]
 
     def settle_build(self, outcome: Outcome, build: Compiled) -> bool:
@@ -194,10 +198,11 @@ class SearchLane(_Listed):
             configs = self.search.ask(count)
         self._exhausted = not configs
         plan, evaluator = loop.evaluator.plan, loop.evaluator
-        return [
-            evaluator.submit(plan.candidate(config, id=candidate_id(evaluator.next_ordinal)), loop.executor)
-            for config in configs
-        ]
+        with process.until(loop.cut_off()):
+            return [
+                evaluator.submit(plan.candidate(config, id=candidate_id(evaluator.next_ordinal)), loop.executor)
+                for config in configs
+            ]
 
     def told(self, outcomes: Sequence[Outcome]) -> None:
         with self.loop.clocked("search"):
@@ -221,6 +226,8 @@ class TimedLoop(Loop):
     least_timings: int = LEAST_TIMINGS
     """How many it needs at the least."""
     _timed: int = field(default=0, init=False)
+    _last_call: float = field(default=math.inf, init=False)
+    """The same as the deadline, as long as there is nothing to race."""
 
     @classmethod
     def of(cls, loop: Loop, evaluator: TimedEvaluator, *, race_timings: int, least_timings: int) -> TimedLoop:
@@ -259,8 +266,8 @@ class TimedLoop(Loop):
         """Builds these and times each, unless that is done already; as many as there is time for."""
         fresh = [c for c in candidates if not self._is_done(c)]
         # Those that are built in time are timed in time, too.
-        built = self.clock.at(self._deadline - len(fresh) * self.timing_seconds)
-        with process.until(self.clock.at(self._deadline)):
+        built = self.clock.at(self._last_call - len(fresh) * self.timing_seconds)
+        with process.until(self.clock.at(self._last_call)):
             self._work(fresh, builds_end=built)
 
     def search(self) -> None:
@@ -268,7 +275,7 @@ class TimedLoop(Loop):
         if not len(self.evaluator.plan.space) or self._over():
             return
         self.keep_time_for_the_race()
-        with process.until(self.clock.at(self._deadline)):
+        with process.until(self.clock.at(self._last_call)):
             self.pool().run([self.lane()])
 
     def lane(self, *, weigh: Callable[[Loop], float] = lambda _: 1.0) -> SearchLane:
@@ -287,6 +294,19 @@ class TimedLoop(Loop):
         race = self.race_timings * self.timing_seconds + self.confirmation_seconds
         reserve = min(self.clock.budget * _RACE_SHARE, race)
         self._deadline = self.clock.budget - reserve
+        self._last_call = max(self._deadline, self.clock.budget - self.least_seconds())
+
+    def cut_off(self) -> float:
+        return self.clock.at(self._deadline if self._has_rival() else self._last_call)
+
+    def _over(self) -> bool:
+        """With nothing to race against the default, the time for the shortest race is all that is kept."""
+        if self.stop.requested or self.clock.elapsed <= self._deadline:
+            return self.stop.requested
+        return self._has_rival() or self.clock.elapsed > self._last_call
+
+    def _has_rival(self) -> bool:
+        return any(outcome.candidate.id != BASELINE for outcome in self.evaluator.contenders())
 
     def least_seconds(self) -> float:
         """What a verdict needs at the least, after the baseline: one rival, built twice and put to the test."""
