@@ -32,8 +32,8 @@ from autotuner.system.execution import done
 
 ASSEMBLE_SECONDS = 20.0
 """The driver assembles most kernels in a tenth of a second, and some in one."""
-INVOCATION_US = 5_000.0
-"""A call from Python costs some 30 µs beside the device's work: of this, little."""
+INVOCATION_US = 3_000.0
+"""A call from Python costs some 30 µs beside the device's work: of twice this, which the default lasts, little."""
 LOAD_SECONDS = 0.002
 """Calls that are shorter keep no device busy: between them it waits."""
 BURST_PAUSE = 0.2

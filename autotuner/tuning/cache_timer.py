@@ -19,6 +19,9 @@ from autotuner.tuning.loop import TimedLoop
 from autotuner.tuning.plan import BASELINE
 
 ROUNDS = 3
+COLD_TIMINGS = 2 * 3 * ROUNDS + 6
+"""What all of it takes at most, in timings: of two modules, with single calls of about two of them each time; and the
+device has to settle after the confirmation."""
 MOST_PAIRS, LEAST_PAIRS, PAIRS_US = 20, 3, 250_000.0
 """Single calls of one round: so many as fit into this time, within these bounds."""
 NOT_EXCEEDED = (
