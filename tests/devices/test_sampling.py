@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from autotuner.devices.device import CallPairs, Computed, Conditions, Device, DeviceState, Module, Timing, screen
+from autotuner.devices.device import CallPairs, Computed, Conditions, Device, DeviceState, Module, Timing
 from autotuner.devices.sampled import SampledDevice
 from autotuner.devices.sampling import NO_SAMPLE, Sample, open_sampler
 from autotuner.iree.benchmark import Benchmark
@@ -197,13 +197,6 @@ def test_a_timing_has_the_samples_before_and_after_it(benchmark: Benchmark) -> N
     assert timing.conditions == Conditions("sustained", "warm", Sample(mhz=1999), Sample(mhz=1998))
     assert counted.looks == [1, 0, 1]
     assert timing.us == (1.0, 1.0)
-
-
-def test_a_screening_of_two_parts_is_sampled_from_its_beginning_to_its_end(benchmark: Benchmark) -> None:
-    counted = Counted()
-    found = screen(SampledDevice(counted, counted.sample), Vmfb(), benchmark, best_us=1.0).conditions
-    assert found is not None
-    assert (found.before.mhz, found.after.mhz) == (1999, 1996)
 
 
 def test_all_else_is_the_devices_own(benchmark: Benchmark) -> None:
