@@ -259,6 +259,8 @@ class SingleRun:
         """The default and the best with a warm and with a cold cache, and what is to be said of it."""
         if self.options.cache == "warm" or judgement.verdict == "inconclusive" or self.stop.requested:
             return None
+        if not self.task.ship:  # what it is a part of is compared warm, and tells its own times
+            return None
         self.reporter.stage("timing with a cold cache")
         with self.account.clocked("time"):
             found, notes = time_caches(loop, self.summary.fastest(judgement), won=judgement.winner is not None)

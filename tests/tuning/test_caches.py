@@ -10,6 +10,7 @@ from rich.console import Console
 
 from autotuner import Result
 from autotuner.cli.printer import Printer, print_result
+from autotuner.jobs.suite.rows import outcome
 from autotuner.specfiles.entries import read
 from autotuner.store.store import Store
 from autotuner.tuning.cache_timer import NO_TIME, NOT_EXCEEDED, ROUNDS
@@ -56,6 +57,7 @@ def test_a_winner_is_timed_both_ways_and_all_that_is_shown_says_so(tune: Tune, w
     assert not [note for note in result.notes if "cold" in note]
     with Store.open(None, workspace=workspace) as store:
         cold = [timing for timing in store.timings(result.run) if timing.phase == "cold"]
+        assert outcome(result, store=store)["cold"] == document["cold"], "a suite lists it with the problem"
     assert len(cold) == 2 * ROUNDS
     assert all(timing.conditions is not None and timing.conditions.cache == "cold" for timing in cold)
     again = read_result(document, workspace=workspace, storage=None)

@@ -49,6 +49,8 @@ class Row:
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
+    cold: Mapping[str, Any] | None = None
+    """The default and the best with a cold cache, where they were timed so."""
     carrier: CarrierName | None = None
     kind: str | None = None
     error: float | None = None
@@ -81,7 +83,8 @@ class Row:
 
     def listed(self) -> dict[str, Any]:
         """As the JSON document has it."""
-        return {**{name: getattr(self, name) for name in COLUMNS}, "flagfile": self.flagfile, "kept": self.kept}
+        own = {"flagfile": self.flagfile, "kept": self.kept, "cold": self.cold}
+        return {**{name: getattr(self, name) for name in COLUMNS}, **own}
 
 
 def outcome(result: Result, *, store: Store) -> dict[str, Any]:
@@ -95,6 +98,7 @@ def outcome(result: Result, *, store: Store) -> dict[str, Any]:
         "ratio": speedup.median if speedup else None,
         "low": speedup.low if speedup else None,
         "high": speedup.high if speedup else None,
+        "cold": result.caches.cold.to_json() if result.caches else None,
         "carrier": result.carrier,
         "kind": best.kind if best else None,
         "error": _error(result, store),
