@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from autotuner.errors import AutotuneError, OutOfTimeError, StorageError, ToolMissingError
 from autotuner.system import process
-from autotuner.system.progress import Clock, Stop, clocked
+from autotuner.system.progress import Clock, Progress, Reporter, Stop, clocked
 from autotuner.tuning.contest import Finalists, start_leaders
 from autotuner.tuning.loop import Loop, TimedLoop
 from autotuner.tuning.plan import BASELINE
@@ -152,6 +152,27 @@ class Part:
         self._row.__exit__(type(error), error, error.__traceback__)
 
 
+@dataclass(frozen=True)
+class _Beside:
+    """One of many searches, whose progress is shown as that of all."""
+
+    label: str
+    reporter: Reporter
+    all: dict[str, Progress]
+
+    def stage(self, text: str) -> None:
+        self.reporter.stage(text)
+
+    def note(self, text: str) -> None:
+        self.reporter.note(text)
+
+    def progress(self, now: Progress) -> None:
+        self.all[self.label] = now
+        counted = ("trials", "asked", "built", "failed", "timed")
+        sums = {name: sum(getattr(one, name) for one in self.all.values()) for name in counted}
+        self.reporter.progress(replace(now, **sums, baseline_us=None, best_us=None))
+
+
 @dataclass
 class Together:
     """Parts that share builders, device and time."""
@@ -166,6 +187,9 @@ class Together:
     def tune(self, seconds: float) -> None:
         """Every part gets its first few candidates if there is time for it; then it goes where gains are expected."""
         clock = Clock(seconds)
+        shown: dict[str, Progress] = {}
+        for part in self.parts:
+            part.run.reporter = _Beside(part.label, part.run.reporter, shown)
         try:
             with process.until(clock.at(seconds)):
                 self._search(clock)

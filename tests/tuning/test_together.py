@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from autotuner.system.progress import Clock, Stop
+from autotuner.system.progress import Clock, Progress, Reporter, Stop
 from autotuner.tuning.loop import Loop
 from autotuner.tuning.plan import BASELINE
-from autotuner.tuning.together import FIRST, Part, Together, expected_gain
+from autotuner.tuning.together import FIRST, Part, Together, _Beside, expected_gain
 
 
 def loop(*, told: int, asked: int | None = None, best: float = 100.0) -> Loop:
@@ -66,3 +67,21 @@ def test_the_end_is_kept_for_comparing_the_best_of_each() -> None:
     together = Together(parts(20, opened=10), 2, True, Stop(), {})
     assert together._end_seconds(Clock(100.0)) == pytest.approx(10.0)
     assert together._end_seconds(Clock(10.0)) == pytest.approx(4.0)
+
+
+def test_the_progress_of_all_is_shown_as_one() -> None:
+    heard: list[Progress] = []
+    reporter = SimpleNamespace(progress=heard.append)
+    shown: dict[str, Progress] = {}
+    one, two = (_Beside(label, cast(Reporter, reporter), shown) for label in "ab")
+    now = Progress(
+        trials=8, asked=2, built=2, failed=1, timed=1, baseline_us=9.0, best_us=8.0, seconds=1, seconds_left=5
+    )
+    one.progress(now)
+    two.progress(replace(now, asked=4, seconds=2))
+    one.progress(replace(now, asked=3, timed=2, seconds=3))
+    assert [(p.trials, p.asked, p.timed, p.best_us) for p in heard] == [
+        (8, 2, 1, None),
+        (16, 6, 2, None),
+        (16, 7, 3, None),
+    ]
