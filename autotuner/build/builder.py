@@ -69,7 +69,7 @@ class Builder:
         sources = self._sources(job)
         if sources is not None:
             made = compile_program(job, self.tools, folder, sources=sources)
-            # What is said about a failure are the words that a user gets, with the verifier's.
+            # What is said about a failure are the words that a user gets, who compiles from the problem.
             if made.ok or made.failure == "compile-timeout":
                 return made
         return compile_program(job, self.tools, folder)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from autotuner.build import Builder, BuildJob
@@ -14,9 +16,11 @@ from autotuner.carriers.render import problem_mlir
 from autotuner.iree.compile import compile_program
 from autotuner.iree.tools import Tools
 from autotuner.problems import Conv, Gemm, Problem
+from autotuner.space.prune import RULES, STRIDED
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
 from autotuner.tuning.plan import Candidate, Plan
+from benchmarks import success
 
 MakePlan = Callable[[Problem, str], Plan]
 MakeJob = Callable[[Plan, Candidate], BuildJob]
@@ -94,7 +98,7 @@ def test_other_flags_have_another_start(job: BuildJob, tools: Tools, tmp_path: P
 @pytest.mark.parametrize(
     "script",
     [
-        'case "$*" in *--compile-from*) echo "x.mlir:1:1: error: unverified" >&2; exit 1;; esac',
+        'case "$*" in *--compile-from*) echo "x.mlir:1:1: error: halfway" >&2; exit 1;; esac',
         'case "$*" in *--compile-from*) kill -SEGV $$;; esac',
         'case "$*" in *--compile-to*) echo "x.mlir:1:1: error: no start" >&2; exit 1;; esac',
     ],
@@ -114,6 +118,18 @@ def test_a_failure_has_the_words_that_a_user_gets(job: BuildJob, tools: Tools, t
     build = Builder(logged(tools, tmp_path, script), Cache(tmp_path / "cache")).build(job)
     assert (build.failure, build.stderr) == ("compile-error", "error: all")
     assert build.lasting
+
+
+def test_what_only_the_verifier_refuses_is_refused(builder: Builder, executor: Executor) -> None:
+    """Without the verifier IREE makes a module of it."""
+    problem = Conv.parse(shape="2x16x16x64", filter="3x3x64", stride="2x2", pad="1x1", dtype="f16")
+    plan = success.make_plan(problem, "sm_80", builder, executor)
+    rules = [STRIDED.inverted, *(rule for rule in RULES if rule is not STRIDED)]
+    strided = success.with_space(plan, success.read_space(plan, builder, rules))
+    rows = strided.space.sample(2, np.random.default_rng(0))
+    builds = success.build_all(strided, [strided.space[int(row)] for row in rows], builder, executor)
+    assert [build.failure for build in builds] == ["compile-error"] * 2
+    assert all("projected permutation" in build.stderr for build in builds)
 
 
 def test_a_time_out_is_not_tried_again(job: BuildJob, tools: Tools, tmp_path: Path) -> None:
