@@ -1,12 +1,19 @@
-"""Replay the search on recorded spaces: best found over the optimum, after so many evaluations."""
+"""Replay the search on recorded spaces: best found over the optimum, after so many evaluations.
+
+    python -m benchmarks.replay --data benchmarks/replay benchmarks/replay/iree --first-seed 7000
+    python -m benchmarks.replay ... --methods ablation     what each part of the search contributes
+    python -m benchmarks.replay ... --choose               settings chosen on the other spaces and on other seeds
+
+An evaluation is a candidate that is asked for, whether it works or fails or is a binary that was seen before. The time
+of a candidate is the processor's: what else runs on the machine does not count.
+"""
 
 from __future__ import annotations
 
 import argparse
 import math
-import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +23,7 @@ import pandas as pd
 
 from autotuner.search import Search, make_search
 from autotuner.search.grid import Grid
+from autotuner.search.guided import GuidedSearch, Settings
 from autotuner.space.table import Config, Knob, Space
 from benchmarks.recording import RESULTS, TIME
 
@@ -85,7 +93,7 @@ class Neighbours:
 
     def _one(self) -> Config:
         best = sorted(self._told, key=lambda row: self._told[row])[:5] if self._asked >= 12 else []
-        pools = [self._grid.around(row, reach=1)[0] for row in best]
+        pools = [self._grid.around(row)[0] for row in best]
         pool = np.unique(np.concatenate(pools)) if pools else np.zeros(0, np.int64)
         pool = pool[self._grid.free[pool]]
         row = int(self._rng.choice(pool if len(pool) else np.flatnonzero(self._grid.free)))
@@ -99,11 +107,35 @@ class Neighbours:
             self._told[row] = value
 
 
+def guided(**changed: float) -> Callable[[Space, int], Search]:
+    return lambda space, seed: GuidedSearch(Grid(space), seed=seed, first=(), settings=Settings(**changed))  # type: ignore[arg-type]
+
+
 METHODS: Mapping[str, Callable[[Space, int], Search]] = {
     "random legal": lambda space, seed: RandomLegal(space, seed=seed),
     "neighbours only": lambda space, seed: Neighbours(space, seed=seed),
     "this search": lambda space, seed: make_search(space, seed=seed),
 }
+ABLATION: Mapping[str, Callable[[Space, int], Search]] = {
+    "this search": guided(),
+    "without dice": guided(dice=0),
+    "without learned weights": guided(rate=0.0),
+    "without neighbours": guided(neighbours=0, anywhere=300),
+    "without rows from anywhere": guided(neighbours=300, anywhere=0),
+    "without giving up on failing values": guided(hopeless=0),
+    "all values told apart": guided(good=1.0),
+    "a start by dice alone": guided(scatter=1),
+}
+OPTUNA: Mapping[str, Callable[[Space, int], Search]] = {
+    "optuna's TPE": lambda space, seed: make_search(space, seed=seed, sampler="tpe"),
+}
+GROUPS = {"all": METHODS, "ablation": ABLATION, "optuna": OPTUNA}
+CHOICES: Mapping[str, Callable[[Space, int], Search]] = {
+    "good 0.5, boldness 0.5": guided(good=0.5, boldness=0.5),
+    "good 0.3, boldness 1.0": guided(good=0.3, boldness=1.0),
+}
+"""What --choose chooses from."""
+CHOOSING_SEEDS = range(9000, 9008)
 
 
 def replay(recording: Recording, search: Search, *, evaluations: int = MARKS[-1]) -> list[float]:
@@ -125,7 +157,7 @@ def replay(recording: Recording, search: Search, *, evaluations: int = MARKS[-1]
 def with_failures(recording: Recording, *, share: float, seed: int) -> Recording:
     """The same space in which the rows that share some pairs of knob values fail, as compilers fail."""
     rng = np.random.default_rng(seed)
-    columns = Grid(recording.space).columns
+    columns = recording.space.indices.T
     times = recording.times.copy()
     while np.isnan(times).mean() < share:
         row, (one, two) = int(rng.integers(len(times))), rng.choice(len(columns), size=2, replace=False)
@@ -135,32 +167,67 @@ def with_failures(recording: Recording, *, share: float, seed: int) -> Recording
 
 def line(label: str, courses: npt.NDArray[np.float64]) -> str:
     means = np.exp(np.log(courses[:, [mark - 1 for mark in MARKS]]).mean(axis=0))
-    return f"{label:44}" + "".join(f"{mean:9.3f}" for mean in means)
+    return f"{label:48}" + "".join(f"{mean:9.3f}" for mean in means)
+
+
+def run(recording: Recording, start: Callable[[Space, int], Search], seeds: Iterable[int]) -> npt.NDArray[np.float64]:
+    """A course for each seed. Where nothing worked yet, the result is as bad as a hundred times the optimum."""
+    return np.minimum([replay(recording, start(recording.space, seed)) for seed in seeds], 100.0)
+
+
+def choose(recordings: Sequence[Recording], seeds: Sequence[int]) -> None:
+    """Each space by the settings that are the best on all others, on seeds that were not used to choose."""
+    scores = {
+        name: [float(np.log(run(recording, start, CHOOSING_SEEDS)[:, [99, 199]]).mean()) for recording in recordings]
+        for name, start in CHOICES.items()
+    }
+    everything = []
+    for place, recording in enumerate(recordings):
+        others = {name: sum(score[:place] + score[place + 1 :]) for name, score in scores.items()}
+        chosen = min(others, key=lambda name: others[name])
+        everything.append(run(recording, CHOICES[chosen], seeds))
+        print(line(f"{recording.name[:22]}: {chosen}", everything[-1]), flush=True)
+    print(line("each left out in its turn: all", np.concatenate(everything)))
+
+
+def compare(
+    recordings: Sequence[Recording],
+    seeds: Sequence[int],
+    methods: Mapping[str, Callable[[Space, int], Search]],
+    *,
+    brief: bool,
+) -> None:
+    for method, start in methods.items():
+        everything, began = [], time.process_time()
+        for recording in recordings:
+            everything.append(run(recording, start, seeds))
+            if not brief:
+                print(line(f"{method}: {recording.name[:28]}", everything[-1]), flush=True)
+        each = (time.process_time() - began) / (len(recordings) * len(seeds) * MARKS[-1])
+        print(line(f"{method}: all", np.concatenate(everything)) + f"   {each * 1e3:.1f} ms a candidate", flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("AUTOTUNE_REPLAY", HERE)))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, nargs="+", default=[HERE, HERE / "iree"], help="folders of recordings")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--failing", type=float, default=0.0, help="share of rows made to fail")
+    parser.add_argument("--methods", choices=GROUPS, default="all")
+    parser.add_argument("--brief", action="store_true", help="no line for each space")
+    parser.add_argument("--choose", action="store_true", help="choose settings, each space left out in its turn")
     options = parser.parse_args()
-    recordings = [load(path) for path in sorted(options.data.glob("*.csv.gz"))]
+    recordings = [load(path) for folder in options.data for path in sorted(folder.glob("*.csv.gz"))]
     if not recordings:
-        parser.error(f"no *.csv.gz in {options.data}")
+        parser.error(f"no *.csv.gz in {' '.join(map(str, options.data))}")
     if options.failing:
         recordings = [with_failures(r, share=options.failing, seed=0) for r in recordings]
-    print(f"{'best / optimum, geometric mean':44}" + "".join(f"{mark:9}" for mark in MARKS))
-    for method, start in METHODS.items():
-        both, began = [], time.perf_counter()
-        for recording in recordings:
-            seeds = range(options.first_seed, options.first_seed + options.seeds)
-            courses = np.array([replay(recording, start(recording.space, seed)) for seed in seeds])
-            print(line(f"{method}: {recording.name}", courses))
-            both.append(courses)
-        print(line(f"{method}: all", np.concatenate(both)))
-        each = (time.perf_counter() - began) / (len(recordings) * options.seeds * MARKS[-1])
-        print(f"{'':44}  {each * 1e3:.1f} ms a candidate")
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    print(f"{'best / optimum, geometric mean':48}" + "".join(f"{mark:9}" for mark in MARKS))
+    if options.choose:
+        choose(recordings, seeds)
+    else:
+        compare(recordings, seeds, GROUPS[options.methods], brief=options.brief)
 
 
 if __name__ == "__main__":

@@ -1,33 +1,31 @@
-"""A space laid out for the search: value indices by column, and which rows are taken."""
+"""A space laid out for the search: which rows are taken, what is near, and rows as numbers for a model."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from autotuner.space.table import Config, Space
+from autotuner.space.table import Config, Knob, Space, Value
 
 Rows = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
 class Grid:
-    """The legal rows, those of them that were never proposed, and distances between them.
-
-    Columns lie one after the other in memory: every question here is asked of whole columns, once or more a
-    candidate, and that is what keeps it near a millisecond for tens of thousands of rows.
-    """
+    """The legal rows and those of them that were never proposed. No question here costs more in a larger space,
+    but for `nearest_free`."""
 
     def __init__(self, space: Space) -> None:
         self.space = space
         self.knobs = space.knobs
-        frame = space.frame()
-        columns = []
-        for knob in self.knobs:
-            position = {value: index for index, value in enumerate(knob.values)}
-            columns.append(frame[knob.name].map(position).to_numpy(np.int16))
-        self.columns = np.stack(columns) if columns else np.zeros((0, len(space)), np.int16)
         self.free = np.ones(len(space), bool)
-        self._steps = np.array([1.0 / max(len(k.values) - 1, 1) if k.ordered else 0.0 for k in self.knobs], np.float32)
+        self._around: dict[int, tuple[Rows, Rows]] = {}
+        self._ordered = [knob.ordered for knob in self.knobs]
+        widths = [1 if ordered else len(k.values) for k, ordered in zip(self.knobs, self._ordered, strict=True)]
+        self.knob_of: Rows = np.repeat(np.arange(len(self.knobs)), widths)
+        """The knob that each feature is of."""
 
     def __len__(self) -> int:
         return len(self.space)
@@ -43,26 +41,49 @@ class Grid:
     def take(self, row: int) -> None:
         self.free[row] = False
 
+    def random_free(self, count: int, rng: np.random.Generator) -> Rows:
+        """Distinct rows that were not proposed: about `count` of them, all that are left when they are few."""
+        rolls = np.unique(rng.integers(len(self), size=count)) if len(self) else np.zeros(0, np.int64)
+        rolls = rolls[self.free[rolls]]
+        if len(rolls):
+            return rng.permutation(rolls)
+        return rng.permutation(np.flatnonzero(self.free))[:count]
+
+    def around(self, row: int) -> tuple[Rows, Rows]:
+        """The rows that differ from this one in one knob, and in two."""
+        if row not in self._around:
+            self._around[row] = self.space.around(row)
+        return self._around[row]
+
+    def features(self, rows: Rows) -> Floats:
+        """An ordered knob is its place between 0 and 1; two values of another are 1 apart."""
+        return self._features(self.space.indices[rows].astype(np.float64))
+
+    def features_of(self, configs: Sequence[Mapping[str, Value]]) -> Floats:
+        """The same of configurations of another space; what this one does not know is unlike all that it has."""
+        places = [[_place(knob, config.get(knob.name)) for knob in self.knobs] for config in configs]
+        return self._features(np.array(places, np.float64).reshape(len(configs), len(self.knobs)))
+
+    def _features(self, places: Floats) -> Floats:
+        columns = [np.zeros((len(places), 0))]
+        for knob, ordered, place in zip(self.knobs, self._ordered, places.T, strict=True):
+            if ordered:
+                columns.append(place[:, None] / max(len(knob.values) - 1, 1))
+            else:
+                columns.append((place[:, None] == np.arange(len(knob.values))) * np.sqrt(0.5))
+        return np.concatenate(columns, axis=1)
+
     def nearest_free(self, point: Rows) -> Rows:
         """The free rows that differ from a point of value indices in the fewest knobs."""
-        differing = np.zeros(len(self), np.int16)
-        for column, wanted in zip(self.columns, point, strict=True):
-            differing += column != wanted
-        differing[~self.free] = len(self.knobs) + 1
-        smallest = differing.min(initial=len(self.knobs) + 1)
-        return np.flatnonzero(differing == smallest) if smallest <= len(self.knobs) else np.zeros(0, np.int64)
+        free = np.flatnonzero(self.free)
+        differing = (self.space.indices[free] != point).sum(axis=1)
+        return free[differing == differing.min()] if len(free) else free
 
-    def around(self, row: int, *, reach: int) -> list[Rows]:
-        """The rows that differ from this one in one knob, in two, and so on up to `reach`."""
-        differing = np.zeros(len(self), np.int16)
-        for column in self.columns:
-            differing += column != column[row]
-        return [np.flatnonzero(differing == knobs) for knobs in range(1, reach + 1)]
 
-    def distances(self, rows: Rows, others: Rows) -> npt.NDArray[np.float64]:
-        """How unlike: each knob that differs counts a half, and up to as much again for how far, if ordered."""
-        total = np.zeros((len(rows), len(others)))
-        for column, step in zip(self.columns, self._steps, strict=True):
-            apart = np.abs(column[rows][:, None] - column[others][None, :])
-            total += (apart > 0) * 0.5 + apart * (0.5 * step) if step else apart > 0
-        return total
+def _place(knob: Knob, value: Value | None) -> float:
+    """Where a value lies among a knob's; between two of them, or at an end, when it is none of them."""
+    if not knob.ordered:
+        return float(knob.values.index(value)) if value in knob.values else -1.0
+    if not isinstance(value, int):
+        return 0.0
+    return float(np.interp(value, [int(v) for v in knob.values], range(len(knob.values))))

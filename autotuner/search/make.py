@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from autotuner.search.exhaustive import ExhaustiveSearch
 from autotuner.search.grid import Grid
-from autotuner.search.hybrid import HybridSearch
+from autotuner.search.guided import GuidedSearch
 from autotuner.search.protocol import Search
+from autotuner.search.tpe import TpeSearch
 from autotuner.space.table import Config, Space
 
+Sampler = Literal["guided", "tpe"]
 
-def make_search(space: Space, *, seed: int, first: Sequence[Config] = (), exhaustive_up_to: int = 300) -> Search:
+
+def make_search(
+    space: Space,
+    *,
+    seed: int,
+    first: Sequence[Config] = (),
+    exhaustive_up_to: int = 300,
+    sampler: Sampler = "guided",
+) -> Search:
     """The search that suits this space. `first` is proposed first, in order, each as its nearest legal row."""
     grid = Grid(space)
     rows = [grid.repair(config) for config in first] if len(space) else []
     if len(space) <= exhaustive_up_to:
         return ExhaustiveSearch(grid, seed=seed, first=rows)
-    return HybridSearch(grid, seed=seed, first=rows)
+    if sampler == "tpe":
+        return TpeSearch(grid, seed=seed, first=rows)
+    return GuidedSearch(grid, seed=seed, first=rows)

@@ -199,10 +199,29 @@ class Space:
             if reach == "adjacent" and knob.ordered:
                 step = step[np.abs(step) == 1]
             # A row is its code, so a neighbour is found by search and not by looking at every row.
-            codes = self._codes[index] + step * stride
-            place = np.minimum(np.searchsorted(self._codes, codes), len(self) - 1)
-            found.append(place[self._codes[place] == codes])
+            found.append(self._at(self._codes[index] + step * stride))
         return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
+
+    def around(self, index: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Rows that differ from this one in exactly one knob, and those that differ in exactly two."""
+        steps, owners = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for number, (here, knob, stride) in enumerate(zip(self._rows[index], self.knobs, self._strides, strict=True)):
+            others = np.delete(np.arange(len(knob.values), dtype=np.int64), int(here))
+            steps.append((others - int(here)) * stride)
+            owners.append(np.full(len(others), number))
+        step, owner = np.concatenate(steps), np.concatenate(owners)
+        one, two = np.nonzero(owner[:, None] < owner[None, :])
+        return self._at(self._codes[index] + step), self._at(self._codes[index] + step[one] + step[two])
+
+    def _at(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The rows of those codes that are legal, in order."""
+        place = np.minimum(np.searchsorted(self._codes, codes), len(self) - 1)
+        return np.sort(place[self._codes[place] == codes])
+
+    @property
+    def indices(self) -> npt.NDArray[np.int16]:
+        """One row a configuration, one column a knob: the index of its value."""
+        return self._rows
 
     @cached_property
     def _scale(self) -> npt.NDArray[np.float32]:

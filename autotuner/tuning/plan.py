@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -19,6 +20,7 @@ from autotuner.iree.compile import CompilerRefusal, first_error
 from autotuner.iree.mlir import Dispatch, read_cpu_facts, read_function, read_root, resources
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Problem
+from autotuner.search.history import Shape
 from autotuner.space import ABSENT, Config, Space, Value
 from autotuner.space.cpu import CpuSpace
 from autotuner.space.gpu import Batch
@@ -144,6 +146,15 @@ class Plan:
         own = {knob.name for knob in self.space.knobs}
         alike = [seed for seed in seeds if 2 * len(own & {*seed}) > len(own)]
         return replace(self, seeds=tuple(dict.fromkeys(self.space[self.space.nearest(seed)] for seed in alike)))
+
+    @property
+    def shape(self) -> Shape | None:
+        """What runs are compared by; None without a dispatch of a known kind and of known sizes."""
+        dispatch = self.dispatch or next((part.dispatch for part in self.cpu.values()), None)
+        if dispatch is None or dispatch.dynamic or not all(size > 0 for size in dispatch.loops):
+            return None
+        sizes = {role: math.prod(dispatch.sizes(role)) for role, _ in dispatch.roles}
+        return Shape(dispatch.kind, dispatch.element_types, sizes)
 
     def candidate(self, config: Config, *, id: str) -> Candidate:
         """The candidate that this configuration means."""

@@ -30,6 +30,7 @@ from autotuner.tuning.calibrate import Calibration, Calibrator
 from autotuner.tuning.contest import LEADERS, Finalists, judge_finalists, lead_of_search
 from autotuner.tuning.estimate import rank
 from autotuner.tuning.evaluate import Evaluator, Outcome, TimedEvaluator
+from autotuner.tuning.learned import learned
 from autotuner.tuning.loop import LEAST_TIMINGS, RACE_TIMINGS, Loop, TimedLoop
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
@@ -348,7 +349,9 @@ class SingleRun:
         return Question(self.task.kind, self.problem.describe(), self.target, asks=asks, reads=self.tools.programs)
 
     def _question(self) -> Question:
-        return replace(self.question_unread(), reads=self._reads(), space_size=len(self.plan.space))
+        shape = self.plan.shape
+        problem = {**self.problem.describe(), **({"shape": shape.to_json()} if shape else {})}
+        return replace(self.question_unread(), problem=problem, reads=self._reads(), space_size=len(self.plan.space))
 
     def _reads(self) -> tuple[str, ...]:
         """What earlier timings depend on beside the question's words: programs, microkernels, files that flags name."""
@@ -356,9 +359,21 @@ class SingleRun:
         kernels = [variants.digest() for _, variants in sorted(self.plan.kernels.items())]
         return (*self.tools.programs, *kernels, *files)
 
+    def _learn(self) -> None:
+        """What earlier runs of this chip suggest comes first; an experiment is about its own candidates."""
+        if self.device == NO_DEVICE or self.task.microkernels_alone:
+            return
+        chip = str(self.run.environment.get("device_name", ""))
+        with self.account.clocked("search"), self.store.intact():
+            found = learned(self.plan, self.store, run=self.run.id, device_name=chip, trials=self.trials)
+        self.plan = found.plan
+        if found.note:
+            self._note(found.note)
+
     def open(self, run: Run) -> None:
         """Takes up a run that has begun."""
         self.run = run
+        self._learn()
         self.evaluator = Evaluator(
             plan=self.plan,
             builder=self.builder,

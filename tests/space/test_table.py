@@ -133,3 +133,15 @@ def test_empty_space_says_so_and_one_without_knobs_has_one_row() -> None:
 
 def test_key_does_not_depend_on_the_order_of_knobs() -> None:
     assert Config.of({"a": 1, "b": "x"}).key == Config.of({"b": "x", "a": 1}).key != Config.of({"a": 2, "b": "x"}).key
+
+
+def test_rows_around_differ_in_one_knob_or_in_two() -> None:
+    space = Space.product(
+        [Knob("a", (1, 2, 4)), Knob("b", (1, 2)), Knob("c", (3, 5, 9, 11))], [lambda c: c["a"] * c["b"] < 8]
+    )
+    rows = space.indices
+    for here in (0, 7, len(space) - 1):
+        apart = (rows != rows[here]).sum(axis=1)
+        one, two = space.around(here)
+        assert one.tolist() == np.flatnonzero(apart == 1).tolist()
+        assert two.tolist() == np.flatnonzero(apart == 2).tolist()

@@ -1,0 +1,118 @@
+"""What a history of other shapes is worth: recorded spaces, each left out in its turn.
+
+    python -m benchmarks.learning benchmarks/replay/iree benchmarks/replay/shapes
+
+The history of a shape is what a run of 100 candidates by this search would have left of it. With that of all other
+shapes of the same operation, how good are the first 10 candidates on the one left out, and how many are needed without?
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from autotuner.problems import OPERATIONS
+from autotuner.search import make_search
+from autotuner.search.history import Earlier, Shape, suggest
+from autotuner.space import Config
+from benchmarks.replay import Recording, load, replay
+
+MARKS = (1, 5, 10, 25, 50, 100)
+HISTORY = 100
+"""Candidates of an earlier run."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A recorded space and what it is of."""
+
+    shape: Shape
+    recording: Recording
+
+
+def read(folders: Sequence[Path]) -> list[Recorded]:
+    found = []
+    for path in sorted(path for folder in folders for path in folder.glob("*.csv.gz")):
+        words = json.loads(path.with_name(path.name.replace(".csv.gz", ".json")).read_text())["command"].split()
+        options = dict(zip(words[1::2], words[2::2], strict=False))
+        problem = OPERATIONS[words[0]].parse(
+            **{name[2:].replace("-", "_"): value for name, value in options.items() if name not in ("--target",)}
+        )
+        found.append(Recorded(Shape(problem.kind, problem.types, problem.variables()), load(path)))
+    return found
+
+
+def left_by(recorded: Recorded, *, seed: int) -> Earlier:
+    """What a run on this space leaves behind."""
+    recording = recorded.recording
+    search, configs, us = make_search(recording.space, seed=seed), list[Config](), list[float]()
+    asked = 0
+    while asked < HISTORY and (batch := search.ask(min(4, HISTORY - asked))):
+        asked += len(batch)
+        for config in batch:
+            row = recording.space.index(config)
+            ms = math.nan if row is None else float(recording.times[row])
+            search.tell(config, None if math.isnan(ms) else math.log(ms))
+            if not math.isnan(ms):
+                configs.append(config)
+                us.append(1e3 * ms)
+    return Earlier(recording.name, recorded.shape, [config.as_dict() for config in configs], us)
+
+
+def courses(recorded: Recorded, history: Sequence[Earlier], *, seed: int) -> tuple[list[float], list[float], float]:
+    """Best over optimum after each candidate: without the history, with it; and the seconds that asking it took."""
+    recording, most = recorded.recording, min(MARKS[-1], len(recorded.recording.space))
+    without = replay(recording, make_search(recording.space, seed=seed, exhaustive_up_to=0), evaluations=most)
+    began = time.process_time()
+    first = suggest(recording.space, recorded.shape, history).configs
+    spent = time.process_time() - began
+    search = make_search(recording.space, seed=seed, first=first, exhaustive_up_to=0)
+    return without, replay(recording, search, evaluations=most), spent
+
+
+def line(label: str, values: npt.NDArray[np.float64]) -> str:
+    return f"{label:52}" + "".join(f"{value:8.3f}" for value in values)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", type=Path, nargs="+")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first-seed", type=int, default=0)
+    options = parser.parse_args()
+    all_recorded = read(options.folders)
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    history = {seed: [left_by(recorded, seed=1000 + seed) for recorded in all_recorded] for seed in seeds}
+    print(f"{'best / optimum, geometric mean':52}" + "".join(f"{mark:8}" for mark in MARKS))
+    everything, seconds = [], []
+    for place, recorded in enumerate(all_recorded):
+        others = sum(math.isfinite(recorded.shape.distance(other.shape)) for other in all_recorded) - 1
+        if not others:
+            continue
+        logs = []
+        for seed in seeds:
+            known = [run for number, run in enumerate(history[seed]) if number != place]
+            without, with_, spent = courses(recorded, known, seed=seed)
+            seconds.append(spent)
+            logs.append([[math.log(c[min(mark, len(c)) - 1]) for mark in MARKS] for c in (without, with_)])
+        means = np.exp(np.array(logs).mean(axis=0))
+        print(line(f"{recorded.recording.name}, without", means[0]))
+        print(line(f"{'':8}with {others} others", means[1]), flush=True)
+        everything.append(np.array(logs))
+    if everything:
+        means = np.exp(np.array(everything).mean(axis=(0, 1)))
+        print(line("all, without", means[0]))
+        print(line("all, with", means[1]))
+        print(f"{1e3 * float(np.mean(seconds)):.0f} ms to ask the history, once a run")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""What other shapes' timings say of a new one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from autotuner.search.history import Earlier, Shape, suggest
+from autotuner.space.table import Config, Knob, Space
+
+KNOBS = [Knob("tile_m", (8, 16, 32, 64, 128)), Knob("tile_n", (8, 16, 32, 64, 128)), Knob("stages", (1, 2, 3, 4))]
+SPACE = Space.product(KNOBS)
+
+
+def shape(m: int, n: int = 512, *, kind: str = "contraction", types: tuple[str, ...] = ("f16", "f32")) -> Shape:
+    return Shape(kind, types, {"m": m, "n": n})
+
+
+def us(config: Config, *, m: int) -> float:
+    """The best tile grows with the shape."""
+    best = min(max(m // 16, 8), 128)
+    return 10 * math.exp(
+        abs(math.log2(int(config["tile_m"]) / best))
+        + abs(math.log2(int(config["tile_n"]) / 32))
+        + 0.3 * abs(int(config["stages"]) - 3)
+    )
+
+
+def run(m: int, *, count: int = 40, seed: int = 0, **changed: str) -> Earlier:
+    configs = [SPACE[int(row)] for row in SPACE.sample(count, np.random.default_rng(seed))]
+    return Earlier(f"run {m}", shape(m, **changed), [c.as_dict() for c in configs], [us(c, m=m) for c in configs])  # type: ignore[arg-type]
+
+
+def test_what_is_suggested_is_better_than_the_best_of_ten_times_as_many_dice() -> None:
+    first = suggest(SPACE, shape(512), [run(256), run(1024, seed=1), run(512, seed=2)], count=4)
+    dice = [SPACE[int(row)] for row in SPACE.sample(40, np.random.default_rng(5))]
+    assert min(us(c, m=512) for c in first.configs) <= min(us(c, m=512) for c in dice)
+
+
+def test_the_winner_of_the_nearest_shape_comes_first() -> None:
+    far, near = run(4096), run(512)
+    found = suggest(SPACE, shape(600), [far, near])
+    assert found.configs[0].as_dict() == near.configs[int(np.argmin(near.us))]
+    assert found.sources == ("run 512", "run 4096")
+
+
+def test_a_run_too_short_for_a_model_gives_its_winner_and_no_more() -> None:
+    found = suggest(SPACE, shape(512), [run(512, count=3)])
+    assert len(found.configs) == 1
+
+
+def test_other_operations_and_other_knobs_say_nothing() -> None:
+    assert suggest(SPACE, shape(512), [run(512, kind="attention")]).configs == ()
+    other = Earlier("other", shape(512), [{"unroll": 1}] * 9, [1.0] * 9)
+    assert suggest(SPACE, shape(512), [other]).configs == ()
+    assert suggest(SPACE, shape(512), []).sources == ()
+
+
+def test_other_types_are_farther_than_a_doubled_size() -> None:
+    here = shape(512)
+    assert here.distance(here) == 0.0
+    assert here.distance(shape(1024)) == 1.0
+    assert here.distance(shape(512, types=("i8", "i32"))) == 2.0
+
+
+def test_a_shape_survives_json() -> None:
+    assert Shape.from_json(shape(512).to_json()) == shape(512)
+
+
+def test_configurations_of_a_larger_space_are_suggested_as_legal_ones() -> None:
+    legal = SPACE.keep(np.array([int(c["tile_m"]) <= 32 for c in SPACE]))
+    found = suggest(legal, shape(512), [run(512)], count=6)
+    assert len(found.configs) == len(set(found.configs)) == 6
+    assert all(config in legal for config in found.configs)
