@@ -6,7 +6,7 @@ are not in the cache than on the same once more, added to the warm time: the cos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -71,12 +71,13 @@ class CacheTimer:
                 if (taken := self._take(name, both, block)) is None:
                     return None
                 found[name].append(taken)
-        medians = {name: tuple(map(median, zip(*rows, strict=True))) for name, rows in found.items()}
-        other = next((times for name, times in medians.items() if name != baseline), (None, None))
-        warm, cold = (Pair(*times) for times in zip(medians[baseline], other, strict=True))
+        times = {name: _both(rows) for name, rows in found.items()}
+        other = next((both for name, both in times.items() if name != baseline), (None, None))
+        warm, cold = (Pair(*pair) for pair in zip(times[baseline], other, strict=True))
         return Caches(warm, cold)
 
     def _take(self, name: str, modules: Modules, block: int) -> tuple[float, float] | None:
+        """The warm time, and what a cold cache costs."""
         if self.device.isolated is self.device:
             return None
         benchmark = replace(self.benchmark, cache="warm")
@@ -88,10 +89,15 @@ class CacheTimer:
         if pairs is None or pairs.failure is not None:
             return None
         self.exceeds &= pairs.exceeds
-        cold = timing.median + pairs.extra_us
         conditions = replace(timing.conditions or Conditions(self.device.state), cache="cold")
-        self.record(name, block, Timing((cold,), conditions=conditions))
-        return timing.median, cold
+        self.record(name, block, Timing((timing.median + max(pairs.extra_us, 0.0),), conditions=conditions))
+        return timing.median, pairs.extra_us
+
+
+def _both(rounds: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The warm and the cold time of several rounds: what a cold cache costs is the same in each, whatever the noise."""
+    warm, extra = (median(column) for column in zip(*rounds, strict=True))
+    return warm, warm + max(extra, 0.0)  # less than nothing is noise
 
 
 def time_caches(loop: TimedLoop, best: Outcome | None, *, won: bool) -> tuple[Caches | None, tuple[str, ...]]:

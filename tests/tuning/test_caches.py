@@ -13,7 +13,7 @@ from autotuner.cli.printer import Printer, print_result
 from autotuner.jobs.suite.rows import outcome
 from autotuner.specfiles.entries import read
 from autotuner.store.store import Store
-from autotuner.tuning.cache_timer import NO_TIME, NOT_EXCEEDED, ROUNDS
+from autotuner.tuning.cache_timer import NO_TIME, NOT_EXCEEDED, ROUNDS, _both
 from autotuner.tuning.caches import Caches, Pair
 from autotuner.tuning.result import read_result
 from tests.support.fake_tools import FakeTools, run
@@ -98,6 +98,11 @@ def test_where_no_time_is_left_it_is_said(tune: Tune) -> None:
     result, _ = tune(late=True, trials=1)
     assert result.caches is None
     assert NO_TIME in result.notes
+
+
+def test_what_a_cold_cache_costs_is_told_apart_from_the_noise_of_the_rounds() -> None:
+    assert _both([(10.0, 3.0), (30.0, 1.0), (11.0, 2.0)]) == (11.0, 13.0)
+    assert _both([(10.0, -3.0)]) == (10.0, 10.0), "a cold cache makes nothing faster"
 
 
 @pytest.mark.parametrize(
