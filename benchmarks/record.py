@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import math
 import resource
 import sys
 import tempfile
@@ -28,19 +29,22 @@ import numpy as np
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.build.executor import BuildExecutor
 from autotuner.cli.commands.operations import COMMANDS, words_of
-from autotuner.devices.device import choose_repeat
+from autotuner.devices.device import Computed, choose_repeat
 from autotuner.devices.environment import capture
+from autotuner.devices.process import ProcessDevice
+from autotuner.devices.resident import ResidentDevice, open_resident
 from autotuner.errors import AutotuneError, DeviceError, NoCandidateError, WrongResultError
+from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.compile import FailureClass
 from autotuner.iree.tools import Tools
-from autotuner.measure.check import Check, compare, poison
-from autotuner.problems import Array, Problem
+from autotuner.measure.check import RANDOM, Check, Data, compare
+from autotuner.problems import Problem
 from autotuner.space import Config
 from autotuner.system.cache import Cache
 from autotuner.system.locks import device_lock
 from autotuner.system.settings import cache_dir, usable_cores
 from autotuner.targets import Target
 from autotuner.tuning.plan import Candidate, Plan
-from benchmarks.device_process import DeviceProcess, Measured
 from benchmarks.recording import Figures, Row, Rows
 
 CALL_US = 3000.0
@@ -48,6 +52,8 @@ CALL_US = 3000.0
 COMPILE_TIMEOUT = 30.0
 AHEAD = 2
 """Candidates that are being built or wait for the device, for each core."""
+SECONDS, SLOW = 0.005, 20.0
+"""A repetition; and how many times the default's time is enough of one."""
 JUDGES = 4
 """Results that are compared at once."""
 RENAMED = {"out": "out-type"}
@@ -89,26 +95,33 @@ def _children() -> float:
 class Judge:
     """Is a result right? Once for each distinct one, beside the timing of others."""
 
-    def __init__(self, problem: Problem, inputs: Sequence[Array], executor: Executor) -> None:
-        reference = problem.reference(tuple(inputs))
-        if reference is None:
-            raise NoCandidateError(f"{problem.name} has no reference.", remedy="Record a problem that has one.")
-        self._problem, self._reference, self._executor = problem, reference, executor
-        self._bound = problem.bound(tuple(inputs), reference)
+    def __init__(self, data: Data, executor: Executor) -> None:
+        expected = data.expected[RANDOM]
+        if expected is None:
+            raise NoCandidateError(f"{data.problem.name} has no reference.", remedy="Record a problem that has one.")
+        self._expected, self._executor = expected, executor
         self._verdicts: dict[str, Future[Check]] = {}
 
-    def verdict(self, measured: Measured) -> Future[Check]:
-        if measured.digest not in self._verdicts and measured.output is not None:
-            self._verdicts[measured.digest] = self._executor.submit(self._compare, measured.output)
-        elif measured.output is not None:
-            measured.output.unlink()
-        return self._verdicts[measured.digest]
+    def verdict(self, computed: Computed) -> Future[Check]:
+        if computed.digest not in self._verdicts:
+            self._verdicts[computed.digest] = self._executor.submit(self._compare, computed)
+        return self._verdicts[computed.digest]
 
-    def _compare(self, path: Path) -> Check:
-        output = self._problem.output
-        out = np.fromfile(path, output.element.numpy).reshape(output.shape)
-        path.unlink()
-        return compare(out, self._reference, self._bound)
+    def _compare(self, computed: Computed) -> Check:
+        right = self._expected.reference
+        return compare(computed.arrays[0].reshape(right.shape), right, self._expected.bound)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What became of a module on the device."""
+
+    seconds: float
+    """On the device, all in all."""
+    failure: FailureClass | None = None
+    detail: str = ""
+    computed: Computed = field(default_factory=Computed)
+    us: float = 0.0
 
 
 OnRow = Callable[["Recorder", Row], None]
@@ -121,13 +134,15 @@ class Recorder:
     request: Request
     plan: Plan
     builder: Builder
-    device: DeviceProcess
+    device: ResidentDevice
+    data: Data
     judge: Judge
     rows: Rows
     executor: Executor
     folder: Path
     on_row: OnRow | None = None
     repeat: int = 1
+    baseline_us: float = math.inf
     figures: Figures = field(default_factory=Figures)
     _timed: dict[str, Row] = field(default_factory=dict)
     """The first row of each binary."""
@@ -135,6 +150,7 @@ class Recorder:
 
     def run(self, *, deadline: float) -> None:
         before = self.baseline()
+        self.baseline_us = before * 1e3
         started = time.monotonic()
         for config, build, core_s in self._built(deadline=deadline):
             self.figures.built(build.seconds, core_s=core_s)
@@ -143,7 +159,7 @@ class Recorder:
         wait([verdict for _, verdict in self._waiting])
         self._write()
         self.figures.seconds = time.monotonic() - started
-        self.figures.repeat, self.figures.device_processes = self.repeat, self.device.started
+        self.figures.repeat, self.figures.device_processes = self.repeat, self.device.connection.starts
         self.figures.baseline_ms = (before, self.baseline())
 
     def baseline(self) -> float:
@@ -157,15 +173,26 @@ class Recorder:
         build, _ = self.executor.submit(build_counted, self.builder, self._job(self.plan.baseline)).result()
         if not build.ok:
             raise NoCandidateError(f"IREE's default does not compile: {build.stderr[-300:]}", remedy="Check --target.")
-        measured = self.device.measure(build.vmfb)
+        measured = self._on_device(build)
         if measured.failure is not None:
             raise DeviceError(
                 f"the baseline does not run: {measured.detail}", remedy="`autotune doctor` lists devices."
             )
-        check = self.judge.verdict(measured).result()
+        check = self.judge.verdict(measured.computed).result()
         if not check.ok:
             raise WrongResultError(f"IREE's default computes wrong results here ({check.detail}).")
-        return measured.ms(repeat=build.repeat)
+        return measured.us / 1e3
+
+    def _on_device(self, build: Compiled, *, give_up_us: float = math.inf) -> Measured:
+        """One call to be checked, then the timing."""
+        started, call = time.monotonic(), self.data.invocation()
+        (computed,) = self.device.check(build.vmfb, [call], timeout=self.request.timeout)
+        if computed.failure is not None:
+            return Measured(time.monotonic() - started, computed.failure, computed.detail)
+        benchmark = Benchmark(call, SECONDS, self.request.timeout)
+        timing = self.device.time(build, benchmark, give_up_us=give_up_us)
+        us = timing.median if timing.ok else 0.0
+        return Measured(time.monotonic() - started, timing.failure, timing.detail, computed, us)
 
     # --- candidates -----------------------------------------------------------------------------------------------
 
@@ -207,13 +234,13 @@ class Recorder:
             self._measure(row, build)
 
     def _measure(self, row: Row, build: Compiled) -> None:
-        measured = self.device.measure(build.vmfb)
-        self.figures.measured(measured.seconds, load=measured.load_s)
+        measured = self._on_device(build, give_up_us=SLOW * self.baseline_us)
+        self.figures.measured(measured.seconds)
         if measured.failure is not None:
             self._add(replace(row, failure=measured.failure, detail=measured.detail))
             return
-        timed = replace(row, time_ms=measured.ms(repeat=build.repeat))
-        self._waiting.append((timed, self.judge.verdict(measured)))
+        timed = replace(row, time_ms=measured.us / 1e3)
+        self._waiting.append((timed, self.judge.verdict(measured.computed)))
         # A twin that comes before the verdict is measured for itself.
 
     def _write(self) -> None:
@@ -270,23 +297,16 @@ def _recorder(request: Request) -> Iterator[Recorder]:
     ):
         folder = Path(scratch)
         builder = Builder(tools, Cache(folder / "cache"))
-        inputs = problem.inputs(request.seed)
-        paths = [folder / f"argument{i}.bin" for i in range(len(problem.operands))]
-        for path, array in zip(paths, [*inputs, poison(problem)], strict=True):
-            array.tofile(path)
-        device = DeviceProcess(request.device, problem.operands, paths, folder, timeout=request.timeout)
-        try:
-            device.open()  # before anything that takes long
+        data = Data.write(problem, folder / "inputs", seed=request.seed)
+        with open_resident(ProcessDevice(tools, request.device, folder)) as device:
             plan = Plan.make(problem, request.target, BuildExecutor.on(judges, builder), timeout=COMPILE_TIMEOUT)
             if not len(plan.space):
                 raise NoCandidateError(
                     f"{problem.name} has no knobs: {'; '.join(plan.notes)}.", remedy="Try another shape."
                 )
-            judge = Judge(problem, inputs, judges)
+            judge = Judge(data, judges)
             with Rows.open(request.out, request.name, knobs=[knob.name for knob in plan.space.knobs]) as rows:
-                yield Recorder(request, plan, builder, device, judge, rows, compilers, folder)
-        finally:
-            device.close()
+                yield Recorder(request, plan, builder, device, data, judge, rows, compilers, folder)
 
 
 # --- the command line -------------------------------------------------------------------------------------------------

@@ -50,8 +50,6 @@ class Figures:
     timed: int = 0
     """Taken to the device: neither failed builds nor the same binary again."""
     device_s: float = 0.0
-    load_s: float = 0.0
-    """The part of it in which modules were loaded; on CUDA the driver assembles them then."""
     repeat: int = 1
     device_processes: int = 0
     baseline_ms: tuple[float, float] = (0.0, 0.0)
@@ -62,10 +60,9 @@ class Figures:
         self.build_s += seconds
         self.compiler_core_s += core_s
 
-    def measured(self, seconds: float, *, load: float) -> None:
+    def measured(self, seconds: float) -> None:
         self.timed += 1
         self.device_s += seconds
-        self.load_s += load
 
     def to_json(self) -> dict[str, Any]:
         built, timed = max(self.candidates, 1), max(self.timed, 1)

@@ -25,9 +25,9 @@ class Effort:
 
 
 EFFORTS = {
-    "quick": Effort(trials=48, budget=120.0, compile_only_trials=16, confirm_blocks=20),
-    "normal": Effort(trials=250, budget=600.0, compile_only_trials=32, confirm_blocks=24),
-    "full": Effort(trials=1500, budget=7200.0, compile_only_trials=128, confirm_blocks=48, race_entrants=12),
+    "quick": Effort(trials=150, budget=120.0, compile_only_trials=16, confirm_blocks=20),
+    "normal": Effort(trials=1000, budget=600.0, compile_only_trials=32, confirm_blocks=24),
+    "full": Effort(trials=10_000, budget=7200.0, compile_only_trials=128, confirm_blocks=48, race_entrants=12),
 }
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")

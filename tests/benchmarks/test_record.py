@@ -9,22 +9,13 @@ import os
 import signal
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from autotuner.build import Builder, BuildJob
-from autotuner.carriers.render import problem_mlir
-from autotuner.iree.tools import Tools
-from autotuner.measure.check import poison
-from autotuner.problems import Gemm
-from autotuner.system.cache import Cache
-from autotuner.targets import Target
-from autotuner.tuning.plan import BASELINE
-from benchmarks.device_process import DeviceProcess
+from autotuner.devices.child import Message
+from autotuner.devices.connection import Connection
 from benchmarks.record import Request, parse, record
 from benchmarks.recording import Row, Rows
 from benchmarks.replay import load
-from benchmarks.resident import Message
 
 WORDS = ["gemm", "--shape", "16x16x32", "--dtype", "f32", "--target", "cpu", "--device", "local-task", "--jobs", "2"]
 ROWS = 4
@@ -34,85 +25,25 @@ def request(out: Path, *more: str) -> Request:
     return parse([*WORDS, "--limit", str(ROWS), "--seconds", "300", "--timeout", "20", "--out", str(out), *more])
 
 
-@pytest.fixture(scope="module")
-def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """IREE's default for the problem, compiled."""
-    folder, target = tmp_path_factory.mktemp(BASELINE), Target.parse("cpu")
-    problem = request(folder).problem
-    job = BuildJob(problem_mlir(problem), target.compile_flags, timeout=120.0)
-    return Builder(Tools.find(), Cache(folder / "cache")).build(job).vmfb
-
-
-@pytest.fixture
-def device(tmp_path: Path) -> DeviceProcess:
-    problem = Gemm.parse(shape="16x16x32", dtype="f32")
-    paths = [tmp_path / f"{i}.bin" for i in range(3)]
-    for path, array in zip(paths, [*problem.inputs(0), poison(problem)], strict=True):
-        array.tofile(path)
-    return DeviceProcess("local-task", problem.operands, paths, tmp_path, timeout=20.0)
-
-
-def test_a_device_process_gives_the_result_once_and_the_time_every_time(device: DeviceProcess, module: Path) -> None:
-    problem = Gemm.parse(shape="16x16x32", dtype="f32")
-    first, second = device.measure(module), device.measure(module)
-    device.close()
-    assert first.failure is None
-    assert first.output is not None
-    out = np.fromfile(first.output, np.float32).reshape(16, 16)
-    reference = problem.reference(problem.inputs(0))
-    assert reference is not None
-    np.testing.assert_allclose(out, reference, rtol=1e-4, atol=1e-5)
-    assert (second.digest, second.output) == (first.digest, None)
-    assert min(*first.calls_s, *second.calls_s) > 0
-    assert len(first.calls_s) >= 3
-    assert device.started == 1
-
-
-def test_a_module_that_does_not_load_costs_its_row_and_no_process(
-    device: DeviceProcess, module: Path, tmp_path: Path
-) -> None:
-    broken = tmp_path / "broken.vmfb"
-    broken.write_bytes(b"no module")
-    assert device.measure(broken).failure == "run-error"
-    assert device.measure(module).failure is None
-    device.close()
-    assert device.started == 1
-
-
-def test_a_device_process_that_hangs_is_a_timeout_and_is_replaced(device: DeviceProcess, module: Path) -> None:
-    device.open()
-    assert device.pid is not None
-    os.kill(device.pid, signal.SIGSTOP)
-    device.timeout = 0.5
-    assert device.measure(module).failure == "run-timeout"
-    device.timeout = 20.0
-    assert device.measure(module).failure is None
-    device.close()
-    assert device.started == 2
-
-
-def test_a_run_whose_device_process_is_killed_has_that_row_and_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_whose_device_process_is_killed_loses_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     killed: list[int] = []
-    ask = DeviceProcess._ask
+    ask = Connection.ask
 
-    def ask_one_that_dies(self: DeviceProcess, message: Message, *, end: float) -> Message:
-        if message["ask"] == "time" and rows and not killed and self.pid is not None:
+    def ask_one_that_dies(self: Connection, request: Message, *, timeout: float) -> Message:
+        if request["ask"] == "time" and rows and not killed and self.pid is not None:
             killed.append(self.pid)
             os.kill(self.pid, signal.SIGKILL)
-        return ask(self, message, end=end)
+        return ask(self, request, timeout=timeout)
 
     rows: list[Row] = []
-    monkeypatch.setattr(DeviceProcess, "_ask", ask_one_that_dies)
+    monkeypatch.setattr(Connection, "ask", ask_one_that_dies)
     packed = record(request(tmp_path), on_row=lambda _recorder, row: rows.append(row))
     recording = load(packed)
     about = json.loads((tmp_path / "gemm_16x16x32_f32_f32_nn-cpu.json").read_text())
     assert len(killed) == 1
     assert len(rows) == ROWS
     assert len(recording.space) == about["rows"] == ROWS
-    assert np.isnan(recording.times).sum() == 1
-    assert about["failures"] == {"run-error": 1}
+    assert about["failures"] == {}
     assert about["runs"][0]["device_processes"] == 2
     assert min(about["runs"][0]["baseline_ms"]) > 0
     # The rows that are there are not done again; the next of the same order are.
