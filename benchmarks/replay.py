@@ -119,7 +119,6 @@ METHODS: Mapping[str, Callable[[Space, int], Search]] = {
 ABLATION: Mapping[str, Callable[[Space, int], Search]] = {
     "this search": guided(),
     "without dice": guided(dice=0),
-    "without learned weights": guided(rate=0.0),
     "without neighbours": guided(neighbours=0, anywhere=300),
     "without rows from anywhere": guided(neighbours=300, anywhere=0),
     "without giving up on failing values": guided(hopeless=0),
@@ -132,7 +131,7 @@ OPTUNA: Mapping[str, Callable[[Space, int], Search]] = {
 GROUPS = {"all": METHODS, "ablation": ABLATION, "optuna": OPTUNA}
 CHOICES: Mapping[str, Callable[[Space, int], Search]] = {
     "good 0.5, boldness 0.5": guided(good=0.5, boldness=0.5),
-    "good 0.3, boldness 1.0": guided(good=0.3, boldness=1.0),
+    "good 0.5, boldness 1.0": guided(good=0.5, boldness=1.0),
 }
 """What --choose chooses from."""
 CHOOSING_SEEDS = range(9000, 9008)

@@ -23,9 +23,6 @@ class Grid:
         self.free = np.ones(len(space), bool)
         self._around: dict[int, tuple[Rows, Rows]] = {}
         self._ordered = [knob.ordered for knob in self.knobs]
-        widths = [1 if ordered else len(k.values) for k, ordered in zip(self.knobs, self._ordered, strict=True)]
-        self.knob_of: Rows = np.repeat(np.arange(len(self.knobs)), widths)
-        """The knob that each feature is of."""
 
     def __len__(self) -> int:
         return len(self.space)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotuner.search.grid import Floats, Grid, Rows
-from autotuner.search.surrogate import BOLDNESS, GOOD, RATE, Surrogate
+from autotuner.search.surrogate import BOLDNESS, GOOD, Surrogate
 from autotuner.space.table import Config
 
 MEMORY = 200
@@ -36,7 +36,6 @@ class Settings:
     hopeless: int = 6
     """A knob's value that failed so often and never worked is not tried again; 0: it is."""
     boldness: float = BOLDNESS
-    rate: float = RATE
     good: float = GOOD
 
 
@@ -50,7 +49,7 @@ class GuidedSearch:
         self._grid, self._settings = grid, settings
         self._rng = np.random.default_rng(seed)
         self._first = list(dict.fromkeys(first))
-        self._model = Surrogate(grid.knob_of, boldness=settings.boldness, rate=settings.rate, good=settings.good)
+        self._model = Surrogate(boldness=settings.boldness, good=settings.good)
         self._values: dict[int, float] = {}
         """By row; NaN where it failed."""
         self._pending: dict[int, None] = {}

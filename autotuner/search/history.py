@@ -29,7 +29,6 @@ _OTHER_TYPES = 2.0
 """How far apart other types are, in doublings of a size."""
 _REACH = 2.0
 """At so many doublings a run counts for 1/e of what one of the same shape would."""
-_STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -120,4 +119,4 @@ def _prediction(grid: Grid, run: Earlier, rows: Floats) -> Floats:
         order = np.concatenate([order[: RESULTS // 2], order[RESULTS // 2 :: len(order) // (RESULTS // 2)]])
     times = np.log(np.array(run.us)[order])
     known = grid.features_of([run.configs[int(place)] for place in order])
-    return Surrogate(grid.knob_of).predict(known, times - times[0], rows, steps=_STEPS)
+    return Surrogate().predict(known, times - times[0], rows)
