@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from autotuner.targets import Target
     from autotuner.tuning.options import Options
     from autotuner.tuning.result import Result
-    from autotuner.tuning.single import tune
+    from autotuner.tuning.tune import tune
 
 __all__ = [
     "Attention",
@@ -48,7 +48,7 @@ _HOMES = {
     "Result": "tuning.result",
     "Target": "targets",
     "load_results": "report.api",
-    "tune": "tuning.single",
+    "tune": "tuning.tune",
     "tune_model": "jobs.model.tuner",
 }
 

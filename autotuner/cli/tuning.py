@@ -25,7 +25,7 @@ from autotuner.system.progress import Stop
 from autotuner.tuning.dry_run import rehearse
 from autotuner.tuning.result import D, Result
 from autotuner.tuning.session import Watched
-from autotuner.tuning.single import tune
+from autotuner.tuning.tune import tune
 
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -45,7 +45,7 @@ def judge_finalists(loop: TimedLoop, effort: Effort) -> Judgement:
     # The first look must be reached within the race's part of what is left: better few entrants than no verdict.
     # A shortlist of n takes 2n + 3 timings, and each block n + 2 with the baseline and the best stock route.
     left = _AFTER_BUILDS * max(clock.left, 0.0)
-    timings = min(left * RACE_SHARE, left - loop.confirmation_seconds) / loop.timing_seconds
+    timings = min(left * RACE_SHARE, left - loop.confirmation_seconds) / loop.race_seconds
     places = max(2, min(effort.race_entrants, int((timings - 3 - 2 * LOOKS[0]) / (2 + LOOKS[0]))))
     names = _picked(evaluator, first=(BASELINE, stock), count=2 * places)
     if len(names) == 1:

@@ -13,6 +13,7 @@ import numpy as np
 
 from autotuner.build import Compiled
 from autotuner.build.executor import BuildExecutor
+from autotuner.devices.device import INVOCATION_US
 from autotuner.errors import DeviceError
 from autotuner.measure.race import LOOKS
 from autotuner.search import Search, make_search
@@ -26,6 +27,8 @@ from autotuner.tuning.steps import Step, Steps
 
 _DRIFT_EVERY = 10
 _DRIFT_WORTH_SAYING = 0.05
+_RACE_CALLS = 4
+"""Of a module in one timing: three repetitions, and one to warm up."""
 _RACE_SHARE = 0.45
 """At most this part of the budget is kept for race and confirmation."""
 RACE_TIMINGS = 300
@@ -241,6 +244,12 @@ class TimedLoop(Loop):
         return self.evaluator.calibration.timing_seconds
 
     @property
+    def race_seconds(self) -> float:
+        """What one of the race's timings costs: its modules last long enough for iree-benchmark-module as well."""
+        device = self.evaluator.calibration.device
+        return self.timing_seconds + (0.0 if device.isolated is device else _RACE_CALLS * INVOCATION_US / 1e6)
+
+    @property
     def confirmation_seconds(self) -> float:
         """What it takes at the least to confirm a winner, beside the baseline and the best stock route."""
         beside = 3 if self.evaluator.plan.stock else 2
@@ -291,7 +300,7 @@ class TimedLoop(Loop):
 
     def keep_time_for_the_race(self) -> None:
         """From here on nothing new begins in the last part of the budget."""
-        race = self.race_timings * self.timing_seconds + self.confirmation_seconds
+        race = self.race_timings * self.race_seconds + self.confirmation_seconds
         reserve = min(self.clock.budget * _RACE_SHARE, race)
         self._deadline = self.clock.budget - reserve
         self._last_call = max(self._deadline, self.clock.budget - self.least_seconds())

@@ -1,14 +1,13 @@
-"""One problem tuned: the loop, the only place that sees all the rooms."""
+"""One problem's run, step by step: the only place that sees all the rooms."""
 
 from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Unpack
 
 from autotuner.carriers.outputs import files_in
 from autotuner.errors import NoCandidateError, OutOfTimeError
@@ -36,12 +35,11 @@ from autotuner.tuning.options import Options
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
 from autotuner.tuning.result import Files, Result, read_result
 from autotuner.tuning.run import Account, Question, Run
-from autotuner.tuning.session import Session, Watched
+from autotuner.tuning.session import Session
 from autotuner.tuning.ship import Winner, outputs, ship
 from autotuner.tuning.steps import Step, Steps, at_once
 from autotuner.tuning.summary import NOTHING, Summary
-from autotuner.tuning.task import WHOLE, Task
-from autotuner.tuning.too_short import too_short
+from autotuner.tuning.task import Task
 
 _LEAD_TIMINGS = 3 * (LEADERS + 1) * LEAD_BLOCKS
 """What a lead takes, with what building the finalists costs."""
@@ -49,25 +47,6 @@ _SHIP_COMPILES, _END_SHARE = 2.0, 0.2
 """What shipping takes, in compiles of the default; and of the budget at most."""
 RANKED = 10
 """How many candidates a run without a device reports."""
-
-
-def tune(
-    problem: Problem,
-    target: Target,
-    *,
-    options: Options | None = None,
-    **watched: Unpack[Watched],
-) -> Result:
-    """Searches for a configuration that beats IREE's default, and proves what it claims."""
-    options = options or Options()
-    prepared = target.prepare(problem)
-    with Session.open(target, options, **watched) as session:
-        try:
-            return search(prepared, target, options=options, session=session).result
-        except OutOfTimeError:  # what has begun reports for itself
-            asked = SingleRun(prepared, target, options, session, WHOLE)
-            question, account = asked.question_unread(), asked.account
-            return too_short(question, session=session, options=options, account=account, details=None)
 
 
 @dataclass(frozen=True)
@@ -82,33 +61,6 @@ class Found:
     """None where the result is recalled from a run that is finished."""
     leader: Candidate | None = None
     """Where the time was too short for a verdict: the fastest so far, which others may still put to the test."""
-
-
-def search(problem: Problem, target: Target, *, options: Options, session: Session, task: Task = WHOLE) -> Found:
-    """One run within a session, from its beginning to its end."""
-    with searched(problem, target, options=options, session=session, task=task) as found:
-        if found.run is not None:
-            found.run.finish(found.result)
-    return found
-
-
-@contextmanager
-def searched(
-    problem: Problem, target: Target, *, options: Options, session: Session, task: Task = WHOLE
-) -> Iterator[Found]:
-    """A run that the caller finishes, with what it has to add; what goes wrong within is written down as the run's end.
-
-    With --resume, a finished run of the same problem stands when `recall` is set.
-    """
-    steps = SingleRun(problem, target, options, session, task)
-    steps.claim_outputs()
-    with process.until(steps.clock.latest):
-        steps.read_space()
-        if (recalled := steps.recalled()) is not None:
-            yield recalled
-            return
-        with steps.begun() as run:
-            yield steps.found(steps.go(run))
 
 
 @dataclass

@@ -71,11 +71,11 @@ def test_every_module_that_is_loaded_late_is_there() -> None:
 
 
 def test_the_public_names_are_all_there_whatever_was_imported_before() -> None:
-    import autotuner.tuning.single
+    import autotuner.tuning.tune
 
     for name in autotuner.__all__:
         assert getattr(autotuner, name) is not None
-    assert autotuner.tune is autotuner.tuning.single.tune
+    assert autotuner.tune is autotuner.tuning.tune.tune
     assert set(autotuner.__all__) <= set(dir(autotuner))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         getattr(autotuner, NOTHING)

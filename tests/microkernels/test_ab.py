@@ -21,7 +21,7 @@ from autotuner.microkernels.variants import Kernel
 from autotuner.store.store import Store
 from autotuner.tuning.effort import Effort
 from autotuner.tuning.session import Session
-from autotuner.tuning.single import search
+from autotuner.tuning.tune import search
 from tests.support.fake_tools import ONE_ROUTE, FakeTools
 from tests.support.kernels import autotune, own_kernel
 from tests.support.patience import patient

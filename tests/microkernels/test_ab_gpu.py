@@ -15,7 +15,7 @@ from autotuner.microkernels.variants import Kernel
 from autotuner.tuning.effort import Effort
 from autotuner.tuning.result import Result
 from autotuner.tuning.session import Session
-from autotuner.tuning.single import search
+from autotuner.tuning.tune import search
 from tests.support.stand_in import misa_stand_in
 
 MISA = "misa_igemm_fwd_nhwc_fp16"

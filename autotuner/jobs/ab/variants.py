@@ -26,8 +26,8 @@ from autotuner.tuning.options import Options
 from autotuner.tuning.plan import Candidate, Plan
 from autotuner.tuning.result import Result
 from autotuner.tuning.session import Session, Watched
-from autotuner.tuning.single import searched
 from autotuner.tuning.task import Task
+from autotuner.tuning.tune import searched
 
 TRIALS = 24
 """Variants of a microkernel that are tried unless --trials says otherwise."""

@@ -32,9 +32,10 @@ from autotuner.tuning.options import Options
 from autotuner.tuning.result import Files, FinalVerdict, Result, RunFacts
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
-from autotuner.tuning.single import Found, search
+from autotuner.tuning.single import Found
 from autotuner.tuning.task import Task
 from autotuner.tuning.too_short import unread
+from autotuner.tuning.tune import search
 
 SEARCH_SHARE = 0.8
 """Of a bucket's time; the rest is for its other members."""

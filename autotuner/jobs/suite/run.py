@@ -30,7 +30,7 @@ from autotuner.targets import Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
-from autotuner.tuning.single import search
+from autotuner.tuning.tune import search
 
 _DEFAULTS_SHARE = 0.5
 """Of the budget, at most, for timing the defaults."""
