@@ -1,0 +1,64 @@
+"""One problem tuned: a command of its own, or a part of a larger run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Unpack
+
+from autotuner.errors import OutOfTimeError
+from autotuner.problems import Problem
+from autotuner.system import process
+from autotuner.targets import Target
+from autotuner.tuning.options import Options
+from autotuner.tuning.result import Result
+from autotuner.tuning.session import Session, Watched
+from autotuner.tuning.single import Found, SingleRun
+from autotuner.tuning.task import WHOLE, Task
+from autotuner.tuning.too_short import too_short
+
+
+def tune(
+    problem: Problem,
+    target: Target,
+    *,
+    options: Options | None = None,
+    **watched: Unpack[Watched],
+) -> Result:
+    """Searches for a configuration that beats IREE's default, and proves what it claims."""
+    options = options or Options()
+    prepared = target.prepare(problem)
+    with Session.open(target, options, **watched) as session:
+        try:
+            return search(prepared, target, options=options, session=session).result
+        except OutOfTimeError:  # what has begun reports for itself
+            asked = SingleRun(prepared, target, options, session, WHOLE)
+            question, account = asked.question_unread(), asked.account
+            return too_short(question, session=session, options=options, account=account, details=None)
+
+
+def search(problem: Problem, target: Target, *, options: Options, session: Session, task: Task = WHOLE) -> Found:
+    """One run within a session, from its beginning to its end."""
+    with searched(problem, target, options=options, session=session, task=task) as found:
+        if found.run is not None:
+            found.run.finish(found.result)
+    return found
+
+
+@contextmanager
+def searched(
+    problem: Problem, target: Target, *, options: Options, session: Session, task: Task = WHOLE
+) -> Iterator[Found]:
+    """A run that the caller finishes, with what it has to add; what goes wrong within is written down as the run's end.
+
+    With --resume, a finished run of the same problem stands when `recall` is set.
+    """
+    steps = SingleRun(problem, target, options, session, task)
+    steps.claim_outputs()
+    with process.until(steps.clock.latest):
+        steps.read_space()
+        if (recalled := steps.recalled()) is not None:
+            yield recalled
+            return
+        with steps.begun() as run:
+            yield steps.found(steps.go(run))
