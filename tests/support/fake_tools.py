@@ -59,7 +59,9 @@ fi
 case "$role" in
   compiler-crashes) echo "Stack dump: this spec kills the compiler" >&2; kill -SEGV $$ ;;
   compiler-hangs) echo "thinking" >&2; sleep 60 ;;
-  wrong-module) sed -i 's/arith.constant 0.0/arith.constant 1.0/' problem.mlir ;;
+  wrong-module)
+    sed -i 's/arith.constant 0.0/arith.constant 1.0/' problem.mlir
+    [ "$1" != sources.mlirbc ] || { shift 2; set -- problem.mlir "$@"; } ;;
 esac
 echo "$label" >> HERE/compiled.log
 REAL "$@" || exit $?
