@@ -21,7 +21,7 @@ class Surrogate:
     """Times are alike where rows are.
 
     All knobs count alike. Weights that followed the likelihood of what was seen were tried in replay: no better
-    after 100 evaluations, worse after 200, where they had made the model sure of the wrong thing.
+    after 100 evaluations, worse after 200.
     """
 
     def __init__(self, *, boldness: float = BOLDNESS, good: float = GOOD) -> None:
