@@ -92,12 +92,16 @@ class BuildExecutor:
         A whole model is compiled where its file lies, and by a compiler of the user's own where that is: here.
         """
         if isinstance(job.program, Path) or tools != self.builder.tools:
-            return self.here.submit(compile_program, job, tools, folder)
+            return self.here.submit(_whole, replace(self.builder, tools=tools), job, folder)
         return _After(self.start(job), partial(_put, folder, job))
 
     def inspect(self, job: BuildJob) -> Future[str]:
         """What the compiler prints where the job stops; raises with the compiler's own words when it refuses."""
         return _After(self.start(job), _text)
+
+
+def _whole(builder: Builder, job: BuildJob, folder: Path) -> Compiled:
+    return builder.prove(job, compile_program(job, builder.tools, folder))
 
 
 def _put(folder: Path, job: BuildJob, made: Compiled) -> Compiled:
