@@ -110,9 +110,9 @@ class Connection:
     def _exchange(self, request: Message, *, timeout: float) -> Message:
         """One request, one answer; a child that gives none is ended."""
         left = process.seconds_left()
-        if left <= 0:
-            raise OutOfTimeError
         try:
+            if left <= 0:
+                raise OutOfTimeError
             return self._answer(request, time.monotonic() + min(timeout, left))
         except TimeoutError:
             self.close()
