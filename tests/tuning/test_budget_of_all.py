@@ -138,3 +138,10 @@ def test_importing_a_model_is_within_the_budget(late: Options, tmp_path: Path) -
 def test_a_family_that_there_is_no_time_to_read_has_a_result(late: Options) -> None:
     with in_time():
         told(tune_family(Family.parse(GEMM, "8,any"), CPU, options=late), late)
+
+
+def test_of_a_model_whose_routes_take_all_of_it(options: Options) -> None:
+    """Whatever is left for the dispatches, nothing at all included, the model has a result."""
+    with in_time():
+        result = tune_model(Model(THREE), CPU, options=replace(options, budget=1.0))
+        assert result.verdict in ("inconclusive", "no-winner", "win")

@@ -36,6 +36,8 @@ _ALONE_SHARE = 0.25
 _SHOWN = 20
 _KIND = {"contraction": "matmul", "convolution": "conv", "attention": "attention"}
 
+_NO_TIME = ("left-out", "no time left for it (--budget)")
+
 
 @dataclass
 class Dispatches:
@@ -71,6 +73,10 @@ class Dispatches:
         context = self.context
         chosen = self._choose()
         context.session.reporter.note(self.ranking())
+        if budget <= 0:
+            for label in chosen:
+                self._set(label, *_NO_TIME)
+            return []
         race = budget >= RACED_FROM * len(chosen)
         parts = [self._part(label, number, len(chosen), budget, race) for number, label in enumerate(chosen, 1)]
         if context.timed:
@@ -107,7 +113,7 @@ class Dispatches:
         row = self.rows[label]
         if part.found is None:
             if part.error is None or isinstance(part.error, OutOfTimeError):
-                self._set(label, "left-out", "no time left for it (--budget)")
+                self._set(label, *_NO_TIME)
             else:
                 self._set(label, "skipped", part.error.message)
                 context.note(f"{label}: {part.error.message}")
