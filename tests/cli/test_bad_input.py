@@ -283,7 +283,7 @@ def test_a_disk_that_fills_up_in_the_middle_is_exit_5_and_one_line(small_disk: P
 
     # What failed for want of space is not remembered as the candidates' fault.
     subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
-    fewer = [word if word != "40" else "12" for word in words]
+    fewer = [word if word != "40" else "4" for word in words]
     again = autotune(*fewer, "--quiet", "--json", "--resume", cwd=home)
     assert again.returncode == 0, again.stderr
     assert sum(json.loads(again.stdout)["counts"]["failed"].values()) == 0

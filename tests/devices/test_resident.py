@@ -82,7 +82,7 @@ def test_a_call_during_which_it_is_killed_is_made_again(device: ResidentDevice, 
     assert pid is not None
     killer = threading.Timer(0.3, os.kill, (pid, signal.SIGKILL))
     killer.start()
-    assert device.time(module, Benchmark(data.invocation(), seconds=1.5, timeout=60), repetitions=1).ok
+    assert device.time(module, Benchmark(data.invocation(), seconds=0.6, timeout=60), repetitions=1).ok
     assert device.connection.starts == 2
 
 
@@ -188,7 +188,7 @@ def test_numpy_files_are_read(tmp_path: Path) -> None:
     assert np.fromfile(call.inputs[0].file, np.float16).tolist() == list(range(6))
 
 
-@pytest.mark.parametrize("shape", ["64x64x64", "256x256x128"])
+@pytest.mark.parametrize("shape", ["256x256x128"])
 def test_its_times_are_those_of_iree_benchmark_module(
     tools: Tools, builder: Builder, tmp_path: Path, shape: str
 ) -> None:
