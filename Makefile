@@ -12,7 +12,7 @@ IREE_OLDEST := 3.12.0
 .PHONY: help demo test otherarch test-otherarch test-oldest lint format mutants clean
 
 help:
-	@echo "make demo    install into $(VENV), tune one small GEMM on this machine's processor (about a minute)"
+	@echo "make demo    install into $(VENV), tune one small GEMM on this machine's processor (two minutes)"
 	@echo "make test    install into $(VENV) with the tools of development, run the tests"
 	@echo "make test-otherarch  run what is compiled for the other architecture (aarch64 or x86_64) under QEMU; needs Debian's"
 	@echo "             $$($(PYTHON) -m tests.otherarch.machine apt)"
@@ -35,7 +35,7 @@ $(VENV)/.dev: $(VENV)/.installed
 	@touch $@
 
 demo: $(VENV)/.installed
-	$(BIN)/autotune gemm --shape 256x256x512 --dtype f32 --budget 50s
+	$(BIN)/autotune gemm --shape 256x256x512 --dtype f32 --budget 80s
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder

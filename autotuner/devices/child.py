@@ -23,7 +23,6 @@ import contextlib
 import hashlib
 import json
 import os
-import struct
 import sys
 import time
 from collections import OrderedDict
@@ -31,17 +30,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
-from typing import Any, BinaryIO, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from iree import runtime
 
+from autotuner.devices.frames import Message, frame, read_frame
 from autotuner.devices.load import Load, context_of_this_thread
 
-Message = dict[str, Any]
 T = TypeVar("T")
-LENGTH = struct.Struct("<I")
 KEPT_MODULES, KEPT_MODULE_BYTES = 24, 1 << 29
 """A race has about a dozen; a model's module may hold all its weights."""
 KEPT_CALLS, KEPT_CALL_BYTES = 64, 1 << 31
@@ -64,21 +62,6 @@ OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 
 class UnusedDeviceError(Exception):
     """It went wrong before the device ran anything: what comes next need not fear for its state."""
-
-
-def frame(message: Mapping[str, Any]) -> bytes:
-    """A message as it goes through the pipe."""
-    body = json.dumps(message).encode()
-    return LENGTH.pack(len(body)) + body
-
-
-def read_frame(pipe: BinaryIO) -> Message | None:
-    """The next message; None at the pipe's end."""
-    head = pipe.read(LENGTH.size)
-    if len(head) < LENGTH.size:
-        return None
-    message: Message = json.loads(pipe.read(*LENGTH.unpack(head)))
-    return message
 
 
 @dataclass

@@ -14,13 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autotuner.devices import child
-from autotuner.devices.child import LENGTH, Message, frame
+from autotuner.devices.frames import LENGTH, Message, frame
 from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.iree.compile import FailureClass
 from autotuner.system import process
 
-_PACKAGES = Path(child.__file__).parents[2]
+_PACKAGES = Path(__file__).parents[2]
+_CHILD = "autotuner.devices.child"
+"""By its name: with it IREE's runtime would be imported here."""
 OPEN_SECONDS = 120.0
 """A first context on a GPU takes seconds; on a machine that is busy with other compilers many."""
 
@@ -94,7 +95,7 @@ class Connection:
         self.starts += 1
         with self.log.open("wb") as log:
             # In the folder that has the package, so that it is this very package that the child has.
-            self._child = process.start([sys.executable, "-m", child.__name__], stderr=log, cwd=_PACKAGES)
+            self._child = process.start([sys.executable, "-m", _CHILD], stderr=log, cwd=_PACKAGES)
         try:
             why = self._exchange({"ask": "open", "device": self.uri}, timeout=OPEN_SECONDS).get("error", "")
         except Lost as lost:

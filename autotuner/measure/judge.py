@@ -317,8 +317,10 @@ class _Sitting:
         if result.ended != "stopped" or self.stop.requested or result.blocks >= first:
             return decision.reason
         block = (self.clock.elapsed - started) / max(result.blocks, 1)
-        # The blocks that are missing, and as many again to confirm what they tell.
-        return f"{decision.reason}: {longer(self.clock.elapsed + (2 * first - result.blocks) * block)}"
+        # The blocks that are missing, and as many again to confirm what they tell; more than there was in any case.
+        needed = self.clock.elapsed + (2 * first - result.blocks) * block
+        least = self.clock.budget if math.isfinite(self.clock.budget) else 0.0
+        return f"{decision.reason}: {longer(max(needed, least))}"
 
 
 @dataclass

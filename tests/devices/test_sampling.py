@@ -6,18 +6,18 @@ import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from autotuner.devices.device import CallPairs, Computed, Conditions, Device, DeviceState, Module, Timing
+from autotuner.devices.device import Computed, Conditions, DeviceState, Module, Timing
 from autotuner.devices.sampled import SampledDevice
 from autotuner.devices.sampling import NO_SAMPLE, Sample, open_sampler
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
+from tests.support.bare_device import BareDevice
 
 CPU = min(os.sched_getaffinity(0))
 
@@ -135,7 +135,7 @@ def test_without_the_library_an_nvidia_gpu_says_nothing(monkeypatch: pytest.Monk
 
 
 @dataclass
-class Counted:
+class Counted(BareDevice):
     """A device whose clock falls with each look at it."""
 
     uri: str = "counted"
@@ -144,13 +144,6 @@ class Counted:
     invocation_us: float = 1.0
     renewed: int = 0
     looks: list[int] = field(default_factory=list)
-
-    @property
-    def isolated(self) -> Device:
-        return self
-
-    def prepare(self, vmfb: Path) -> Future[None]:
-        raise NotImplementedError
 
     def renew(self) -> None:
         self.renewed += 1
@@ -166,9 +159,6 @@ class Counted:
         del module, benchmark
         self.looks.append(0)
         return Timing((1.0,) * repetitions)
-
-    def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
-        raise NotImplementedError
 
     def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
         del vmfb, invocation, timeout

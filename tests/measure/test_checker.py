@@ -3,63 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from autotuner.devices.device import INVOCATION_US, CallPairs, Computed, Device, DeviceState, Module, Timing
-from autotuner.iree.benchmark import Benchmark
+from autotuner.devices.device import Computed
 from autotuner.iree.run import Invocation
 from autotuner.measure.check import RANDOM, WHOLE, Check, Checker, Data
 from autotuner.problems import Array, Gemm
-from autotuner.system.execution import done
+from tests.support.bare_device import BareDevice
 
 PROBLEM = Gemm.parse(shape="6x10x16", dtype="f32")
 MODULE = Path("module.vmfb")
 
 
 @dataclass
-class Prepared:
+class Prepared(BareDevice):
     """A device whose modules compute what is prepared, by the set of inputs; none: they do not run."""
 
     outputs: dict[str, Array] = field(default_factory=dict)
-
-    uri = "prepared"
-    state: DeviceState = "process"
-    starts_quickly = True
-    invocation_us = INVOCATION_US
-
-    @property
-    def isolated(self) -> Device:
-        return self
-
-    def prepare(self, vmfb: Path) -> Future[None]:
-        del vmfb
-        return done(None)
-
-    def renew(self) -> None:
-        """Nothing stays."""
 
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
         assert (vmfb, timeout) == (MODULE, 60)
         names = [next(name for name in (RANDOM, WHOLE) if f"/{name}0.bin" in one.inputs[0]) for one in invocations]
         failed = Computed(failure="run-error", detail="out of luck")
         return tuple(Computed((self.outputs[name],)) if name in self.outputs else failed for name in names)
-
-    def time(
-        self, module: Module, benchmark: Benchmark, *, repetitions: int = 3, give_up_us: float = math.inf
-    ) -> Timing:
-        raise NotImplementedError
-
-    def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
-        raise NotImplementedError
-
-    def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
-        raise NotImplementedError
 
 
 @pytest.fixture

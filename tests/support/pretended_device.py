@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -17,15 +17,15 @@ from autotuner.devices.process import ProcessDevice
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
-from autotuner.system.execution import done
 from autotuner.tuning import session
+from tests.support.bare_device import BareDevice
 
 WARM = 100_000.0
 """µs of the default: so long that dispatches need not be repeated."""
 
 
 @dataclass
-class Pretended:
+class Pretended(BareDevice):
     """A device that stays open, whose times are chosen: the default's is known, all others take `warm` of it."""
 
     alone: Device
@@ -34,7 +34,6 @@ class Pretended:
     """What the others take with a cold cache, in parts of the default's time, which is then a tenth longer."""
     exceeds: bool = True
     late: bool = False
-    isolated: Device = field(init=False)
     taken: list[str] = field(default_factory=list)
     """In which state of the cache each timing was taken."""
     _default: str = ""
@@ -43,19 +42,13 @@ class Pretended:
     starts_quickly = True
     invocation_us = 1.0
 
-    def __post_init__(self) -> None:
-        self.isolated = _Fresh(self)
+    @cached_property
+    def isolated(self) -> Device:
+        return _Fresh(self)
 
     @property
     def uri(self) -> str:
         return self.alone.uri
-
-    def prepare(self, vmfb: Path) -> Future[None]:
-        del vmfb
-        return done(None)
-
-    def renew(self) -> None:
-        """Nothing stays."""
 
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
         return self.alone.check(vmfb, invocations, timeout=timeout)
@@ -77,10 +70,6 @@ class Pretended:
         cold = warm + (0.1 * WARM if default else (1.1 * self.cold - self.warm) * WARM)
         return CallPairs((cold,) * count, (warm,) * count, exceeds=self.exceeds)
 
-    def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
-        del vmfb, invocation, timeout
-        return None
-
     def _is_default(self, module: Module) -> bool:
         """What is timed first."""
         assert isinstance(module, Compiled)
@@ -89,28 +78,15 @@ class Pretended:
 
 
 @dataclass
-class _Fresh:
+class _Fresh(BareDevice):
     """The same in processes: what is confirmed there is told apart."""
 
     device: Pretended
-    state: DeviceState = "process"
-    starts_quickly = True
     invocation_us = 1.0
 
     @property
     def uri(self) -> str:
         return self.device.uri
-
-    @property
-    def isolated(self) -> Device:
-        return self
-
-    def prepare(self, vmfb: Path) -> Future[None]:
-        del vmfb
-        return done(None)
-
-    def renew(self) -> None:
-        """Nothing stays."""
 
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
         return self.device.check(vmfb, invocations, timeout=timeout)
@@ -123,12 +99,6 @@ class _Fresh:
         timing = self.device.time(module, benchmark, repetitions=repetitions)
         self.device.taken[-1] = "fresh"
         return timing
-
-    def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
-        raise NotImplementedError
-
-    def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
-        raise NotImplementedError
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, **settings: object) -> list[Pretended]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
@@ -13,16 +12,16 @@ import pytest
 
 from autotuner import Gemm, Problem
 from autotuner.build import Builder
-from autotuner.devices.device import INVOCATION_US, CallPairs, Computed, Device, DeviceState, Module, Timing
+from autotuner.devices.device import INVOCATION_US, Computed, Device, Module, Timing
 from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError, WrongResultError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
 from autotuner.measure.check import RANDOM, Data
 from autotuner.problems import Array
-from autotuner.system.execution import done
 from autotuner.tuning.calibrate import Calibration, Calibrator
 from autotuner.tuning.effort import parse_effort
 from autotuner.tuning.plan import Plan
+from tests.support.bare_device import BareDevice
 
 PROBLEM = Gemm.parse(shape="16x16x32", dtype="f32")
 EFFORT = parse_effort("quick")
@@ -30,7 +29,7 @@ MakePlan = Callable[[Problem, str], Plan]
 
 
 @dataclass
-class Scripted:
+class Scripted(BareDevice):
     """A device on which all is right and takes as long as is written down; `us` is by the module's repeats."""
 
     data: Data
@@ -40,20 +39,6 @@ class Scripted:
     timed: list[tuple[int, float, int]] = field(default_factory=list)
 
     uri = "scripted"
-    state: DeviceState = "process"
-    starts_quickly = True
-    invocation_us = INVOCATION_US
-
-    @property
-    def isolated(self) -> Device:
-        return self
-
-    def prepare(self, vmfb: Path) -> Future[None]:
-        del vmfb
-        return done(None)
-
-    def renew(self) -> None:
-        """Nothing stays."""
 
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
         assert vmfb.is_file()
@@ -70,13 +55,6 @@ class Scripted:
         if isinstance(answer, str):
             return Timing((), "run-error", answer)
         return Timing(tuple(answer[n % len(answer)] for n in range(repetitions)))
-
-    def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
-        raise NotImplementedError
-
-    def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
-        del vmfb, invocation, timeout
-        return None
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,51 @@
+"""A device to build others on: each test says only what is particular about its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+from autotuner.devices.device import INVOCATION_US, CallPairs, Computed, Device, DeviceState, Module, Timing
+from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.run import Invocation
+from autotuner.system.execution import done
+
+
+class BareDevice:
+    """Nothing stays open on it; what a test does not expect to be asked fails it."""
+
+    state: DeviceState = "process"
+    starts_quickly = True
+    invocation_us = INVOCATION_US
+
+    @property
+    def uri(self) -> str:
+        return "bare"
+
+    @property
+    def isolated(self) -> Device:
+        return self
+
+    def prepare(self, vmfb: Path) -> Future[None]:
+        del vmfb
+        return done(None)
+
+    def renew(self) -> None:
+        """Nothing stays."""
+
+    def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
+        raise AssertionError(f"{vmfb} is not to be called ({invocations}, {timeout})")
+
+    def time(
+        self, module: Module, benchmark: Benchmark, *, repetitions: int = 3, give_up_us: float = math.inf
+    ) -> Timing:
+        raise AssertionError(f"{module} is not to be timed ({benchmark}, {repetitions}, {give_up_us})")
+
+    def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
+        raise AssertionError(f"{module} is not to be called in pairs ({benchmark}, {count})")
+
+    def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
+        del vmfb, invocation, timeout
+        return None
