@@ -39,6 +39,8 @@ LEAD_BLOCKS = 5
 """How often `lead` times each entrant."""
 SAME = Interval(1.0, 1.0, 1.0)
 _ROUNDED = 5
+_MORE = 1.3
+"""Of what a confirmation takes at the least, so much is kept for it."""
 
 JudgePhase = Literal["screen", "race", "confirm"]
 Take = Callable[[str], Timing]
@@ -232,7 +234,8 @@ class _Sitting:
         entrants = self._shortlisted()
         self.stage(f"racing {len(entrants) - 1} against the baseline")
         started = clock.elapsed
-        reserve = LOOKS[0] * confirm_seconds * len({contest.baseline, contest.stock, ""})
+        # A block of the race may begin just before its end, and a confirmation's timings are not all alike.
+        reserve = _MORE * LOOKS[0] * confirm_seconds * len({contest.baseline, contest.stock, ""})
         keeper = self.watch.keeper("race", RaceDeadline(clock, self.stop, started, reserve))
         result = race(entrants, keeper, baseline=contest.baseline, keep={contest.stock}, rules=contest.rules)
         decision = decide(result)
