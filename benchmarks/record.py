@@ -97,9 +97,9 @@ class Judge:
 
     def __init__(self, data: Data, executor: Executor) -> None:
         expected = data.expected[RANDOM]
-        if expected is None:
+        if not expected:
             raise NoCandidateError(f"{data.problem.name} has no reference.", remedy="Record a problem that has one.")
-        self._expected, self._executor = expected, executor
+        self._expected, self._executor = expected[0], executor
         self._verdicts: dict[str, Future[Check]] = {}
 
     def verdict(self, computed: Computed) -> Future[Check]:

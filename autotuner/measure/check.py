@@ -15,7 +15,7 @@ from autotuner.devices.device import Computed, Device
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.compile import FailureClass
 from autotuner.iree.run import Invocation
-from autotuner.problems import Array, Bound, Problem
+from autotuner.problems import Array, Bound, Operand, Problem
 
 RANDOM, WHOLE = "input", "whole"
 """The two sets of inputs, as their files are called: numbers of all digits, and whole ones whose sums are exact."""
@@ -55,7 +55,7 @@ class Data:
     seed: int
     given: tuple[Array, ...] = field(default=(), repr=False, compare=False)
     """The user's inputs, one for each of the problem's; empty: seeded ones."""
-    learnt: Mapping[str, Array] = field(default_factory=dict, repr=False, compare=False)
+    learnt: Mapping[str, tuple[Array, ...]] = field(default_factory=dict, repr=False, compare=False)
     """What IREE's default computes, for problems that have no reference of their own."""
 
     @classmethod
@@ -64,7 +64,7 @@ class Data:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for name, arrays in data.inputs.items():
-                for path, array in zip(data.paths(name), [*arrays, poison(problem)], strict=True):
+                for path, array in zip(data.paths(name), [*arrays, *map(poison, problem.outputs)], strict=True):
                     array.tofile(path)
         except OSError as error:
             raise EnvironmentFailure(
@@ -80,42 +80,45 @@ class Data:
         return {name: arrays for name, arrays in sets.items() if arrays and name in (self.learnt or sets)}
 
     @cached_property
-    def expected(self) -> dict[str, Expected | None]:
+    def expected(self) -> dict[str, tuple[Expected, ...]]:
+        """By set, of each result; none where nothing is known."""
         return {name: self._expected(name) for name in self.inputs}
 
-    def _expected(self, name: str) -> Expected | None:
-        inputs = self.inputs[name]
-        reference = self.learnt.get(name) if self.learnt else self.problem.reference(inputs)
-        if reference is None:
-            return None
+    def _expected(self, name: str) -> tuple[Expected, ...]:
+        known = self.learnt.get(name, ()) if self.learnt else (self.problem.reference(self.inputs[name]),)
+        return tuple(self._right(name, number, one) for number, one in enumerate(known) if one is not None)
+
+    def _right(self, name: str, result: int, reference: Array) -> Expected:
+        inputs, problem = self.inputs[name], self.problem.viewing(result)
         if name == RANDOM:
-            return Expected(reference, self.problem.bound(inputs, reference))
-        rounded = reference.astype(self.problem.output.element.numpy).astype(np.float64)
-        return Expected(rounded, self.problem.whole_bound(inputs, reference))
+            return Expected(reference, problem.bound(inputs, reference))
+        rounded = reference.astype(problem.output.element.numpy).astype(np.float64)
+        return Expected(rounded, problem.whole_bound(inputs, reference))
 
     @property
     def knows(self) -> bool:
         """The right answer is known without a run of IREE's default."""
-        return None not in self.expected.values()
+        return all(self.expected.values())
 
     def paths(self, name: str) -> list[Path]:
-        numbers = range(len(self.problem.operands) - 1)
-        return [self.folder / file for file in (*(f"{name}{i}.bin" for i in numbers), "poison.bin")]
+        """The files of a set's inputs, then one for the storage of each result."""
+        results = self.problem.results
+        inputs = [f"{name}{i}.bin" for i in range(len(self.problem.operands) - results)]
+        return [self.folder / file for file in (*inputs, *(f"poison{i or ''}.bin" for i in range(results)))]
 
     def invocation(self, name: str = RANDOM) -> Invocation:
-        """How a module is called on a set of inputs; the last is the storage of the result."""
+        """How a module is called on a set of inputs; the storage of the results comes last."""
         pairs = zip(self.problem.operands, self.paths(name), strict=True)
         texts = tuple(f"{operand.text}=@{path}" for operand, path in pairs)
-        return Invocation(FUNCTION, texts, (self.problem.output.element.mlir,))
+        return Invocation(FUNCTION, texts, tuple(output.element.mlir for output in self.problem.outputs))
 
     def checker(self, device: Device, *, timeout: float) -> Checker:
         """What holds modules on this device to these answers."""
         return Checker(device, self, timeout)
 
 
-def poison(problem: Problem) -> Array:
-    """What the output's storage holds before: NaN, or a pattern that no right integer result would repeat."""
-    output = problem.output
+def poison(output: Operand) -> Array:
+    """What an output's storage holds before: NaN, or a pattern that no right integer result would repeat."""
     if output.element.is_float:
         return np.full(output.shape, np.nan, np.float32).astype(output.element.numpy)
     return np.full(output.shape, 0x5A5A5A5A, np.int64).astype(output.element.numpy)
@@ -172,7 +175,7 @@ class Checker:
     def check(self, vmfb: Path) -> Check:
         return self.answer(vmfb)[1]
 
-    def answer(self, vmfb: Path) -> tuple[Array | None, Check]:
+    def answer(self, vmfb: Path) -> tuple[tuple[Array, ...], Check]:
         """What the module computes of the inputs that are timed, and whether that and the rest is right."""
         found = self._answer(vmfb)
         if found[1].failure == "wrong-result" and self.device.isolated is not self.device:
@@ -181,42 +184,50 @@ class Checker:
             found = self._answer(vmfb)
         return found
 
-    def _answer(self, vmfb: Path) -> tuple[Array | None, Check]:
+    def _answer(self, vmfb: Path) -> tuple[tuple[Array, ...], Check]:
         computed = self._computed(vmfb)
         checks = [self._checked(name, one) for name, one in computed.items()]
         wrong = next((check for check in checks if not check.ok), None)
-        first = self._output(computed[RANDOM])
-        return None if isinstance(first, Check) else first, wrong or checks[0]
+        first = self._outputs(computed[RANDOM])
+        return () if isinstance(first, Check) else first, wrong or checks[0]
 
     def _checked(self, name: str, computed: Computed) -> Check:
         known = self._seen.get((name, computed.digest)) if computed.digest else None
         if known is None:
-            known = self._compared(name, self._output(computed))
+            known = self._compared(name, self._outputs(computed))
             if computed.digest:
                 self._seen[name, computed.digest] = known
         return known
 
     def trusting(self, vmfb: Path) -> tuple[Checker, Check]:
         """The checker that takes this module's results for the right ones, if they can be: all written, and finite."""
-        outputs = {name: self._output(one) for name, one in self._computed(vmfb).items()}
+        outputs = {name: self._outputs(one) for name, one in self._computed(vmfb).items()}
         first = outputs[RANDOM]
         if isinstance(first, Check):
             return self, first
-        learnt = {name: out.astype(np.float64) for name, out in outputs.items() if not isinstance(out, Check)}
-        finite = {name: out for name, out in learnt.items() if np.isfinite(out).all()}
+        learnt = {
+            name: tuple(one.astype(np.float64) for one in out)
+            for name, out in outputs.items()
+            if not isinstance(out, Check)
+        }
+        finite = {name: out for name, out in learnt.items() if all(np.isfinite(one).all() for one in out)}
         if RANDOM not in finite:
             return self, Check("wrong-result", math.inf, "its result is not finite")
         return replace(self, data=replace(self.data, learnt=finite)), Check(None, 0.0)
 
-    def _compared(self, name: str, out: Array | Check) -> Check:
-        """An output against the reference."""
+    def _compared(self, name: str, out: tuple[Array, ...] | Check) -> Check:
+        """All outputs against the reference: the first that is wrong, or the one that is farthest off."""
         if isinstance(out, Check):
             return out
         expected = self.data.expected[name]
-        if expected is None:
+        if not expected:
             raise ValueError(f"nothing is known yet of what {self.data.problem.name} computes")
-        check = compare(out, expected.reference, expected.bound)
-        return replace(check, detail=f"on whole numbers: {check.detail}") if name == WHOLE and not check.ok else check
+        checks = []
+        for number, (one, right) in enumerate(zip(out, expected, strict=True)):
+            check = compare(one, right.reference, right.bound)
+            where = ["on whole numbers"] * (name == WHOLE) + [f"result {number}"] * (len(out) > 1)
+            checks.append(check if check.ok else replace(check, detail=": ".join([*where, check.detail])))
+        return next((check for check in checks if not check.ok), max(checks, key=lambda check: check.error))
 
     def _computed(self, vmfb: Path) -> dict[str, Computed]:
         """What the module computes, or why it does not, by set of inputs."""
@@ -224,12 +235,17 @@ class Checker:
         invocations = [self.data.invocation(name) for name in names]
         return dict(zip(names, self.device.check(vmfb, invocations, timeout=self.timeout), strict=True))
 
-    def _output(self, computed: Computed) -> Array | Check:
+    def _outputs(self, computed: Computed) -> tuple[Array, ...] | Check:
         if computed.failure is not None:
             return Check(computed.failure, math.inf, computed.detail)
-        (out,), output = computed.arrays, self.data.problem.output
-        if out.size != math.prod(output.shape):
-            return Check("wrong-result", math.inf, f"{out.size} elements came out, not {math.prod(output.shape)}")
-        if out.dtype != output.element.numpy:
-            return Check("wrong-result", math.inf, f"{out.dtype.name} came out, not {output.element.mlir}")
-        return out.reshape(output.shape)
+        outputs = self.data.problem.outputs
+        if len(computed.arrays) != len(outputs):
+            detail = f"{len(computed.arrays)} results came out, not {len(outputs)}"
+            return Check("wrong-result", math.inf, detail)
+        for out, output in zip(computed.arrays, outputs, strict=True):
+            if out.size != math.prod(output.shape):
+                return Check("wrong-result", math.inf, f"{out.size} elements came out, not {math.prod(output.shape)}")
+            if out.dtype != output.element.numpy:
+                return Check("wrong-result", math.inf, f"{out.dtype.name} came out, not {output.element.mlir}")
+        pairs = zip(computed.arrays, outputs, strict=True)
+        return tuple(out.reshape(output.shape) for out, output in pairs)

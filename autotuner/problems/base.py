@@ -54,6 +54,8 @@ class Problem(ABC):
     """What iree-compile must be told to take its text."""
     template: str
     """The Jinja template that renders it."""
+    results: int = 1
+    """How many tensors it computes."""
 
     @property
     @abstractmethod
@@ -67,7 +69,7 @@ class Problem(ABC):
     @property
     @abstractmethod
     def operands(self) -> tuple[Operand, ...]:
-        """Inputs in order; the output last."""
+        """Inputs in order; what is computed last."""
 
     @property
     @abstractmethod
@@ -123,8 +125,18 @@ class Problem(ABC):
         return sum(o.bytes for o in self.operands)
 
     @property
+    def outputs(self) -> tuple[Operand, ...]:
+        return self.operands[-self.results :]
+
+    @property
     def output(self) -> Operand:
+        """The result; the one in view where there are several."""
         return self.operands[-1]
+
+    def viewing(self, result: int) -> Problem:
+        """The same problem, of which `output`, `bound` and `whole_bound` tell this result."""
+        del result  # most have one
+        return self
 
     def describe(self) -> dict[str, object]:
         """The `problem` object of the JSON document."""

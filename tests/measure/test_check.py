@@ -182,7 +182,7 @@ def test_poison_never_passes(dtype: str, acc: str) -> None:
     problem = Gemm.parse(shape="12x20x33", dtype=dtype, acc=acc)
     out, reference, bound = exact(problem)
     assert compare(out, reference, bound).ok
-    left = poison(problem)
+    left = poison(problem.output)
     assert left.dtype == out.dtype
     assert not compare(left, reference, bound).ok
     out[3, 4] = left[3, 4]

@@ -13,7 +13,7 @@ import pytest
 from autotuner.devices.device import Computed
 from autotuner.iree.run import Invocation
 from autotuner.measure.check import RANDOM, WHOLE, Check, Checker, Data
-from autotuner.problems import Array, Gemm
+from autotuner.problems import Array, Gemm, Operand
 from tests.support.bare_device import BareDevice
 
 PROBLEM = Gemm.parse(shape="6x10x16", dtype="f32")
@@ -25,12 +25,15 @@ class Prepared(BareDevice):
     """A device whose modules compute what is prepared, by the set of inputs; none: they do not run."""
 
     outputs: dict[str, Array] = field(default_factory=dict)
+    several: dict[str, tuple[Array, ...]] = field(default_factory=dict)
+    """The same where there is more than one result."""
 
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
         assert (vmfb, timeout) == (MODULE, 60)
         names = [next(name for name in (RANDOM, WHOLE) if f"/{name}0.bin" in one.inputs[0]) for one in invocations]
         failed = Computed(failure="run-error", detail="out of luck")
-        return tuple(Computed((self.outputs[name],)) if name in self.outputs else failed for name in names)
+        known = {name: (out,) for name, out in self.outputs.items()} | self.several
+        return tuple(Computed(known[name]) if name in known else failed for name in names)
 
 
 @pytest.fixture
@@ -62,8 +65,8 @@ def test_a_result_that_is_right_on_both_sets_passes(checker: Checker) -> None:
     out, check = checker.answer(MODULE)
     assert check.ok
     assert check.detail == ""
-    assert out is not None
-    assert np.array_equal(out, outputs[RANDOM])
+    assert len(out) == 1
+    assert np.array_equal(out[0], outputs[RANDOM])
 
 
 @pytest.mark.parametrize("wrong", [RANDOM, WHOLE])
@@ -74,7 +77,7 @@ def test_a_result_that_is_wrong_on_one_set_is_refused_and_says_on_which(checker:
     assert check.failure == "wrong-result"
     assert check.detail.startswith("on whole numbers: relative error" if wrong == WHOLE else "relative error")
     assert "element (2, 3)" in check.detail
-    assert out is not None
+    assert len(out) == 1
 
 
 def test_whole_numbers_must_come_out_as_they_are_stored(checker: Checker) -> None:
@@ -87,7 +90,7 @@ def test_whole_numbers_must_come_out_as_they_are_stored(checker: Checker) -> Non
 
 def test_a_module_that_does_not_run_has_no_result(checker: Checker) -> None:
     out, check = checker.answer(MODULE)
-    assert out is None
+    assert out == ()
     assert (check.failure, check.error, check.detail) == ("run-error", math.inf, "out of luck")
 
 
@@ -118,6 +121,39 @@ def test_nothing_is_learnt_from_a_module_that_does_not_run_or_computes_no_number
     same, check = checker.trusting(MODULE)
     assert same is checker
     assert check.failure == "run-error"
+
+
+class Twice(Gemm):
+    """A product that is computed and written twice."""
+
+    results = 2
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return (*super().operands, self.output)
+
+    @property
+    def output(self) -> Operand:
+        return super().operands[-1]
+
+
+def test_every_result_is_poisoned_learnt_and_compared(tmp_path: Path) -> None:
+    problem = Twice.parse(shape="6x10x16", dtype="f32")
+    device = Prepared()
+    data = Data.write(problem, tmp_path, seed=1)
+    one = problem.reference(data.inputs[RANDOM]).astype(np.float32)
+    assert [Path(text.partition("@")[2]).name for text in data.invocation().inputs[2:]] == ["poison.bin", "poison1.bin"]
+    assert data.invocation().results == ("f32", "f32")
+    device.several = {RANDOM: (one, 2 * one), WHOLE: (one, one)}
+    trusting, check = Checker(device, data, timeout=60).trusting(MODULE)
+    assert check.ok
+    assert trusting.check(MODULE).ok
+    device.several = {**device.several, RANDOM: (one, changed(2 * one))}
+    check = trusting.check(MODULE)
+    assert check.failure == "wrong-result"
+    assert check.detail.startswith("result 1: relative error")
+    device.several = {RANDOM: (one,), WHOLE: (one,)}
+    assert trusting.check(MODULE).detail == "1 results came out, not 2"
 
 
 def test_inputs_of_ones_own_are_the_ones_that_are_written(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ class Alone:
     def answer(self, vmfb: Path, against: Answer | None) -> Answer:
         del against  # what is right is known without it
         out, check = self._checker.answer(vmfb)
-        return Answer(() if out is None else (out,), check)
+        return Answer(out, check)
 
     @cached_property
     def _checker(self) -> Checker:

@@ -143,7 +143,7 @@ class _Bench:
     def _run(self, vmfb: Path) -> float | None:
         checker = self.data.checker(self.session.runner, timeout=self.options.effort.run_timeout)
         out, check = checker.answer(vmfb)
-        if out is None:
+        if not out:
             return None
-        self.answers.append(Answer((out,), check))
+        self.answers.append(Answer(out, check))
         return check.error if math.isfinite(check.error) else None

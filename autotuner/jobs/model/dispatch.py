@@ -43,6 +43,8 @@ class DispatchProblem(Problem):
     label: str
     """A name that is its own within the model."""
     allow: Precision = ""
+    viewed: int = 0
+    """The result that `output` and the bounds are of."""
 
     op = "dispatch"
     declared = False
@@ -60,6 +62,17 @@ class DispatchProblem(Problem):
     @property
     def flops(self) -> int:
         return flops(self.root)
+
+    @property
+    def results(self) -> int:  # type: ignore[override]
+        return len(self.piece.results)
+
+    @property
+    def output(self) -> Operand:
+        return self.outputs[self.viewed]
+
+    def viewing(self, result: int) -> DispatchProblem:
+        return replace(self, viewed=result)
 
     @cached_property
     def operands(self) -> tuple[Operand, ...]:
@@ -87,12 +100,11 @@ class DispatchProblem(Problem):
             "devices": piece.devices,
             "attributes": piece.attributes,
             "operands": piece.operands,
-            "result": piece.results[0],
-            "tied": piece.tied[0],
+            "results": list(zip(piece.results, piece.tied, strict=True)),
         }
 
     def inputs(self, seed: int) -> tuple[Array, ...]:
-        return random_tensors(self.operands[:-1], seed)
+        return random_tensors(self.operands[: -self.results], seed)
 
     def reference(self, inputs: tuple[Array, ...]) -> None:
         del inputs
@@ -119,7 +131,7 @@ class DispatchProblem(Problem):
         rng = np.random.default_rng(seed)
         return tuple(
             whole_numbers(o.shape, o.element, limit=sums.whole_limit, rng=rng) if o.element.is_float else given
-            for o, given in zip(self.operands[:-1], self.inputs(seed), strict=True)
+            for o, given in zip(self.operands[: -self.results], self.inputs(seed), strict=True)
         )
 
     def whole_bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:

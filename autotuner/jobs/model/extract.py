@@ -95,8 +95,6 @@ class FlowDispatch:
     @property
     def obstacle(self) -> str:
         """Why it cannot be run alone; empty when it can."""
-        if len(self.results) != 1:
-            return f"it has {len(self.results)} results"
         if None in self.workload:
             return "its shape is dynamic, and the inputs do not tell its sizes (--input)"
         return next((value.obstacle for value in (*self.operands, *self.results) if value.obstacle), "")

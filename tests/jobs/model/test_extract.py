@@ -53,10 +53,13 @@ def test_a_model_with_two_functions_needs_a_choice(tmp_path: Path) -> None:
         structure("twice", tmp_path, function="thrice")
 
 
-def test_a_dispatch_alone_keeps_its_root(tmp_path: Path) -> None:
-    group = structure("three", tmp_path).groups[0]
+def test_a_dispatch_alone_keeps_its_root_and_all_its_results(tmp_path: Path) -> None:
+    group = structure("two_results", tmp_path).groups[0]
+    assert runs_alone(group.pieces[0], group.root) == ""
     problem = DispatchProblem(group.pieces[0], group.root, "first")
-    assert [o.text for o in problem.operands] == ["64x96xf32", "96x128xf32", "128xf32", "64x128xf32"]
+    assert [o.text for o in problem.operands] == ["32x64xf32", "64x48xf32", "48xf32", "32x48xf32", "32x48xf32"]
+    assert problem.outputs == problem.operands[3:]
+    assert len(problem.inputs(0)) == 3
     (tmp_path / "alone.mlir").write_text(problem_mlir(problem))
     program = Program.open(tmp_path / "alone.mlir", folder=tmp_path, trust=True)
     flags = [*problem.flags, *CPU.compile_flags, "--iree-codegen-add-tuner-attributes"]
