@@ -15,7 +15,7 @@ from autotuner.carriers.provenance import ENTRY, OBJECTS, Provenance, text_dicti
 from autotuner.carriers.render import microkernel_mlir
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.mlir import parse, walk
-from autotuner.microkernels.instance import Binding, Call, Instance
+from autotuner.microkernels.instance import Binding, Call, Instance, Panels
 from autotuner.problems import Operand, Problem
 from autotuner.targets.backends import Backend, backend_of
 
@@ -37,6 +37,7 @@ class Buffer:
     permutation: tuple[int, ...]
     zeroed: bool
     last: bool
+    panels: Panels | None = None
 
     @property
     def type(self) -> str:
@@ -54,7 +55,7 @@ class Buffer:
     @property
     def own(self) -> bool:
         """It needs a tensor beside the problem's operands."""
-        return self.tied or (bool(self.permutation) and not self.written)
+        return self.tied or (bool(self.permutation or self.panels) and not self.written)
 
     @property
     def zero(self) -> str:
@@ -213,7 +214,7 @@ def _kernel(number: int, call: Call, *, target: str) -> Kernel:
 def _buffers(instance: Instance) -> tuple[Buffer, ...]:
     last = len(instance.bindings) - 1
     return tuple(
-        Buffer(i, b.tensor, b.operand, b.access == "write", b.permutation, b.zeroed, i == last)
+        Buffer(i, b.tensor, b.operand, b.access == "write", b.permutation, b.zeroed, i == last, b.panels)
         for i, b in enumerate(instance.bindings)
     )
 
@@ -255,9 +256,10 @@ def _check(instance: Instance, problem: Problem) -> None:
                 remedy="Check its bindings.",
             )
         shape = tuple(operand.shape[axis] for axis in order)
-        if binding.tensor.shape != shape or not _convertible(binding, operand):
+        tensor = binding.panels.source if binding.panels else binding.tensor
+        if tensor.shape != shape or not _convertible(binding, operand):
             raise UsageError(
-                f"{instance.name} takes {binding.tensor.text}, but operand {binding.operand} of {problem.name} is "
+                f"{instance.name} takes {tensor.text}, but operand {binding.operand} of {problem.name} is "
                 f"{operand.text}.",
                 remedy="Check the shape and the type of the kernel, or give a permutation.",
             )

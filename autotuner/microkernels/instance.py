@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from autotuner.problems import Operand, Problem
 
 Access = Literal["read", "write"]
+
+
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """An operand in panels, with zeros behind its end. Constants are packed when the program is compiled."""
+
+    axis: int
+    width: int
+    order: tuple[int, ...]
+    """Of the dimensions, that of the panels among them."""
+    source: Operand
+    """What is packed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +36,17 @@ class Binding:
     """How the problem's operand is transposed before the call; empty: it is taken as it is."""
     zeroed: bool = False
     """The kernel adds to what is there: the buffer must be zero before."""
+    panels: Panels | None = None
+    """How it is packed, after `permutation`."""
+
+    def in_panels(self, axis: int, width: int, *, lead: int) -> Binding:
+        """The same with one dimension cut into panels: they stand after `lead` dimensions, the others behind them in
+        their order, and the entries of a panel innermost."""
+        shape = self.tensor.shape
+        others = tuple(a for a in range(len(shape)) if a != axis)
+        panels = Panels(axis, width, (*others[:lead], axis, *others[lead:]), self.tensor)
+        sizes = [-(-shape[a] // width) if a == axis else shape[a] for a in panels.order]
+        return replace(self, tensor=replace(self.tensor, shape=(*sizes, width)), panels=panels)
 
 
 @dataclass(frozen=True, slots=True)

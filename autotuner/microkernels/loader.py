@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path, PurePosixPath
 from typing import cast
 
@@ -13,6 +13,7 @@ from autotuner.errors import UsageError
 from autotuner.microkernels.expressions import FUNCTIONS, Expression
 from autotuner.microkernels.instance import Access
 from autotuner.microkernels.manifest import (
+    LANES,
     NAMED,
     PROBLEM,
     REPORTS,
@@ -28,6 +29,7 @@ from autotuner.microkernels.providers.misa import KernelName
 from autotuner.microkernels.tables import Table, read
 from autotuner.problems import OPERATIONS, Operation
 from autotuner.problems.dtypes import INPUT_NAMES
+from autotuner.problems.epilogue import OPERANDS, PARTS
 from autotuner.system.text import short
 
 FILE = "microkernel.toml"
@@ -66,8 +68,11 @@ def load(file: Path) -> Manifest:
     if not provider.chips and not objects:
         raise table.error("objects", "it is missing.", "Add [objects.CHIP], or chips to [provider].")
     symbol, naming = _symbol(table)
+    epilogues = table.choices("epilogues", PARTS) if table.has("epilogues") else ()
+    if epilogues and provider.kind != "c":
+        raise table.error("epilogues", f"a {provider.kind} kernel cannot be told of them.", "Leave them out.")
 
-    known = {*operation.smallest().variables(), SUBGROUP, *_NAMINGS.get(naming, ())}
+    known = {*operation.smallest().variables(), SUBGROUP, LANES, *_NAMINGS.get(naming, ())}
     parameters = _parameters(table.table("parameters"), known, REPORTS[provider.kind])
     known |= set(parameters)
     values = _values(table.table("values"), known, REPORTS[provider.kind])
@@ -83,7 +88,7 @@ def load(file: Path) -> Manifest:
         conditions=table.expressions("conditions", known, most=_MAX_CONDITIONS, default=()),
         symbol=symbol,
         naming=naming,
-        buffers=_buffers(table, operation, naming, known),
+        buffers=_buffers(table, operation, naming, known, epilogues),
         constants=table.expressions("constants", built, most=_MAX_CONSTANTS, default=()),
         workgroup_size=table.expressions("workgroup_size", built, least=1, most=3),
         subgroup_size=table.expression("subgroup_size", built, default=SUBGROUP),
@@ -91,6 +96,7 @@ def load(file: Path) -> Manifest:
         grid=table.expressions("grid", built, least=1, most=3),
         parameters=parameters,
         values=values,
+        epilogues=epilogues,
         objects=objects,
         provider=provider,
     )
@@ -179,11 +185,13 @@ def _check_new(table: Table, name: str, known: Collection[str], reports: Collect
         raise table.error(name, "this name has a meaning already.", "Choose another.")
 
 
-def _buffers(table: Table, operation: type[Operation], naming: str, known: Collection[str]) -> tuple[Buffer, ...]:
-    operands = tuple(operation.letters)
+def _buffers(
+    table: Table, operation: type[Operation], naming: str, known: Collection[str], epilogues: Collection[str]
+) -> tuple[Buffer, ...]:
+    operands = tuple(name for name in operation.letters if name not in OPERANDS or name in epilogues)
     buffers: list[Buffer] = []
     for entry in table.tables("bindings"):
-        buffer = _buffer(entry, operation, naming, known)
+        buffer = _buffer(entry, operation, operands, naming, known)
         if buffer.operand in (other.operand for other in buffers):
             raise entry.error("operand", f"{buffer.operand} is bound twice.", "Leave one of them.")
         buffers.append(buffer)
@@ -194,8 +202,10 @@ def _buffers(table: Table, operation: type[Operation], naming: str, known: Colle
     return tuple(buffers)
 
 
-def _buffer(entry: Table, operation: type[Operation], naming: str, known: Collection[str]) -> Buffer:
-    operand = entry.choice("operand", tuple(operation.letters))
+def _buffer(
+    entry: Table, operation: type[Operation], operands: Sequence[str], naming: str, known: Collection[str]
+) -> Buffer:
+    operand = entry.choice("operand", operands)
     is_out = operand == "out"
     access = cast(Access, entry.choice("access", ("write",) if is_out else ("read",)))
     layout = entry.text("layout", default="").lower()
@@ -214,8 +224,22 @@ def _buffer(entry: Table, operation: type[Operation], naming: str, known: Collec
         zeroed = Expression(str(int(value))) if isinstance(value, bool) else entry.expression("zeroed", known)
         if not is_out:
             raise entry.error("zeroed", "an input cannot be zeroed.", "Say it of out, if at all.")
+    panels, panelled = _panels(entry, operation, operand, known)
     entry.close()
-    return Buffer(operand, access, layout, element, zeroed)
+    return Buffer(operand, access, layout, element, zeroed, panels, panelled)
+
+
+def _panels(entry: Table, operation: type[Operation], operand: str, known: Collection[str]) -> tuple[Expression, str]:
+    if not entry.has("panels") and not entry.has("panelled"):
+        return Expression("0"), ""
+    if operand == "out":
+        raise entry.error("panels", "a result is not packed.", "Say it of an input, if at all.")
+    letters = operation.letters[operand]
+    panelled = operation.spelled(operand, entry.text("panelled"))
+    if len(panelled) != 1 or panelled not in letters or panelled in "bg":
+        remedy = f"Write panelled = one of {', '.join(sorted(set(letters) - set('bg')))}."
+        raise entry.error("panelled", f"{short(panelled)} is no dimension of {operand} that is cut.", remedy)
+    return entry.expression("panels", known), panelled
 
 
 def _check_chip(table: Table, key: str, chip: str) -> None:

@@ -7,7 +7,7 @@ import itertools
 import math
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,6 +15,7 @@ from typing import Literal
 from autotuner.errors import UsageError
 from autotuner.microkernels.expressions import Expression
 from autotuner.microkernels.instance import Access, Binding, Instance
+from autotuner.microkernels.isa import choose_isa
 from autotuner.microkernels.providers.misa import KernelName
 from autotuner.problems import Operand, Operation, Problem
 from autotuner.problems.dtypes import element_type
@@ -23,12 +24,15 @@ Kind = Literal["prebuilt", "c", "triton"]
 REPORTS: Mapping[str, tuple[str, ...]] = {"prebuilt": (), "c": (), "triton": ("shared",)}
 """Numbers that are known only once the object is built: the provider hands them to `bind` as parameters."""
 SUBGROUP = "subgroup"
+LANES = "lanes"
 PROBLEM, NAMED = "problem", "named"
 """Elements of a buffer that are not one type: the problem's own, and what the kernel's name says."""
 _PTX = re.compile(r"sm_(\d+)")
 MOST_SETTINGS = 4096
 """Choices of parameters that are looked at: a manifest may have more than could ever be listed."""
+_NONE = Expression("0")
 _MAX_THREADS = 1024
+_MAX_PANEL = 4096
 _MAX_GRID = (1 << 31) - 1
 
 
@@ -46,6 +50,10 @@ class Buffer:
     """Letters of its dimensions; empty: the problem's own."""
     element: str
     zeroed: Expression
+    panels: Expression = _NONE
+    """The width of the panels that it comes in; 0: none."""
+    panelled: str = ""
+    """The dimension that is cut into panels; the others keep their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +114,8 @@ class Manifest:
     values: Mapping[str, Expression]
     objects: Mapping[str, ObjectFile]
     provider: Provider
+    epilogues: tuple[str, ...] = ()
+    """What it can do with its sums before it stores them: any of `autotuner.problems.epilogue.PARTS`, in any choice."""
 
     @property
     def chips(self) -> tuple[str, ...]:
@@ -120,6 +130,7 @@ class Manifest:
             "layouts": list(self.layouts),
             "targets": list(self.chips),
             "provider": self.provider.kind,
+            "epilogues": list(self.epilogues),
             "parameters": {name: list(values) for name, values in self.parameters.items()},
             "symbol": self.symbol,
             "summary": self.summary,
@@ -144,13 +155,22 @@ class Manifest:
             yield dict(zip(self.parameters, values, strict=True))
 
     def fit(
-        self, problem: Problem, chip: str, *, parameters: Mapping[str, int] | None = None, symbol: str | None = None
+        self,
+        problem: Problem,
+        chip: str,
+        *,
+        parameters: Mapping[str, int] | None = None,
+        symbol: str | None = None,
+        features: Collection[str] = (),
     ) -> dict[str, int]:
-        """The numbers that expressions may use, or a refusal; nothing need be built for it."""
+        """The numbers that expressions may use, or a refusal; nothing need be built for it.
+
+        `features` are the processor's, by LLVM's names.
+        """
         declared = self._declared(problem)
         if self.provider.chips and chip not in self.provider.chips:
             raise self._unfit(f"it is not for {chip}.", f"It is for: {', '.join(self.provider.chips)}.")
-        numbers = {**declared.variables(), SUBGROUP: subgroup_of(chip)}
+        numbers = {**declared.variables(), SUBGROUP: subgroup_of(chip), LANES: lanes_of(chip, features)}
         numbers |= self._checked(parameters or {})
         if self.naming:
             kernel = KernelName.parse(symbol or self.symbol)
@@ -176,13 +196,16 @@ class Manifest:
         objects: Sequence[Path] = (),
         parameters: Mapping[str, int] | None = None,
         symbol: str | None = None,
+        features: Collection[str] = (),
     ) -> Instance:
         """For this problem and chip; `objects` are the user's or the provider's, else the manifest's own are taken."""
         given = dict(parameters or {})
         reports = {name: given.pop(name) for name in REPORTS[self.provider.kind] if name in given}
-        numbers = self.fit(problem, chip, parameters=given, symbol=symbol)
+        numbers = self.fit(problem, chip, parameters=given, symbol=symbol, features=features)
         kernel = symbol or self.symbol
-        bindings = tuple(self._binding(buffer, problem, numbers, kernel) for buffer in self.buffers)
+        there = self._declared(problem).operand_names
+        buffers = [buffer for buffer in self.buffers if buffer.operand in there]
+        bindings = tuple(self._binding(buffer, problem, numbers, kernel) for buffer in buffers)
         numbers |= reports
         workgroup = self._sizes("workgroup_size", self.workgroup_size, numbers, most=_MAX_THREADS)
         if math.prod(workgroup) > _MAX_THREADS:
@@ -214,6 +237,10 @@ class Manifest:
             raise self._unfit(f"it does not compute {dtype}.", f"It computes: {', '.join(self.dtypes)}.")
         if self.layouts and problem.layout not in self.layouts:
             raise self._unfit(f"it does not take layout {problem.layout}.", f"It takes: {', '.join(self.layouts)}.")
+        able = {*self.epilogues, *(("relu",) if "clip" in self.epilogues else ())}
+        if missing := [part for part in problem.epilogue.parts if part not in able]:
+            ends = f"It ends with: {', '.join(self.epilogues)}." if self.epilogues else "It has no epilogues."
+            raise self._unfit(f"it does not end with {missing[0]}.", ends)
         return problem
 
     def _checked(self, parameters: Mapping[str, int]) -> dict[str, int]:
@@ -244,7 +271,7 @@ class Manifest:
 
     def _binding(self, buffer: Buffer, problem: Problem, numbers: Mapping[str, int], kernel: str) -> Binding:
         declared = self._declared(problem)
-        index = list(declared.letters).index(buffer.operand)
+        index = declared.operand_names.index(buffer.operand)
         own = problem.operands[index]
         layout = buffer.layout or declared.dimensions(buffer.operand)
         order = declared.permutation(buffer.operand, layout)
@@ -258,13 +285,23 @@ class Manifest:
         converted = buffer.access == "write" and element.is_float and own.element.is_float
         if element != own.element and not converted:
             raise self._unfit(f"it has {buffer.operand} as {element.name}, not {own.element.name}.", "")
-        return Binding(
+        shape = tuple(own.shape[axis] for axis in order)
+        width = self._evaluate("panels", buffer.panels, numbers)
+        if not 0 <= width <= _MAX_PANEL:
+            raise self._unfit(f"panels of {width}.", f"They are 0 to {_MAX_PANEL} wide.")
+        binding = Binding(
             operand=index,
             access=buffer.access,
-            tensor=Operand(tuple(own.shape[axis] for axis in order), element),
+            tensor=Operand(shape, element),
             permutation=() if order == tuple(sorted(order)) else order,
             zeroed=bool(self._evaluate("zeroed", buffer.zeroed, numbers)),
         )
+        if not width:
+            return binding
+        letters = "".join(declared.dimensions(buffer.operand)[axis] for axis in order)
+        if buffer.panelled not in letters:
+            raise self._unfit(f"it wants panels of {buffer.panelled}, which {buffer.operand} does not have here.", "")
+        return binding.in_panels(letters.index(buffer.panelled), width, lead=int(letters[0] in "bg"))
 
     def _sizes(
         self, key: str, expressions: Sequence[Expression], numbers: Mapping[str, int], *, most: int
@@ -306,3 +343,8 @@ def subgroup_of(chip: str) -> int:
     if not is_gpu(chip):
         return 1
     return 64 if chip.startswith("gfx9") else 32
+
+
+def lanes_of(chip: str, features: Collection[str] = ()) -> int:
+    """How many f32 the vectors have that a kernel in C is compiled for; 1 on GPUs."""
+    return 1 if is_gpu(chip) else choose_isa(chip, features).lanes

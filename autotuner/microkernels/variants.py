@@ -62,11 +62,12 @@ class Variants:
     ) -> Variants:
         """Refuses when no choice of its parameters fits the problem; `kernel` may bring an object of the user's."""
         objects, symbol = (kernel.objects, kernel.symbol) if kernel else ((), None)
+        features = read_features(executable_target)
         rows, refusal = [], None
         values = {name: tuple(sorted(choices)) for name, choices in manifest.parameters.items()}
         for setting in manifest.settings():
             try:
-                manifest.fit(problem, chip, parameters=setting, symbol=symbol)
+                manifest.fit(problem, chip, parameters=setting, symbol=symbol, features=features)
             except DoesNotFitError as error:
                 refusal = refusal or error
             else:
@@ -106,7 +107,7 @@ class Variants:
             return triton_provider.bind(
                 manifest, self.problem, self.chip, parameters=parameters, workspace=self.workspace
             )
-        objects = self.objects
+        objects, features = self.objects, read_features(self.executable_target)
         if kind == "c" and not objects:
             own = f"{manifest.symbol}{suffix}" if suffix else None
             objects = c_provider.provide(
@@ -115,13 +116,15 @@ class Variants:
                 self.chip,
                 parameters=parameters,
                 symbol=own,
-                features=read_features(self.executable_target),
+                features=features,
             )
             instance = manifest.bind(
-                self.problem, self.chip, objects=objects, parameters=parameters, symbol=self.symbol
+                self.problem, self.chip, objects=objects, parameters=parameters, symbol=self.symbol, features=features
             )
             return replace(instance, symbol=own or instance.symbol)
-        return manifest.bind(self.problem, self.chip, objects=objects, parameters=parameters, symbol=self.symbol)
+        return manifest.bind(
+            self.problem, self.chip, objects=objects, parameters=parameters, symbol=self.symbol, features=features
+        )
 
 
 def find_variants(

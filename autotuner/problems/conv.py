@@ -21,6 +21,7 @@ from autotuner.problems.base import (
     widened,
 )
 from autotuner.problems.dtypes import ACCUMULATORS, ElementType, element_type, parse_dtype
+from autotuner.problems.epilogue import NOTHING, Epilogue, refuse_epilogue
 from autotuner.problems.operation import Operation
 
 LAYOUTS = ("nhwc-hwcf", "nchw-fchw")
@@ -67,13 +68,20 @@ class Conv(Operation):
     layout: str = "nhwc-hwcf"
     f8: str = "f8E4M3FN"
     allow: Precision = ""
+    epilogue: Epilogue = NOTHING
 
     op = "conv"
     kind = "convolution"
     template = "conv.mlir.j2"
     layouts = LAYOUTS
     more_words = Steps
-    letters: ClassVar[Mapping[str, str]] = {"image": "nhwc", "weights": "gkyxc", "out": "nhwc"}
+    letters: ClassVar[Mapping[str, str]] = {
+        "image": "nhwc",
+        "weights": "gkyxc",
+        "bias": "c",
+        "residual": "nhwc",
+        "out": "nhwc",
+    }
 
     @classmethod
     def parse(
@@ -84,6 +92,7 @@ class Conv(Operation):
         groups: int = 1,
         dtype: str = "f16",
         layout: str = "nhwc-hwcf",
+        epilogue: str = "",
         **words: Unpack[StepWords],
     ) -> Self:
         """From the words of the command line, checked."""
@@ -106,7 +115,9 @@ class Conv(Operation):
             groups=checked_groups,
             dtype=parse_dtype(dtype),
             layout=layout,
+            epilogue=Epilogue.parse(epilogue),
         )
+        refuse_epilogue(conv.epilogue, element_type(conv.types[1]))
         if min(conv.output_size) < 1:
             raise UsageError(
                 f"a {kh}x{kw} filter with --dilation {steps.dilation} is larger than the {h}x{w} image with --pad "
@@ -146,9 +157,12 @@ class Conv(Operation):
             "y": self.kh,
             "x": self.kw,
             "group": self.groups,
+            **self.epilogue.variables(),
         }
 
     def dimensions(self, operand: str) -> str:
+        if operand == "bias":
+            return "c"
         if operand != "weights":
             return "nhwc" if self.channels_last else "nchw"
         if self.depthwise:
@@ -170,7 +184,7 @@ class Conv(Operation):
         for letter, pair, plain in (("s", self.stride, 1), ("d", self.dilation, 1), ("p", self.pad, 0)):
             if pair != (plain, plain):
                 parts.append(f"{letter}{pair[0]}x{pair[1]}")
-        return "_".join([*parts, self.dtype, self.layout.split("-")[0]])
+        return "_".join([*parts, self.dtype, self.layout.split("-")[0]]) + self.epilogue.suffix
 
     @property
     def output_size(self) -> Pair:
@@ -214,14 +228,17 @@ class Conv(Operation):
 
     @property
     def operands(self) -> tuple[Operand, ...]:
+        out = Operand(self._image(self.output_size, self.f), element_type(self.types[1]))
+        added = {"bias": Operand((self.f,), out.element), "residual": out}
         return (
             Operand(self._image((self.h, self.w), self.c), self.element),
             Operand(self._filter(), self.element),
-            Operand(self._image(self.output_size, self.f), element_type(self.types[1])),
+            *(added[name] for name in self.epilogue.operands),
+            out,
         )
 
     def template_values(self) -> Mapping[str, object]:
-        image, weights, out = self.operands
+        image, weights, *_, out = self.operands
         padded = (self.h + 2 * self.pad[0], self.w + 2 * self.pad[1])
         spatial = (1, 2) if self.channels_last else (2, 3)
         margin = [self.pad[spatial.index(axis)] if axis in spatial else 0 for axis in range(4)]
@@ -247,13 +264,24 @@ class Conv(Operation):
             "element": self.element.mlir,
             "zero": "0.0" if self.element.is_float else "0",
             "acc": out.element.mlir,
+            "epilogue": self.epilogue.template_values(),
+            "rank": len(out.shape),
+            "channel": len(out.shape) - 1 if self.channels_last else 1,
+            "channels": self.f,
         }
 
     def inputs(self, seed: int) -> tuple[Array, ...]:
         return random_inputs(self.operands[:-1], seed)
 
     def reference(self, inputs: tuple[Array, ...]) -> Array:
-        return self._convolved(*widened(inputs, flops=self.flops))
+        return self.epilogue.clipped(self._sums_of(widened(inputs, flops=self.flops)))
+
+    def _sums_of(self, inputs: tuple[Array, ...]) -> Array:
+        """The convolution with all that is added to it."""
+        image, weights, *more = inputs
+        if self.epilogue.bias and not self.channels_last:
+            more[0] = more[0][:, None, None]
+        return self.epilogue.added(self._convolved(image, weights), more)
 
     def _convolved(self, image: Array, weights: Array) -> Array:
         if not self.channels_last:
@@ -277,9 +305,11 @@ class Conv(Operation):
         return result if self.channels_last else result.transpose(0, 3, 1, 2)
 
     def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
-        spread = np.sqrt(self._convolved(*squared(inputs)))
+        spread = np.sqrt(self._sums_of(squared(inputs)))
         rounds = reference_rounds(inputs, flops=self.flops)
-        return sum_bound(reference, spread, self._sums, rounded_reference=rounds)
+        # A clip moves two numbers no further apart than they were: what explains the sums explains the result.
+        sums = self._sums_of(widened(inputs, flops=self.flops)) if self.epilogue.clips else reference
+        return sum_bound(sums, spread, self._sums, rounded_reference=rounds)
 
     def whole_inputs(self, seed: int) -> tuple[Array, ...] | None:
         return whole_inputs(self.operands[:-1], self._sums, seed)
@@ -290,13 +320,14 @@ class Conv(Operation):
     @property
     def _sums(self) -> Sums:
         acc = self.types[1]
-        return Sums(self.depth, self.element, acc, acc, self.allow)
+        return Sums(self.depth + len(self.epilogue.operands), self.element, acc, acc, self.allow)
 
     def arguments(self) -> tuple[str, ...]:
         words = ["conv", "--shape", f"{self.n}x{self.h}x{self.w}x{self.c}"]
         words += ["--filter", f"{self.kh}x{self.kw}x{self.f}"]
         words += ["--stride", "x".join(map(str, self.stride)), "--dilation", "x".join(map(str, self.dilation))]
         words += ["--pad", "x".join(map(str, self.pad)), "--groups", str(self.groups)]
+        words += ["--epilogue", self.epilogue.text] if self.epilogue else []
         return (*words, "--dtype", self.dtype, "--layout", self.layout, *self.precision_arguments())
 
     def _image(self, size: Pair, channels: int, *, split: bool = False) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from autotuner.problems.base import (
     widened,
 )
 from autotuner.problems.dtypes import ElementType, element_type, parse_accumulator, parse_dtype
+from autotuner.problems.epilogue import NOTHING, Epilogue, refuse_epilogue
 from autotuner.problems.operation import Operation
 
 LAYOUTS = ("nn", "nt", "tn", "tt")
@@ -43,12 +44,13 @@ class Gemm(Operation):
     """The type that the accumulated result is rounded to; empty: it stays as it is."""
     f8: str = "f8E4M3FN"
     allow: Precision = ""
+    epilogue: Epilogue = NOTHING
 
     op = "gemm"
     kind = "contraction"
     template = "gemm.mlir.j2"
     layouts = LAYOUTS
-    letters: ClassVar[Mapping[str, str]] = {"lhs": "bmk", "rhs": "bkn", "out": "bmn"}
+    letters: ClassVar[Mapping[str, str]] = {"lhs": "bmk", "rhs": "bkn", "bias": "n", "residual": "bmn", "out": "bmn"}
 
     @classmethod
     def parse(
@@ -60,6 +62,7 @@ class Gemm(Operation):
         acc: str | None = None,
         layout: str = "nn",
         out: str | None = None,
+        epilogue: str = "",
     ) -> Self:
         """From the words of the command line, checked."""
         m, n, k = parse_dims(shape, names="MxNxK")
@@ -68,7 +71,8 @@ class Gemm(Operation):
             raise UsageError(f"unknown layout {layout!r}.", remedy=f"Choose one of: {', '.join(LAYOUTS)}.")
         kind = parse_dtype(dtype)
         gemm = cls(m, n, k, checked_batch, kind, parse_accumulator(acc, dtype=kind), layout)
-        gemm = replace(gemm, out=_parse_out(out, acc=gemm.acc))
+        gemm = replace(gemm, out=_parse_out(out, acc=gemm.acc), epilogue=Epilogue.parse(epilogue))
+        refuse_epilogue(gemm.epilogue, element_type(gemm.acc), rounded=gemm.out)
         refuse_if_too_large(gemm)
         return gemm
 
@@ -77,18 +81,21 @@ class Gemm(Operation):
         return cls(1, 1, 1)
 
     def variables(self) -> Mapping[str, int]:
-        return {"m": self.m, "n": self.n, "k": self.k, "batch": self.batch}
+        return {"m": self.m, "n": self.n, "k": self.k, "batch": self.batch, **self.epilogue.variables()}
 
     def dimensions(self, operand: str) -> str:
+        if operand == "bias":
+            return "n"
         lhs = "mk" if self.layout[0] == "n" else "km"
         rhs = "kn" if self.layout[1] == "n" else "nk"
-        return ("b" if self.batch > 1 else "") + {"lhs": lhs, "rhs": rhs, "out": "mn"}[operand]
+        return ("b" if self.batch > 1 else "") + {"lhs": lhs, "rhs": rhs, "residual": "mn", "out": "mn"}[operand]
 
     @property
     def name(self) -> str:
         batch = f"{self.batch}x" if self.batch > 1 else ""
         out = f"_{self.out}" if self.out else ""
-        return f"gemm_{batch}{self.m}x{self.n}x{self.k}_{self.dtype}_{self.acc}{out}_{self.layout}"
+        types = f"{self.dtype}_{self.acc}{out}_{self.layout}"
+        return f"gemm_{batch}{self.m}x{self.n}x{self.k}_{types}{self.epilogue.suffix}"
 
     @property
     def flops(self) -> int:
@@ -113,15 +120,18 @@ class Gemm(Operation):
         a = (self.m, self.k) if self.layout[0] == "n" else (self.k, self.m)
         b = (self.k, self.n) if self.layout[1] == "n" else (self.n, self.k)
         lead = (self.batch,) if self.batch > 1 else ()
-        return (
-            Operand(lead + a, self.element),
-            Operand(lead + b, self.element),
-            Operand((*lead, self.m, self.n), element_type(self.out or self.acc)),
-        )
+        out = Operand((*lead, self.m, self.n), element_type(self.out or self.acc))
+        added = {"bias": Operand((self.n,), out.element), "residual": out}
+        more = (added[name] for name in self.epilogue.operands)
+        return (Operand(lead + a, self.element), Operand(lead + b, self.element), *more, out)
 
     def template_values(self) -> Mapping[str, object]:
-        a, b, c = self.operands
+        a, b, *_, c = self.operands
         return {
+            "epilogue": self.epilogue.template_values(),
+            "rank": len(c.shape),
+            "channel": len(c.shape) - 1,
+            "channels": self.n,
             "lhs": a.mlir,
             "rhs": b.mlir,
             "out": c.mlir,
@@ -135,10 +145,14 @@ class Gemm(Operation):
         }
 
     def inputs(self, seed: int) -> tuple[Array, ...]:
-        return random_inputs(self.operands[:2], seed)
+        return random_inputs(self.operands[:-1], seed)
 
     def reference(self, inputs: tuple[Array, ...]) -> Array:
-        return self._product(*widened(inputs, flops=self.flops))
+        return self.epilogue.clipped(self._sums_of(widened(inputs, flops=self.flops)))
+
+    def _sums_of(self, inputs: tuple[Array, ...]) -> Array:
+        """The product with all that is added to it."""
+        return self.epilogue.added(self._product(*inputs[:2]), inputs[2:])
 
     def _product(self, a: Array, b: Array) -> Array:
         if self.layout[0] == "t":
@@ -149,19 +163,21 @@ class Gemm(Operation):
         return product
 
     def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
-        spread = np.sqrt(self._product(*squared(inputs)))
+        spread = np.sqrt(self._sums_of(squared(inputs)))
         rounds = reference_rounds(inputs, flops=self.flops)
-        return sum_bound(reference, spread, self._sums, rounded_reference=rounds)
+        # A clip moves two numbers no further apart than they were: what explains the sums explains the result.
+        sums = self._sums_of(widened(inputs, flops=self.flops)) if self.epilogue.clips else reference
+        return sum_bound(sums, spread, self._sums, rounded_reference=rounds)
 
     def whole_inputs(self, seed: int) -> tuple[Array, ...] | None:
-        return whole_inputs(self.operands[:2], self._sums, seed)
+        return whole_inputs(self.operands[:-1], self._sums, seed)
 
     def allowing(self, precision: str | None) -> Gemm:
         return replace(self, allow=parse_precision(precision, dtype=self.dtype, acc=self.acc))
 
     @property
     def _sums(self) -> Sums:
-        return Sums(self.k, self.element, self.acc, self.out or self.acc, self.allow)
+        return Sums(self.k + len(self.epilogue.operands), self.element, self.acc, self.out or self.acc, self.allow)
 
     def arguments(self) -> tuple[str, ...]:
         words = ["gemm", "--shape", f"{self.m}x{self.n}x{self.k}", "--dtype", self.dtype]
@@ -169,6 +185,8 @@ class Gemm(Operation):
             words += ["--batch", str(self.batch)]
         if self.out:
             words += ["--out", self.out]
+        if self.epilogue:
+            words += ["--epilogue", self.epilogue.text]
         return (*words, "--acc", self.acc, "--layout", self.layout, *self.precision_arguments())
 
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 from autotuner.errors import UsageError
 from autotuner.iree.mlir import Kind
 from autotuner.problems.base import Problem
+from autotuner.problems.epilogue import NOTHING, OPERANDS, Epilogue
 
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 MOST = 10**15
@@ -27,10 +28,16 @@ class Operation(Problem):
     layouts: ClassVar[tuple[str, ...]] = ()
     letters: ClassVar[Mapping[str, str]]
     """The operands by the names that manifests use, in the problem's order, the output last; each with all the letters
-    that a layout of it may have."""
+    that a layout of it may have. Those of an epilogue are there where a problem has it."""
     more_words: ClassVar[type | None] = None
     """What `parse` takes beside its parameters: a dataclass of words with their defaults."""
     layout: str = ""
+    epilogue: Epilogue = NOTHING
+
+    @property
+    def operand_names(self) -> tuple[str, ...]:
+        """The names of `operands`, in their order."""
+        return tuple(name for name in self.letters if name not in OPERANDS or name in self.epilogue.operands)
 
     @classmethod
     @abstractmethod

@@ -21,10 +21,11 @@ from autotuner.iree.tools import Tools
 from autotuner.measure.check import Check, Checker, Data
 from autotuner.microkernels.check import check
 from autotuner.microkernels.instance import Binding, Call, Instance
+from autotuner.microkernels.isa import choose_isa
 from autotuner.microkernels.library import find, shipped_folder
 from autotuner.microkernels.providers import c as c_provider
-from autotuner.microkernels.providers.c import ObjectRefusalError, choose_isa, compile_object, find_compiler, provide
-from autotuner.problems import Conv, Gemm, Operand, Problem
+from autotuner.microkernels.providers.c import ObjectRefusalError, compile_object, find_compiler, provide
+from autotuner.problems import Attention, Conv, Gemm, Operand, Problem
 from autotuner.targets import Target
 from tests.support.kernels import spec_flags
 
@@ -259,10 +260,13 @@ def test_another_processor_than_the_hosts_decides_the_instructions(builder: Buil
     assert [isa.name for isa in found] == ["SSE2", "AVX2"]
 
 
-def test_only_a_products_layout_is_a_macro() -> None:
+def test_layout_and_epilogue_are_macros() -> None:
     problem: Problem = Gemm.parse(shape="8x8x8", dtype="f32", layout="tn")
     assert c_provider.problem_macros(problem) == {"TRANSPOSE_LHS": 1, "TRANSPOSE_RHS": 0}
-    assert c_provider.problem_macros(Conv.parse(shape="2x7x8x4", filter="3x3x6")) == {}
+    conv = Conv.parse(shape="2x7x8x4", filter="3x3x6", epilogue="bias,relu")
+    macros = {"BIAS": 1, "RESIDUAL": 0, "CLIP_LOW": 1, "CLIP_HIGH": 0, "LOW_BITS": 0, "HIGH_BITS": 0}
+    assert c_provider.problem_macros(conv) == {"CHANNELS_LAST": 1, **macros}
+    assert c_provider.problem_macros(Attention.parse(shape="1x1x8x8x8")) == {}
     misa = find("misa_igemm_fwd_nhwc_fp16", [shipped_folder()])
     with pytest.raises(ValueError, match="not made from C"):
         provide(misa, problem, CHIP)

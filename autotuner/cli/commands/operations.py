@@ -15,6 +15,9 @@ else:
     buckets, problems = Lazy("autotuner.jobs.buckets"), Lazy("autotuner.problems")
 
 
+_EPILOGUE = "What is done with the sums: bias, residual, relu, clip=LOW:HIGH; such as bias,relu."
+
+
 def gemm(
     shape: Annotated[str, typer.Option("--shape", help="MxNxK, such as 4096x4096x4096.")],
     batch: Annotated[int, typer.Option("--batch", help="How many products at once.")] = 1,
@@ -24,13 +27,16 @@ def gemm(
     out: Annotated[
         str | None, typer.Option("--out", help="Round the result to f16 or bf16. [default: the accumulator's type]")
     ] = None,
+    epilogue: Annotated[str, typer.Option("--epilogue", help=_EPILOGUE)] = "",
     bucket_m: Annotated[
         str | None,
         typer.Option("--bucket-m", help="Bounds of M, such as 16,32,64,any: one spec with an entry for each range."),
     ] = None,
 ) -> "problems.Gemm | buckets.Family":
     """Tune a matrix multiplication: from a shape to a proven spec file."""
-    problem = problems.Gemm.parse(shape=shape, dtype=dtype, batch=batch, acc=acc, layout=layout, out=out)
+    problem = problems.Gemm.parse(
+        shape=shape, dtype=dtype, batch=batch, acc=acc, layout=layout, out=out, epilogue=epilogue
+    )
     return problem if bucket_m is None else buckets.Family.parse(problem, bucket_m)
 
 
@@ -43,6 +49,7 @@ def conv(
     groups: Annotated[int, typer.Option("--groups", help="Groups of channels; as many as channels: depthwise.")] = 1,
     dtype: Annotated[str, typer.Option("--dtype", help="f32, f16, bf16, i8 or f8.")] = "f16",
     layout: Annotated[str, typer.Option("--layout", help="nhwc-hwcf or nchw-fchw.")] = "nhwc-hwcf",
+    epilogue: Annotated[str, typer.Option("--epilogue", help=_EPILOGUE)] = "",
 ) -> "problems.Conv":
     """Tune a convolution: direct, as an implicit matrix multiplication, or by another route."""
     return problems.Conv.parse(
@@ -54,6 +61,7 @@ def conv(
         groups=groups,
         dtype=dtype,
         layout=layout,
+        epilogue=epilogue,
     )
 
 

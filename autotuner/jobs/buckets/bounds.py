@@ -64,6 +64,8 @@ class Family:
         """
         if gemm.batch > 1:
             raise UsageError("--bucket-m is for a single product, not for --batch.", remedy="Leave --batch out.")
+        if gemm.epilogue:
+            raise UsageError("--bucket-m is for a product alone.", remedy="Leave --epilogue out.")
         words = [word.strip() for word in text.split(",")]
         bounds: list[int] = []
         for word in words[:-1] if words[-1] == ANY else words:

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from autotuner.errors import AutotuneError, EnvironmentFailure, ToolMissingError
 from autotuner.iree.compile import first_error
+from autotuner.microkernels.isa import choose_isa
 from autotuner.microkernels.kept import is_kept, keep, kept_folder
 from autotuner.microkernels.manifest import Manifest
 from autotuner.microkernels.providers.c_reads import reads
 from autotuner.microkernels.visibility import hide
-from autotuner.problems import Gemm, Problem
+from autotuner.problems import Conv, Gemm, Problem
 from autotuner.system import process
 from autotuner.system.cache import Cache
 
@@ -29,30 +30,6 @@ _NO_MEMSET = "-fno-tree-loop-distribute-patterns"
 """GCC alone needs and knows it: it makes calls of memset from loops even where there is none."""
 _SECONDS = 60.0
 _IDENTITY_SECONDS = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class Isa:
-    """The vector instructions that a kernel may use."""
-
-    name: str
-    flags: tuple[str, ...]
-
-
-_AVX512 = Isa(
-    "AVX-512",
-    ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma", "-mprefer-vector-width=512"),
-)
-_AVX2 = Isa("AVX2", ("-mavx2", "-mfma"))
-_SSE2 = Isa("SSE2", ())
-"""Part of what every compiler for x86_64 assumes, as NEON is for aarch64."""
-_NEON = Isa("NEON", ("-ffixed-x18",))
-"""IREE's executables for aarch64 leave x18 alone: on some systems it belongs to the platform."""
-_OTHER = Isa("the architecture's own", ())
-_X86 = (
-    (frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma"}), _AVX512),
-    (frozenset({"avx2", "fma"}), _AVX2),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +74,7 @@ def provide(
     source = manifest.provider.source
     if manifest.provider.kind != "c" or source is None:
         raise ValueError(f"{manifest.name} is not made from C")
-    manifest.fit(problem, chip, parameters=parameters)
+    manifest.fit(problem, chip, parameters=parameters, features=features)
     chosen = {name: values[0] for name, values in manifest.parameters.items()} | dict(parameters or {})
     macros = {**chosen, **problem_macros(problem)}
     renamed = (manifest.symbol, symbol) if symbol else None
@@ -107,7 +84,10 @@ def provide(
 def problem_macros(problem: Problem) -> dict[str, int]:
     """What a source may need to know of a problem beside its sizes, which are arguments."""
     if isinstance(problem, Gemm):
-        return {"TRANSPOSE_LHS": int(problem.layout[0] == "t"), "TRANSPOSE_RHS": int(problem.layout[1] == "t")}
+        layout = {"TRANSPOSE_LHS": int(problem.layout[0] == "t"), "TRANSPOSE_RHS": int(problem.layout[1] == "t")}
+        return {**layout, **problem.epilogue.macros()}
+    if isinstance(problem, Conv):
+        return {"CHANNELS_LAST": int(problem.channels_last), **problem.epilogue.macros()}
     return {}
 
 
@@ -169,12 +149,3 @@ def _ask(compiler: str, question: str) -> str:
     if not done.ok:
         raise EnvironmentFailure(f"{compiler} does not run: {done.why()[-200:]}", remedy="Install gcc.")
     return done.stdout.strip()
-
-
-def choose_isa(machine: str, features: Collection[str]) -> Isa:
-    """The widest instructions that a processor with these features has all of."""
-    if machine == "aarch64":
-        return _NEON
-    if machine != "x86_64":
-        return _OTHER
-    return next((isa for needed, isa in _X86 if needed <= set(features)), _SSE2)

@@ -25,7 +25,7 @@ from autotuner.microkernels.manifest import PROBLEM, Manifest, subgroup_of
 from autotuner.microkernels.providers import triton_compile
 from autotuner.microkernels.providers.c import ObjectRefusalError, problem_macros
 from autotuner.microkernels.providers.triton_compile import ALIGNED, JOB, RESULT, SOURCE, Job
-from autotuner.problems import OPERATIONS, Problem
+from autotuner.problems import Operation, Problem
 from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.system.digests import file_digest
@@ -166,7 +166,8 @@ def _element(manifest: Manifest, problem: Problem, position: int) -> str:
     buffer = manifest.buffers[position]
     if buffer.element != PROBLEM:
         return buffer.element
-    return problem.operands[list(OPERATIONS[manifest.operation].letters).index(buffer.operand)].element.name
+    names = problem.operand_names if isinstance(problem, Operation) else ()
+    return problem.operands[names.index(buffer.operand)].element.name
 
 
 def kernel_parameters(source: bytes, symbol: str) -> list[tuple[str, bool]]:

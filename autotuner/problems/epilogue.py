@@ -1,0 +1,154 @@
+"""What is done with the sums of a product or a convolution before they are stored: bias, residual, clip."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from autotuner.errors import UsageError
+from autotuner.problems.accuracy import Array
+from autotuner.problems.dtypes import ElementType
+
+PARTS = ("bias", "residual", "relu", "clip")
+"""As manifests name what a kernel can do; a clip includes a relu."""
+OPERANDS = ("bias", "residual")
+_REMEDY = "Give bias, residual, relu or clip=LOW:HIGH, with commas between them, such as bias,relu."
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """clip(sums + bias + residual, low, high), each part of it if at all."""
+
+    bias: bool = False
+    """One number for each output channel (column)."""
+    residual: bool = False
+    """A tensor like the result."""
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """`bias,residual,relu` or `bias,clip=0:6`; empty: nothing."""
+        words = text.lower().split(",") if text else []
+        low = high = None
+        for word in words:
+            if word == "relu":
+                low = 0.0
+            elif word.startswith("clip="):
+                low, high = _limits(word.removeprefix("clip="))
+            elif word not in OPERANDS:
+                raise UsageError(f"unknown --epilogue {word[:40]!r}.", remedy=_REMEDY)
+        if len({word.partition("=")[0].replace("clip", "relu") for word in words}) < len(words):
+            raise UsageError(f"--epilogue {text[:80]!r} says something twice.", remedy=_REMEDY)
+        return cls("bias" in words, "residual" in words, low, high)
+
+    def __bool__(self) -> bool:
+        return self != Epilogue()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What a kernel must be able to do for it, in the words of `PARTS`."""
+        return tuple(name for name, there in self.variables().items() if there)
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """The tensors that it reads, in the order of the problem's operands."""
+        return tuple(name for name in OPERANDS if getattr(self, name))
+
+    @property
+    def relu(self) -> bool:
+        return self.low == 0.0 and self.high is None
+
+    @property
+    def clips(self) -> bool:
+        return self.low is not None or self.high is not None
+
+    @property
+    def text(self) -> str:
+        """The words that `parse` takes."""
+        limits = ":".join(map(_number, (self.low, self.high)))
+        clip = ["relu"] if self.relu else [f"clip={limits}"] if self.clips else []
+        return ",".join([*self.operands, *clip])
+
+    @property
+    def suffix(self) -> str:
+        """Its part of a problem's name: letters, digits and underscores."""
+        plain = self.text.replace("-", "m").replace(".", "p").replace("+", "")
+        return "".join(f"_{part}" for part in plain.replace("=", "").replace(":", "to").split(",") if part)
+
+    def variables(self) -> dict[str, int]:
+        """Its numbers by the names that a manifest's expressions use."""
+        return {
+            "bias": int(self.bias),
+            "residual": int(self.residual),
+            "relu": int(self.relu),
+            "clip": int(self.clips and not self.relu),
+        }
+
+    def macros(self) -> dict[str, int]:
+        """What a source in C is told of it, if there is one: limits by the bits of an f32."""
+        if not self:
+            return {}
+        return {
+            "BIAS": int(self.bias),
+            "RESIDUAL": int(self.residual),
+            "CLIP_LOW": int(self.low is not None),
+            "CLIP_HIGH": int(self.high is not None),
+            "LOW_BITS": _bits(self.low or 0.0),
+            "HIGH_BITS": _bits(self.high or 0.0),
+        }
+
+    def added(self, sums: Array, more: Sequence[Array]) -> Array:
+        """The sums with what is added to them; bias and residual have the shape that they are added in."""
+        for operand in more:
+            sums = sums + operand
+        return sums
+
+    def clipped(self, sums: Array) -> Array:
+        lowest = -math.inf if self.low is None else self.low
+        return np.clip(sums, lowest, math.inf if self.high is None else self.high) if self.clips else sums
+
+    def template_values(self) -> Mapping[str, object]:
+        return {
+            "bias": self.bias,
+            "residual": self.residual,
+            "low": None if self.low is None else f"{self.low:.9e}",
+            "high": None if self.high is None else f"{self.high:.9e}",
+            "there": bool(self),
+        }
+
+
+NOTHING = Epilogue()
+
+
+def refuse_epilogue(epilogue: Epilogue, acc: ElementType, *, rounded: str = "") -> None:
+    """It works on sums of floats, before they are stored as they are."""
+    if epilogue and (rounded or not acc.is_float):
+        why = f"a result that is rounded to {rounded}" if rounded else f"sums in {acc.name}"
+        raise UsageError(f"--epilogue {epilogue.text} is not for {why}.", remedy="Leave it out, or choose f32 sums.")
+
+
+def _limits(text: str) -> tuple[float | None, float | None]:
+    try:
+        low, high = (float(np.float32(word)) if word else None for word in text.split(":"))
+    except ValueError:
+        raise UsageError(f"--epilogue clip={text[:40]} has no two limits.", remedy=_REMEDY) from None
+    given = [limit for limit in (low, high) if limit is not None]
+    if not given or not all(map(math.isfinite, given)) or given != sorted(given):
+        raise UsageError(f"--epilogue clip={text[:40]} has no limits in order.", remedy=_REMEDY)
+    return low, high
+
+
+def _number(limit: float | None) -> str:
+    """The shortest text that gives the same f32 again."""
+    return "" if limit is None else str(np.float32(limit)).removesuffix(".0")
+
+
+def _bits(value: float) -> int:
+    bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
+    return bits

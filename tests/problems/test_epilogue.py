@@ -1,0 +1,173 @@
+"""What is done with sums before they are stored: its words, its reference, its text, and how kernels are told."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from iree.compiler import ir
+
+from autotuner.carriers.forms import read_forms
+from autotuner.carriers.render import problem_mlir
+from autotuner.errors import UsageError
+from autotuner.iree.mlir import parse, walk
+from autotuner.jobs.buckets import Family
+from autotuner.microkernels.loader import load
+from autotuner.microkernels.manifest import DoesNotFitError, Manifest
+from autotuner.problems import Conv, Gemm
+from autotuner.problems.epilogue import Epilogue
+
+ALL = "bias,residual,clip=-0.5:6"
+
+
+@pytest.mark.parametrize("text", ["", "bias", "residual", "relu", "bias,residual,relu", ALL, "clip=:6", "clip=0.1:"])
+def test_its_words_give_it_again(text: str) -> None:
+    assert Epilogue.parse(text).text == text
+    assert bool(Epilogue.parse(text)) == bool(text)
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_limits_are_kept_to_the_last_bit(limit: float) -> None:
+    epilogue = Epilogue.parse(f"clip={limit!r}:")
+    assert Epilogue.parse(epilogue.text).low == limit
+    assert struct.unpack("<f", struct.pack("<I", epilogue.macros()["LOW_BITS"])) == (limit,)
+
+
+@pytest.mark.parametrize(
+    "text", ["gelu", "bias,bias", "relu,clip=0:6", "clip=6:0", "clip=:", "clip=nan:1", "clip=1", ","]
+)
+def test_other_words_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--epilogue"):
+        Epilogue.parse(text)
+
+
+def test_sums_that_are_no_floats_or_are_rounded_have_none() -> None:
+    with pytest.raises(UsageError, match="sums in i32"):
+        Gemm.parse(shape="4x4x4", dtype="i8", epilogue="relu")
+    with pytest.raises(UsageError, match="rounded to f16"):
+        Gemm.parse(shape="4x4x4", out="f16", epilogue="relu")
+    with pytest.raises(UsageError, match="--epilogue"):
+        Family.parse(Gemm.parse(shape="4x4x4", epilogue="relu"), "4,any")
+
+
+@pytest.mark.parametrize("layout", ["nhwc-hwcf", "nchw-fchw"])
+def test_a_convolution_adds_a_bias_to_each_channel_then_the_residual_and_clips(layout: str) -> None:
+    conv = Conv.parse(shape="2x3x4x5", filter="1x1x6", dtype="f32", layout=layout, epilogue=ALL)
+    assert conv.operand_names == ("image", "weights", "bias", "residual", "out")
+    image, weights, bias, residual = conv.inputs(0)
+    plain = Conv.parse(shape="2x3x4x5", filter="1x1x6", dtype="f32", layout=layout).reference((image, weights))
+    axes = (0, 1, 2, 3) if conv.channels_last else (0, 2, 3, 1)
+    sums = plain.transpose(axes) + bias + residual.transpose(axes)
+    assert np.allclose(conv.reference(conv.inputs(0)).transpose(axes), np.minimum(np.maximum(sums, -0.5), 6))
+    assert conv.name.endswith("_bias_residual_clipm0p5to6")
+    assert "--epilogue" in conv.arguments()
+
+
+def test_a_product_adds_a_bias_to_each_column() -> None:
+    gemm = Gemm.parse(shape="3x4x5", batch=2, dtype="f32", epilogue="bias,relu")
+    a, b, bias = gemm.inputs(0)
+    assert np.allclose(gemm.reference((a, b, bias)), np.maximum(a.astype(float) @ b + bias, 0))
+
+
+def test_a_result_that_forgets_the_bias_is_beyond_the_bound() -> None:
+    gemm = Gemm.parse(shape="8x8x16", dtype="f32", epilogue="bias,relu")
+    inputs = gemm.inputs(0)
+    reference = gemm.reference(inputs)
+    bound = gemm.bound(inputs, reference)
+    off = np.abs(np.maximum(inputs[0] @ inputs[1], 0) - reference)
+    assert (off > bound.worst_of(off.size) * bound.deviation + bound.slack).any()
+    right = np.abs(np.maximum(inputs[0] @ inputs[1] + inputs[2], 0) - reference)
+    assert (right <= bound.worst_of(off.size) * bound.deviation + bound.slack).all()
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Gemm.parse(shape="4x5x6", dtype="f32", epilogue=ALL),
+        Conv.parse(shape="1x4x4x2", filter="3x3x4", pad="1x1", dtype="f32", epilogue=ALL),
+        Conv.parse(shape="1x4x4x2", filter="3x3x4", dtype="f32", layout="nchw-fchw", epilogue="bias,relu"),
+    ],
+    ids=lambda problem: problem.name,
+)
+def test_its_text_is_one_operation_behind_the_main_one_and_takes_all_operands(problem: Gemm | Conv) -> None:
+    with ir.Context() as context:
+        module = parse(problem_mlir(problem), context)
+        after = [op for op in walk(module.operation) if op.name == "linalg.generic"]
+        assert len(after) == 1
+    for match in read_forms(problem).matches:
+        assert [type_ for _, type_ in match.arguments] == [operand.mlir for operand in problem.operands[:-1]]
+
+
+MANIFEST = """
+operation = "gemm"
+dtypes = ["f32"]
+layouts = ["nn"]
+symbol = "mine"
+workgroup_size = [1]
+grid = [1]
+epilogues = ["bias", "clip"]
+[parameters]
+packed = [1, 0]
+[[bindings]]
+operand = "lhs"
+access = "read"
+[[bindings]]
+operand = "rhs"
+access = "read"
+panelled = "n"
+panels = "lanes * packed"
+[[bindings]]
+operand = "bias"
+access = "read"
+[[bindings]]
+operand = "out"
+access = "write"
+element = "f32"
+[provider]
+kind = "c"
+source = "mine.c"
+chips = ["x86_64"]
+"""
+
+
+def written(folder: Path, text: str = MANIFEST) -> Manifest:
+    (folder / "mine").mkdir(exist_ok=True)
+    (folder / "mine" / "mine.c").write_text("")
+    (folder / "mine" / "mine.o").write_text("")
+    (folder / "mine" / "microkernel.toml").write_text(text)
+    return load(folder / "mine" / "microkernel.toml")
+
+
+def test_a_kernel_is_bound_to_the_operands_that_the_problem_has(tmp_path: Path) -> None:
+    manifest, objects = written(tmp_path), (tmp_path / "mine" / "mine.o",)
+    for epilogue, operands in (("bias,relu", [0, 1, 2, 3]), ("clip=0:6", [0, 1, 2])):
+        problem = Gemm.parse(shape="4x20x6", dtype="f32", epilogue=epilogue)
+        instance = manifest.bind(problem, "x86_64", objects=objects, features=("avx2", "fma"))
+        assert [binding.operand for binding in instance.bindings] == operands
+        assert instance.bindings[1].tensor.shape == (3, 6, 8)
+    unpacked = manifest.bind(problem, "x86_64", objects=objects, parameters={"packed": 0})
+    assert unpacked.bindings[1].tensor.shape == (6, 20)
+
+
+def test_a_kernel_without_that_ending_does_not_fit(tmp_path: Path) -> None:
+    with pytest.raises(DoesNotFitError, match="does not end with residual"):
+        written(tmp_path).fit(Gemm.parse(shape="4x4x4", dtype="f32", epilogue="residual"), "x86_64")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        ('"bias", "clip"', '"gelu"', "gelu"),
+        ('operand = "bias"', 'operand = "residual"', "residual"),
+        ('panelled = "n"', 'panelled = "m"', "panelled"),
+        ('kind = "c"\nsource = "mine.c"', 'kind = "prebuilt"', "prebuilt"),
+    ],
+)
+def test_a_manifest_that_says_it_wrongly_is_refused(old: str, new: str, error: str, tmp_path: Path) -> None:
+    assert old in MANIFEST
+    with pytest.raises(UsageError, match=error):
+        written(tmp_path, MANIFEST.replace(old, new))
