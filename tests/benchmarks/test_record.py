@@ -18,7 +18,7 @@ from benchmarks.recording import Row, Rows
 from benchmarks.replay import load
 
 WORDS = ["gemm", "--shape", "16x16x32", "--dtype", "f32", "--target", "cpu", "--device", "local-task", "--jobs", "2"]
-ROWS = 4
+ROWS = 2
 
 
 def request(out: Path, *more: str) -> Request:

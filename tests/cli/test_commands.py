@@ -89,21 +89,21 @@ def test_json_is_one_document_on_stdout_and_progress_is_on_stderr(finished: Fini
 @pytest.fixture(scope="module")
 def spoken(finished: Finished) -> subprocess.CompletedProcess[str]:
     """A short run for people, compile only."""
-    words = ["gemm", "--shape", "64x64x64", "--dtype", "f32", "--device", "none", "--trials", "2"]
+    words = ["gemm", "--shape", "64x64x64", "--target", "gfx942", "--device", "none", "--trials", "2"]
     return autotune(*words, cwd=finished.workspace, cache=finished.cache)
 
 
 def test_the_result_for_people_says_verdict_problem_and_counts(spoken: subprocess.CompletedProcess[str]) -> None:
     assert spoken.returncode == 0
     assert re.search(r"^verdict +compile-only: ", spoken.stdout, re.MULTILINE)
-    assert re.search(r"^problem +gemm_64x64x64_f32_f32_nn on cpu \(none\)$", spoken.stdout, re.MULTILINE)
-    assert re.search(r"^candidates +9 of \d+ asked, 9 built", spoken.stdout, re.MULTILINE)
+    assert re.search(r"^problem +gemm_64x64x64_f16_f32_nn on gfx942 \(none\)$", spoken.stdout, re.MULTILINE)
+    assert re.search(r"^candidates +3 of \d+ asked, 3 built", spoken.stdout, re.MULTILINE)
     assert "reading the space" in spoken.stderr
     assert ESCAPE not in spoken.stdout + spoken.stderr, "no colour where there is no terminal"
 
 
 def test_quiet_says_nothing_but_the_result(finished: Finished, spoken: subprocess.CompletedProcess[str]) -> None:
-    words = ["gemm", "--shape", "64x64x64", "--dtype", "f32", "--device", "none", "--trials", "2", "--quiet"]
+    words = ["gemm", "--shape", "64x64x64", "--target", "gfx942", "--device", "none", "--trials", "2", "--quiet"]
     done = autotune(*words, cwd=finished.workspace, cache=finished.cache)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == spoken.stdout
@@ -276,7 +276,7 @@ def test_no_arguments_is_help(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["gfx942", "gfx1100", "sm_80"])
 def test_without_a_device_candidates_are_built_and_proven(target: str, tmp_path: Path) -> None:
     words = ["gemm", "--shape", "256x256x256", "--dtype", "f16", "--target", target, "--device", "none"]
-    done = autotune(*words, "--trials", "4", "--json", cwd=tmp_path)
+    done = autotune(*words, "--trials", "2", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     counts = document["counts"]
@@ -284,15 +284,15 @@ def test_without_a_device_candidates_are_built_and_proven(target: str, tmp_path:
     assert (document["spec"], document["flagfile"], document["carrier"]) == (None, None, None)
     assert (document["baseline"]["us"], document["speedup"]) == (None, None)
     assert counts["failed"]["not-applied"] == 0
-    assert counts["asked"] == 5
+    assert counts["asked"] == 3
     assert counts["built"] + sum(counts["failed"].values()) == counts["asked"]
-    assert counts["built"] >= 4
+    assert counts["built"] >= 2
     assert (counts["timed"], counts["checked"]) == (0, 0)
     assert counts["space"] > 10
     with Store.open(None, workspace=tmp_path) as store:
         rows, builds = store.candidates(document["run"]), store.builds(document["run"])
         assert store.timings(document["run"]) == []
-    assert len(rows) == 5
+    assert len(rows) == 3
     specs = {row.id for row in rows if row.kind == "codegen"}
     assert all(build.applied > 0 for build in builds if build.candidate in specs)
     assert json.loads(autotune("export", "--json", cwd=tmp_path).stdout) == []

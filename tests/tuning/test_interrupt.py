@@ -15,7 +15,7 @@ from tests.support.fake_tools import SHAPE, TIMED, Cli, candidates, failures
 from tests.support.patience import patient, wait_until
 
 MakeCli = Callable[..., Cli]
-WORDS = (*SHAPE, "--effort", "quick", "--trials", "8")
+WORDS = (*SHAPE, "--effort", "quick", "--trials", "4")
 
 
 def end(process: subprocess.Popen[str], *, within: float) -> tuple[str, str]:

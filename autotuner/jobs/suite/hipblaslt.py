@@ -26,6 +26,8 @@ _MAX_READ = 1 << 20
 # `- {name: value, …}` without anything that YAML would have to interpret but quotes.
 _PAIR = r"[A-Za-z_]\w*: (?:[\w.+-]+|\"[A-Za-z_]\w*\")"
 _PLAIN = re.compile(rf"(?:- )?\{{{_PAIR}(?:, {_PAIR})*\}}", re.ASCII)
+_DEEPEST = 4
+"""A list with a mapping is all that the library nests."""
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
 _TYPES = {
     "f32_r": "f32",
@@ -177,9 +179,7 @@ def _fields(text: str) -> Mapping[str, object]:
     if bare.startswith("{") and not bare.endswith("}"):
         raise _BrokenError("not a whole mapping (it is cut off)")
     try:
-        # A line of references to references can stand for gigabytes: the library writes none.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-            raise _BrokenError("not a whole mapping (it has references)")
+        _check_shape(text)
         document = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         problem = getattr(error, "problem", None) or "no YAML"
@@ -189,6 +189,17 @@ def _fields(text: str) -> Mapping[str, object]:
     if not isinstance(document, dict):
         raise _BrokenError("not a mapping")
     return document
+
+
+def _check_shape(text: str) -> None:
+    """A line of references to references can stand for gigabytes, a deep one takes minutes: the library writes none."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise _BrokenError("not a whole mapping (it has references)")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise _BrokenError("not a mapping (it is nested too deeply)")
 
 
 def _whole(fields: Mapping[str, object], name: str) -> int:

@@ -26,7 +26,7 @@ from autotuner.specfiles.entries import read
 from autotuner.system import process
 from autotuner.system.progress import Silent, Stop
 from autotuner.tuning.plan import Plan
-from tests.support.fake_tools import EFFORT, SPEC, FakeTools
+from tests.support.fake_tools import EFFORT, ONE_ROUTE, SPEC, FakeTools
 from tests.support.spec_files import Answer
 
 MakePlan = Callable[[Problem, str], Plan]
@@ -125,8 +125,8 @@ def fake(tmp_path_factory: pytest.TempPathFactory) -> FakeTools:
 
 
 def test_a_bucket_that_its_winner_would_harm_keeps_the_default(fake: FakeTools, tmp_path: Path) -> None:
-    options = Options(effort=EFFORT, workspace=tmp_path, command=("autotune", "test"))
-    result = tune_family(Family.parse(GEMM, "16,32,any"), Target.parse("cpu"), options=options, tools=fake.tools)
+    options = Options(effort=EFFORT, trials=2, workspace=tmp_path, command=("autotune", "test"))
+    result = tune_family(Family.parse(GEMM, "16,32,any"), ONE_ROUTE, options=options, tools=fake.tools)
     assert result.verdict == "win", [bucket.reason for bucket in result.details.buckets]
     document = json.loads(json.dumps(result.to_json()))
     assert [(b["bucket"], b["uses"], b["verdict"]) for b in document["buckets"]] == [
@@ -151,7 +151,7 @@ def test_a_bucket_that_its_winner_would_harm_keeps_the_default(fake: FakeTools, 
     assert check(spec, tools=Tools.find()).sound
     _each_m_gets_its_own(spec, tmp_path)
     again = tune_family(
-        Family.parse(GEMM, "16,32,any"), Target.parse("cpu"), options=replace(options, resume=True), tools=fake.tools
+        Family.parse(GEMM, "16,32,any"), ONE_ROUTE, options=replace(options, resume=True), tools=fake.tools
     )
     assert [b.result and b.result.run for b in again.details.buckets] == [
         b.result and b.result.run for b in result.details.buckets
@@ -239,7 +239,7 @@ def test_a_dynamic_product_computes_what_the_static_ones_do(tools: Tools, tmp_pa
 
 @pytest.mark.parametrize("target", ["gfx942", "sm_80"])
 def test_without_a_device_buckets_are_built_and_proven(tools: Tools, tmp_path: Path, target: str) -> None:
-    options = Options(device="none", trials=3, effort=EFFORT, workspace=tmp_path, command=("autotune", "test"))
+    options = Options(device="none", trials=1, effort=EFFORT, workspace=tmp_path, command=("autotune", "test"))
     family = Family.parse(Gemm.parse(shape="128x128x64"), "16,64")
     result = tune_family(family, Target.parse(target), options=options, tools=tools)
     assert result.verdict == "compile-only"

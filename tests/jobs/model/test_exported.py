@@ -80,7 +80,7 @@ def test_every_exported_program_is_tried() -> None:
 )
 def test_a_torch_program_is_tuned_from_end_to_end(name: str, states: list[str], tmp_path: Path) -> None:
     words = [str(EXPORTED / f"{name}.mlir"), "--workspace", str(tmp_path), "--json", "--quiet"]
-    limits = ["--target", "cpu", "--device", "none", "--trials", "2", "--top", str(states.count("estimated"))]
+    limits = ["--target", "cpu", "--device", "none", "--trials", "1", "--top", str(states.count("estimated"))]
     done = CliRunner().invoke(app, ["model", *words, *limits], catch_exceptions=False)
     assert done.exit_code == 0, done.stderr
     document = json.loads(done.stdout)
