@@ -19,7 +19,6 @@ from autotuner.store.store import Store
 from autotuner.system.locks import workspace_lock
 from tests.support.command_line import AUTOTUNE, GEMM, Here, complaint
 
-
 BUILT = ("gemm", "--shape", "64x64x64", "--target", "gfx942", "--device", "none")
 """Nothing but builds: no device, and no stock routes."""
 

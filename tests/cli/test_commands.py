@@ -19,9 +19,10 @@ import pytest
 
 from autotuner import __version__
 from autotuner.store.store import Store
+from tests.support.command_line import AUTOTUNE
+from tests.support.command_line import in_this_process as autotune
 from tests.support.patience import patient
 
-AUTOTUNE = [sys.executable, "-m", "autotuner"]
 ESCAPE = "\x1b"
 COMMANDS = {
     "gemm": [
@@ -34,21 +35,6 @@ COMMANDS = {
     "cache": ["--clear", "--json"],
     "doctor": ["--json", "--no-color"],
 }
-
-
-def autotune(*words: str, cwd: Path, cache: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
-    """In a process of its own; without a cache of its own, with the one that all tests have."""
-    environment = {**os.environ, **({"AUTOTUNE_CACHE_DIR": str(cache)} if cache else {}), **more}
-    return subprocess.run(
-        [*AUTOTUNE, *words],
-        cwd=cwd,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
 
 
 @dataclass(frozen=True)

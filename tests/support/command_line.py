@@ -1,9 +1,11 @@
-"""The command line in a process of its own."""
+"""The command line, in a process of its own or in this one."""
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +15,22 @@ from autotuner.cli.app import main
 
 AUTOTUNE = [sys.executable, "-m", "autotuner"]
 GEMM = ("gemm", "--shape", "64x64x64", "--dtype", "f32")
+
+
+def in_this_process(
+    *words: str, cwd: Path, cache: Path | None = None, **settings: str
+) -> subprocess.CompletedProcess[str]:
+    """The command in this process: it need not import everything again. `settings` are environment variables."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(cwd)
+        for name, value in {**settings, **({"AUTOTUNE_CACHE_DIR": str(cache)} if cache else {})}.items():
+            patch.setenv(name, value)
+        patch.setattr("sys.argv", ["autotune", *words])
+        with pytest.raises(SystemExit) as end:
+            main()
+    said = [stream.detach().getvalue().decode() for stream in (out, err)]
+    return subprocess.CompletedProcess(words, int(end.value.code or 0), *said)
 
 
 @dataclass(frozen=True)
