@@ -86,6 +86,10 @@ class BuildExecutor:
 
         return self.here.submit(make_and_build)
 
+    def start_whole(self, job: BuildJob) -> Future[Compiled]:
+        """A whole model, which is compiled where its file lies: here."""
+        return self.here.submit(self.builder.build, job)
+
     def start_in(self, folder: Path, job: BuildJob, tools: Tools) -> Future[Compiled]:
         """A build that is put into a folder, for whoever repeats it there.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.carriers.substitution import FLAG
@@ -23,6 +23,7 @@ TRUST = "Take it out, give it yourself by --flag, or give --trust if you know wh
 _ANCHORS = ("builtin.module", "util.func", "func.func")
 PASSES: dict[str, tuple[str, ...]] = {
     "iree-preprocessing-transpose-convolution-pipeline": ("",),
+    "iree-preprocessing-pad-to-intrinsics": ("",),
     "iree-linalg-ext-convert-conv2d-to-winograd": ("", "replace-all-convs=true"),
     "iree-linalg-ext-convert-attention-to-online-attention": ("",),
     "iree-linalg-ext-decompose-attention": ("",),
@@ -113,6 +114,19 @@ RULES: dict[str, Rule] = {
     "--iree-global-opt-use-im2col-for-convs": _SWITCH,
     "--iree-llvmcpu-enable-inner-tiled": _SWITCH,
     "--iree-llvmcpu-enable-ukernels": _matches(r"[a-z0-9_,+-]{1,200}", "all, none, default or a list of names"),
+    "--iree-opt-aggressively-propagate-transposes": _SWITCH,
+    "--iree-opt-outer-dim-concat": _SWITCH,
+    "--iree-global-opt-propagate-transposes-through-conv": _SWITCH,
+    "--iree-dispatch-creation-enable-aggressive-fusion": _SWITCH,
+    "--iree-dispatch-creation-enable-aggressive-reshape-movement": _SWITCH,
+    "--iree-dispatch-creation-enable-fuse-horizontal-contractions": _SWITCH,
+    "--iree-dispatch-creation-enable-fuse-padding-into-linalg-consumer-ops": _SWITCH,
+    "--iree-dispatch-creation-enable-split-reduction": _SWITCH,
+    "--iree-dispatch-creation-experimental-set-data-tiling-ops": replace(
+        _one_of("matmul", "scaled_matmul", "convolution"), repeats=True
+    ),
+    "--iree-dispatch-creation-fuse-multi-use": _SWITCH,
+    "--iree-hal-indirect-command-buffers": _SWITCH,
     "--iree-preprocessing-pass-pipeline": Rule(_pipeline, f"a pipeline of {', '.join(PASSES)}"),
     # Carriers. What they name is looked into as well: see `vetting`.
     TUNING_SPEC: _MLIR,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Literal
@@ -128,12 +128,17 @@ class Judgement:
         return self.raced.ratio(candidate, against, alpha=rules.alpha / len(rules.looks))
 
 
-def timed_by(device: Device, benchmark: Benchmark, modules: Mapping[str, Module]) -> Takes:
-    """Times an entrant's module: three repetitions, of which the median counts; to confirm, in a fresh process."""
+def timed_by(
+    device: Device, benchmark: Benchmark, modules: Mapping[str, Module], *, once: Collection[str] = ()
+) -> Takes:
+    """Times an entrant's module: three repetitions, of which the median counts; to confirm, in a fresh process.
+
+    Those in `once` take so long that one repetition is a measurement by itself.
+    """
 
     def taken_by(device: Device) -> Take:
         def take(name: str) -> Timing:
-            timing = device.time(modules[name], benchmark, repetitions=3)
+            timing = device.time(modules[name], benchmark, repetitions=1 if name in once else 3)
             if not timing.ok:
                 raise TimingFailed(timing.detail)
             return timing

@@ -83,9 +83,9 @@ LATE_SECONDS, LATE_SHARE = 3.0, 0.02
 """How far beyond its budget a run may still measure."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Clock:
-    """The time that a run may take."""
+    """The time that a run may take. A run that nobody gave a budget may set itself a shorter one."""
 
     budget: float
     started: float = field(default_factory=time.monotonic)

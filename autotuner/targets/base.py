@@ -12,6 +12,8 @@ from autotuner.problems import Problem
 from autotuner.targets.backends import Backend
 from autotuner.targets.backends.llvm_cpu import CPU_FLAG
 from autotuner.targets.files import with_absolute_files
+from autotuner.targets.knobs import PLAIN, Knob, Route, route_of, touching, without
+from autotuner.targets.priors import first_routes
 
 NO_DEVICE = "none"
 """Nothing runs: candidates are compiled and proven only."""
@@ -19,26 +21,6 @@ _TRIPLE = "--iree-llvmcpu-target-triple"
 _OF_THE_HOST = (f"{CPU_FLAG}=host", f"{CPU_FLAG}-features=host")
 _OTHER_NAMES = {"arm64": "aarch64", "amd64": "x86_64"}
 """Of architectures, where a triple may have another name than Linux."""
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """A set of stock flags that changes how the whole program is compiled.
-
-    `reachable` says whether a configuration can be put on the operation on this route; where it cannot, the route
-    competes with its own default only.
-    """
-
-    name: str
-    flags: tuple[str, ...] = ()
-    reachable: bool = True
-    ops: tuple[str, ...] = ()
-    """The operations that it is worth trying for; empty: all."""
-    models: bool = True
-    """Whole models are tried on it too: it neither takes minutes to compile there nor fails on most of them."""
-
-
-PLAIN = Route("plain")
 
 
 @dataclass(frozen=True)
@@ -54,6 +36,9 @@ class Target:
     """Compute units, multiprocessors or cores of its largest product: what workgroups are spread over."""
     f8: str | None = None
     routes: tuple[Route, ...] = (PLAIN,)
+    """For single problems."""
+    knobs: tuple[Knob, ...] = ()
+    """What the routes of whole models are made of."""
     user_flags: tuple[str, ...] = field(default=())
 
     @classmethod
@@ -75,7 +60,8 @@ class Target:
         own = tuple(f for f in self.flags if flag_name(f) not in named)
         # A route that sets what the user sets would overrule the user.
         routes = tuple(r for r in self.routes if named.isdisjoint(flag_name(f) for f in r.flags))
-        return replace(self, flags=own, user_flags=tuple(flags), routes=routes)._off_the_host()
+        knobs = without(self.knobs, named)
+        return replace(self, flags=own, user_flags=tuple(flags), routes=routes, knobs=knobs)._off_the_host()
 
     def _off_the_host(self) -> Target:
         """Code for another architecture is for any processor of it unless one is named.
@@ -147,9 +133,11 @@ class Target:
         return tuple(r for r in self.routes if not r.ops or op in r.ops)
 
     def model_routes(self, ops: Collection[str]) -> tuple[Route, ...]:
-        """The routes for a model that has these operations; those that change convolutions and attention first."""
-        fit = [r for r in self.routes if r.models and (not r.ops or set(r.ops) & set(ops))]
-        return tuple(sorted(fit, key=lambda r: (bool(r.flags), r.ops == ("gemm",))))
+        """The plain route, and those to begin with for a model that has these operations."""
+        knobs = touching(self.knobs, ops)
+        machine = self.machine if self.backend.on_host else ""
+        first = first_routes(knobs, ops, backend=self.backend.name, machine=machine)
+        return (PLAIN, *(route_of(knobs, names) for names in first))
 
     def prepare(self, problem: Problem) -> Problem:
         """The problem in this target's own types, or a refusal that lists what can be done here."""

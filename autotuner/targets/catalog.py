@@ -4,58 +4,49 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from dataclasses import replace
 
 from autotuner.errors import UsageError
 from autotuner.system.settings import usable_cores
 from autotuner.targets.backends import CUDA, LLVM_CPU, ROCM, Backend
-from autotuner.targets.base import PLAIN, Route, Target
-
-_GLOBAL_TILING = "--iree-global-opt-data-tiling"
-_DATA_TILING = "--iree-opt-data-tiling"
-_UKERNELS = "--iree-llvmcpu-enable-ukernels=all"
-_INNER_TILED = "--iree-llvmcpu-enable-inner-tiled"
-
-_IM2COL = "--iree-global-opt-use-im2col-for-convs"
+from autotuner.targets.base import Target
+from autotuner.targets.knobs import PLAIN, Route, knobs_of, named_route
 
 
-def _preprocess(passes: str) -> str:
-    return f"--iree-preprocessing-pass-pipeline=builtin.module({passes})"
+def _single(op: str, *names: str) -> tuple[Route, ...]:
+    """Routes of single problems of one operation."""
+    return tuple(replace(named_route(_CPU_KNOBS, name), ops=(op,)) for name in names)
 
 
-_CHANNELS_LAST = _preprocess("iree-preprocessing-transpose-convolution-pipeline")
-_DECOMPOSED = _preprocess(
-    "util.func(iree-linalg-ext-convert-attention-to-online-attention,iree-linalg-ext-decompose-attention)"
-)
-_GEMM, _CONV, _ATTENTION = ("gemm",), ("conv",), ("attention",)
-
-# --iree-opt-data-tiling resolves encodings after the tuning spec has run, so a spec cannot reach its mmt4d; the
-# global-optimization path makes the mmt4d before, and there a spec applies.
+_CPU_KNOBS = knobs_of(LLVM_CPU.name)
 CPU_ROUTES = (
     PLAIN,
-    Route("data-tiling", (_DATA_TILING,), reachable=False, ops=_GEMM),
-    Route("data-tiling+ukernels", (_DATA_TILING, _UKERNELS), reachable=False, ops=_GEMM),
-    Route("data-tiling+inner-tiled", (_DATA_TILING, _INNER_TILED), reachable=False, ops=_GEMM, models=False),
-    Route("global-data-tiling", (_GLOBAL_TILING,), ops=_GEMM),
-    Route("global-data-tiling+ukernels", (_GLOBAL_TILING, _UKERNELS), ops=_GEMM),
-    Route("global-data-tiling+inner-tiled", (_GLOBAL_TILING, _INNER_TILED), ops=_GEMM, models=False),
-    Route("channels-last", (_CHANNELS_LAST,), ops=_CONV),
-    Route("channels-last+data-tiling", (_CHANNELS_LAST, _DATA_TILING), reachable=False, ops=_CONV),
-    Route("im2col", (_IM2COL,), ops=_CONV),
-    Route("im2col+data-tiling", (_IM2COL, _DATA_TILING), reachable=False, ops=_CONV),
-    Route(
-        "im2col+data-tiling+inner-tiled",
-        (_IM2COL, _DATA_TILING, _INNER_TILED),
-        reachable=False,
-        ops=_CONV,
-        models=False,
+    *_single(
+        "gemm",
+        "data-tiling",
+        "data-tiling+ukernels",
+        "data-tiling+inner-tiled",
+        "global-data-tiling",
+        "global-data-tiling+ukernels",
+        "global-data-tiling+inner-tiled",
     ),
-    Route("im2col+global-data-tiling", (_IM2COL, _GLOBAL_TILING), ops=_CONV),
-    Route("im2col+global-data-tiling+inner-tiled", (_IM2COL, _GLOBAL_TILING, _INNER_TILED), ops=_CONV, models=False),
-    # No Winograd: its transforms round more than any bound here allows, and whole numbers do not come out whole.
-    Route("decomposed", (_DECOMPOSED,), ops=_ATTENTION),
-    Route("decomposed+data-tiling", (_DECOMPOSED, _DATA_TILING), reachable=False, ops=_ATTENTION),
-    Route("decomposed+data-tiling+ukernels", (_DECOMPOSED, _DATA_TILING, _UKERNELS), reachable=False, ops=_ATTENTION),
-    Route("decomposed+global-data-tiling", (_DECOMPOSED, _GLOBAL_TILING), ops=_ATTENTION),
+    *_single(
+        "conv",
+        "channels-last",
+        "channels-last+data-tiling",
+        "im2col",
+        "im2col+data-tiling",
+        "im2col+data-tiling+inner-tiled",
+        "im2col+global-data-tiling",
+        "im2col+global-data-tiling+inner-tiled",
+    ),
+    *_single(
+        "attention",
+        "decomposed",
+        "decomposed+data-tiling",
+        "decomposed+data-tiling+ukernels",
+        "decomposed+global-data-tiling",
+    ),
 )
 
 Types = Mapping[str, tuple[tuple[str, str], ...]]
@@ -127,12 +118,13 @@ def _cpu() -> Target:
         units=usable_cores(),
         f8="f8E4M3FN",
         routes=CPU_ROUTES,
+        knobs=_CPU_KNOBS,
     )
 
 
 def all_targets() -> tuple[Target, ...]:
     gpus = (
-        Target(chip, backend, backend.flags(chip), types, units, f8)
+        Target(chip, backend, backend.flags(chip), types, units, f8, knobs=knobs_of(backend.name))
         for backend, chips in _GPUS.items()
         for chip, (types, units, f8) in chips.items()
     )

@@ -53,7 +53,7 @@ class Scripted:
         return max((block for p, _, block in self.rows if p == phase), default=0)
 
 
-@dataclass(frozen=True)
+@dataclass
 class TimerClock(Clock):
     """A second for each timing."""
 

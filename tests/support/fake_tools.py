@@ -26,7 +26,7 @@ from autotuner.iree.tools import Tools
 from autotuner.store.rows import CandidateRow
 from autotuner.store.store import Store
 from autotuner.system.progress import Stop
-from autotuner.targets.base import PLAIN
+from autotuner.targets import PLAIN
 from autotuner.tuning.effort import Effort
 from tests.support.patience import patient
 
@@ -198,9 +198,18 @@ class FakeTools:
 EFFORT = Effort(trials=4, budget=120.0, compile_only_trials=4, confirm_blocks=8, race_entrants=4, compile_timeout=60.0)
 PROBLEM = Gemm.parse(shape="96x64x128", dtype="f32")
 CPU = Target.parse("cpu")
-ONE_ROUTE = replace(CPU, routes=(PLAIN,))
+ONE_ROUTE = replace(CPU, routes=(PLAIN,), knobs=())
 """The processor without stock routes: fewer compiles where they do not matter."""
-TWO_ROUTES = replace(CPU, routes=(PLAIN, *(r for r in CPU.routes if r.name == "data-tiling")))
+TWO_ROUTES = replace(
+    CPU,
+    routes=(PLAIN, *(r for r in CPU.routes if r.name == "data-tiling")),
+    knobs=tuple(
+        replace(knob, settings=(setting,))
+        for knob in CPU.knobs
+        for setting in knob.settings
+        if setting.name == "data-tiling"
+    ),
+)
 
 
 def run(

@@ -59,7 +59,7 @@ def test_a_name_may_have_one_letter_or_200_and_the_rule_is_told() -> None:
 def test_a_route_of_ones_own_has_a_name_of_its_own(tmp_path: Path) -> None:
     target = Target.parse("cpu")
     model = Model(tmp_path / "m.mlir", routes=("mine+2=--iree-opt-data-tiling", "data-tiling"))
-    assert {"plain", "data-tiling", "mine+2"} == {route.name for route in choose(target, model.routes, {"gemm"})}
+    assert {"plain", "data-tiling", "mine+2"} == {route.name for route in choose(target, model.routes, {"gemm"}).first}
     for twice in (("plain=--x",), ("a=--x", "a=--y")):
         with pytest.raises(UsageError, match="already"):
             choose(target, twice, {"gemm"})

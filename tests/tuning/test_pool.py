@@ -14,7 +14,7 @@ import pytest
 from autotuner.build import Compiled, Isa
 from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.measure.check import Check
-from autotuner.targets.base import PLAIN
+from autotuner.targets import PLAIN
 from autotuner.tuning import pool as pools
 from autotuner.tuning.evaluate import Measured, Outcome
 from autotuner.tuning.plan import Candidate

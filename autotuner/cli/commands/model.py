@@ -25,7 +25,10 @@ def model(
     ] = 1.0,
     routes: Annotated[
         list[str] | None,
-        typer.Option("--route", help="NAME keeps to these routes, 'NAME=--flag …' adds one; repeatable."),
+        typer.Option(
+            "--route",
+            help="NAME (settings: im2col+O3) keeps to these routes, 'NAME=--flag …' adds one; repeatable.",
+        ),
     ] = None,
     tolerance: o.ToleranceOption = None,
     trust: o.TrustOption = False,

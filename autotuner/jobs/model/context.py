@@ -77,6 +77,16 @@ class ModelStructure:
     """The configured executables by name."""
 
     @property
+    def ops(self) -> set[str]:
+        """The operations that take its time, as the command line calls them."""
+        return {KINDS[group.root.kind] for group in self.groups}
+
+    @property
+    def head_widths(self) -> list[int]:
+        """Of queries and keys of its attentions."""
+        return [math.prod(g.root.sizes("k1")) for g in self.groups if g.root.kind == "attention"]
+
+    @property
     def flops(self) -> int:
         return sum(flops(g.root) * g.calls for g in self.groups)
 

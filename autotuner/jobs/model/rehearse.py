@@ -10,15 +10,15 @@ from typing import Any
 
 from autotuner.iree.compile import shell_line
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.context import KINDS, Model, ModelStructure, read_structure
+from autotuner.jobs.model.context import Model, ModelStructure, read_structure
 from autotuner.jobs.model.dispatch import DispatchProblem, flops, runs_alone
 from autotuner.jobs.model.dispatches import on_route
 from autotuner.jobs.model.extract import Group
 from autotuner.jobs.model.program import Program, ProgramBuilder
-from autotuner.jobs.model.routes import choose
+from autotuner.jobs.model.routes import Routes, choose
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
-from autotuner.targets import PLAIN, Route, Target
+from autotuner.targets import PLAIN, Target
 from autotuner.tuning.dry_run import Rehearsal, rehearse
 from autotuner.tuning.options import Options
 
@@ -30,7 +30,7 @@ class ModelRehearsal:
     program: Program
     target: Target
     structure: ModelStructure
-    routes: tuple[Route, ...]
+    routes: Routes
     ranked: tuple[Group, ...]
     first: Rehearsal | None
     commands: tuple[str, ...]
@@ -40,7 +40,8 @@ class ModelRehearsal:
             "schema": 1,
             "problem": {"op": "model", "name": self.program.name, "flops": self.structure.flops},
             "target": self.target.name,
-            "routes": [{"name": route.name, "flags": list(route.flags)} for route in self.routes],
+            "routes": [{"name": route.name, "flags": list(route.flags)} for route in self.routes.first],
+            "knobs": {knob.name: [s.name for s in knob.settings] for knob in self.routes.knobs},
             "dispatches": [
                 {
                     "op": group.root.op,
@@ -60,7 +61,10 @@ class ModelRehearsal:
         lines = [
             f"{self.program.name}: {len(self.structure.flow.pieces)} dispatches, {len(self.ranked)} different roots"
         ]
-        lines += ["", "routes to try:", *(f"  {r.name}: {shell_line(r.flags) or 'no flags'}" for r in self.routes)]
+        first, knobs = self.routes.first, self.routes.knobs
+        lines += ["", "routes to try:", *(f"  {r.name}: {shell_line(r.flags) or 'no flags'}" for r in first)]
+        lines += ["", "then the best of them with one knob turned at a time:"] if knobs else []
+        lines += [f"  {knob.name} ({knob.purpose}): {', '.join(s.name for s in knob.settings)}" for knob in knobs]
         lines += ["", "dispatches on the plain route, by their arithmetic (a run ranks by time):"]
         for group in self.ranked:
             why = runs_alone(group.pieces[0], group.root)
@@ -90,9 +94,9 @@ def rehearse_model(model: Model, target: Target, *, options: Options) -> ModelRe
         structure = read_structure(
             builder, model, flags, target=target.name, timeout=options.effort.compile_timeout * 10
         )
-        routes = choose(target, model.routes, {KINDS[group.root.kind] for group in structure.groups})
+        routes = choose(target, model.routes, structure.ops)
         ranked = sorted(structure.groups, key=lambda g: flops(g.root) * g.calls, reverse=True)
-        commands = [shell_line(builder.command([*flags, *r.flags], vmfb=Path(f"{r.name}.vmfb"))) for r in routes]
+        commands = [shell_line(builder.command([*flags, *r.flags], vmfb=Path(f"{r.name}.vmfb"))) for r in routes.first]
         return ModelRehearsal(
             program, target, structure, routes, tuple(ranked), _first(ranked, target, options), tuple(commands)
         )

@@ -1,11 +1,12 @@
-"""Which stock flags suit a whole model: each route is compiled, its outputs compared with the default's, and timed."""
+"""Which stock flags suit a whole model: routes are compiled side by side, compared with the default, and timed."""
 
 from __future__ import annotations
 
 import math
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
 
 from autotuner.devices.device import Computed
@@ -15,17 +16,30 @@ from autotuner.iree.compile import Compiled, first_error
 from autotuner.iree.run import Invocation
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.program import finite, same_outputs
+from autotuner.jobs.model.route_search import RouteSearch
 from autotuner.measure.check import Check
 from autotuner.system import process
+from autotuner.system.digests import known_digest
 from autotuner.system.names import checked_name
 from autotuner.system.process import last_line
-from autotuner.system.text import short
+from autotuner.system.settings import usable_cores
 from autotuner.targets import PLAIN, Route, Target
+from autotuner.targets.knobs import Knob, named_route, touching
 
 ROUTES_SHARE = 0.3
-"""Of the budget, for trying routes; the first two are tried in any case."""
+"""Of the budget, for trying routes; the default and the one that is expected to win are tried in any case."""
 _ROUTES_END = 0.5
 """Of the budget: when even a route that was begun is given up."""
+GIVE_UP = 1.5
+"""A route that takes so many times what the best does is timed by one repetition and no more."""
+_NEAR, _NEAREST = 1.1, 3
+"""So near the best, and so many at most, are timed once more, in turns: one of them may have been lucky."""
+SLOW_US = 500_000.0
+"""A call that takes longer is a measurement by itself: it is not repeated."""
+_SIDE = 8
+"""Compiles at once, at most: each holds the model's weights."""
+_START_SECONDS = 0.5
+"""Of a process that times a module."""
 
 
 @dataclass(frozen=True)
@@ -55,30 +69,50 @@ class RouteOutcome:
         }
 
 
-def choose(target: Target, wanted: Sequence[str], ops: set[str]) -> tuple[Route, ...]:
-    """The routes to try, the plain one first.
+@dataclass(frozen=True)
+class Routes:
+    """What is tried on a model."""
 
-    `wanted` are the user's: NAME keeps to the routes that are named, NAME=FLAGS adds one.
+    first: tuple[Route, ...]
+    """In this order, the plain one before all."""
+    knobs: tuple[Knob, ...] = ()
+    """What is turned after that; none where the user names the routes."""
+
+    def named(self, text: str) -> Route:
+        """The route that the user means by `NAME` or `NAME=FLAGS`."""
+        name = text.partition("=")[0].strip()
+        return next((route for route in self.first if route.name == name), self.first[-1])
+
+
+def choose(target: Target, wanted: Sequence[str], ops: set[str], *, won: Sequence[str] = ()) -> Routes:
+    """The routes to try.
+
+    `wanted` are the user's: NAME keeps to the routes that are named, NAME=FLAGS adds one. `won` are the names of those
+    that were the fastest on this chip before.
     """
-    known = {route.name: route for route in target.routes}
     added: list[Route] = []
-    pinned = []
+    pinned: list[Route] = []
     for text in wanted:
         name, defines, flags = text.partition("=")
-        if defines:
-            route = _own(name.strip(), flags)
-            if route.name in (*known, *(other.name for other in added)):
-                raise UsageError(f"there is a route {route.name} already.", remedy="Give yours another name.")
-            added.append(route)
-        elif name in known:
-            pinned.append(known[name])
-        else:
-            raise UsageError(
-                f"unknown route {short(name)}.",
-                remedy=f"Known on {target.name}: {', '.join(known)}; or define one: --route 'NAME=--flag …'.",
-            )
-    routes = pinned or list(target.model_routes(ops))
-    return tuple(dict.fromkeys([PLAIN, *routes, *added]))
+        if not defines:
+            pinned.append(named_route(target.knobs, name))
+            continue
+        route = _own(name.strip(), flags)
+        if route.name == PLAIN.name or any(route.name == other.name for other in (*pinned, *added)):
+            raise UsageError(f"there is a route {route.name} already.", remedy="Give yours another name.")
+        added.append(route)
+    if pinned:
+        return Routes(tuple(dict.fromkeys([PLAIN, *pinned, *added])))
+    knobs = touching(target.knobs, ops)
+    first = [*_known(knobs, won), *target.model_routes(ops)[1:]]
+    return Routes(tuple(dict.fromkeys([PLAIN, *added, *first])), knobs)
+
+
+def _known(knobs: tuple[Knob, ...], names: Sequence[str]) -> list[Route]:
+    """The routes of these names that can still be made of the knobs."""
+    settings = {setting.name for knob in knobs for setting in knob.settings}
+    found = [Route(name).settings for name in names]
+    return [named_route(knobs, "+".join(one)) for one in found if one and settings.issuperset(one)]
 
 
 def _own(name: str, flags: str) -> Route:
@@ -94,9 +128,23 @@ def _own(name: str, flags: str) -> Route:
     return Route(name, tuple(words))
 
 
+def side(context: Context) -> int:
+    """How many routes are compiled side by side."""
+    return max(2, min(context.options.jobs or usable_cores(), _SIDE))
+
+
+@dataclass(frozen=True)
+class _Flight:
+    """A route whose compile is under way."""
+
+    route: Route
+    row: int
+    began: float
+
+
 @dataclass
 class RouteRace:
-    """Tries routes one after the other; what fails is a row, and the default is what others are compared with."""
+    """Compiles routes side by side and times them one by one; what fails is a row, and the default is the reference."""
 
     context: Context
     benchmark: Benchmark
@@ -105,32 +153,78 @@ class RouteRace:
     """The relative error that is expected between the outputs of two builds."""
     tried: list[RouteOutcome] = field(default_factory=list)
     reference: Computed = field(default_factory=Computed)
+    _flights: dict[Future[Compiled], _Flight] = field(default_factory=dict)
 
-    def all(self, routes: Sequence[Route]) -> None:
-        """The default, and as many routes as there is time for."""
-        context, tried = self.context, self.tried
-        tried.append(self.default())
-        limit = max(60.0, 5 * (tried[0].build.took if tried[0].build else 0.0))
-        for number, route in enumerate(routes[1:], 2):
-            if context.session.stop.requested:
+    def all(self, routes: Routes, *, told: Callable[[float], None]) -> None:
+        """The default, the first routes, and then what the search asks for while there is time.
+
+        `told` is called when the default and those that were compiled with it are known, with the seconds they took.
+        """
+        search = RouteSearch(routes.knobs, list(routes.first[1:]))
+        self._start([PLAIN, *search.ask(side(self.context) - 1)], timeout=self.context.compile_timeout)
+        last = self._settle(search)
+        told(last)
+        while not self.context.session.stop.requested and self._has_time(last):
+            started = time.monotonic()
+            asked = search.ask(side(self.context) - len(self._flights))
+            if not asked and not self._flights:
                 break
-            if number > 2 and context.clock.elapsed > ROUTES_SHARE * context.clock.budget:
-                names = ", ".join(r.name for r in routes[number - 1 :])
-                context.note(f"no time for the routes {names}: a longer --budget, or --route, would make some")
-                break
-            context.stage(f"trying route {route.name} ({number} of {len(routes)})")
+            took = next((t.build.took for t in self.tried if t.build), 0.0)
+            with process.until(self.context.clock.at(_ROUTES_END * self.context.clock.budget)):
+                self._start(asked, timeout=max(60.0, 5 * took))
+            self._settle(search)
+            last = time.monotonic() - started
+        while self._flights:
+            self._settle(search)
+        if search.queue:
+            names = ", ".join(route.name for route in search.queue)
+            self.context.note(f"no time for the routes {names}: a longer --budget, or --route, would make some")
+        self._time_the_nearest()
+
+    def _has_time(self, last: float) -> bool:
+        """For one more round, which takes as long as the last one."""
+        clock = self.context.clock
+        return clock.elapsed < ROUTES_SHARE * clock.budget and clock.elapsed + last < _ROUTES_END * clock.budget
+
+    def _start(self, routes: Sequence[Route], *, timeout: float) -> None:
+        context = self.context
+        if routes:
+            context.stage(f"compiling {_listed(routes)}")
+        for route in routes:
+            row = context.row("baseline" if route == PLAIN else "stock", route)
+            future = context.session.executor.start_whole(context.builder.job(context.flags(route), timeout=timeout))
+            self._flights[future] = _Flight(route, row, time.monotonic())
+
+    def _settle(self, search: RouteSearch) -> float:
+        """Waits for builds and times them; where that needs the cores, for all. Gives the seconds that it took."""
+        started = time.monotonic()
+        # Everything is compared with the default: until it is there, nothing can be told.
+        all_of_them = self.context.target.compiles_on_device or not self.tried
+        with self.context.clocked("build"):
+            done, _ = wait(self._flights, return_when=ALL_COMPLETED if all_of_them else FIRST_COMPLETED)
+        # In the order in which they were asked for: the default before all others.
+        for future in [one for one in self._flights if one in done]:
+            flight = self._flights.pop(future)
             try:
-                with process.until(context.clock.at(_ROUTES_END * context.clock.budget)):
-                    tried.append(self._try(route, timeout=limit))
+                outcome = self._outcome(flight, future.result())
             except OutOfTimeError:
-                context.note(f"route {route.name}: no time for it, a longer --budget would make some")
+                if flight.route == PLAIN:
+                    raise
+                self.context.note(f"route {flight.route.name}: no time for it, a longer --budget would make some")
+                continue
+            self.tried.append(outcome)
+            search.tell(flight.route, outcome.us if outcome.ok else None)
+        return time.monotonic() - started
 
-    def default(self) -> RouteOutcome:
+    def _outcome(self, flight: _Flight, build: Compiled) -> RouteOutcome:
+        self.context.record_build(flight.row, build, self.context.flags(flight.route))
+        tried = RouteOutcome(flight.route, flight.row, build)
+        return self._default(tried, build) if flight.route == PLAIN else self._try(tried, build)
+
+    def _default(self, tried: RouteOutcome, build: Compiled) -> RouteOutcome:
         """The baseline must compile, run, and compute something that others can be compared with."""
         context, name = self.context, self.context.program.name
-        context.stage("compiling and timing IREE's default")
-        row = context.row("baseline", PLAIN)
-        build = self._build(row, PLAIN, timeout=context.compile_timeout)
+        context.stage("timing IREE's default")
         if not build.ok:
             raise NoCandidateError(
                 f"IREE's default does not compile {name}: {first_error(build.stderr)}",
@@ -147,14 +241,25 @@ class RouteRace:
                 f"{name} computes no finite numbers on these inputs: nothing can be compared with them.",
                 remedy="Give --input with values that the model is made for.",
             )
-        timed = self._time(RouteOutcome(PLAIN, row, build, error=0.0))
-        runner = context.session.runner
-        if runner.isolated is not runner:
-            started = time.monotonic()
-            with context.clocked("time"):
-                runner.isolated.time(build, self.benchmark)
-            context.isolated_seconds = time.monotonic() - started
+        started = time.monotonic()
+        timed = self._time(replace(tried, error=0.0), build, give_up_us=SLOW_US)
+        if not timed.ok:
+            raise DeviceError(f"the model cannot be timed: {last_line(timed.detail)}", remedy="Check --device.")
+        context.timing_seconds = time.monotonic() - started
+        context.isolated_seconds = self._isolated_seconds(timed, build)
         return timed
+
+    def _isolated_seconds(self, timed: RouteOutcome, build: Compiled) -> float:
+        """What a timing in a process of its own takes: of a slow model that is known without trying."""
+        runner, seconds = self.context.session.runner, (timed.us or 0.0) / 1e6
+        if runner.isolated is runner:
+            return self.context.timing_seconds
+        if seconds * 1e6 > SLOW_US:
+            return _START_SECONDS + 2 * seconds
+        started = time.monotonic()
+        with self.context.clocked("time"):
+            runner.isolated.time(build, self.benchmark)
+        return time.monotonic() - started
 
     @property
     def call(self) -> Invocation:
@@ -171,42 +276,59 @@ class RouteRace:
             self.outputs(build), self.reference, tolerance=self.context.model.tolerance, rounding=self.rounding
         )
 
-    def _try(self, route: Route, *, timeout: float) -> RouteOutcome:
-        row = self.context.row("stock", route)
-        build = self._build(row, route, timeout=timeout)
+    def _try(self, tried: RouteOutcome, build: Compiled) -> RouteOutcome:
         if not build.ok:
-            return self._failed(RouteOutcome(route, row, build), build.failure or "", build.stderr)
+            return self._failed(tried, build.failure or "", build.stderr)
+        if (same := self._same(build)) is not None:
+            self.context.session.store.record_duplicate(tried.row, of=same.row)
+            self.context.note(f"route {tried.route.name}: the same module as route {same.route.name}")
+            return replace(tried, us=same.us, error=same.error)
+        self.context.stage(f"timing route {tried.route.name}")
         check = self.check(build)
-        tried = RouteOutcome(route, row, build, error=check.error if math.isfinite(check.error) else None)
+        tried = replace(tried, error=check.error if math.isfinite(check.error) else None)
         if check.failure is not None:
             return self._failed(tried, check.failure, check.detail)
-        self.context.session.store.record_check(row, error=check.error)
-        return self._time(tried)
+        self.context.session.store.record_check(tried.row, error=check.error)
+        return self._time(tried, build, give_up_us=GIVE_UP * min(t.us for t in self.tried if t.ok and t.us is not None))
 
-    def _build(self, row: int, route: Route, *, timeout: float) -> Compiled:
-        context, flags = self.context, self.context.flags(route)
-        with context.clocked("build"):
-            build = context.builder.build(flags, timeout=timeout)
-        context.record_build(row, build, flags)
-        return build
+    def _same(self, build: Compiled) -> RouteOutcome | None:
+        """A route whose module is the very same; the same executables may still be called in another way."""
+        digest = known_digest(build.vmfb)
+        return next((t for t in self.tried if t.ok and t.build and known_digest(t.build.vmfb) == digest), None)
 
-    def _time(self, tried: RouteOutcome) -> RouteOutcome:
-        if tried.build is None:
-            raise ValueError(f"{tried.route.name} was not built")
-        started = time.monotonic()
+    def _time(self, tried: RouteOutcome, build: Compiled, *, give_up_us: float) -> RouteOutcome:
+        """Three repetitions, or only one where that is not near the best."""
         with self.context.clocked("time"):
-            timing = self.context.session.runner.time(tried.build, self.benchmark)
-        if tried.route == PLAIN:
-            self.context.timing_seconds = self.context.isolated_seconds = time.monotonic() - started
+            timing = self.context.session.runner.time(build, self.benchmark, give_up_us=give_up_us)
         if not timing.ok:
-            if tried.route == PLAIN:
-                raise DeviceError(f"the model cannot be timed: {last_line(timing.detail)}", remedy="Check --device.")
             return self._failed(tried, timing.failure or "", timing.detail)
         self.context.session.store.record_timing(tried.row, timing, phase="screen", block=0)
         self.context.note(f"route {tried.route.name}: {timing.median / 1000:.3f} ms")
         return replace(tried, us=timing.median)
 
+    def _time_the_nearest(self) -> None:
+        """Once more those that can hardly be told from the best, in turns; the faster of two readings counts."""
+        ranked = sorted((t for t in self.tried if t.ok), key=lambda t: t.us or math.inf)
+        limit = _NEAR * min((t.us for t in ranked if t.us is not None), default=0.0)
+        apart = {known_digest(t.build.vmfb): t for t in reversed(ranked) if t.build and (t.us or math.inf) <= limit}
+        near = sorted(apart.values(), key=lambda t: t.us or math.inf)[:_NEAREST]
+        if len(near) < 2 or self.context.session.stop.requested:
+            return
+        for one in near:
+            if one.build is None:
+                continue
+            with self.context.clocked("time"):
+                timing = self.context.session.runner.time(one.build, self.benchmark)
+            if timing.ok:
+                self.context.session.store.record_timing(one.row, timing, phase="screen", block=1)
+                self.tried[self.tried.index(one)] = replace(one, us=min(timing.median, one.us or math.inf))
+
     def _failed(self, tried: RouteOutcome, failure: str, detail: str) -> RouteOutcome:
         self.context.session.store.record_failure(tried.row, failure, stderr=detail)
         self.context.note(f"route {tried.route.name}: {failure}, {first_error(detail)[:120]}")
         return replace(tried, failure=failure, detail=detail)
+
+
+def _listed(routes: Sequence[Route]) -> str:
+    names = ["IREE's default" if route == PLAIN else f"route {route.name}" for route in routes]
+    return ", ".join(names)

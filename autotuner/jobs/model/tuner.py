@@ -15,34 +15,33 @@ from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled
 from autotuner.iree.run import Invocation
 from autotuner.jobs.model.context import (
-    KINDS,
     Context,
     Model,
     ModelStructure,
-    compile_timeout,
     model_clock,
     model_outputs,
-    read_structure,
 )
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
 from autotuner.jobs.model.entries import Entry
-from autotuner.jobs.model.program import Program, ProgramBuilder, call_of, check_inputs, program_name
+from autotuner.jobs.model.expectation import Known, expected_seconds, in_words
+from autotuner.jobs.model.program import call_of, check_inputs
+from autotuner.jobs.model.reading import question_of, question_unread, read_model, structure_of
 from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.rounding import expected_error
-from autotuner.jobs.model.routes import RouteOutcome, RouteRace, choose
+from autotuner.jobs.model.routes import SLOW_US, RouteOutcome, RouteRace, Routes, choose, side
 from autotuner.jobs.model.ship import report_text, ship
 from autotuner.jobs.model.whole import Tuned, WholeModel
+from autotuner.jobs.model.won_routes import routes_that_won
 from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge, longer, timed_by
 from autotuner.measure.race import ALPHA, LOOKS, Entrant, Rules
 from autotuner.system import process
-from autotuner.system.cache import Cache
-from autotuner.system.settings import cache_dir
 from autotuner.targets import PLAIN, Target
+from autotuner.targets.attention import without_wrong_attention
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
-from autotuner.tuning.run import Account, Question, Run
+from autotuner.tuning.run import Account, Run
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.too_short import too_short
 
@@ -56,6 +55,8 @@ _SECOND_BUDGET = 600.0
 _FIRST_SHARE = 0.6
 _TUNING = 0.5
 """Of what is left when the routes are timed, at least, for the dispatches."""
+_CONFIRMING = 60.0
+"""Seconds for timing the default once more, where the least number of blocks does not take longer."""
 _RACING = 0.3
 """Of the budget, at most, is kept for the race; without a device, of what is left for compiling the whole."""
 
@@ -74,47 +75,17 @@ def tune_model(
         account = Account(session.reporter, model_clock(options, session))
         with process.until(account.clock.latest):
             try:
-                program, builder, plain = _read(model, target, options, session, account)
+                program, builder, plain = read_model(model, target, options, session, account)
             except OutOfTimeError:
-                question = _unread(model, target, session)
+                question = question_unread(model, target, session)
                 return too_short(question, session=session, options=options, account=account, details=ModelDetails())
-            question = _question(model, program, target, session, flops=plain.flops)
+            target, said = without_wrong_attention(target, plain.head_widths)
+            if said:
+                account.note(said)
+                plain = structure_of(model, target, options, builder, account)
+            question = question_of(model, program, target, session, plain)
             with Run.begin(question, session=session, options=options, account=account) as run:
                 return _ModelRun(Context(model, program, builder, run), plain).go()
-
-
-def _read(
-    model: Model, target: Target, options: Options, session: Session, account: Account
-) -> tuple[Program, ProgramBuilder, ModelStructure]:
-    """The model and its dispatches; what imports it keeps to the budget, too."""
-    account.stage("reading the model")
-    with account.clocked("space"):
-        program = Program.open(
-            model.path,
-            folder=session.workspace.candidates / "models",
-            tools=session.tools,
-            trust=model.trust,
-        ).called(function=model.function, inputs=model.inputs, parameters=model.parameters)
-        builder = ProgramBuilder(session.tools, Cache(cache_dir()), program)
-        timeout = compile_timeout(options, account.clock)
-        return (
-            program,
-            builder,
-            read_structure(builder, model, target.compile_flags, target=target.name, timeout=timeout),
-        )
-
-
-def _unread(model: Model, target: Target, session: Session) -> Question:
-    """Of a model that there was no time to read."""
-    size = model.path.stat().st_size
-    problem = {"op": "model", "name": program_name(model.path), "flops": 0, "bytes": size}
-    return Question("model", problem, target, asks=problem, reads=session.tools.programs, has_parts=True)
-
-
-def _question(model: Model, program: Program, target: Target, session: Session, *, flops: int) -> Question:
-    problem = program.describe(flops=flops) | ({"allow_precision": model.allow} if model.allow else {})
-    reads = (*session.tools.programs, *program.reads())
-    return Question("model", problem, target, asks=problem, reads=reads, has_parts=True)
 
 
 @dataclass
@@ -151,8 +122,14 @@ class _ModelRun:
 
     def _timed(self, plain: ModelStructure) -> ModelResult:
         context = self.context
-        ops = {KINDS[group.root.kind] for group in plain.groups}
-        routes = choose(context.target, context.model.routes, ops)
+        won = routes_that_won(
+            context.session.store,
+            context.run.problem,
+            target=context.target.name,
+            device_name=str(context.run.environment.get("device_name")),
+            but=context.run.id,
+        )
+        routes = choose(context.target, context.model.routes, plain.ops, won=won)
         call, notes = call_of(
             context.program, plain.flow.signature, context.folder / "inputs", seed=context.options.seed
         )
@@ -161,7 +138,34 @@ class _ModelRun:
         benchmark = Benchmark(call, MIN_TIME, context.run_timeout)
         rounding = expected_error(plain.groups, plain.others, allow=context.model.allow)
         race = RouteRace(context, benchmark, rounding, tried=self.tried)
-        race.all(routes)
+        race.all(routes, told=lambda seconds: self._expect(plain, routes, seconds))
+        with process.until(context.clock.latest):
+            return self._tuned_on(race, plain)
+
+    def _expect(self, plain: ModelStructure, routes: Routes, round_seconds: float) -> None:
+        """Without --budget, the run says how long it will take as soon as it can tell, and keeps to it."""
+        context = self.context
+        if context.options.budget is not None:
+            return
+        settings = sum(len(knob.settings) for knob in routes.knobs)
+        known = Known(
+            elapsed=context.clock.elapsed,
+            round_seconds=round_seconds,
+            rounds=math.ceil((len(routes.first) + settings) / side(context)),
+            compile_seconds=self._compile_seconds(),
+            block_seconds=3 * (context.timing_seconds + context.isolated_seconds),
+            dispatches=min(len(plain.groups), context.model.top or len(plain.groups)),
+        )
+        effort = context.options.effort
+        context.clock.budget = expected_seconds(known, single=effort.budget, most=context.clock.budget)
+        context.note(
+            f"this takes about {in_words(context.clock.budget)} in all, {in_words(context.clock.left)} from here; "
+            "--budget gives it another time"
+        )
+
+    def _tuned_on(self, race: RouteRace, plain: ModelStructure) -> ModelResult:
+        """The dispatches of the routes that promise most, and the race of what came out."""
+        context, call = self.context, race.call
         if not context.session.stop.requested:
             for dispatches, tried, budget in self._worth_tuning(call, plain):
                 entries = dispatches.tune(budget=budget)
@@ -170,7 +174,7 @@ class _ModelRun:
                     self._put_together(WholeModel(dispatches, tried, race, self._racing()), entries)
         if context.session.stop.requested:
             return self._result("inconclusive", "interrupted before the race", None, None)
-        judgement = self._race(benchmark)
+        judgement = self._race(race.benchmark)
         return self._shipped(judgement)
 
     def _put_together(self, whole: WholeModel, entries: Sequence[Entry]) -> None:
@@ -189,9 +193,9 @@ class _ModelRun:
         context = self.context
         if context.program.inputs:
             check_inputs(context.program, plain.flow.signature)
-        ops = {KINDS[group.root.kind] for group in plain.groups}
         # One route at a time can be taken without timing: the user's, or the plain one.
-        route = choose(context.target, context.model.routes, ops)[-1] if context.model.routes else PLAIN
+        wanted = context.model.routes
+        route = choose(context.target, wanted, plain.ops).named(wanted[0]) if wanted else PLAIN
         structure = plain if route == PLAIN else context.structure(route)
         dispatches = Dispatches(context, route, structure, measure_shares(context, route, structure, None, None))
         self.parts.append(dispatches)
@@ -208,7 +212,9 @@ class _ModelRun:
     def _worth_tuning(self, call: Invocation, plain: ModelStructure) -> list[tuple[Dispatches, RouteOutcome, float]]:
         """The route that promises most, all in all, and a second when it promises nearly as much."""
         context = self.context
-        promising = sorted((t for t in self.tried if t.ok), key=lambda t: t.us or math.inf)[:3]
+        ranked = sorted((t for t in self.tried if t.ok), key=lambda t: t.us or math.inf)
+        # Tuning saves no more than it is thought to: what is further behind cannot come out first.
+        promising = [t for t in ranked if (1 - _GAIN) * (t.us or math.inf) <= (ranked[0].us or 0.0)][:3]
         found: list[tuple[float, Dispatches, RouteOutcome]] = []
         for tried in promising:
             if found and context.clock.left < self._reserve():
@@ -267,7 +273,7 @@ class _ModelRun:
             baseline=BASELINE,
             stock=self.stock,
             rules=Rules(smallest_gain=effort.smallest_gain),
-            confirm_blocks=effort.confirm_blocks,
+            confirm_blocks=_blocks(context.isolated_seconds, most=effort.confirm_blocks),
             seed=context.options.seed,
             labels={self.stock: f"route {stock.route.name}"},
         )
@@ -275,10 +281,12 @@ class _ModelRun:
         def record(phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
             context.session.store.record_timing(rows[name], timing, phase=phase, block=block)
 
+        # A call of seconds is a measurement by itself, and there is none to spare for more.
+        slow = {BASELINE} if (base.us or 0.0) > SLOW_US else set()
         with context.clocked("time"):
             return judge(
                 contest,
-                timed_by(context.session.runner, benchmark, modules),
+                timed_by(context.session.runner, benchmark, modules, once=slow),
                 clock=context.clock,
                 stop=context.session.stop,
                 record=record,
@@ -368,6 +376,11 @@ class _ModelRun:
                 commands=("autotune", *context.options.command[1:]),
             ),
         )
+
+
+def _blocks(seconds: float, *, most: int) -> int:
+    """Of a confirmation: fewer where the default alone would take minutes, and no fewer than its claim needs."""
+    return max(min(most, int(_CONFIRMING / max(seconds, 1e-3))), min(LOOKS[0], most))
 
 
 def _built(build: Compiled | None) -> Compiled:

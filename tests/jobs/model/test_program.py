@@ -121,11 +121,11 @@ def test_without_the_onnx_package_the_extra_is_named(tmp_path: Path, monkeypatch
 
 def test_routes_can_be_pinned_and_added() -> None:
     cpu = Target.parse("cpu")
-    assert [r.name for r in choose(cpu, ["im2col"], {"conv"})] == ["plain", "im2col"]
+    assert [r.name for r in choose(cpu, ["im2col"], {"conv"}).first] == ["plain", "im2col"]
     own = choose(cpu, ["mine=--iree-opt-level=O3 --iree-flag='a b'"], {"gemm"})
-    assert own[-1].flags == ("--iree-opt-level=O3", "--iree-flag=a b")
-    assert "data-tiling" in {r.name for r in own}
-    assert not {r.name for r in choose(cpu, [], {"gemm"})} & {"im2col", "decomposed"}
+    assert own.named("mine").flags == ("--iree-opt-level=O3", "--iree-flag=a b")
+    assert "data-tiling+ukernels" in {route.name for route in own.first}
+    assert own.knobs
     for wrong in ("nowhere", "mine=O3", "mine=", "=--flag", "mine=--a 'b"):
         with pytest.raises(UsageError):
             choose(cpu, [wrong], {"gemm"})

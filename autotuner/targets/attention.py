@@ -1,0 +1,34 @@
+"""IREE's attention for processors computes wrong results where heads are wide: what stands in for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from autotuner.targets.base import Target, flag_name
+from autotuner.targets.knobs import PLAIN, named_route
+
+WIDEST_HEAD = 128
+"""Of queries and keys. With more, the results of IREE 3.13's default are off by a third and more."""
+_ROUTE = "decomposed"
+
+
+def without_wrong_attention(target: Target, widths: Iterable[int]) -> tuple[Target, str]:
+    """The target for a program of such heads, and what to tell the user; the same and nothing where all is well.
+
+    Decomposed attention is right, whatever the width: its flags become part of every compile.
+    """
+    widest = max(widths, default=0)
+    known = {setting.name for knob in target.knobs for setting in knob.settings}
+    if not target.backend.on_host or widest <= WIDEST_HEAD or _ROUTE not in known:
+        return target, ""
+    flags = named_route(target.knobs, _ROUTE).flags
+    names = {flag_name(flag) for flag in flags}
+    # Routes that build on it keep what they add.
+    on_top = [r for r in target.routes if _ROUTE in r.settings and r.name != _ROUTE]
+    routes = tuple(replace(r, flags=tuple(f for f in r.flags if flag_name(f) not in names)) for r in on_top)
+    right = replace(target.with_flags([*target.user_flags, *flags]), routes=(PLAIN, *routes))
+    return right, (
+        f"IREE's attention for processors is wrong for heads wider than {WIDEST_HEAD} (here {widest}): "
+        f"route {_ROUTE} stands in for the default, and its flags ship with the result"
+    )

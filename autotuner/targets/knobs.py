@@ -1,0 +1,273 @@
+"""Whole-program flags as knobs: how convolutions go, data tiling, fusion and the like. A product of them is a route.
+
+What a flag does is IREE's business. What is said here is what it is for, where it can matter, and which flags are
+pointless together. The order is that of what is usually gained: a search turns the first ones first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+
+from autotuner.errors import UsageError
+from autotuner.system.text import short
+
+JOINED = "+"
+"""Between the settings in a route's name."""
+_CPU, _CUDA, _ROCM = "llvm-cpu", "cuda", "rocm"
+_ALL = (_CPU, _CUDA, _ROCM)
+_GPUS = (_CUDA, _ROCM)
+_CONV, _ATTENTION = ("conv",), ("attention",)
+_PRODUCTS = ("gemm", "conv", "attention")
+_PIPELINE = "--iree-preprocessing-pass-pipeline"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value of a knob, beside IREE's default."""
+
+    name: str
+    """What routes with it are called."""
+    flags: tuple[str, ...] = ()
+    passes: str = ""
+    """What it adds to the preprocessing pipeline: there is only one flag for all of that."""
+    backends: tuple[str, ...] = _ALL
+    needs: tuple[str, ...] = ()
+    """It does something only beside one of these settings; empty: on its own."""
+    within: tuple[str, ...] = ()
+    """These settings bring it along: beside them it changes nothing."""
+    reachable: bool = True
+    """A tuning spec can put a configuration on the operations that it makes."""
+    models: bool = True
+    """For whole models too: it neither takes minutes to compile there nor fails on most of them."""
+
+    @property
+    def flag_names(self) -> set[str]:
+        return {flag.partition("=")[0] for flag in self.flags} | ({_PIPELINE} if self.passes else set())
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """What can be chosen about a whole program; without a setting it is as IREE has it."""
+
+    name: str
+    purpose: str
+    settings: tuple[Setting, ...]
+    ops: tuple[str, ...] = ()
+    """The operations that it can touch; empty: whatever there is."""
+
+
+KNOBS = (
+    Knob(
+        "convolutions",
+        "the form that convolutions are compiled in",
+        (
+            Setting("im2col", ("--iree-global-opt-use-im2col-for-convs",)),
+            Setting("channels-last", passes="iree-preprocessing-transpose-convolution-pipeline"),
+            Setting(
+                "nchwc",
+                # IREE takes these one by one: a list is refused.
+                (
+                    "--iree-dispatch-creation-experimental-set-data-tiling-ops=matmul",
+                    "--iree-dispatch-creation-experimental-set-data-tiling-ops=convolution",
+                ),
+                backends=(_CPU,),
+                needs=("data-tiling",),
+                reachable=False,
+            ),
+            Setting(
+                "padded",
+                passes="iree-preprocessing-transpose-convolution-pipeline,iree-preprocessing-pad-to-intrinsics",
+                backends=(_ROCM,),
+            ),
+            # No Winograd: its transforms round more than any bound here allows, and whole numbers do not come out
+            # whole.
+        ),
+        _CONV,
+    ),
+    Knob(
+        "attention",
+        "attention as matrix products and a softmax",
+        (
+            Setting(
+                "decomposed",
+                passes="util.func(iree-linalg-ext-convert-attention-to-online-attention,"
+                "iree-linalg-ext-decompose-attention)",
+                backends=(_CPU,),
+            ),
+        ),
+        _ATTENTION,
+    ),
+    Knob(
+        "data tiling",
+        "matrix products on operands that are packed in tiles, weights already at compile time",
+        (
+            # This one resolves encodings after the tuning spec has run, so a spec cannot reach its mmt4d; the
+            # global-optimization path makes the mmt4d before, and there a spec applies.
+            Setting("data-tiling", ("--iree-opt-data-tiling",), backends=(_CPU, _ROCM), reachable=False),
+            Setting("global-data-tiling", ("--iree-global-opt-data-tiling",), backends=(_CPU,)),
+        ),
+        _PRODUCTS,
+    ),
+    Knob(
+        "kernels",
+        "the compiler's own kernels for packed operands",
+        (
+            Setting(
+                "ukernels",
+                ("--iree-llvmcpu-enable-ukernels=all",),
+                backends=(_CPU,),
+                needs=("data-tiling", "global-data-tiling"),
+            ),
+            Setting(
+                "inner-tiled",
+                ("--iree-llvmcpu-enable-inner-tiled",),
+                backends=(_CPU,),
+                needs=("data-tiling", "global-data-tiling"),
+                models=False,
+            ),
+        ),
+        _PRODUCTS,
+    ),
+    Knob(
+        "level",
+        "how much the compiler changes the program before it forms dispatches",
+        (Setting("O3", ("--iree-opt-level=O3",)), Setting("O2", ("--iree-opt-level=O2",))),
+    ),
+    Knob(
+        "fusion",
+        "more operations in a dispatch",
+        (Setting("aggressive-fusion", ("--iree-dispatch-creation-enable-aggressive-fusion",), within=("O2", "O3")),),
+    ),
+    Knob(
+        "transposes",
+        "transposes moved into the operations that read them",
+        (Setting("transposes-propagated", ("--iree-opt-aggressively-propagate-transposes",), within=("O3",)),),
+    ),
+    Knob(
+        "transposes of convolutions",
+        "the same through convolutions",
+        (Setting("transposes-through-convs", ("--iree-global-opt-propagate-transposes-through-conv",)),),
+        _CONV,
+    ),
+    Knob(
+        "padding",
+        "a convolution pads its input itself",
+        (Setting("padding-fused", ("--iree-dispatch-creation-enable-fuse-padding-into-linalg-consumer-ops",)),),
+        _CONV,
+    ),
+    Knob(
+        "concatenation",
+        "concatenated along the outermost dimension, where that is a copy of blocks",
+        (Setting("outer-concat", ("--iree-opt-outer-dim-concat",), within=("O2", "O3")),),
+    ),
+    Knob(
+        "products of one operand",
+        "products that read the same operand in one dispatch",
+        (Setting("horizontal-fusion", ("--iree-dispatch-creation-enable-fuse-horizontal-contractions",)),),
+        ("gemm", "attention"),
+    ),
+    Knob(
+        "reshapes",
+        "reshapes moved out of the way of fusion",
+        (Setting("reshapes-moved", ("--iree-dispatch-creation-enable-aggressive-reshape-movement",)),),
+    ),
+    Knob(
+        "several users",
+        "an operation whose result is read twice is not fused",
+        (Setting("single-use", ("--iree-dispatch-creation-fuse-multi-use=false",)),),
+    ),
+    Knob(
+        "reductions",
+        "long reductions split over workgroups",
+        (Setting("split-reductions", ("--iree-dispatch-creation-enable-split-reduction",), backends=_GPUS),),
+    ),
+    Knob(
+        "command buffers",
+        "commands recorded anew for each call, without indirect buffers",
+        (Setting("direct-commands", ("--iree-hal-indirect-command-buffers=false",)),),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A set of stock flags that changes how the whole program is compiled.
+
+    `reachable` says whether a configuration can be put on the operation on this route; where it cannot, the route
+    competes with its own default only.
+    """
+
+    name: str
+    flags: tuple[str, ...] = ()
+    reachable: bool = True
+    ops: tuple[str, ...] = ()
+    """The operations that it is worth trying for; empty: all."""
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The words of its name; those of a user's own route are no settings."""
+        return () if self.name == PLAIN.name else tuple(self.name.split(JOINED))
+
+
+PLAIN = Route("plain")
+
+
+def knobs_of(backend: str) -> tuple[Knob, ...]:
+    """The knobs of a backend."""
+    return _of(KNOBS, lambda setting: backend in setting.backends)
+
+
+def without(knobs: Iterable[Knob], flags: Collection[str]) -> tuple[Knob, ...]:
+    """The knobs, but for the settings that set one of these flags."""
+    return _of(knobs, lambda setting: setting.flag_names.isdisjoint(flags))
+
+
+def touching(knobs: Iterable[Knob], ops: Collection[str]) -> tuple[Knob, ...]:
+    """Those that can matter for a whole model of these operations."""
+    matter = (knob for knob in knobs if not knob.ops or set(knob.ops) & set(ops))
+    return _of(matter, lambda setting: setting.models)
+
+
+def _of(knobs: Iterable[Knob], fits: Callable[[Setting], bool]) -> tuple[Knob, ...]:
+    kept = (replace(knob, settings=tuple(filter(fits, knob.settings))) for knob in knobs)
+    return tuple(knob for knob in kept if knob.settings)
+
+
+def sensible(knobs: Iterable[Knob], names: Collection[str]) -> tuple[str, ...]:
+    """The settings of these names that do something together, in the order of the knobs; one of each knob."""
+    chosen: list[Setting] = []
+    for knob in knobs:
+        chosen += [s for s in knob.settings if s.name in names][:1]
+    known = {s.name for s in chosen}
+    chosen = [s for s in chosen if not s.needs or known & set(s.needs)]
+    known = {s.name for s in chosen}
+    return tuple(s.name for s in chosen if not known & set(s.within))
+
+
+def route_of(knobs: Iterable[Knob], names: Collection[str], *, ops: tuple[str, ...] = ()) -> Route:
+    """The route of these settings, which `sensible` has put in order."""
+    by_name = {s.name: s for knob in knobs for s in knob.settings}
+    chosen = [by_name[name] for name in names]
+    passes = [s.passes for s in chosen if s.passes]
+    pipeline = (f"{_PIPELINE}=builtin.module({','.join(passes)})",) if passes else ()
+    flags = (*pipeline, *(flag for s in chosen for flag in s.flags))
+    name = JOINED.join(names) or PLAIN.name
+    return Route(name, flags, all(s.reachable for s in chosen), ops)
+
+
+def named_route(knobs: tuple[Knob, ...], name: str) -> Route:
+    """The route that a user names by its settings, `im2col+data-tiling` say."""
+    wanted = [] if name == PLAIN.name else name.split(JOINED)
+    known = [s.name for knob in knobs for s in knob.settings]
+    remedy = f"Known here: {PLAIN.name}, or one or more of {', '.join(known)} with + between them; or define one: "
+    remedy += "--route 'NAME=--flag …'."
+    if unknown := [word for word in wanted if word not in known]:
+        raise UsageError(f"unknown route {short(name)}: {short(unknown[0])} is no setting.", remedy=remedy)
+    names = sensible(knobs, wanted)
+    if left_out := [word for word in wanted if word not in names]:
+        raise UsageError(
+            f"route {short(name)}: {short(left_out[0])} does nothing there.",
+            remedy="It lacks what it builds on, is part of another setting, or is another value of the same knob.",
+        )
+    return route_of(knobs, names)

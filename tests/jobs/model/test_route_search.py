@@ -1,0 +1,92 @@
+"""The search over routes: the expected ones first, then one knob at a time around the best, then gains together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autotuner import Target
+from autotuner.jobs.model.route_search import RouteSearch
+from autotuner.jobs.model.routes import choose
+from autotuner.targets import PLAIN
+from autotuner.targets.knobs import Route, named_route, touching
+
+KNOBS = touching(Target.parse("cpu").knobs, {"conv", "gemm"})
+TILED = "im2col+data-tiling+ukernels"
+
+
+def search(*first: str) -> RouteSearch:
+    return RouteSearch(KNOBS, [named_route(KNOBS, name) for name in first])
+
+
+def found(search: RouteSearch, us: Mapping[str, float], *, rounds: int, side: int = 2) -> list[str]:
+    """What is asked for when a route takes what the product of its settings' factors says."""
+    asked: list[str] = []
+    search.tell(PLAIN, 100.0)
+    for _ in range(rounds):
+        for route in search.ask(side):
+            asked.append(route.name)
+            time = 100.0
+            for setting in route.settings:
+                time *= us.get(setting, 1.0)
+            search.tell(route, time)
+    return asked
+
+
+def test_what_is_expected_to_win_is_asked_for_first_and_once() -> None:
+    asked = search(TILED, "channels-last", TILED).ask(50)
+    assert [route.name for route in asked[:2]] == [TILED, "channels-last"]
+    assert len({route.name for route in asked}) == len(asked)
+
+
+def test_until_it_is_known_the_search_turns_knobs_around_what_is_expected() -> None:
+    asked = search(TILED).ask(3)
+    assert all(len(set(route.settings) & {"data-tiling", "ukernels"}) == 2 for route in asked)
+
+
+def test_from_the_best_one_knob_is_turned_at_a_time() -> None:
+    times = {"im2col": 0.2, "data-tiling": 0.5, "ukernels": 0.9, "aggressive-fusion": 0.8}
+    asked = found(search(TILED), times, rounds=12)
+    around = [name for name in asked if set(TILED.split("+")) < set(name.split("+"))]
+    assert f"{TILED}+aggressive-fusion" in around
+    # From there on every other knob is turned on top of what gained.
+    later = asked[asked.index(f"{TILED}+aggressive-fusion") + 4 :]
+    assert later
+    assert all("aggressive-fusion" in name or "O" in name for name in later[:4])
+
+
+def test_what_gained_alone_is_tried_together() -> None:
+    times = {"im2col": 0.2, "data-tiling": 0.5, "padding-fused": 0.9, "outer-concat": 0.9}
+    asked = found(search(TILED), times, rounds=20, side=8)
+    both = [name for name in asked if {"padding-fused", "outer-concat"} <= set(name.split("+"))]
+    assert both
+    assert asked.index(both[0]) < len(asked) - 1
+
+
+def test_a_setting_that_only_fails_is_given_up() -> None:
+    one = search(TILED)
+    one.tell(PLAIN, 100.0)
+    asked = []
+    for _ in range(40):
+        for route in one.ask(1):
+            asked.append(route.name)
+            one.tell(route, None if "O3" in route.settings else 50.0 - len(asked))
+    assert 1 <= sum("O3" in name.split("+") for name in asked) <= 2
+
+
+def test_the_search_ends() -> None:
+    one = search(TILED)
+    asked = found(one, {}, rounds=200)
+    assert one.ask(5) == []
+    assert len(asked) < 60
+
+
+def test_routes_of_the_user_are_tried_before_all_and_are_no_product() -> None:
+    routes = choose(Target.parse("cpu"), ["mine=--iree-opt-level=O1"], {"conv"}, won=["im2col", "gone+O9"])
+    assert [route.name for route in routes.first[:4]] == ["plain", "mine", "im2col", TILED]
+    one = RouteSearch(routes.knobs, list(routes.first[1:]))
+    one.tell(PLAIN, 10.0)
+    one.tell(Route("mine", ("--iree-opt-level=O1",)), 1.0)
+    assert one.best == ()
+    assert RouteSearch((), list(choose(Target.parse("cpu"), ["im2col"], {"conv"}).first[1:])).ask(9) == [
+        named_route(KNOBS, "im2col")
+    ]

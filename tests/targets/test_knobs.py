@@ -1,0 +1,116 @@
+"""Routes are products of knobs: what goes together, what comes first, and that the compiler takes every flag."""
+
+from __future__ import annotations
+
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from autotuner import Target
+from autotuner.carriers.flags import objection
+from autotuner.errors import UsageError
+from autotuner.iree.tools import Tools
+from autotuner.targets.attention import without_wrong_attention
+from autotuner.targets.knobs import KNOBS, knobs_of, named_route, route_of, sensible
+
+CPU = Target.parse("cpu")
+EXAMPLES = Path(__file__).parents[1] / "jobs" / "model" / "examples"
+PIPELINE = "--iree-preprocessing-pass-pipeline"
+
+
+def names(target: Target, *ops: str) -> list[str]:
+    return [route.name for route in target.model_routes(ops)]
+
+
+def test_settings_that_do_nothing_together_are_left_out() -> None:
+    assert sensible(CPU.knobs, {"ukernels", "data-tiling", "im2col"}) == ("im2col", "data-tiling", "ukernels")
+    assert sensible(CPU.knobs, {"ukernels", "im2col"}) == ("im2col",)
+    assert sensible(CPU.knobs, {"nchwc", "global-data-tiling"}) == ("global-data-tiling",)
+    assert sensible(CPU.knobs, {"O3", "aggressive-fusion", "transposes-propagated"}) == ("O3",)
+    assert sensible(CPU.knobs, {"aggressive-fusion"}) == ("aggressive-fusion",)
+    assert sensible(CPU.knobs, {"im2col", "channels-last"}) == ("im2col",)
+
+
+def test_a_route_has_one_preprocessing_pipeline() -> None:
+    route = route_of(CPU.knobs, ("channels-last", "decomposed", "data-tiling"))
+    assert route.name == "channels-last+decomposed+data-tiling"
+    assert not route.reachable
+    pipeline, tiling = route.flags
+    assert pipeline.startswith(
+        f"{PIPELINE}=builtin.module(iree-preprocessing-transpose-convolution-pipeline,util.func("
+    )
+    assert tiling == "--iree-opt-data-tiling"
+    assert not objection([*CPU.compile_flags, *route.flags])
+
+
+def test_a_route_is_named_by_its_settings() -> None:
+    assert named_route(CPU.knobs, "data-tiling+im2col").name == "im2col+data-tiling"
+    assert named_route(CPU.knobs, "plain").flags == ()
+    for wrong, words in (("im2cool", "no setting"), ("ukernels", "does nothing"), ("im2col+channels-last", "does no")):
+        with pytest.raises(UsageError, match=words):
+            named_route(CPU.knobs, wrong)
+
+
+def test_what_usually_wins_comes_first() -> None:
+    intel, neoverse = (
+        Target.parse("cpu", flags=[f"--iree-llvmcpu-target-triple={machine}-linux-gnu"])
+        for machine in ("x86_64", "aarch64")
+    )
+    assert names(intel, "conv", "gemm")[:3] == [
+        "plain",
+        "im2col+data-tiling+ukernels",
+        "channels-last+data-tiling+ukernels",
+    ]
+    assert names(neoverse, "conv", "gemm")[:3] == ["plain", "im2col+data-tiling", "im2col+data-tiling+ukernels"]
+    assert names(intel, "attention", "gemm")[1] == "decomposed+data-tiling+ukernels"
+    assert names(intel, "attention", "conv")[1] == "im2col+decomposed+data-tiling+ukernels"
+    assert names(intel, "gemm")[1] == "data-tiling+ukernels"
+    for chip in ("sm_80", "gfx942"):
+        assert names(Target.parse(chip), "conv", "gemm")[1] == "channels-last+O3"
+        assert names(Target.parse(chip), "gemm")[1] == "O3"
+
+
+def test_what_the_user_sets_is_no_knob() -> None:
+    own = Target.parse("cpu", flags=["--iree-opt-data-tiling=false", "--iree-opt-level=O1"])
+    left = {setting.name for knob in own.knobs for setting in knob.settings}
+    assert not left & {"data-tiling", "O2", "O3"}
+    assert names(own, "gemm") == ["plain", "global-data-tiling+ukernels"]
+
+
+def test_wide_heads_are_decomposed_on_processors() -> None:
+    """IREE's own attention is wrong there."""
+    assert without_wrong_attention(CPU, [64, 128]) == (CPU, "")
+    chip = Target.parse("gfx942")
+    assert without_wrong_attention(chip, [256]) == (chip, "")
+    own = Target.parse("cpu", flags=[f"{PIPELINE}=builtin.module()"])
+    assert without_wrong_attention(own, [256]) == (own, "")
+    right, said = without_wrong_attention(CPU, [64, 160])
+    assert "wider than 128 (here 160)" in said
+    assert sum("decompose-attention" in flag for flag in right.compile_flags) == 1
+    assert [route.name for route in right.routes_for("attention")][:2] == ["plain", "decomposed+data-tiling"]
+    assert not any(flag.startswith(PIPELINE) for route in right.routes for flag in route.flags)
+
+
+@pytest.mark.versions
+def test_the_compiler_takes_every_flag_of_every_knob(tmp_path: Path) -> None:
+    """A misspelt flag, or a pass of another name, would make its route a failure on every model."""
+    chips = {"llvm-cpu": CPU, "cuda": Target.parse("sm_80"), "rocm": Target.parse("gfx942")}
+    known = {backend: knobs_of(backend) for backend in chips}
+    cases = []
+    for setting in (setting for knob in KNOBS for setting in knob.settings):
+        backend = setting.backends[0]
+        route = route_of(known[backend], (setting.name,))
+        assert not objection([*chips[backend].compile_flags, *route.flags]), setting.name
+        cases.append((setting.name, chips[backend], route.flags))
+    compiler = str(Tools.find().iree_compile)
+
+    def said(case: tuple[str, Target, tuple[str, ...]]) -> str:
+        name, chip, flags = case
+        words = [compiler, str(EXAMPLES / "conv.mlir"), *chip.compile_flags, *flags, "--compile-to=preprocessing"]
+        done = subprocess.run([*words, "-o", str(tmp_path / name)], capture_output=True, text=True, timeout=120)
+        return f"{name}: {done.stderr}" if done.returncode or done.stderr else ""
+
+    with ThreadPoolExecutor(2) as pool:
+        assert not [words for words in pool.map(said, cases) if words]
