@@ -60,10 +60,18 @@ class Value:
         return self.type.startswith("tensor<")
 
     @property
+    def number_text(self) -> str:
+        """Of what is no tensor: its value. Of one that is computed on the way any will do, such as a zero point."""
+        if self.number is not None:
+            return str(self.number)
+        return "1" if self.type.startswith("i") else "0.5"
+
+    @property
     def obstacle(self) -> str:
         """Why it cannot be made here; empty when it can."""
         if not self.is_tensor:
-            return "" if self.number is not None else f"it takes a number ({self.type}) that the inputs do not tell"
+            unknown = self.type == "index" and self.number is None
+            return "it takes a size or position that the inputs do not tell" if unknown else ""
         if "#" in self.type:
             return "its operands are in an encoding that only the compiler knows"
         return "its shape is dynamic, and the inputs do not tell its sizes (--input)" if None in self.dims else ""
@@ -118,19 +126,19 @@ def read_flow(text: str, *, function: str | None, shapes: Sequence[tuple[int, ..
         top = list(module.body.operations)
         functions = {_symbol(op): op.operation for op in top if op.operation.name == "util.func"}
         signature = _signature(functions, _choose(functions, function))
+        body = functions.get(signature.function + _ASYNC, functions.get(signature.function))
+        sizes = Sizes(body, shapes)
         calls: Counter[str] = Counter()
         sites: dict[str, Any] = {}
-        for name, body in functions.items():
+        for name, one in functions.items():
             if not _belongs(name, signature.function, functions):
                 continue
-            for op in walk(body):
+            for op in walk(one):
                 if op.name == "flow.dispatch":
                     for entry in ir.ArrayAttr(op.attributes["entry_points"]):
                         path = "::".join(ir.SymbolRefAttr(entry).value)
-                        calls[path] += 1
+                        calls[path] += sizes.rounds(op)
                         sites.setdefault(path, op)
-        body = functions.get(signature.function + _ASYNC, functions.get(signature.function))
-        sizes = Sizes(body, shapes)
         executables = {_symbol(op): op.operation for op in top if op.operation.name == "flow.executable"}
         devices = tuple(_text(op) for op in top if op.operation.name == "util.global" and "!hal.device" in _type(op))
         # A dispatch on its own needs what dialects say of the module, not the name that an exporter gave it.

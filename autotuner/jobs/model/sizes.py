@@ -1,4 +1,7 @@
-"""Sizes that are known only when a program runs, worked out for the inputs that it will be called with."""
+"""Sizes that are known only when a program runs, worked out for the inputs that it will be called with.
+
+Within a loop they are those of its first round.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +43,25 @@ class Sizes:
         """The number that a value will have; None when the inputs do not tell it."""
         return self._of(value, 0)
 
+    def rounds(self, op: Any) -> int:
+        """How often an operation runs in one call: the rounds of the counted loops around it, as far as they are told."""
+        count, parent = 1, op.parent
+        while parent is not None:
+            inner = parent.operation
+            if inner.name == "scf.for":
+                low, high, step = (self.of(value) for value in list(inner.operands)[:3])
+                if low is not None and high is not None and step:
+                    count *= max(-(-(high - low) // step), 1)
+            parent = inner.parent
+        return count
+
     def _of(self, value: Any, depth: int) -> int | None:
         owner = value.owner
-        if isinstance(owner, ir.Block) or depth > _DEEPEST:
+        if depth > _DEEPEST:
             return None
+        if isinstance(owner, ir.Block):
+            start = _first_round(owner, ir.BlockArgument(value).arg_number)
+            return None if start is None else self._of(start, depth + 1)
         op = owner.operation if hasattr(owner, "operation") else owner
         if op.name == "arith.constant":
             attribute = op.attributes["value"]
@@ -68,3 +86,16 @@ class Sizes:
         shape = self._shapes.get(index)
         axis = int(ir.IntegerAttr(op.attributes["index"]).value)
         return shape[axis] if shape is not None and axis < len(shape) else None
+
+
+def _first_round(block: Any, number: int) -> Any:
+    """What an argument of a loop's block is when the loop begins; None of a block that is no loop's."""
+    loop = block.owner.operation
+    if loop.name == "scf.for":  # its bounds and step come first, the induction variable is the lower bound
+        return loop.operands[0 if number == 0 else number + 2]
+    if loop.name == "scf.while":
+        before = loop.regions[0].blocks[0]
+        if block == before:
+            return loop.operands[number]
+        return list(before.operations)[-1].operands[number + 1]  # behind the condition
+    return None
