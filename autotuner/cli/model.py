@@ -61,6 +61,8 @@ def print_model(result: ModelResult, printer: Printer) -> None:
     if details.rows:
         printer.table(_table(details))
         line("ranked", f"by {details.ranked_by}, on route {details.ranked_route}")
+    if details.time:
+        line("time", f"{details.time.short()} ({'best' if details.time.after else 'default'}, by {details.time.how})")
     if details.executables is not None:
         line("executable", f"{details.executables} (they fit this very model only)")
     if details.report is not None:

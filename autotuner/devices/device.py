@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any, Literal, Protocol
 
 from autotuner.devices.sampling import NO_SAMPLE, Sample
-from autotuner.iree.benchmark import Benchmark, CacheState
+from autotuner.iree.benchmark import Benchmark, CacheState, DispatchTime
 from autotuner.iree.compile import FailureClass
 from autotuner.iree.run import Invocation
 from autotuner.problems import Array
@@ -152,8 +152,10 @@ class Device(Protocol):
     def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
         """Single calls with a cold cache and with a warm one, in turns; None where nothing stays open for that."""
 
-    def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
-        """µs of one call that each dispatch takes, by its export's name; None where the device does not tell."""
+    def dispatch_times(
+        self, vmfb: Path, invocation: Invocation, *, timeout: float
+    ) -> Mapping[str, DispatchTime] | None:
+        """What each dispatch takes of one call, by its export's name; None where the device does not tell."""
 
 
 def screen(device: Device, module: Module, benchmark: Benchmark, *, best_us: float) -> Timing:

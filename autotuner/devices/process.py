@@ -15,6 +15,7 @@ from autotuner.devices.device import INVOCATION_US, CallPairs, Computed, Device,
 from autotuner.errors import DeviceError
 from autotuner.iree.benchmark import (
     Benchmark,
+    DispatchTime,
     benchmark_command,
     read_repetitions,
     read_statistics,
@@ -102,7 +103,9 @@ class ProcessDevice:
         del module, benchmark, count
         return None
 
-    def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
+    def dispatch_times(
+        self, vmfb: Path, invocation: Invocation, *, timeout: float
+    ) -> Mapping[str, DispatchTime] | None:
         self.before()
         done = process.run(statistics_command(self.tools, vmfb, invocation, device=self.uri), timeout=timeout)
         return read_statistics(done.stdout) if done.ok else None

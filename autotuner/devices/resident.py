@@ -24,7 +24,7 @@ from autotuner.devices.frames import Message
 from autotuner.devices.inputs import Call, read_call
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError, OutOfTimeError
-from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.benchmark import Benchmark, DispatchTime
 from autotuner.iree.run import Invocation
 from autotuner.problems import Array
 from autotuner.problems.dtypes import element_type
@@ -131,8 +131,10 @@ class ResidentDevice:
         cold, warm = (tuple(seconds * 1e6 / module.repeat for seconds in answer[name]) for name in ("cold", "warm"))
         return CallPairs(cold, warm, exceeds=rotation.exceeds and answer["sets"] >= rotation.sets)
 
-    def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
-        return self.isolated.dispatch_us(vmfb, invocation, timeout=timeout)
+    def dispatch_times(
+        self, vmfb: Path, invocation: Invocation, *, timeout: float
+    ) -> Mapping[str, DispatchTime] | None:
+        return self.isolated.dispatch_times(vmfb, invocation, timeout=timeout)
 
     def renew(self) -> None:
         self.connection.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from autotuner.devices.device import CallPairs, Computed, Conditions, Device, DeviceState, Module, Timing
 from autotuner.devices.sampling import Sampler
-from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.benchmark import Benchmark, DispatchTime
 from autotuner.iree.run import Invocation
 
 
@@ -63,5 +63,7 @@ class SampledDevice:
     def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
         return self.device.call_pairs(module, benchmark, count=count)
 
-    def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
-        return self.device.dispatch_us(vmfb, invocation, timeout=timeout)
+    def dispatch_times(
+        self, vmfb: Path, invocation: Invocation, *, timeout: float
+    ) -> Mapping[str, DispatchTime] | None:
+        return self.device.dispatch_times(vmfb, invocation, timeout=timeout)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
@@ -26,6 +27,17 @@ class Benchmark:
     """Seconds of a whole timing, at most."""
     cache: CacheState = "warm"
     """Cold: single calls on buffers that no call of late has touched."""
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchTime:
+    """What one dispatch takes of a call, by the runtime's statistics."""
+
+    us: float
+    """From its first workgroup's begin to its last one's end, all its calls together."""
+    busy_us: float = 0.0
+    """The work of all cores in that time; 0 where it is not told."""
+    calls: float = 1.0
 
 
 def benchmark_command(
@@ -67,13 +79,15 @@ def read_repetitions(text: str) -> tuple[float, ...]:
     return tuple(float(b["real_time"]) * _UNIT_US[b["time_unit"]] for b in runs)
 
 
-def read_statistics(text: str) -> dict[str, float] | None:
-    """µs of one call that each dispatch takes, by its export's name; None where nothing is said of any."""
+def read_statistics(text: str) -> dict[str, DispatchTime] | None:
+    """What each dispatch takes of one call, by its export's name; None where nothing is said of any."""
     try:
-        rows = json.loads(text)["benchmarks"]
-        whole = next(row for row in rows if "percent" not in row)
-        us = float(whole["real_time"]) * _UNIT_US[whole["time_unit"]]
-        parts = [row for row in rows if "percent" in row]
-        return {str(row["name"]).split("/", 1)[1]: us * float(row["percent"]) / 100 for row in parts} or None
-    except (ValueError, KeyError, StopIteration, IndexError):
+        rows = [row for row in json.loads(text)["benchmarks"] if "percent" in row]
+        return {str(row["name"]).split("/", 1)[1]: _dispatch_time(row) for row in rows} or None
+    except (ValueError, KeyError, IndexError):
         return None
+
+
+def _dispatch_time(row: Mapping[str, Any]) -> DispatchTime:
+    unit = _UNIT_US[row["time_unit"]]
+    return DispatchTime(float(row["real_time"]) * unit, float(row.get("cpu_time", 0.0)) * unit, float(row["calls"]))

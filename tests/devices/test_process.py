@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from autotuner.build import Compiled
 from autotuner.devices.device import INVOCATION_US, MAX_REPEAT, Timing, choose_repeat, screen
 from autotuner.devices.process import ProcessDevice
-from autotuner.iree.benchmark import Benchmark, read_statistics
+from autotuner.iree.benchmark import Benchmark, DispatchTime, read_statistics
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 
@@ -157,12 +157,15 @@ def test_the_benchmark_is_told_how_long_and_on_what(printing: Printing, tmp_path
 
 @pytest.mark.parametrize("text", ["", "{}", '{"benchmarks": []}', document([run(1.0)])])
 def test_output_without_statistics_tells_of_no_dispatch(printing: Printing, text: str) -> None:
-    assert printing(text).dispatch_us(Path("module.vmfb"), HOW.invocation, timeout=60) is None
+    assert printing(text).dispatch_times(Path("module.vmfb"), HOW.invocation, timeout=60) is None
 
 
 def test_statistics_are_us_of_one_call() -> None:
-    rows = [run(2.0), {"name": "BM_main/a", "percent": 75.0}, {"name": "BM_main/b/c", "percent": 25.0}]
-    assert read_statistics(json.dumps({"benchmarks": rows})) == {"a": 1500.0, "b/c": 500.0}
+    one = {"percent": 75.0, "calls": 2.0, "real_time": 1.5, "cpu_time": 2.5, "time_unit": "ms"}
+    other = {"percent": 25.0, "calls": 1.0, "real_time": 500.0, "time_unit": "us"}
+    rows = [run(2.0), {"name": "BM_main/a", **one}, {"name": "BM_main/b/c", **other}]
+    found = {"a": DispatchTime(1500.0, 2500.0, 2.0), "b/c": DispatchTime(500.0)}
+    assert read_statistics(json.dumps({"benchmarks": rows})) == found
 
 
 def test_a_timing_without_repetitions_is_infinitely_slow() -> None:

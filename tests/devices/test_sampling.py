@@ -15,7 +15,7 @@ import pytest
 from autotuner.devices.device import Computed, Conditions, DeviceState, Module, Timing
 from autotuner.devices.sampled import SampledDevice
 from autotuner.devices.sampling import NO_SAMPLE, Sample, open_sampler
-from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.benchmark import Benchmark, DispatchTime
 from autotuner.iree.run import Invocation
 from tests.support.bare_device import BareDevice
 
@@ -160,9 +160,11 @@ class Counted(BareDevice):
         self.looks.append(0)
         return Timing((1.0,) * repetitions)
 
-    def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
+    def dispatch_times(
+        self, vmfb: Path, invocation: Invocation, *, timeout: float
+    ) -> Mapping[str, DispatchTime] | None:
         del vmfb, invocation, timeout
-        return {"main": 1.0}
+        return {"main": DispatchTime(1.0)}
 
     def sample(self) -> Sample:
         self.looks.append(1)
@@ -197,7 +199,7 @@ def test_all_else_is_the_devices_own(benchmark: Benchmark) -> None:
     assert watched.isolated is watched
     assert (watched.uri, watched.state, watched.starts_quickly) == ("counted", "sustained", True)
     assert watched.check(Path(), [benchmark.invocation] * 2, timeout=1) == (Computed(), Computed())
-    assert watched.dispatch_us(Path(), benchmark.invocation, timeout=1) == {"main": 1.0}
+    assert watched.dispatch_times(Path(), benchmark.invocation, timeout=1) == {"main": DispatchTime(1.0)}
 
 
 @pytest.mark.parametrize(

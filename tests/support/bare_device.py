@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from autotuner.devices.device import INVOCATION_US, CallPairs, Computed, Device, DeviceState, Module, Timing
-from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.benchmark import Benchmark, DispatchTime
 from autotuner.iree.run import Invocation
 from autotuner.system.execution import done
 
@@ -46,6 +46,8 @@ class BareDevice:
     def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
         raise AssertionError(f"{module} is not to be called in pairs ({benchmark}, {count})")
 
-    def dispatch_us(self, vmfb: Path, invocation: Invocation, *, timeout: float) -> Mapping[str, float] | None:
+    def dispatch_times(
+        self, vmfb: Path, invocation: Invocation, *, timeout: float
+    ) -> Mapping[str, DispatchTime] | None:
         del vmfb, invocation, timeout
         return None

@@ -35,7 +35,7 @@ def read_shares(device: Device, a: Compiled, b: Compiled, call: Invocation, *, t
     readings: list[list[Shares]] = [[], []]
     for _ in range(_READINGS):
         for module, found in zip((a, b), readings, strict=True):
-            reading = from_statistics(device, module.vmfb, call, timeout=timeout)
+            reading = from_statistics(device.dispatch_times(module.vmfb, call, timeout=timeout))
             if reading is None:
                 return []
             found.append(reading)

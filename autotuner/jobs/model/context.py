@@ -10,8 +10,10 @@ from pathlib import Path
 
 from autotuner.carriers.outputs import MODEL, Outputs, files_in
 from autotuner.errors import NoCandidateError, UsageError
+from autotuner.iree.benchmark import DispatchTime
 from autotuner.iree.compile import Compiled, CompilerRefusal, first_error
 from autotuner.iree.mlir import by_name, resources
+from autotuner.iree.run import Invocation
 from autotuner.jobs.model.dispatch import flops
 from autotuner.jobs.model.extract import Flow, FlowDispatch, Group, group, read_flow, read_roots
 from autotuner.jobs.model.program import Program, ProgramBuilder, input_shapes, program_name
@@ -103,6 +105,10 @@ class Context:
     """What one timing of a whole model costs in wall time, the process included."""
     isolated_seconds: float = 0.2
     """What one costs in a process of its own, as a confirmation takes it."""
+    call: Invocation | None = None
+    """How the model is called, once that is known."""
+    read: dict[Path, Mapping[str, DispatchTime]] = field(default_factory=dict)
+    """What the runtime's statistics said last of each module that was asked about."""
 
     @property
     def target(self) -> Target:
@@ -161,6 +167,14 @@ class Context:
         self.session.store.record_build(
             BuildRow(row, build.seconds, build.cached, build.binary, 0, command, str(build.vmfb))
         )
+
+    def statistics(self, vmfb: Path, call: Invocation) -> Mapping[str, DispatchTime] | None:
+        """What each dispatch of a module takes; None where the device keeps no statistics."""
+        with self.clocked("time"):
+            found = self.session.runner.dispatch_times(vmfb, call, timeout=self.run_timeout)
+        if found:
+            self.read[vmfb] = found
+        return found
 
     def structure(self, route: Route) -> ModelStructure:
         """Asks the compiler what it makes of the model on this route."""

@@ -10,11 +10,12 @@ from autotuner.build import Builder
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import Compiled
 from autotuner.iree.run import Invocation
+from autotuner.jobs.model.breakdown import kind_of
 from autotuner.jobs.model.context import Context, ModelStructure
 from autotuner.jobs.model.dispatch import DispatchProblem, flops, runs_alone
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.extract import Group
-from autotuner.jobs.model.result import Row
+from autotuner.jobs.model.result import Row, Untunable
 from autotuner.jobs.model.shares import Shares, by_work, from_statistics
 from autotuner.jobs.suite.defaults import DefaultTimer
 from autotuner.system import process
@@ -60,8 +61,16 @@ class Dispatches:
 
     @property
     def others(self) -> float:
-        """The share of dispatches that have no root to tune."""
-        return self.shares.of([piece.export for piece in self.structure.others])
+        """The share of dispatches that have no root to tune; what the compiler adds to pack operands is among them."""
+        return max(1 - sum(row.share for row in self.rows.values()), 0.0) if self.shares.total else 0.0
+
+    @property
+    def untunable(self) -> tuple[Untunable, ...]:
+        found = [
+            Untunable(piece.export, piece.calls, self.shares.of([piece.export]), kind_of(piece.export))
+            for piece in self.structure.others
+        ]
+        return tuple(sorted(found, key=lambda one: one.share, reverse=True))
 
     @property
     def tunable(self) -> float:
@@ -126,7 +135,8 @@ class Dispatches:
         # What is only ahead so far may join as well: the whole model is the judge of it.
         winner = found.winner or found.leader
         if winner is None or winner.info is None:
-            self.rows[label] = replace(row, state="no-gain", reason=result.reason, result=result)
+            state = "left-out" if result.verdict == "inconclusive" else "no-gain"
+            self.rows[label] = replace(row, state=state, reason=result.reason, result=result)
             return None
         state = "ahead" if found.winner is None else "tuned" if context.timed else "estimated"
         self.rows[label] = replace(row, state=state, reason=result.reason, result=result)
@@ -177,10 +187,11 @@ def measure_shares(
     """By the runtime's statistics; where it has none, by timing each dispatch; without a device, by arithmetic."""
     if build is None or call is None:
         return by_work(structure.groups)
-    session = context.session
+    found = from_statistics(context.statistics(build.vmfb, call))
+    if found is not None:
+        return found
     with context.clocked("time"):
-        found = from_statistics(session.runner, build.vmfb, call, timeout=context.run_timeout)
-        return found or _alone(context, route, structure)
+        return _alone(context, route, structure)
 
 
 def on_route(target: Target, route: Route) -> Target:

@@ -73,7 +73,7 @@ class Value:
             unknown = self.type == "index" and self.number is None
             return "it takes a size or position that the inputs do not tell" if unknown else ""
         if "#" in self.type:
-            return "its operands are in an encoding that only the compiler knows"
+            return "data tiling packs its operands in an encoding that only the compiler knows, after specs are applied"
         return "its shape is dynamic, and the inputs do not tell its sizes (--input)" if None in self.dims else ""
 
 

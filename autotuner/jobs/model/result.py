@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autotuner.jobs.model.breakdown import PACKING, TimeTable
 from autotuner.jobs.model.entries import Entry, carriers
 from autotuner.jobs.model.extract import Group
 from autotuner.jobs.model.routes import RouteOutcome
@@ -47,6 +48,31 @@ class Row:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Untunable:
+    """A dispatch without a root that could be configured."""
+
+    name: str
+    calls: int
+    share: float
+    kind: str
+
+    @property
+    def reason(self) -> str:
+        if self.kind == PACKING:
+            return "it moves data and computes nothing"
+        return "it has no product, convolution or attention: nothing else has a configuration to choose"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "calls": self.calls,
+            "share": self.share,
+            "kind": self.kind,
+            "reason": self.reason,
+        }
+
+
 @dataclass(frozen=True)
 class ModelDetails:
     """What a run over a model tells beside the contract's document."""
@@ -55,9 +81,13 @@ class ModelDetails:
     rows: tuple[Row, ...] = ()
     others: float = 0.0
     """The share of the dispatches that have nothing to tune."""
+    untunable: tuple[Untunable, ...] = ()
+    """Those of them that the model's function calls itself, the largest share first."""
     ranked_by: str = ""
     ranked_route: str = ""
     """The route whose dispatches these are."""
+    time: TimeTable = field(default_factory=TimeTable)
+    """Where the time goes, before and after."""
     entries: tuple[Entry, ...] = ()
     applied: int = 0
     error: float | None = None
@@ -73,6 +103,8 @@ class ModelDetails:
             "ranked_by": self.ranked_by,
             "ranked_route": self.ranked_route,
             "other_share": self.others,
+            "others": [one.to_json() for one in self.untunable],
+            "time": self.time.to_json(),
             "entries": {"shipped": len(self.entries), "applied": self.applied, "carriers": carriers(self.entries)},
             "error": self.error,
             "executables": str(self.executables) if self.executables else None,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 
-from autotuner.devices.device import Device
-from autotuner.iree.run import Invocation
+from autotuner.iree.benchmark import DispatchTime
 from autotuner.jobs.model.dispatch import flops
 from autotuner.jobs.model.extract import Group
+
+STATISTICS = "the runtime's statistics"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,9 @@ class Shares:
         return sum(self.us.get(name, 0.0) for name in exports) / self.total if self.total else 0.0
 
 
-def from_statistics(device: Device, vmfb: Path, call: Invocation, *, timeout: float) -> Shares | None:
+def from_statistics(times: Mapping[str, DispatchTime] | None) -> Shares | None:
     """What the runtime says of each dispatch; None where the device keeps no statistics."""
-    us = device.dispatch_us(vmfb, call, timeout=timeout)
-    return Shares(dict(us), "the runtime's statistics") if us else None
+    return Shares({name: time.us for name, time in times.items()}, STATISTICS) if times else None
 
 
 def repeated(readings: Sequence[Shares]) -> Shares:

@@ -15,6 +15,9 @@ from autotuner.jobs.model.program import ProgramBuilder
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.whole import Tuned
 
+_LISTED_SHARE = 0.01
+"""Of the time: from here on a dispatch that has nothing to tune has a line of its own."""
+
 
 def ship(
     files: Outputs, made: Tuned, flags: Sequence[str], *, builder: ProgramBuilder, folder: Path, timeout: float
@@ -55,8 +58,13 @@ def report_text(result: ModelResult) -> str:
         gain = f"{speedup.median:.2f}x ({speedup.low:.2f} to {speedup.high:.2f})" if speedup else "–"
         state = row.state + (f": {row.reason}" if row.reason else "")
         lines.append(f"| {row.label} | {row.group.calls} | {row.share:.1%} | {_cell(state)} | {gain} |")
-    if details.others:
-        lines.append(f"| all others | | {details.others:.1%} | nothing to tune | – |")
+    listed = [one for one in details.untunable if one.share >= _LISTED_SHARE]
+    lines += [f"| {o.name} | {o.calls} | {o.share:.1%} | nothing to tune: {o.reason} | – |" for o in listed]
+    rest = details.others - sum(one.share for one in listed)
+    if rest > 0:
+        lines.append(f"| all others | | {rest:.1%} | nothing to tune | – |")
+    if details.time:
+        lines += ["", "Where the time of one call goes:", "", *details.time.lines()]
     lines += ["", *(f"- {note}" for note in result.notes), ""]
     return "\n".join(lines)
 

@@ -44,7 +44,7 @@ class Sizes:
         return self._of(value, 0)
 
     def rounds(self, op: Any) -> int:
-        """How often an operation runs in one call: the rounds of the counted loops around it, as far as they are told."""
+        """How often an operation runs in one call: the rounds of the counted loops around it, as far as known."""
         count, parent = 1, op.parent
         while parent is not None:
             inner = parent.operation

@@ -30,6 +30,7 @@ from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.rounding import expected_error
 from autotuner.jobs.model.routes import SLOW_US, RouteOutcome, RouteRace, Routes, choose, side
 from autotuner.jobs.model.ship import report_text, ship
+from autotuner.jobs.model.where import time_table
 from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.jobs.model.won_routes import routes_that_won
 from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge, longer, timed_by
@@ -135,6 +136,7 @@ class _ModelRun:
         )
         for note in notes:
             context.note(note)
+        context.call = call
         benchmark = Benchmark(call, MIN_TIME, context.run_timeout)
         rounding = expected_error(plain.groups, plain.others, allow=context.model.allow)
         race = RouteRace(context, benchmark, rounding, tried=self.tried)
@@ -371,6 +373,8 @@ class _ModelRun:
                 others=part.others if part else 0.0,
                 ranked_by=part.shares.how if part else "",
                 ranked_route=part.route.name if part else "",
+                untunable=part.untunable if part else (),
+                time=time_table(context, us, base=base, stock=stock, tuned=shown, ranked=part),
                 entries=made.entries if made else (),
                 error=made.error if made else None,
                 commands=("autotune", *context.options.command[1:]),

@@ -99,7 +99,7 @@ def test_an_entry_that_loses_in_the_model_is_dropped_where_the_device_keeps_no_s
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Alone it gains as the others do; the model with it takes twice as long."""
-    monkeypatch.setattr(ProcessDevice, "dispatch_us", lambda *_, **__: None)
+    monkeypatch.setattr(ProcessDevice, "dispatch_times", lambda *_, **__: None)
     fake = fake_tools(tmp_path, rules=[("*three.mlir*matmul_64x32x64*", 200.0), (SPEC, 50.0)])
     result = run("three", tmp_path, fake)
     assert result.verdict == "win"
@@ -108,3 +108,9 @@ def test_an_entry_that_loses_in_the_model_is_dropped_where_the_device_keeps_no_s
     assert "without it" in rows["matmul_64x32x64_f32"].reason
     assert len(result.details.entries) == result.details.applied == 2
     assert result.details.ranked_by == "each dispatch timed alone"
+    before, after = result.details.time.before, result.details.time.after
+    assert before is not None
+    assert after is not None
+    for side in (before, after):
+        assert [share.kind for share in side.shares] == ["gemm", "all else, launch and waiting"]
+    assert "no statistics" in result.details.time.how

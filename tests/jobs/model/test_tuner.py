@@ -16,12 +16,12 @@ from autotuner import Target
 from autotuner.cli.model import print_model
 from autotuner.cli.printer import Printer
 from autotuner.devices.device import Device
+from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError, UsageError
+from autotuner.iree.benchmark import DispatchTime
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model import whole
 from autotuner.jobs.model.program import Program
 from autotuner.jobs.model.result import ModelResult
-from autotuner.jobs.model.shares import Shares
 from autotuner.specfiles.entries import read
 from autotuner.store.store import Store
 from autotuner.system.progress import Progress, Stop
@@ -71,7 +71,9 @@ def test_a_model_is_tuned_by_entries_that_are_proven_and_shipped(won: ModelResul
     # Too little time to race each of them alone: the model was the judge of the others.
     assert {row["state"] for row in document["dispatches"]} <= {"ahead", "tuned"}
     assert sum(row["share"] for row in document["dispatches"]) + document["other_share"] == pytest.approx(1.0)
-    assert "matmul_64x128x96_f32" in result.details.report.read_text()
+    report = result.details.report.read_text()
+    assert "matmul_64x128x96_f32" in report
+    assert "| gemm |" in report
     workspace = result.flagfile.parents[1]
     folder = workspace / "candidates" / result.run
     assert {path.name for path in folder.iterdir()} == {"inputs", "tuned-plain"}
@@ -179,13 +181,13 @@ def test_an_entry_that_is_slower_within_the_model_is_dropped(tmp_path: Path, mon
     """The runtime's statistics are chosen: the first dispatch gains in the model, the second loses."""
     fake = fake_tools(tmp_path, rules=[(SPEC, 50.0)])
 
-    def statistics(_device: Device, vmfb: Path, *_: object, **__: object) -> Shares:
+    def statistics(_device: Device, vmfb: Path, *_: object, **__: object) -> dict[str, DispatchTime]:
         tuned = "tuned-" in str(vmfb)
         sizes = ("0_matmul_64x128x96", "1_matmul_64x64x128", "2_matmul_64x32x64")
         us = (5.0, 13.0, 4.0) if tuned else (10.0, 9.0, 3.0)
-        return Shares({f"main_dispatch_{n}_f32": t for n, t in zip(sizes, us, strict=True)}, "chosen")
+        return {f"main_dispatch_{n}_f32": DispatchTime(t) for n, t in zip(sizes, us, strict=True)}
 
-    monkeypatch.setattr(whole, "from_statistics", statistics)
+    monkeypatch.setattr(ProcessDevice, "dispatch_times", statistics)
     result = run("three", tmp_path, fake, model={"top": 2})
     assert result.verdict == "win"
     assert [entry.label for entry in result.details.entries] == ["matmul_64x128x96_f32"]
@@ -194,6 +196,14 @@ def test_an_entry_that_is_slower_within_the_model_is_dropped(tmp_path: Path, mon
     assert "within the model it takes 13.0 µs, without it 9.0 µs" in {row.reason for row in dropped}
     assert result.spec is not None
     assert len(read(result.spec).entries) == result.details.applied == 1
+    document = result.details.to_json()["time"]
+    for side, us in (("before", 22.0), ("after", 22.0)):
+        parts = document[side]["parts"]
+        assert [part["kind"] for part in parts] == ["gemm", "launch and waiting"]
+        assert parts[0]["us"] == pytest.approx(us)
+        assert parts[0]["us"] + parts[1]["us"] == pytest.approx(document[side]["us"])
+    assert result.details.report is not None
+    assert "How: the runtime's statistics" in result.details.report.read_text()
 
 
 def test_a_finished_dispatch_is_not_run_again(tmp_path: Path) -> None:

@@ -1,0 +1,76 @@
+"""Reads where a model's time goes, before and after tuning, as far as the device tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+from autotuner.errors import OutOfTimeError
+from autotuner.iree.compile import Compiled
+from autotuner.jobs.model.breakdown import Breakdown, TimeTable
+from autotuner.jobs.model.context import Context
+from autotuner.jobs.model.dispatches import Dispatches
+from autotuner.jobs.model.entries import Entry
+from autotuner.jobs.model.result import Row
+from autotuner.jobs.model.routes import RouteOutcome
+from autotuner.jobs.model.shares import STATISTICS
+from autotuner.jobs.model.whole import Tuned
+from autotuner.targets import PLAIN
+from autotuner.tuning.plan import BASELINE
+
+_READING = 3.0
+"""Timings of the whole model that reading its statistics takes, at most."""
+
+
+def time_table(
+    context: Context,
+    us: Mapping[str, float],
+    *,
+    base: RouteOutcome | None,
+    stock: RouteOutcome | None,
+    tuned: Tuned | None,
+    ranked: Dispatches | None,
+) -> TimeTable:
+    """The default and the best model in parts; a side is empty where nothing tells them."""
+    if not context.timed or base is None or base.build is None:
+        return TimeTable()
+    before = us.get(BASELINE, base.us)
+    if ranked is not None and ranked.shares.how != STATISTICS:
+        after = us.get(tuned.name, tuned.tried.us) if tuned else None
+        return _by_timings(ranked, before, after, tuned)
+    best = None
+    if tuned is not None:
+        best = _told(context, tuned.build, us.get(tuned.name, tuned.tried.us))
+    elif stock is not None and stock.route != PLAIN and stock.build is not None:
+        best = _told(context, stock.build, us.get(stock.route.name, stock.us))
+    return TimeTable(_told(context, base.build, before), best)
+
+
+def _told(context: Context, build: Compiled, us: float | None) -> Breakdown | None:
+    """By the statistics that were read last, or are read now if there is time."""
+    times = context.read.get(build.vmfb)
+    if times is None and context.call is not None and context.clock.left > _READING * context.isolated_seconds:
+        with suppress(OutOfTimeError):
+            times = context.statistics(build.vmfb, context.call)
+    return Breakdown.told(times, us) if times and us else None
+
+
+def _by_timings(ranked: Dispatches, before: float | None, after: float | None, best: Tuned | None) -> TimeTable:
+    """Dispatches that were timed alone are those of the route that was tuned: nothing is known of another route's."""
+    rows = list(ranked.rows.values())
+    own = [(row.group.root.kind, row.us or 0.0, row.group.calls) for row in rows]
+    first = Breakdown.alone(own, before) if before and ranked.route == PLAIN else None
+    if best is None or not after or best.tried.route != ranked.route:
+        return TimeTable(first)
+    tuned = {entry.label: entry for entry in best.entries}
+    new = [(row.group.root.kind, _tuned_us(row, tuned.get(row.label)), row.group.calls) for row in rows]
+    return TimeTable(first, Breakdown.alone(new, after))
+
+
+def _tuned_us(row: Row, entry: Entry | None) -> float:
+    """A dispatch's time with its entry: as much faster as it was alone."""
+    us = row.us or 0.0
+    if entry is None:
+        return us
+    best, baseline = entry.result.best, entry.result.baseline.us
+    return us * best.us / baseline if best is not None and best.us and baseline else us

@@ -1,0 +1,104 @@
+"""Where a model's time goes: what its dispatches are, that the parts add up, and what is said of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from autotuner.iree.benchmark import DispatchTime
+from autotuner.jobs.model.breakdown import (
+    ATTENTION,
+    BETWEEN,
+    CONV,
+    GEMM,
+    MICROKERNEL,
+    NOT_TOLD,
+    OTHER,
+    PACKING,
+    Breakdown,
+    TimeTable,
+    kind_of,
+)
+
+TIMES = {
+    "main$async_dispatch_0_conv_8x8x8x3x3x3_f32": DispatchTime(400.0, 600.0, 2.0),
+    "main$async_dispatch_1_matmul_like_16x64x8_f32": DispatchTime(300.0, 300.0),
+    "main$async_dispatch_2_reduction_8x16_f32": DispatchTime(100.0, 100.0),
+}
+
+
+@pytest.mark.parametrize(
+    ("export", "kind"),
+    [
+        ("main_dispatch_0_conv_16x16x32x3x3x16_f32", CONV),
+        ("main_dispatch_0_depthwise_conv_2d_nhwc_hwc_1x8x8x4_f32", CONV),
+        ("main_dispatch_1_matmul_64x64x128_f32", GEMM),
+        ("main$async_dispatch_2_matmul_like_16x64x8_f32", GEMM),
+        ("main_dispatch_2_mmt4d_4x8x96x16x16x1_f32", GEMM),
+        ("main_dispatch_2_batch_matmul_2x8x8x8_f32", GEMM),
+        ("main_dispatch_2_matvec_like_8x8_f32", GEMM),
+        ("main_dispatch_6_attention_2x6x4xf32_generic", ATTENTION),
+        ("main_dispatch_3_unpack_elementwise_64x128_f32_pack", PACKING),
+        ("_encoding_0_encode_96x128xf32_to_96x128xf32", PACKING),
+        ("main_dispatch_4_slow_memcpy", PACKING),
+        ("main_dispatch_7_elementwise_transpose_8x2x8_f32", OTHER),
+        ("main_dispatch_1_reduction_8x16_f32", OTHER),
+        ("main_dispatch_11_softmax_2x8x8xf32_generic", OTHER),
+        ("main_dispatch_11_pooling_nhwc_max_1x8x8x4x2x2_f32", OTHER),
+        ("main_dispatch_11", OTHER),
+        ("sgemm_c", MICROKERNEL),
+    ],
+)
+def test_a_dispatch_is_told_by_the_name_that_the_compiler_gave_it(export: str, kind: str) -> None:
+    assert kind_of(export) == kind
+
+
+def test_the_parts_add_up_to_the_model_and_the_rest_is_between_dispatches() -> None:
+    found = Breakdown.told(TIMES, 1000.0)
+    assert [(s.kind, s.us, s.calls, s.busy) for s in found.shares] == [
+        (CONV, 400.0, 2.0, 1.5),
+        (GEMM, 300.0, 1.0, 1.0),
+        (OTHER, 100.0, 1.0, 1.0),
+        (BETWEEN, 200.0, None, None),
+    ]
+    assert found.how == "the runtime's statistics"
+
+
+def test_dispatches_that_take_longer_than_the_model_are_shown_in_proportion_and_it_is_said() -> None:
+    found = Breakdown.told(TIMES, 400.0)
+    assert [s.us for s in found.shares] == pytest.approx([200.0, 150.0, 50.0, 0.0])
+    assert "2.00 times the model's time" in found.how
+
+
+def test_of_dispatches_timed_alone_only_these_are_told_apart() -> None:
+    found = Breakdown.alone([("contraction", 10.0, 2), ("convolution", 30.0, 1), ("contraction", 5.0, 1)], 100.0)
+    assert [(s.kind, s.us, s.calls) for s in found.shares] == [(CONV, 30.0, 1), (GEMM, 15.0, 3), (NOT_TOLD, 55.0, None)]
+    assert "timed alone" in found.how
+    assert "no statistics" in found.how
+
+
+def test_before_and_after_stand_side_by_side_in_the_report() -> None:
+    after = Breakdown.told({"main_dispatch_0_mmt4d_4x8_f32": DispatchTime(250.0, 500.0)}, 500.0)
+    table = TimeTable(Breakdown.told(TIMES, 1000.0), after)
+    assert table.lines() == [
+        "| what | default | | cores busy | best | | cores busy |",
+        "|---|---|---|---|---|---|---|",
+        "| conv | 0.400 ms | 40.0 % | 1.5 | 0 ms | 0.0 % | – |",
+        "| gemm | 0.300 ms | 30.0 % | 1.0 | 0.250 ms | 50.0 % | 2.0 |",
+        "| elementwise, reduction | 0.100 ms | 10.0 % | 1.0 | 0 ms | 0.0 % | – |",
+        "| launch and waiting | 0.200 ms | 20.0 % | – | 0.250 ms | 50.0 % | – |",
+        "| the model | 1.000 ms | | | 0.500 ms | | |",
+        "",
+        "How: the runtime's statistics.",
+    ]
+    assert table.short() == "gemm 50%, launch and waiting 50%"
+    document = table.to_json()
+    assert document is not None
+    assert document["after"]["parts"][0] == {"kind": GEMM, "us": 250.0, "calls": 1.0, "busy_cores": 2.0}
+
+
+def test_a_side_that_nothing_tells_is_left_open() -> None:
+    table = TimeTable(Breakdown.told(TIMES, 1000.0))
+    assert table.lines()[2] == "| conv | 0.400 ms | 40.0 % | 1.5 | – | – | – |"
+    assert table.short().startswith("conv 40%, gemm 30%")
+    assert not TimeTable()
+    assert TimeTable().to_json() is None
