@@ -10,14 +10,25 @@ from typing import Any
 from autotuner.build.proof import proven
 from autotuner.carriers.calls import KernelCall, prove
 from autotuner.carriers.carrier import DUMPS
-from autotuner.iree.compile import DISPATCHES, Compile, Compiled, Dump, Phase, compile_program, inspect
+from autotuner.iree.compile import (
+    CONFIGURED,
+    DISPATCHES,
+    TRANSLATED,
+    Begun,
+    Compile,
+    Compiled,
+    CompilerRefusal,
+    Dump,
+    compile_program,
+    inspect,
+)
 from autotuner.iree.isa import Isa
+from autotuner.iree.repeats import TWICE, with_repeats
 from autotuner.iree.tools import Tools
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.system.cache import Cache
 from autotuner.system.digests import content_digest, known_digest, read_by_flags
 
-CONFIGURED: Phase = "executable-configurations"
 HOST = "host"
 
 
@@ -36,7 +47,12 @@ class BuildJob(Compile):
         """What it has in common with all other configurations of its problem; None where it must be compiled whole."""
         if not self.has_start:
             return None
-        return BuildJob(self.program, self.flags, self.timeout, stop=DISPATCHES, dumps=(), files=self.files)
+        return BuildJob(self.program, self.start_flags, self.timeout, stop=DISPATCHES, dumps=(), files=self.files)
+
+    @property
+    def translation(self) -> BuildJob:
+        """What it has in common with itself at other repeats."""
+        return replace(self, stop=TRANSLATED, repeat=TWICE)
 
 
 @dataclass(frozen=True)
@@ -51,24 +67,47 @@ class Builder:
 
         Of a job that stops on the way and prints what it has there is a text, and nothing is kept.
         """
-        if job.stop not in (None, DISPATCHES):
+        if not job.makes_file:
             with self.cache.scratch() as folder:
-                return compile_program(job, self.tools, folder)
+                return self._compile(job, folder)
         key = self.key(job)
         record = self.cache.read(key)
         if record is not None:
             return self._read(job, key, record)
         with self.cache.scratch() as folder:
-            made = replace(self.prove(job, self._compile(job, folder)), key=key)
+            made = self._linked(job, folder) if self._translates(job) else None
+            if made is None:
+                made = self.prove(job, self._compile(job, folder))
+            made = replace(made, key=key)
             if made.ok or made.lasting:
                 self.cache.store(key, made.record(), vmfb=made.vmfb if made.ok else None)
         return replace(made, vmfb=self.cache.module(key))
+
+    def _translates(self, job: BuildJob) -> bool:
+        """The executables are made first, and a module of them for each number of repeats."""
+        wanted = job.stop is None and (job.timed or job.repeat > 1)
+        return wanted and not isinstance(job.program, Path) and self.tools.matches_bindings
+
+    def _linked(self, job: BuildJob, folder: Path) -> Compiled | None:
+        """The module of executables that are made once; None where it must be compiled whole all the same."""
+        translated = self.build(job.translation)
+        same = replace(translated, command=job.command(self.tools), repeat=job.repeat)
+        if not translated.ok:
+            return same
+        program = with_repeats(_bytes(translated.vmfb), job.repeat)
+        if program is None:
+            return None
+        linked = compile_program(job, self.tools, folder, begun=Begun(TRANSLATED, program))
+        if not linked.ok:
+            return linked if linked.failure == "compile-timeout" else None
+        seconds, took = translated.seconds + linked.seconds, translated.took + linked.took
+        return replace(same, vmfb=linked.vmfb, seconds=seconds, took=took)
 
     def _compile(self, job: BuildJob, folder: Path) -> Compiled:
         """From where the candidates of a problem part, where that is possible; else from the problem."""
         sources = self._sources(job)
         if sources is not None:
-            made = compile_program(job, self.tools, folder, sources=sources)
+            made = compile_program(job, self.tools, folder, begun=Begun(DISPATCHES, sources))
             # What is said about a failure are the words that a user gets, who compiles from the problem.
             if made.ok or made.failure == "compile-timeout":
                 return made
@@ -77,13 +116,10 @@ class Builder:
     def _sources(self, job: BuildJob) -> bytes | None:
         """The dispatches of the job's problem, compiled once and kept; None where a candidate needs it all."""
         start = job.start
-        if start is None:
+        if start is None or not (job.has_company or self.cache.read(self.key(start))):
             return None
         made = self.build(start)
-        try:
-            return made.vmfb.read_bytes() if made.ok else None
-        except OSError:
-            return None  # the cache was emptied meanwhile
+        return _bytes(made.vmfb) or None if made.ok else None
 
     def key(self, job: BuildJob) -> str:
         """The same for jobs whose compile reads the same: the programs, the texts, the files and the flags."""
@@ -128,12 +164,20 @@ class Builder:
         spec_flag: str = "",
     ) -> str:
         """The configured dispatches as text; raises with the compiler's own words when it refuses."""
-        return inspect(Compile(program, tuple(flags), timeout, spec, spec_flag, stop=CONFIGURED), self.tools).text
+        return self._inspected(
+            BuildJob(program, tuple(flags), timeout, spec, spec_flag, stop=CONFIGURED, dumps=())
+        ).text
 
     def executables(self, program: str | Path, flags: Iterable[str], *, timeout: float) -> tuple[str, ...]:
         """The configured executables, each as the file that a substitution begins with."""
-        job = Compile(program, tuple(flags), timeout, stop=CONFIGURED, dumps=("configurations",))
-        return inspect(job, self.tools).texts
+        job = BuildJob(program, tuple(flags), timeout, stop=CONFIGURED, dumps=("configurations",))
+        return self._inspected(job).texts
+
+    def _inspected(self, job: BuildJob) -> Compiled:
+        made = self.build(job)
+        if not made.ok:
+            raise CompilerRefusal(made.stderr)
+        return made
 
     @property
     def _nowhere(self) -> Path:
@@ -155,6 +199,14 @@ class Builder:
             took=record["seconds"],
             applied=record["applied"],
         )
+
+
+def _bytes(path: Path) -> bytes:
+    """Nothing where the cache was emptied meanwhile."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 def means_host(flags: Iterable[str]) -> bool:

@@ -14,12 +14,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from autotuner.build.builder import CONFIGURED, HOST, Builder, BuildJob
+from autotuner.build.builder import HOST, Builder, BuildJob
 from autotuner.carriers.calls import KernelCall
 from autotuner.carriers.microkernel import executable_target
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import EnvironmentFailure
-from autotuner.iree.compile import Compile, Compiled, inspect
+from autotuner.iree.compile import CONFIGURED, Compile, Compiled, inspect
 from autotuner.iree.isa import Isa
 from autotuner.iree.mlir import read_processor
 from autotuner.iree.tools import Tools

@@ -20,16 +20,25 @@ from autotuner.iree.mlir import by_name
 from autotuner.iree.tools import Tools
 from autotuner.system import process
 
-PROBLEM, SPEC, SOURCES, MODULE = "problem.mlir", "spec.mlir", "sources.mlirbc", "module.vmfb"
+PROBLEM, SPEC, BEGUN, MODULE = "problem.mlir", "spec.mlir", "begun.mlirbc", "module.vmfb"
 """The names of what goes into a compile's folder and comes out of it."""
-Phase = Literal["preprocessing", "flow", "executable-sources", "executable-configurations"]
+Phase = Literal["preprocessing", "flow", "executable-sources", "executable-configurations", "hal"]
 Dump = Literal["configurations", "benchmarks", "binaries"]
 REPEAT = "--iree-hal-benchmark-dispatch-repeat-count"
 WITHOUT_WEIGHTS = ("--mlir-elide-elementsattrs-if-larger=1024", "--mlir-elide-resource-strings-if-larger=1024")
 """A model's weights would make the text as large as the model; what is inside a dispatch is always smaller."""
 _ONE_THREAD = "--mlir-disable-threading"
+CONFIGURED: Phase = "executable-configurations"
 DISPATCHES: Phase = "executable-sources"
 """Where the host's program is done and the dispatches are not begun: all candidates of a problem are the same there."""
+TRANSLATED: Phase = "hal"
+"""Where the executables are done, byte by byte: only the host's program is left, and how often it repeats them."""
+KEPT = (DISPATCHES, TRANSLATED)
+"""Where a program is kept, for others to go on from."""
+ROOT_ATTRIBUTES = "--iree-codegen-add-tuner-attributes"
+CONSTRAINTS = "--iree-codegen-emit-pipeline-constraints"
+_LATE_FLAGS = (ROOT_ATTRIBUTES, CONSTRAINTS)
+"""What the compiler does not look at before it is at the dispatches."""
 _READ_LATER = (
     "--iree-codegen-tuning-spec-path",
     "--iree-codegen-transform-dialect-library",
@@ -79,6 +88,8 @@ class Compile:
     """What takes the spec, up to its last `=`."""
     repeat: int = 1
     """How often a module repeats its dispatches, to be timed."""
+    timed: bool = False
+    """It is wanted with other repeats as well: the executables are compiled once for all of them."""
     stop: Phase | None = None
     """Where the compiler stops and prints the program; None: it makes a module."""
     dumps: tuple[Dump, ...] = ()
@@ -96,20 +107,36 @@ class Compile:
         return (*self.flags, *spec, *repeat)
 
     @property
+    def makes_file(self) -> bool:
+        """A module, or a program to go on from; else a text."""
+        return self.stop is None or self.stop in KEPT
+
+    @property
     def has_start(self) -> bool:
         """Whether other configurations of the same problem have the first half of it in common with it."""
-        late = self.spec is not None and self.spec_flag.split("=")[0] in _READ_LATER
-        return late and self.stop is None and not isinstance(self.program, Path)
+        late = self.spec is None or self.spec_flag.split("=")[0] in _READ_LATER
+        return late and self.stop in (None, CONFIGURED, TRANSLATED) and not isinstance(self.program, Path)
 
-    def rest(self, tools: Tools) -> tuple[str, ...]:
-        """The command from where the shared start stopped: the module is the same, byte by byte, for less time.
+    @property
+    def has_company(self) -> bool:
+        """Others like it are to be expected: other configurations, other repeats, or the module after a look at it."""
+        return self.spec is not None or self.timed or self.stop is not None
+
+    @property
+    def start_flags(self) -> tuple[str, ...]:
+        """Those of its flags that matter up to there."""
+        return tuple(flag for flag in self.flags if flag not in _LATE_FLAGS)
+
+    def rest(self, tools: Tools, phase: Phase) -> tuple[str, ...]:
+        """The command from where a shared start stopped: the module is the same, byte by byte, for less time.
 
         The verifier, a sixth of what is left, stays: without it IREE makes modules of configurations that it refuses.
         """
-        compiler, _, *words = self.command(tools)
+        left = replace(self, spec=None, repeat=1, dumps=(), figures="") if phase == TRANSLATED else self
+        compiler, _, *words = left.command(tools)
         # A dispatch of a model has a start of its own: where it began is behind it now.
         words = [word for word in words if not word.startswith("--compile-from=")]
-        return (compiler, SOURCES, f"--compile-from={DISPATCHES}", *words)
+        return (compiler, BEGUN, f"--compile-from={phase}", *words)
 
     def command(self, tools: Tools, *, output: str = MODULE) -> tuple[str, ...]:
         """The exact words, run in the compile's folder."""
@@ -118,7 +145,7 @@ class Compile:
         # other's way. A whole model is compiled alone, for minutes: there threads help.
         threads = () if whole else (_ONE_THREAD,)
         stop = (f"--compile-to={self.stop}", *(WITHOUT_WEIGHTS if whole else ())) if self.stop else ()
-        kept = self.stop == DISPATCHES
+        kept = self.stop in KEPT
         return (
             str(tools.iree_compile),
             str(self.program) if whole else PROBLEM,
@@ -133,6 +160,14 @@ class Compile:
             "-o",
             "-" if self.stop and not kept else output,
         )
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A program that is compiled up to a phase."""
+
+    phase: Phase
+    program: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -187,22 +222,23 @@ class Compiled:
         return cls("compile-error", why, 0.0, (), Path())
 
 
-def compile_program(job: Compile, tools: Tools, folder: Path, *, sources: bytes | None = None) -> Compiled:
+def compile_program(job: Compile, tools: Tools, folder: Path, *, begun: Begun | None = None) -> Compiled:
     """Compiles in `folder`, where the inputs and the module stay; what was dumped is read and removed.
 
-    `sources` is what came of the job's start, where that has been compiled: then only the rest is.
+    `begun` is what came of the job's beginning, where that has been compiled: then only the rest is.
     """
-    write_inputs(job, folder, sources=sources)
+    write_inputs(job, folder, begun=begun)
     _remove_outputs(folder)  # an interrupted compile may have left some
     vmfb, binaries = folder / MODULE, folder / "binaries"
     command = job.command(tools)
-    done = process.run(command if sources is None else job.rest(tools), timeout=job.timeout, cwd=folder)
+    words = command if begun is None else job.rest(tools, begun.phase)
+    done = process.run(words, timeout=job.timeout, cwd=folder)
     remarks, said = split_remarks(done.stderr) if job.figures == "remarks" else ("", done.stderr)
     done = replace(done, stderr=said)
     if _FULL in done.stderr:
         raise StorageError(f"{_FULL} while compiling in {folder}.", remedy=_ROOM)
     failure = compile_failure(done)
-    if failure is None and job.stop in (None, DISPATCHES) and not vmfb.is_file():
+    if failure is None and job.makes_file and not vmfb.is_file():
         failure = "compile-error"
     made = Compiled(
         failure,
@@ -235,13 +271,13 @@ def inspect(job: Compile, tools: Tools) -> Compiled:
     return done
 
 
-def write_inputs(job: Compile, folder: Path, *, sources: bytes | None = None) -> None:
+def write_inputs(job: Compile, folder: Path, *, begun: Begun | None = None) -> None:
     """The files that the command reads."""
     own = {} if isinstance(job.program, Path) else {PROBLEM: job.program.encode()}
     if job.spec is not None:
         own[SPEC] = job.spec.encode()
-    if sources is not None:
-        own[SOURCES] = sources
+    if begun is not None:
+        own[BEGUN] = begun.program
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in (*own.items(), *job.files):

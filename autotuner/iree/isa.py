@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -30,6 +30,8 @@ _SPILLS = 16
 _PTXAS_LIMIT = 200_000
 """Bytes of PTX. ptxas takes 0.1 s for most kernels, but grows faster than they do: 2 to 30 s above this size."""
 _PTXAS_SECONDS = 20.0
+_CUDA_EXECUTABLE = re.compile(rb"CDA1.{60}(.{4}CDA1)", re.S)
+"""How IREE's executables for CUDA begin: a header, and after it a flatbuffer with the same letters."""
 
 _REMARK = re.compile(r"^remark: .*:\d+:\d+: (?:BasicBlock:.*\n(?:\w+: \d+\n)*\n?|.*\n?)", re.M)
 _FUNCTION = re.compile(r"Function Name: (\S+)")
@@ -112,7 +114,7 @@ class Isa:
 NO_FIGURES = Isa()
 
 
-def read_isa(binaries: Path, vmfb: Path, *, remarks: str = "", ptxas: Path | None = None) -> Isa:
+def read_isa(binaries: Path, module: Path, *, remarks: str = "", ptxas: Path | None = None) -> Isa:
     """The figures of a build, from its dumped executables, its module and what `REMARKS` made the compiler say.
 
     Of several kernels it is the heaviest: the one with most matrix instructions, then with most code. Nothing is raised
@@ -121,7 +123,7 @@ def read_isa(binaries: Path, vmfb: Path, *, remarks: str = "", ptxas: Path | Non
     ptx = sorted(binaries.glob("*.ptx"))
     try:
         if ptx:
-            kernels = [(path, *kernel) for path in ptx for kernel in _read_ptx(path.read_text(), vmfb)]
+            kernels = [(path, *kernel) for path in ptx for kernel in _read_ptx(path.read_text(), module)]
         else:
             elves = sorted([*binaries.glob("*.hsaco"), *binaries.glob("*.so")])
             kernels = [(path, *kernel) for path in elves for kernel in _read_elf(path, remarks)]
@@ -198,10 +200,10 @@ def _read_remarks(text: str) -> dict[str, tuple[int, int | None]]:
 # --- PTX ------------------------------------------------------------------------------------------------------------
 
 
-def _read_ptx(text: str, vmfb: Path) -> Iterator[tuple[str, Isa, int]]:
+def _read_ptx(text: str, module: Path) -> Iterator[tuple[str, Isa, int]]:
     """(name, figures, size of text) of each kernel."""
     entries = read_ptx(text).entries
-    dynamic = _dynamic_shared_memory(vmfb) if any(entry.dynamic for entry in entries) else {}
+    dynamic = _dynamic_shared_memory(module) if any(entry.dynamic for entry in entries) else {}
     for entry in entries:
         threads = entry.required or entry.most
         extra = dynamic.get(entry.name) if entry.dynamic else 0
@@ -215,17 +217,13 @@ def _read_ptx(text: str, vmfb: Path) -> Iterator[tuple[str, Isa, int]]:
         yield entry.name, isa, len(entry.text)
 
 
-def _dynamic_shared_memory(vmfb: Path) -> dict[str, int]:
-    """Kernel -> bytes asked for at launch: the PTX does not say, IREE's executable in the module does."""
+def _dynamic_shared_memory(module: Path) -> dict[str, int]:
+    """Kernel -> bytes asked for at launch: the PTX does not say, IREE's executable does, in a module or before that."""
     found: dict[str, int] = {}
-    try:
-        with zipfile.ZipFile(vmfb) as module:
-            entries = [module.read(name) for name in module.namelist()]
-        for data in entries:
-            if data.startswith(b"CDA1"):
-                found |= _launch_sizes(data[64:])  # after IREE's header
-    except Exception:
-        return {}  # as in read_isa
+    data = module.read_bytes() if module.is_file() else b""
+    for match in _CUDA_EXECUTABLE.finditer(data):
+        with contextlib.suppress(Exception):  # as in read_isa
+            found |= _launch_sizes(data[match.start(1) :])
     return found
 
 

@@ -142,8 +142,12 @@ class Tools:
         Releases spell operations differently, but all read the generic form: it bridges a compiler and bindings of two
         builds. For people it is harder to read, so it is not used where there is no need.
         """
-        same = versions.compiler_version(self.version) == versions.bindings_version()
-        return () if same else ("--mlir-print-op-generic",)
+        return () if self.matches_bindings else ("--mlir-print-op-generic",)
+
+    @cached_property
+    def matches_bindings(self) -> bool:
+        """The compiler and the bindings are of one build: they read each other's bytecode."""
+        return versions.compiler_version(self.version) == versions.bindings_version()
 
     @cached_property
     def programs(self) -> tuple[str, ...]:

@@ -123,12 +123,14 @@ class Calibrator:
         return checker, rough
 
     def _build(self, *, repeat: int, known: Compiled | None = None) -> Compiled:
-        job = self.plan.job(self.plan.baseline, timeout=self.effort.compile_timeout, repeat=repeat)
+        job = self.plan.job(self.plan.baseline, timeout=self.effort.compile_timeout, repeat=repeat, timed=True)
         # Not everything may be repeated, and what is nearly long enough need not be.
         if known is not None and known.repeat <= job.repeat <= _NEARLY * known.repeat:
             return known
         with clocked(self.seconds, "build"):
-            return self.builder.build(job)
+            made = self.builder.build(job)
+        # What was compiled a moment ago is not what the cache spared us.
+        return made if known is None else replace(made, cached=known.cached)
 
     def _checker(self, build: Compiled) -> Checker:
         """A checker by which the baseline is right."""

@@ -153,6 +153,7 @@ class Evaluator:
             candidate,
             timeout=self.compile_timeout,
             repeat=self.repeat if repeat is None else repeat,
+            timed=self.measures,
         )
 
     def submit(self, candidate: Candidate, executor: BuildExecutor) -> tuple[Outcome, Future[Compiled]]:

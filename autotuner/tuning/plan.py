@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from autotuner.build import Builder, BuildJob
-from autotuner.build.builder import CONFIGURED
 from autotuner.build.executor import BuildExecutor
 from autotuner.build.proof import proven
 from autotuner.carriers.carrier import FLAGS, Carrier, SpecCarrier, SubstitutionCarrier, VariantCarrier
@@ -16,7 +15,7 @@ from autotuner.carriers.microkernel import executable_target
 from autotuner.carriers.render import cpu_compilation_info, fused_configs, problem_mlir
 from autotuner.carriers.substitution import Executable, find_executable
 from autotuner.errors import NoCandidateError, UsageError
-from autotuner.iree.compile import CompilerRefusal, first_error
+from autotuner.iree.compile import CONFIGURED, CONSTRAINTS, ROOT_ATTRIBUTES, CompilerRefusal, first_error
 from autotuner.iree.mlir import Dispatch, read_cpu_facts, read_function, read_root, resources
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Problem
@@ -35,8 +34,6 @@ SEARCHED: tuple[Kind, ...] = ("codegen", "microkernel")
 KERNEL, CODEGEN = "kernel", "codegen"
 """Where microkernels join the search: the knob that says which of them, or the compiler's own code."""
 BASELINE = "baseline"
-_ROOT = "--iree-codegen-add-tuner-attributes"
-_CONSTRAINTS = "--iree-codegen-emit-pipeline-constraints"
 _SPEC_COMPLEXITY = 100
 """A spec is a file to keep and to renew with the compiler: any stock route is simpler than any spec."""
 _KERNEL_COMPLEXITY = 200
@@ -99,7 +96,10 @@ class Plan:
         source, builder = problem_mlir(problem), executor.builder
         routes = target.routes_for(problem.op)
         plain = BuildJob(source, (*problem.flags, *target.compile_flags), timeout, stop=CONFIGURED, dumps=())
-        jobs = {route: executor.inspect(replace(plain, flags=(*plain.flags, *route.flags, _ROOT))) for route in routes}
+        jobs = {
+            route: executor.inspect(replace(plain, flags=(*plain.flags, *route.flags, ROOT_ATTRIBUTES)))
+            for route in routes
+        }
         texts: dict[Route, str] = {}
         for route, job in jobs.items():
             try:
@@ -188,7 +188,7 @@ class Plan:
     def flags(self, candidate: Candidate) -> tuple[str, ...]:
         return self.problem.flags + self.target.compile_flags + candidate.route.flags
 
-    def job(self, candidate: Candidate, *, timeout: float, repeat: int = 1) -> BuildJob:
+    def job(self, candidate: Candidate, *, timeout: float, repeat: int = 1, timed: bool = False) -> BuildJob:
         """The compile that makes this candidate and proves that its configuration arrived."""
         carried = candidate.carrier.carried()
         return BuildJob(
@@ -196,6 +196,7 @@ class Plan:
             flags=(*self.flags(candidate), *carried.flags),
             timeout=timeout,
             repeat=repeat if self.problem.repeatable and carried.repeatable else 1,
+            timed=timed,
             spec=carried.spec,
             spec_flag=carried.spec_flag,
             dumps=carried.dumps,
@@ -273,7 +274,7 @@ def _reached(plan: Plan, route: str, builder: Builder, *, timeout: float) -> boo
 
 def _executable(plan: Plan, route: str, builder: Builder, *, timeout: float) -> Executable | None:
     flags = next(r.flags for r in plan.target.routes if r.name == route)
-    words = [*plan.problem.flags, *plan.target.compile_flags, *flags, _ROOT]
+    words = [*plan.problem.flags, *plan.target.compile_flags, *flags, ROOT_ATTRIBUTES]
     texts = builder.executables(plan.source, words, timeout=timeout)
     return find_executable(text + resources(plan.source) for text in texts)
 
@@ -285,7 +286,7 @@ def _with_gpu(plan: Plan, builder: Builder, *, vendor: Vendor, timeout: float) -
     # IREE crashes when it emits constraints for a batched contraction or a grouped convolution. Those of one
     # batch entry or group are the same, less one loop.
     single, loops = plan.problem.unbatched()
-    flags = [*single.flags, *plan.target.compile_flags, _ROOT, _CONSTRAINTS]
+    flags = [*single.flags, *plan.target.compile_flags, ROOT_ATTRIBUTES, CONSTRAINTS]
     try:
         text = builder.inspect(problem_mlir(single), flags, timeout=timeout)
     except CompilerRefusal as refusal:

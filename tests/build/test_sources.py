@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -13,10 +14,11 @@ import pytest
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.microkernel import SPEC_FLAG
 from autotuner.carriers.render import problem_mlir
-from autotuner.iree.compile import compile_program
+from autotuner.iree.compile import DISPATCHES, compile_program
 from autotuner.iree.tools import Tools
 from autotuner.problems import Conv, Gemm, Problem
 from autotuner.space.prune import RULES, STRIDED
+from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
 from autotuner.tuning.plan import Candidate, Plan
@@ -51,22 +53,37 @@ def logged(tools: Tools, folder: Path, script: str = "") -> Tools:
 def compiles(folder: Path) -> list[str]:
     """Which part of a compile each call was."""
     lines = (folder / "log").read_text().splitlines()
-    named = {"--compile-to=executable-sources": "start", "--compile-from=executable-sources": "rest"}
+    named = {
+        "--compile-to=executable-sources": "start",
+        "--compile-from=executable-sources": "rest",
+        "--compile-from=hal": "link",
+    }
     return [next((part for flag, part in named.items() if flag in line), "whole") for line in lines]
 
 
+def calls(tools: Tools, module: Path) -> dict[str, int]:
+    """How often a call of a module calls each of its dispatches, as IREE's own statistics have it."""
+    inputs = [f"--input={size}" for size in ("64x64xf32=1", "64x64xf32=1", "64x64xf32")]
+    words = [f"--module={module}", "--function=main", "--device=local-task", *inputs]
+    told = ["--dispatch_statistics=true", "--benchmark_format=json", "--benchmark_min_time=1x"]
+    done = process.run([tools.iree_benchmark_module, *words, *told], timeout=60)
+    rows = json.loads(done.stdout)["benchmarks"]
+    return {row["name"]: int(row["calls"]) for row in rows if "calls" in row}
+
+
 @pytest.mark.parametrize(
-    ("problem", "target", "repeat"), [(SMALL, "cpu", 8), (IMAGE, "cpu", 1), (HALF, "gfx942", 1), (HALF, "sm_80", 8)]
+    ("problem", "target", "timed"),
+    [(SMALL, "cpu", True), (IMAGE, "cpu", False), (HALF, "gfx942", True), (HALF, "sm_80", True)],
 )
-def test_a_module_is_the_same_whether_its_start_was_shared_or_not(
-    make_plan: MakePlan, make_job: MakeJob, tools: Tools, tmp_path: Path, problem: Problem, target: str, repeat: int
+def test_a_module_is_the_same_whether_its_parts_were_shared_or_not(
+    make_plan: MakePlan, make_job: MakeJob, tools: Tools, tmp_path: Path, problem: Problem, target: str, timed: bool
 ) -> None:
     plan = make_plan(problem, target)
     # In the middle of the space: not what the compiler would do by itself.
-    asked = replace(make_job(plan, plan.candidate(plan.space[len(plan.space) // 2], id="c1")), repeat=repeat)
+    asked = replace(make_job(plan, plan.candidate(plan.space[len(plan.space) // 2], id="c1")), timed=timed)
     (tmp_path / "log").touch()
     shared = Builder(logged(tools, tmp_path), Cache(tmp_path / "cache")).build(asked)
-    assert compiles(tmp_path) == ["start", "rest"]
+    assert compiles(tmp_path) == (["start", "rest", "link"] if timed else ["start", "rest"])
     whole = compile_program(asked, tools, tmp_path / "whole")
     assert (shared.failure, shared.applied) == (None, 1)
     assert (shared.binary, shared.isa, shared.stderr) == (whole.binary, whole.isa, whole.stderr)
@@ -86,6 +103,33 @@ def test_the_start_is_compiled_once_for_all_candidates_of_a_problem(
         # Each with a builder of its own, as in other processes: the cache is what they share.
         assert Builder(logging, Cache(tmp_path / "cache")).build(each).applied == 1
     assert compiles(tmp_path) == ["start", "rest", "rest"]
+
+
+@pytest.mark.parametrize("route", [(), ("--iree-opt-data-tiling",)])
+def test_the_executables_are_compiled_once_for_all_repeats(
+    tools: Tools, tmp_path: Path, route: tuple[str, ...]
+) -> None:
+    flags = (*Target.parse("cpu").compile_flags, *route)
+    asked = BuildJob(problem_mlir(SMALL), flags, 120, dumps=("configurations", "binaries"), timed=True)
+    logging = logged(tools, tmp_path)
+    once, often = (
+        Builder(logging, Cache(tmp_path / "cache")).build(replace(asked, repeat=repeat)) for repeat in (1, 9)
+    )
+    assert compiles(tmp_path) == ["start", "rest", "link", "link"]
+    assert once.binary == often.binary
+    assert (once.repeat, often.repeat) == (1, 9)
+    assert once.cached is False
+    assert len(calls(tools, once.vmfb)) == (3 if route else 1)
+    assert calls(tools, often.vmfb) == {name: 9 * count for name, count in calls(tools, once.vmfb).items()}
+
+
+def test_a_host_program_that_cannot_be_read_is_compiled_whole(job: BuildJob, tools: Tools, tmp_path: Path) -> None:
+    script = (
+        f'case "$*" in *--compile-to=hal*) {tools.iree_compile} "$@"; echo "no bytecode" > module.vmfb; exit;; esac'
+    )
+    build = Builder(logged(tools, tmp_path, script), Cache(tmp_path / "cache")).build(replace(job, repeat=4))
+    assert (build.failure, build.applied, build.repeat) == (None, 1, 4)
+    assert "--iree-hal-benchmark-dispatch-repeat-count=4" in (tmp_path / "log").read_text().splitlines()[-1]
 
 
 def test_other_flags_have_another_start(job: BuildJob, tools: Tools, tmp_path: Path) -> None:
@@ -153,7 +197,6 @@ def test_a_spec_of_every_target_is_read_after_the_start(target: str) -> None:
 
 def test_what_changes_the_program_before_its_dispatches_is_compiled_whole(tmp_path: Path) -> None:
     flags = Target.parse("cpu").compile_flags
-    assert BuildJob(problem_mlir(SMALL), flags, 60).start is None
     assert BuildJob(problem_mlir(SMALL), flags, 60, "module {}", SPEC_FLAG).start is None
     assert BuildJob(tmp_path / "model.mlir", flags, 60, "module {}", Target.parse("cpu").spec_flag).start is None
 
@@ -162,5 +205,5 @@ def test_a_dispatch_that_comes_from_a_later_phase_goes_on_from_where_its_start_e
     job: BuildJob, tools: Tools
 ) -> None:
     """Of two phases to begin with the compiler takes the last: with that of the dispatch no spec would be read."""
-    words = replace(job, flags=("--compile-from=flow", *job.flags)).rest(tools)
+    words = replace(job, flags=("--compile-from=flow", *job.flags)).rest(tools, DISPATCHES)
     assert [word for word in words if word.startswith("--compile-from=")] == ["--compile-from=executable-sources"]

@@ -166,6 +166,7 @@ class Examiner:
                 flags=self.target.compile_flags,
                 timeout=self.effort.compile_timeout,
                 repeat=repeat,
+                timed=self.timed,
                 spec=self.spec if tuned else None,
                 spec_flag=self.target.spec_flag,
                 expected=self.info if tuned else None,
