@@ -132,7 +132,7 @@ class Compile:
 
         The verifier, a sixth of what is left, stays: without it IREE makes modules of configurations that it refuses.
         """
-        left = replace(self, spec=None, repeat=1, dumps=(), figures="") if phase == TRANSLATED else self
+        left = replace(self, repeat=1, dumps=(), figures="") if phase == TRANSLATED else self
         compiler, _, *words = left.command(tools)
         # A dispatch of a model has a start of its own: where it began is behind it now.
         words = [word for word in words if not word.startswith("--compile-from=")]

@@ -191,12 +191,13 @@ class Plan:
     def job(self, candidate: Candidate, *, timeout: float, repeat: int = 1, timed: bool = False) -> BuildJob:
         """The compile that makes this candidate and proves that its configuration arrived."""
         carried = candidate.carrier.carried()
+        repeatable = self.problem.repeatable and carried.repeatable
         return BuildJob(
             program=self.source,
             flags=(*self.flags(candidate), *carried.flags),
             timeout=timeout,
-            repeat=repeat if self.problem.repeatable and carried.repeatable else 1,
-            timed=timed,
+            repeat=repeat if repeatable else 1,
+            timed=timed and repeatable,
             spec=carried.spec,
             spec_flag=carried.spec_flag,
             dumps=carried.dumps,

@@ -38,11 +38,13 @@ DATA_TILING = "*data-tiling*"
 BASE_MS = 100.0
 """The time of everything that no rule names; so long that dispatches need not be repeated."""
 _COMPILE = """#!/bin/sh
-spec=; quick=
+spec=; quick=; linked=
 for word in "$@"; do
   case "$word" in
     --iree-codegen-tuning-spec-path=*) spec=${word#*=} ;;
+    --compile-to=hal) ;;
     --compile-to=*|--version|@*) quick=yes ;;
+    --compile-from=hal) linked=yes ;;
   esac
 done
 [ -z "$quick" ] || exec REAL "$@"
@@ -50,6 +52,8 @@ role=; label="$*"
 if [ -n "$spec" ]; then
   name=$(sha256sum < "$spec"); name=${name%% *}
   label="$label $(tr '\\n' ' ' < "$spec")"
+fi
+if [ -n "$spec" ] && [ -z "$linked" ]; then
   [ -e "HERE/roles/$name" ] || for wanted in ROLES; do
     if mkdir "HERE/claims/$wanted" 2>/dev/null; then echo "$wanted" > "HERE/roles/$name"; break; fi
   done
@@ -61,9 +65,9 @@ case "$role" in
   compiler-hangs) echo "thinking" >&2; sleep 60 ;;
   wrong-module)
     sed -i 's/arith.constant 0.0/arith.constant 1.0/' problem.mlir
-    [ "$1" != sources.mlirbc ] || { shift 2; set -- problem.mlir "$@"; } ;;
+    [ "$1" != begun.mlirbc ] || { shift 2; set -- problem.mlir "$@"; } ;;
 esac
-echo "$label" >> HERE/compiled.log
+[ -n "$linked" ] || echo "$label" >> HERE/compiled.log
 REAL "$@" || exit $?
 module=$(sha256sum < module.vmfb); module=${module%% *}
 echo "$label" > "KNOWN/.$$"

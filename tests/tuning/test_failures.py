@@ -129,7 +129,7 @@ def test_a_device_that_does_not_run_the_baseline_is_exit_5(
 def test_a_compiler_that_cannot_compile_the_baseline_is_exit_3(fake: Fake, workspace: Path, tmp_path: Path) -> None:
     tools = fake()
     real = tools.tools.iree_compile
-    line = f"""case "$*" in *--version*|*--compile-to*) exec '{real}' "$@" ;; esac
+    line = f"""case "$*" in *--version*|*--compile-to=exec*) exec '{real}' "$@" ;; esac
 echo "problem.mlir:1:1: error: no luck" >&2; exit 1"""
     tools.tools = broken(tools.tools, "iree_compile", line, tmp_path)
     with pytest.raises(NoCandidateError, match="no luck") as failure:

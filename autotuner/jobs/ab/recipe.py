@@ -64,7 +64,7 @@ class Recipe:
         return self.inserted.listed() if self.inserted else ()
 
     def job(self, program: str | Path, *, timeout: float, repeat: int = 1) -> BuildJob:
-        job = BuildJob(program, self.flags, timeout, repeat=repeat, timed=True)
+        job = BuildJob(program, self.flags, timeout, repeat=repeat, timed=self.repeatable)
         return self.inserted.carried_by(job) if self.inserted else job
 
 

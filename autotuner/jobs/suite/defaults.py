@@ -83,7 +83,7 @@ class DefaultTimer:
                 flags=(*problem.flags, *self.target.compile_flags),
                 timeout=self.effort.compile_timeout,
                 repeat=repeat,
-                timed=True,
+                timed=problem.repeatable,
                 figures=self.target.figures,
             )
             for problem, repeat in zip(problems, repeats, strict=True)
