@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Builder, BuildJob
-from autotuner.build.builder import CONFIGURED
 from autotuner.build.executor import BuildExecutor
 from autotuner.build.jobs import Document, explicit, work
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import OutOfTimeError
-from autotuner.iree.compile import MODULE, CompilerRefusal
+from autotuner.iree.compile import CONFIGURED, MODULE, CompilerRefusal
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
 from autotuner.system import process
