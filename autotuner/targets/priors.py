@@ -27,9 +27,9 @@ _IM2COL, _CHANNELS_LAST = ("im2col",), ("channels-last",)
 _FIRST: Mapping[str, Sequence[_Plan]] = {
     "llvm-cpu": (
         _cpu(_IM2COL, _KERNELS),
-        _cpu(_CHANNELS_LAST, _KERNELS),
         _cpu(_IM2COL, ("global-data-tiling", "ukernels")),
-        {"conv": ("im2col", "data-tiling", "ukernels", "O3"), "gemm": ("data-tiling", "ukernels", "O3")},
+        _cpu(("nchwc",), _KERNELS),
+        _cpu(_CHANNELS_LAST, _KERNELS),
     ),
     "cuda": (
         {"conv": ("channels-last", "O3"), "gemm": ("O3",), "attention": ("O3",)},
@@ -42,7 +42,7 @@ _FIRST: Mapping[str, Sequence[_Plan]] = {
     ),
 }
 _ON_MACHINE: Mapping[tuple[str, str], Sequence[_Plan]] = {
-    ("llvm-cpu", "aarch64"): (_cpu(_IM2COL, _TILED), _cpu(_IM2COL, _KERNELS), _cpu(_CHANNELS_LAST, _TILED))
+    ("llvm-cpu", "aarch64"): (_cpu(_IM2COL, _TILED), _cpu(_IM2COL, _KERNELS))
 }
 """What is tried before, where the processor is another one."""
 

@@ -61,7 +61,7 @@ def test_what_usually_wins_comes_first() -> None:
     assert names(intel, "conv", "gemm")[:3] == [
         "plain",
         "im2col+data-tiling+ukernels",
-        "channels-last+data-tiling+ukernels",
+        "im2col+global-data-tiling+ukernels",
     ]
     assert names(neoverse, "conv", "gemm")[:3] == ["plain", "im2col+data-tiling", "im2col+data-tiling+ukernels"]
     assert names(intel, "attention", "gemm")[1] == "decomposed+data-tiling+ukernels"

@@ -20,6 +20,7 @@ from autotuner.jobs.model.program import Program, ProgramBuilder, input_shapes, 
 from autotuner.problems import OPERATIONS
 from autotuner.problems.accuracy import Precision
 from autotuner.store.rows import BuildRow, Kind
+from autotuner.system.execution import in_a_thread
 from autotuner.system.names import checked_name
 from autotuner.system.progress import Clock
 from autotuner.system.workspace import Workspace
@@ -209,8 +210,9 @@ def read_structure(
 ) -> ModelStructure:
     """The model's dispatches, from the compiler."""
     try:
-        text = builder.flow(flags, timeout=timeout)
+        flow_text = in_a_thread(lambda: builder.flow(flags, timeout=timeout))
         configured = builder.configured([*flags, _ROOT], timeout=timeout)
+        text = flow_text.result()
     except CompilerRefusal as refusal:
         raise NoCandidateError(
             f"iree-compile cannot compile {builder.program.name} for {target}: {first_error(refusal.stderr)}",

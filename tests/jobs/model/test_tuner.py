@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +23,12 @@ from autotuner.iree.benchmark import DispatchTime
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.program import Program
 from autotuner.jobs.model.result import ModelResult
+from autotuner.jobs.model.won_routes import routes_that_won
 from autotuner.specfiles.entries import read
 from autotuner.store.store import Store
 from autotuner.system.progress import Progress, Stop
 from tests.support.contract import COUNTS, KEYS
-from tests.support.fake_tools import DATA_TILING, ONE_ROUTE, SPEC, TWO_ROUTES
+from tests.support.fake_tools import CPU, ONE_ROUTE, SPEC
 from tests.support.models import EXAMPLES, fake_tools, run
 from tests.support.patience import patient
 
@@ -96,17 +98,39 @@ def test_what_is_not_faster_is_not_shipped(tmp_path: Path) -> None:
     assert not list((tmp_path / "workspace" / "specs").iterdir())
 
 
-def test_a_route_that_wins_alone_ships_its_flags(tmp_path: Path) -> None:
-    fake = fake_tools(tmp_path, rules=[(DATA_TILING, 40.0)])
-    result = run("three", tmp_path, fake, target=TWO_ROUTES)
+def test_the_best_product_of_knobs_is_found_and_ships_its_flags(tmp_path: Path) -> None:
+    """Each of two settings gains alone, both gain more; what is slow, the default above all, is timed once a time."""
+    fake = fake_tools(tmp_path, rules=[("*im2col*data-tiling*", 50.0), ("*im2col*", 300.0), ("*", 900.0)])
+    wanted = ("im2col", "data-tiling")
+    knobs = tuple(
+        replace(knob, settings=(setting,)) for knob in CPU.knobs for setting in knob.settings if setting.name in wanted
+    )
+    result = run("conv", tmp_path, fake, target=replace(ONE_ROUTE, knobs=knobs), model={"min_share": 100.0})
     assert result.verdict == "win"
     assert result.carrier == "flags"
     assert result.spec is None
-    assert result.stock.flags == ("--iree-opt-data-tiling",)
+    assert result.stock.route == "im2col+data-tiling"
     assert result.flagfile is not None
-    assert "--iree-opt-data-tiling" in result.flagfile.read_text().splitlines()
-    assert result.details.rows
-    assert result.details.ranked_route in ("plain", "data-tiling")
+    assert {"--iree-global-opt-use-im2col-for-convs", "--iree-opt-data-tiling"} <= {
+        *result.flagfile.read_text().splitlines()
+    }
+    assert {tried.route.name for tried in result.details.routes} == {"plain", "im2col+data-tiling", *wanted}
+    with Store.open(None, workspace=tmp_path / "workspace") as store:
+        routes = {row.id: row.route for row in store.candidates(result.run)}
+        repetitions: dict[str, set[int]] = {}
+        for timing in store.timings(result.run):
+            repetitions.setdefault(routes[timing.candidate], set()).add(len(timing.repetitions_us))
+        # Data tiling alone leaves a convolution as it is: the module is the default's.
+        assert repetitions == {"plain": {1}, "im2col+data-tiling": {3}, "im2col": {1}}
+        assert [row.route for row in store.candidates(result.run) if row.state == "duplicate"] == ["data-tiling"]
+        problem = store.run(result.run).problem
+        name = store.environment(result.run)["device_name"]
+        assert routes_that_won(store, problem, target="cpu", device_name=name, but="") == ["im2col+data-tiling"]
+        assert (
+            routes_that_won(store, {**problem, "sha256": "", "ops": ["gemm"]}, target="cpu", device_name=name, but="")
+            == []
+        )
+        assert routes_that_won(store, problem, target="cpu", device_name="another", but="") == []
 
 
 def test_a_route_that_computes_something_else_is_a_row_and_never_wins(tmp_path: Path) -> None:
