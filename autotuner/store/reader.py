@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from statistics import median
-from typing import Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
-import pandas as pd
 from sqlalchemy import ColumnElement, Engine, Executable, Row, case, func, select
 from sqlalchemy.exc import DBAPIError, StatementError
 
@@ -35,6 +34,9 @@ from autotuner.store.rows import (
     read_timing,
 )
 from autotuner.store.schema import BUILDS, CANDIDATES, ENVIRONMENT, RUNS, TIMINGS, VERDICTS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 T = TypeVar("T")
 _SAMPLED = tuple(one.name for one in fields(Sample))
@@ -197,6 +199,8 @@ class Reader:
     def frame(self, run: str | None = None) -> pd.DataFrame:
         """The timed candidates as a table; knobs, figures of the machine code and the device's state are columns that
         begin with `config.`, `isa.` and `device_state.`."""
+        import pandas as pd  # imported where it is used: it takes 0.4 s
+
         rows = self.timed(run)
         columns: dict[str, Any] = {
             "run": [r.run.id for r in rows],

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypedDict
 
-import pandas as pd
 from typing_extensions import TypeVar
 
 from autotuner.carriers.carrier import CarrierName
@@ -17,6 +16,9 @@ from autotuner.space import Value
 from autotuner.store.store import Store
 from autotuner.tuning.caches import Caches, Pair
 from autotuner.tuning.counts import Counts
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCHEMA = 1
 FinalVerdict = Literal["win", "no-winner", "inconclusive", "compile-only"]
