@@ -105,11 +105,9 @@ def test_the_start_is_compiled_once_for_all_candidates_of_a_problem(
     assert compiles(tmp_path) == ["start", "rest", "rest"]
 
 
-@pytest.mark.parametrize("route", [(), ("--iree-opt-data-tiling",)])
-def test_the_executables_are_compiled_once_for_all_repeats(
-    tools: Tools, tmp_path: Path, route: tuple[str, ...]
-) -> None:
-    flags = (*Target.parse("cpu").compile_flags, *route)
+@pytest.mark.versions
+def test_the_executables_are_compiled_once_for_all_repeats(tools: Tools, tmp_path: Path) -> None:
+    flags = Target.parse("cpu").compile_flags
     asked = BuildJob(problem_mlir(SMALL), flags, 120, dumps=("configurations", "binaries"), timed=True)
     logging = logged(tools, tmp_path)
     once, often = (
@@ -119,8 +117,16 @@ def test_the_executables_are_compiled_once_for_all_repeats(
     assert once.binary == often.binary
     assert (once.repeat, often.repeat) == (1, 9)
     assert once.cached is False
-    assert len(calls(tools, once.vmfb)) == (3 if route else 1)
-    assert calls(tools, often.vmfb) == {name: 9 * count for name, count in calls(tools, once.vmfb).items()}
+
+
+@pytest.mark.parametrize(("route", "dispatches"), [((), 1), (("--iree-opt-data-tiling",), 3)])
+def test_a_call_repeats_each_dispatch_as_often_as_asked(
+    builder: Builder, tools: Tools, route: tuple[str, ...], dispatches: int
+) -> None:
+    asked = BuildJob(problem_mlir(SMALL), (*Target.parse("cpu").compile_flags, *route), 120, timed=True)
+    once, often = (calls(tools, builder.build(replace(asked, repeat=repeat)).vmfb) for repeat in (1, 9))
+    assert list(once.values()) == [1] * dispatches
+    assert often == dict.fromkeys(once, 9)
 
 
 def test_a_host_program_that_cannot_be_read_is_compiled_whole(job: BuildJob, tools: Tools, tmp_path: Path) -> None:

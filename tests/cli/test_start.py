@@ -62,6 +62,14 @@ def test_the_command_line_and_the_package_import_nothing_heavy(tmp_path: Path) -
     assert not set(done.stdout.split()) & set(HEAVY)
 
 
+def test_a_run_waits_for_no_import_that_it_does_not_use(tmp_path: Path) -> None:
+    program = "import sys, autotuner.cli.tuning, autotuner.cli.model; print(*sorted(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
+    )
+    assert not set(done.stdout.split()) & {"pandas", "optuna"}
+
+
 def test_every_module_that_is_loaded_late_is_there() -> None:
     """No import checks these names."""
     late = [module for owner in OWNERS for module in vars(owner).values() if isinstance(module, Lazy)]
