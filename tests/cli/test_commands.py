@@ -199,7 +199,7 @@ def test_export_gives_every_timed_candidate_in_both_forms(finished: Finished) ->
 
 def test_results_may_be_kept_in_another_database(finished: Finished, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/elsewhere.db"
-    words = ["gemm", "--shape", "64x64x64", "--dtype", "f32", "--device", "none", "--trials", "2", "--json"]
+    words = ["gemm", "--shape", "64x64x64", "--target", "gfx942", "--device", "none", "--trials", "1", "--json"]
     done = autotune(*words, "--storage", url, cwd=tmp_path, cache=finished.cache)
     assert done.returncode == 0
     assert not (tmp_path / "results" / "autotune.db").exists()
