@@ -9,7 +9,7 @@ from autotuner.cli.commands.ab import Wanted
 from autotuner.cli.commands.operations import COMMANDS, words_of
 from autotuner.cli.console import emit, microseconds
 from autotuner.cli.microkernels import inspect_object, list_all, list_log, say_whose_code
-from autotuner.cli.printer import GO_ON, Printer, print_result
+from autotuner.cli.printer import Printer, print_result
 from autotuner.cli.request import Request
 from autotuner.cli.tuning import conclude, print_rehearsal, watched
 from autotuner.errors import UsageError
@@ -175,7 +175,7 @@ def print_experiment(result: AbResult, printer: Printer) -> None:
     if details.written:
         printer.files(result)
     elif result.interrupted:
-        line("next", GO_ON)
+        printer.next(result)
 
 
 def _print_arms(result: AbResult, printer: Printer) -> None:

@@ -10,11 +10,11 @@ from rich.table import Table
 from autotuner.carriers.carrier import carrier_named
 from autotuner.carriers.flagfile import use_line
 from autotuner.cli.console import microseconds
+from autotuner.report.advice import advice
 from autotuner.report.tables import VERDICTS
 from autotuner.tuning.result import Best, Result
 
 AnyResult = Result[Any]
-GO_ON = "the same command with --resume goes on from here"
 SHOWN = 3
 """How many of a ranking are printed."""
 
@@ -58,8 +58,11 @@ class Printer:
         if result.flagfile is not None:
             self.line("flags", str(result.flagfile))
             self.line("use", use_line(result.flagfile))
-        elif result.interrupted:
-            self.line("next", GO_ON)
+        else:
+            self.next(result)
+
+    def next(self, result: AnyResult) -> None:
+        self.line("next", advice(result).do)
 
 
 def print_result(result: AnyResult, printer: Printer) -> None:

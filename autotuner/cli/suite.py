@@ -13,7 +13,7 @@ from autotuner.carriers.flagfile import use_line
 from autotuner.cli.commands.suite import SuiteWords
 from autotuner.cli.console import emit, make_console, microseconds
 from autotuner.cli.microkernels import say_whose_code
-from autotuner.cli.printer import GO_ON, Printer
+from autotuner.cli.printer import Printer
 from autotuner.cli.request import Request
 from autotuner.cli.tuning import conclude, watched
 from autotuner.errors import UsageError
@@ -142,8 +142,8 @@ def print_suite(result: SuiteResult, printer: Printer) -> None:
             line("spec", str(group.spec))
         if group.flagfile is not None:
             line("use", use_line(group.flagfile))
-    if result.interrupted:
-        line("next", GO_ON)
+    if result.interrupted or result.verdict != "win":
+        printer.next(result)
 
 
 def _table(rows: list[Row], *, estimate: bool) -> Table:

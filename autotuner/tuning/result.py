@@ -96,6 +96,10 @@ class Files:
 class Details(Protocol):
     """What a job of many parts tells beside the contract's document."""
 
+    @property
+    def tried(self) -> int:
+        """What was timed against the default beside the candidates that are counted."""
+
     def to_json(self) -> dict[str, Any]: ...
 
 

@@ -79,6 +79,10 @@ class AbDetails:
     written: bool = False
     """The files that the result names are this run's own."""
 
+    @property
+    def tried(self) -> int:
+        return sum(arm.us is not None for arm in self.arms)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "arms": [arm.to_json() for arm in self.arms],

@@ -45,6 +45,10 @@ class FamilyDetails:
 
     buckets: tuple[BucketResult, ...]
 
+    @property
+    def tried(self) -> int:
+        return 0
+
     def to_json(self) -> dict[str, Any]:
         return {"buckets": [bucket.to_json() for bucket in self.buckets]}
 

@@ -10,6 +10,7 @@ from autotuner.jobs.model.breakdown import PACKING, TimeTable
 from autotuner.jobs.model.entries import Entry, carriers
 from autotuner.jobs.model.extract import Group
 from autotuner.jobs.model.routes import RouteOutcome
+from autotuner.targets import PLAIN
 from autotuner.tuning.result import Result
 
 
@@ -95,6 +96,10 @@ class ModelDetails:
     executables: Path | None = None
     report: Path | None = None
     commands: tuple[str, ...] = ()
+
+    @property
+    def tried(self) -> int:
+        return sum(one.us is not None and one.route != PLAIN for one in self.routes)
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -44,6 +44,10 @@ class SuiteDetails:
         failed = [row.exit_code for row in self.rows if row.verdict == "failed"]
         return failed[0] if failed and not any(row.verdict in TUNED for row in self.rows) else 0
 
+    @property
+    def tried(self) -> int:
+        return 0
+
     def to_json(self) -> dict[str, Any]:
         return {
             "problems": [row.listed() for row in self.rows],

@@ -1,0 +1,92 @@
+"""What a verdict means and what to do next: one line on the screen, one table in docs/verdicts.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from autotuner.tuning.result import FinalVerdict, Result
+
+AnyResult = Result[Any]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One way in which a run can end."""
+
+    verdict: FinalVerdict
+    case: str
+    """Which runs with this verdict."""
+    means: str
+    do: str
+    fits: Callable[[AnyResult], bool]
+
+
+def _always(_: AnyResult) -> bool:
+    return True
+
+
+def _untried(result: AnyResult) -> bool:
+    return result.counts.timed + (result.details.tried if result.details else 0) == 0
+
+
+ENDS = (
+    Advice(
+        "win",
+        "always",
+        "The winner is right, its spec applies, and on fresh data it is faster than the default by more than the "
+        "smallest gain that counts.",
+        "compile with the `use` line",
+        _always,
+    ),
+    Advice(
+        "no-winner",
+        "nothing but the default was timed",
+        "There is nothing to choose here, or nothing that was tried works.",
+        "keep IREE's default; `autotune history RUN` says why each candidate failed",
+        _untried,
+    ),
+    Advice(
+        "no-winner",
+        "otherwise",
+        "Candidates were timed, and none can be faster than the default by more than the smallest gain that counts.",
+        "keep IREE's default; --effort full, or --microkernels auto where kernels fit, looks further",
+        _always,
+    ),
+    Advice(
+        "inconclusive",
+        "interrupted",
+        "The run was stopped. What was finished is kept.",
+        "the same command with --resume goes on from here",
+        lambda result: result.interrupted,
+    ),
+    Advice(
+        "inconclusive",
+        "no candidate was timed",
+        "The time was up before there was anything to compare.",
+        "the same command with a longer --budget; builds are kept",
+        _untried,
+    ),
+    Advice(
+        "inconclusive",
+        "otherwise",
+        "Something may be faster, but the time or the noise of the machine did not allow a proof.",
+        "the same command with a longer --budget, on a quieter machine if this was noisy; builds are kept",
+        _always,
+    ),
+    Advice(
+        "compile-only",
+        "always",
+        "There was no device. Candidates were built and proven to apply; their order is an estimate.",
+        "the same command where the device is tells what is faster",
+        _always,
+    ),
+)
+"""The first that fits is the one."""
+
+
+def advice(result: AnyResult) -> Advice:
+    """How this run ended."""
+    verdict = "inconclusive" if result.interrupted else result.verdict
+    return next(end for end in ENDS if end.verdict == verdict and end.fits(result))

@@ -1,0 +1,88 @@
+"""Every verdict comes with what it means and what to do, on the screen and in the docs."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from rich.console import Console
+
+from autotuner import errors
+from autotuner.cli.printer import Printer
+from autotuner.report.advice import ENDS, advice
+from autotuner.tuning.counts import Counts
+from autotuner.tuning.effort import EFFORTS
+from autotuner.tuning.result import Files, FinalVerdict, Measured, Result
+
+DOCS = (Path(__file__).parents[2] / "docs" / "verdicts.md").read_text()
+
+
+def result(verdict: FinalVerdict, *, timed: int = 0, interrupted: bool = False) -> Result:
+    return Result(
+        run="r",
+        problem={"name": "x"},
+        target="cpu",
+        device="local-task",
+        seconds={},
+        environment={},
+        details=None,
+        verdict=verdict,
+        reason="",
+        baseline=Measured(),
+        stock=Measured(),
+        best=None,
+        speedup=None,
+        speedup_over_stock=None,
+        confidence=0.95,
+        counts=replace(Counts(), timed=timed),
+        notes=(),
+        interrupted=interrupted,
+        workspace=Path(),
+        storage=None,
+        files=Files(),
+        timing=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("ended", "said"),
+    [
+        (result("no-winner"), "keep IREE's default; `autotune history RUN` says why"),
+        (result("no-winner", timed=3), "--effort full"),
+        (result("inconclusive"), "a longer --budget; builds are kept"),
+        (result("inconclusive", timed=3), "on a quieter machine"),
+        (result("inconclusive", timed=3, interrupted=True), "--resume goes on from here"),
+        (result("win", timed=3, interrupted=True), "--resume goes on from here"),
+        (result("compile-only"), "where the device is"),
+    ],
+)
+def test_a_result_without_a_spec_says_what_to_do_next(ended: Result, said: str) -> None:
+    text = io.StringIO()
+    Printer(Console(file=text, width=200)).files(ended)
+    assert text.getvalue().startswith("next       ")
+    assert said in text.getvalue()
+
+
+def test_every_verdict_has_advice_and_stands_in_the_docs() -> None:
+    for verdict in get_args(FinalVerdict):
+        for timed in (0, 1):
+            assert advice(result(verdict, timed=timed)).verdict == verdict
+    for end in ENDS:
+        assert f"| `{end.verdict}` | {end.case} | {end.means} | {end.do} |" in DOCS
+
+
+def test_every_exit_code_stands_in_the_docs() -> None:
+    classes = [x for x in vars(errors).values() if isinstance(x, type) and issubclass(x, errors.AutotuneError)]
+    codes = {0, errors.EXIT_NO_WINNER, errors.EXIT_INTERRUPTED, errors.EXIT_PIPE, *(one.exit_code for one in classes)}
+    listed = {
+        int(line.split("|")[1]) for line in DOCS.splitlines() if line[:3] in ("| 0", "| 1") or line[2:3].isdigit()
+    }
+    assert listed == codes
+
+
+def test_the_smallest_gain_of_the_docs_is_that_of_every_effort() -> None:
+    (gain,) = {effort.smallest_gain for effort in EFFORTS.values()}
+    assert f"The smallest gain that counts is {gain * 100:g} %." in DOCS
