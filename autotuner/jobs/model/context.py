@@ -14,7 +14,7 @@ from autotuner.iree.benchmark import DispatchTime
 from autotuner.iree.compile import Compiled, CompilerRefusal, first_error
 from autotuner.iree.mlir import by_name, resources
 from autotuner.iree.run import Invocation
-from autotuner.jobs.model.dispatch import flops
+from autotuner.jobs.model.dispatch import group_flops
 from autotuner.jobs.model.extract import Flow, FlowDispatch, Group, group, read_flow, read_roots
 from autotuner.jobs.model.program import Program, ProgramBuilder, input_shapes, program_name
 from autotuner.problems import OPERATIONS
@@ -91,7 +91,7 @@ class ModelStructure:
 
     @property
     def flops(self) -> int:
-        return sum(flops(g.root) * g.calls for g in self.groups)
+        return sum(map(group_flops, self.groups))
 
 
 @dataclass

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from autotuner.iree.mlir import Dispatch, map_positions
-from autotuner.jobs.model.extract import FlowDispatch, Value, tensor_type
+from autotuner.jobs.model.extract import FlowDispatch, Group, Value, tensor_type
 from autotuner.jobs.model.rounding import length
 from autotuner.problems import Array, Gemm, Operand, Problem
 from autotuner.problems.accuracy import (
@@ -179,6 +179,15 @@ def flops(root: Dispatch) -> int:
         return 2 * root.work
     batch, m, n, k1, k2 = (math.prod(root.sizes(role)) for role in ("batch", "m", "n", "k1", "k2"))
     return 2 * batch * m * k2 * (k1 + n)
+
+
+def called_flops(piece: FlowDispatch, root: Dispatch) -> int:
+    """Those of all calls of a piece, at the sizes that the inputs tell."""
+    return flops(root.sized(loop_sizes(piece, root) or {})) * piece.calls
+
+
+def group_flops(group: Group) -> int:
+    return sum(called_flops(piece, group.root) for piece in group.pieces)
 
 
 def runs_alone(piece: FlowDispatch, root: Dispatch) -> str:

@@ -12,7 +12,7 @@ from autotuner.iree.compile import Compiled
 from autotuner.iree.run import Invocation
 from autotuner.jobs.model.breakdown import kind_of
 from autotuner.jobs.model.context import Context, ModelStructure
-from autotuner.jobs.model.dispatch import DispatchProblem, flops, runs_alone
+from autotuner.jobs.model.dispatch import DispatchProblem, called_flops, runs_alone
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.extract import Group
 from autotuner.jobs.model.result import Row, Untunable
@@ -204,7 +204,7 @@ def _alone(context: Context, route: Route, structure: ModelStructure) -> Shares:
     context.stage("timing each dispatch alone: this device keeps no statistics")
     pieces = [(g, p) for g in structure.groups for p in g.pieces if not runs_alone(p, g.root)]
     # The most work first: what is estimated in the end is of little weight.
-    pieces.sort(key=lambda pair: flops(pair[0].root) * pair[1].calls, reverse=True)
+    pieces.sort(key=lambda pair: called_flops(pair[1], pair[0].root), reverse=True)
     problems = [DispatchProblem(piece, group.root, f"piece_{n}") for n, (group, piece) in enumerate(pieces)]
     timer = DefaultTimer(
         on_route(context.target, route),
@@ -221,7 +221,7 @@ def _alone(context: Context, route: Route, structure: ModelStructure) -> Shares:
         for problem, default in timer.time(problems, should_stop=lambda: context.session.stop.requested):
             if default.us is not None and isinstance(problem, DispatchProblem):
                 us[problem.piece.export] = default.us * problem.piece.calls
-    work = {piece.export: flops(group.root) * piece.calls for group, piece in pieces}
+    work = {piece.export: called_flops(piece, group.root) for group, piece in pieces}
     known = sum(work[name] for name in us)
     rate = sum(us.values()) / known if known else 1.0
     missing = {name: rate * amount for name, amount in work.items() if name not in us}

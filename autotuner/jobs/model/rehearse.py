@@ -11,7 +11,7 @@ from typing import Any
 from autotuner.iree.compile import shell_line
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.context import Model, ModelStructure, read_structure
-from autotuner.jobs.model.dispatch import DispatchProblem, flops, runs_alone
+from autotuner.jobs.model.dispatch import DispatchProblem, group_flops, runs_alone
 from autotuner.jobs.model.dispatches import on_route
 from autotuner.jobs.model.extract import Group
 from autotuner.jobs.model.program import Program, ProgramBuilder
@@ -76,7 +76,7 @@ class ModelRehearsal:
         return "\n".join(lines)
 
     def _share(self, group: Group) -> float:
-        return flops(group.root) * group.calls / (self.structure.flops or 1)
+        return group_flops(group) / (self.structure.flops or 1)
 
 
 def rehearse_model(model: Model, target: Target, *, options: Options) -> ModelRehearsal:
@@ -95,7 +95,7 @@ def rehearse_model(model: Model, target: Target, *, options: Options) -> ModelRe
             builder, model, flags, target=target.name, timeout=options.effort.compile_timeout * 10
         )
         routes = choose(target, model.routes, structure.ops)
-        ranked = sorted(structure.groups, key=lambda g: flops(g.root) * g.calls, reverse=True)
+        ranked = sorted(structure.groups, key=group_flops, reverse=True)
         commands = [shell_line(builder.command([*flags, *r.flags], vmfb=Path(f"{r.name}.vmfb"))) for r in routes.first]
         return ModelRehearsal(
             program, target, structure, routes, tuple(ranked), _first(ranked, target, options), tuple(commands)

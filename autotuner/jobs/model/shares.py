@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from autotuner.iree.benchmark import DispatchTime
-from autotuner.jobs.model.dispatch import flops
+from autotuner.jobs.model.dispatch import called_flops
 from autotuner.jobs.model.extract import Group
 
 STATISTICS = "the runtime's statistics"
@@ -43,5 +43,5 @@ def repeated(readings: Sequence[Shares]) -> Shares:
 
 def by_work(groups: Sequence[Group]) -> Shares:
     """Without a device: by the arithmetic of each, which is an estimate."""
-    us = {p.export: float(flops(group.root) * p.calls) for group in groups for p in group.pieces}
+    us = {p.export: float(called_flops(p, group.root)) for group in groups for p in group.pieces}
     return Shares(us, "the arithmetic of each: an estimate")

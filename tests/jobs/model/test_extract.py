@@ -14,6 +14,7 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.model.context import Model, ModelStructure, read_structure
 from autotuner.jobs.model.dispatch import DispatchProblem, flops, loop_sizes, runs_alone
 from autotuner.jobs.model.program import Program, ProgramBuilder
+from autotuner.jobs.model.shares import by_work
 from autotuner.system.cache import Cache
 from tests.support.models import EXAMPLES
 
@@ -75,7 +76,8 @@ def test_dynamic_sizes_come_from_the_inputs(tmp_path: Path) -> None:
     assert not runs_alone(group.pieces[0], group.root)
     problem = DispatchProblem(group.pieces[0], group.root, "dynamic")
     assert [o.text for o in problem.operands] == ["48x96xf32", "96x128xf32", "48x128xf32"]
-    assert flops(problem.resolved(group.root)) == 2 * 48 * 96 * 128
+    assert flops(problem.resolved(group.root)) == found.flops == 2 * 48 * 96 * 128
+    assert by_work(found.groups).total == found.flops
 
 
 def test_without_sizes_a_dynamic_dispatch_cannot_be_tuned_and_says_why(tmp_path: Path) -> None:
