@@ -10,7 +10,7 @@ from autotuner.build.builder import Builder, BuildJob
 from autotuner.carriers.carrier import CarrierName, Parts
 from autotuner.carriers.flagfile import flagfile_text
 from autotuner.carriers.flags import SUBSTITUTIONS
-from autotuner.carriers.microkernel import OBJECTS_FLAG
+from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.carriers.outputs import Outputs
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.compile import Compiled, compile_program, first_error
@@ -29,6 +29,7 @@ class Shipped:
     spec: Path | None = None
     executables: Path | None = None
     objects: Path | None = None
+    kernels: Path | None = None
 
 
 def write_parts(files: Outputs, parts: Parts) -> list[str]:
@@ -44,6 +45,9 @@ def write_parts(files: Outputs, parts: Parts) -> list[str]:
         files.write(files.executables / f"{name}.mlir", text)
     if parts.executables:
         flags.append(f"{SUBSTITUTIONS}={files.executables}")
+    if parts.kernels is not None:
+        files.write(files.kernels, parts.kernels)
+        flags.append(f"{SPEC_FLAG}={files.kernels}")
     for source in parts.objects:
         files.copy(source)
     if parts.objects:
@@ -61,6 +65,7 @@ def write_shipped(files: Outputs, parts: Parts, flags: Sequence[str]) -> Shipped
         files.spec if parts.spec is not None else None,
         files.executables if parts.executables else None,
         files.objects if parts.objects else None,
+        files.kernels if parts.kernels is not None else None,
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from autotuner.carriers.calls import KernelCall, kernel_calls
+from autotuner.carriers.forms import Forms
 from autotuner.carriers.microkernel import OBJECTS_FLAG, OBJECTS_FOLDER, SPEC_FLAG, object_files
 from autotuner.carriers.microkernel import spec_mlir as microkernel_spec
 from autotuner.carriers.provenance import Provenance
@@ -41,6 +42,8 @@ class Said:
 
     header: Sequence[str] = ()
     provenance: Provenance | None = None
+    each: Sequence[Provenance] = ()
+    """Of its entries, where these have not all the same."""
 
 
 NOTHING = Said()
@@ -75,6 +78,14 @@ class Parts:
     executables: Mapping[str, str] = field(default_factory=dict)
     """Configured executables by name, for a folder of them."""
     objects: tuple[Path, ...] = ()
+    kernels: str | None = None
+    """A spec that calls microkernels, beside one that tunes."""
+
+    def with_kernels(self, kernels: Parts) -> Parts:
+        """The same with microkernels: these have the spec for themselves where nothing else needs one."""
+        if self.spec is None:
+            return replace(kernels, executables=self.executables)
+        return replace(self, kernels=kernels.spec, objects=kernels.objects)
 
 
 class Carrier(ABC):
@@ -206,6 +217,8 @@ class MicrokernelCarrier(Carrier):
     calls: tuple[Call, ...]
     executable_target: str
     """What the compiler makes code for, on a processor."""
+    forms: tuple[Forms, ...] = ()
+    """How a program has the problem of each call; empty: as the problems' own templates write them."""
 
     name = "microkernel"
     info = None
@@ -244,7 +257,11 @@ class MicrokernelCarrier(Carrier):
 
     def text(self, said: Said = NOTHING) -> str:
         return microkernel_spec(
-            self.calls, target=self.executable_target, header=said.header, provenance=said.provenance
+            self.calls,
+            target=self.executable_target,
+            header=said.header,
+            provenances=said.each or ([said.provenance] * len(self.calls) if said.provenance else ()),
+            forms=self.forms,
         )
 
 

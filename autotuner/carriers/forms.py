@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,14 +47,16 @@ class Forms:
     """All that is looked for in a program."""
 
     matches: tuple[Match, ...]
-    pads: tuple[Pad, ...]
+    pads: tuple[Pad, ...] = ()
+    detached: bool = False
+    """What an operation starts from was added behind it before these matches were read."""
 
 
 def read_forms(problem: Problem) -> Forms:
     """The forms of a problem: as its own template writes it, and with its main operation as a linalg.generic."""
     with ir.Context() as context:
         module = parse(problem_mlir(problem), context)
-        pads = tuple(_pads(module))
+        pads = tuple(dict.fromkeys(pad for op in walk(module.operation) for pad in read_pads(op)))
         if pads:
             _rewrite(module, context, PAD, "rewrite_in_destination_passing_style")
         named = _read_match(module)
@@ -72,14 +74,13 @@ def is_main(op: Any) -> bool:
     return bool(op.name.startswith("linalg.") and (linalg.isa_contraction_op(op) or linalg.isa_convolution_op(op)))
 
 
-def _pads(module: Any) -> Iterator[Pad]:
-    for op in walk(module.operation):
-        if op.name == PAD:
-            for use in op.results[0].uses:
-                user = use.owner.operation
-                names = (user.name, GENERIC) if is_main(user) else (user.name,)
-                types = tuple(str(value.type) for value in user.operands)
-                yield Pad(names, types, use.operand_number, str(op.operands[0].type))
+def read_pads(op: Any) -> tuple[Pad, ...]:
+    """The pads whose results this operation takes."""
+    types = tuple(str(value.type) for value in op.operands)
+    names = (op.name, GENERIC) if is_main(op) else (op.name,)
+    owners = [(position, value.owner) for position, value in enumerate(op.operands)]
+    pads = [(n, owner.operation) for n, owner in owners if not isinstance(owner, ir.Block) and owner.name == PAD]
+    return tuple(Pad(names, types, position, str(pad.operands[0].type)) for position, pad in pads)
 
 
 def _rewrite(module: Any, context: Any, operation: str, rewrite: str) -> None:
@@ -93,7 +94,11 @@ def _rewrite(module: Any, context: Any, operation: str, rewrite: str) -> None:
 def _read_match(module: Any) -> Match:
     function = next(op for op in walk(module.operation) if op.name == "func.func")
     block = function.regions[0].blocks[0]
-    inputs = list(block.arguments)[:-1]  # the last is the storage of the result
+    return match_of(block, list(block.arguments)[:-1])  # the last is the storage of the result
+
+
+def match_of(block: Any, inputs: Sequence[Any]) -> Match:
+    """The operations of a function's body that compute its result from these arguments."""
     return Match(
         arguments=tuple((value.get_name(use_local_scope=True), str(value.type)) for value in inputs),
         operations=tuple(_texts(block)),

@@ -22,6 +22,8 @@ from autotuner.targets.backends import Backend, backend_of
 SPEC_FLAG = "--iree-preprocessing-transform-spec-filename"
 OBJECTS_FLAG = "--iree-hal-executable-object-search-path"
 OBJECTS_FOLDER = "objects"
+DETACH = "iree-global-opt-detach-elementwise-from-named-ops"
+"""The compiler's own pass that adds behind an operation what it starts from."""
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]{0,1000}")
 _FILE = re.compile(r"[\w.+-][\w .+-]*")
 
@@ -148,26 +150,45 @@ def marker(call: Call) -> tuple[str, ...]:
 
 
 def spec_mlir(
-    calls: Sequence[Call], *, target: str = "", header: Sequence[str] = (), provenance: Provenance | None = None
+    calls: Sequence[Call],
+    *,
+    target: str = "",
+    header: Sequence[str] = (),
+    provenances: Sequence[Provenance] = (),
+    forms: Sequence[Forms] = (),
 ) -> str:
     """One spec for all of these kernels. `target` is `executable_target`'s answer: processors need it.
 
-    With its `provenance` a spec also records what its objects are, so they must be there.
+    With `provenances`, one for each call, a spec also records what its objects are, so they must be there. `forms` are
+    how a program has the problem of each; without them it is looked for as its own template writes it.
     """
     for line in header:
         if "\n" in line or "\r" in line:
             raise ValueError(f"a header line holds a line break: {line!r}")
-    kernels = [_kernel(number, call, target=target) for number, call in enumerate(calls)]
+    looked_for = forms or [read_forms(call.problem) for call in calls]
+    pairs = zip(calls, looked_for, strict=True)
+    kernels = [_kernel(number, call, target=target, forms=those) for number, (call, those) in enumerate(pairs)]
     pads = list(dict.fromkeys(pad for kernel in kernels for pad in kernel.forms.pads))
     return microkernel_mlir(
         "spec",
         kernels=kernels,
         pads=pads,
+        detach=DETACH if any(kernel.forms.detached for kernel in kernels) else "",
+        passes=_passes(kernels),
         header=header,
-        provenance=provenance.attribute() if provenance else "",
+        provenances=[provenance.attribute() for provenance in provenances],
         provenance_name=ENTRY,
         objects_name=OBJECTS,
     )
+
+
+def _passes(kernels: Sequence[Kernel]) -> list[list[tuple[int, int]]]:
+    """The matchers, by kernel and form, that may be tried together: a whole is looked for before its parts."""
+    sizes: dict[int, list[tuple[int, int]]] = {}
+    for kernel in kernels:
+        for number, match in enumerate(kernel.forms.matches):
+            sizes.setdefault(len(match.operations), []).append((kernel.number, number))
+    return [sizes[size] for size in sorted(sizes, reverse=True)]
 
 
 def object_files(instances: Sequence[Instance]) -> tuple[tuple[str, bytes], ...]:
@@ -193,7 +214,7 @@ def executable_target(text: str) -> str:
     )
 
 
-def _kernel(number: int, call: Call, *, target: str) -> Kernel:
+def _kernel(number: int, call: Call, *, target: str, forms: Forms) -> Kernel:
     instance, problem = call.instance, call.problem
     _check(instance, problem)
     backend = backend_of(instance.chip)
@@ -207,7 +228,7 @@ def _kernel(number: int, call: Call, *, target: str) -> Kernel:
         inputs=tuple(operand.mlir for operand in problem.operands[:-1]),
         output=problem.output,
         buffers=_buffers(instance),
-        forms=read_forms(problem),
+        forms=forms,
     )
 
 

@@ -30,7 +30,9 @@ _HEADER = 400
 
 SPEC: Suffixes = (".mlir", ".flags")
 MICROKERNEL: Suffixes = (*SPEC, ".objects")
-MODEL: Suffixes = (*SPEC, ".md", ".executables")
+KERNELS = ".kernels.mlir"
+"""Of the spec that calls microkernels, beside one that tunes."""
+MODEL: Suffixes = (*SPEC, ".md", ".executables", KERNELS, ".objects")
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,10 @@ class Outputs:
     @property
     def executables(self) -> Path:
         return self.spec.with_suffix(".executables")
+
+    @property
+    def kernels(self) -> Path:
+        return self.spec.with_suffix(KERNELS)
 
     @property
     def objects(self) -> Path:

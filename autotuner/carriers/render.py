@@ -98,7 +98,7 @@ def dynamic_gemm_mlir(problem: Problem, *, rows: Rows) -> str:
     )
 
 
-def microkernel_mlir(template: Literal["spec", "rewrite"], **values: object) -> str:
+def microkernel_mlir(template: Literal["spec", "rewrite", "prepared"], **values: object) -> str:
     """What calls a hand-written kernel; names and paths in `values` are checked by who gives them."""
     return _environment().get_template(f"microkernel_{template}.mlir.j2").render(**values)
 

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autotuner.cli.console import microseconds
+from autotuner.cli.microkernels import say_whose_code
 from autotuner.cli.printer import Printer
 from autotuner.cli.request import Request
 from autotuner.cli.tuning import conclude, print_rehearsal, watched
@@ -29,10 +30,7 @@ def run_model(wanted: Model, request: Request) -> None:
         raise UsageError("without a device no route is faster than another.", remedy="Give --route once.")
     if "top" in request.given:
         request.given.refuse(["min_share"], "is for a model without --top", remedy="Give one of them.")
-    if options.microkernels:
-        raise UsageError(
-            "a model is tuned without microkernels.", remedy="`autotune ab MICROKERNEL --model MODEL` tries one in it."
-        )
+    say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
     if request.dry_run:
         print_rehearsal(rehearse_model(wanted, target, options=options), request)
         return
@@ -52,6 +50,7 @@ def print_model(result: ModelResult, printer: Printer) -> None:
     if result.best is not None and result.best.us is not None:
         tried = sum(row.state in ("tuned", "ahead") and row.applied > 0 for row in details.rows)
         what = f"{len(details.entries)} entries" if result.flagfile else f"{tried} entries, nothing shipped"
+        what += f", {len(details.shipped_kernels)} microkernels" if details.shipped_kernels else ""
         line("best", f"{microseconds(result.best.us)}  route {result.best.measured.route}, {what}")
     printer.speedup(result)
     if details.entries:
@@ -63,16 +62,31 @@ def print_model(result: ModelResult, printer: Printer) -> None:
         line("ranked", f"by {details.ranked_by}, on route {details.ranked_route}")
     if details.time:
         line("time", f"{details.time.short()} ({'best' if details.time.after else 'default'}, by {details.time.how})")
+    if details.kernels:
+        printer.table(_kernel_table(details))
     if details.executables is not None:
         line("executable", f"{details.executables} (they fit this very model only)")
+    if details.kernel_spec is not None:
+        line("kernels", f"{details.kernel_spec}, objects in {details.objects}")
     if details.report is not None:
         line("report", str(details.report))
     printer.files(result, note=f" ({details.applied} of {len(details.entries)} entries applied)")
 
 
+def _kernel_table(details: ModelDetails) -> Table:
+    """The operations that microkernels compute."""
+    table = Table("operation", "calls", "share", "kernel", "alone", "codegen", "state", box=None, pad_edge=False)
+    for row in details.kernels:
+        alone, codegen = (microseconds(us) if us is not None else "" for us in (row.us, row.codegen_us))
+        words = (row.place.problem.name, str(row.place.calls), f"{row.place.share:.1%}", row.kernel, alone, codegen)
+        table.add_row(*map(Text, (*words, row.state)))
+    return table
+
+
 def _table(details: ModelDetails) -> Table:
     """The dispatches by their share."""
-    table = Table("dispatch", "calls", "share", "state", "alone", "applied", box=None, pad_edge=False)
+    titles = ("dispatch", "calls", "share", "state", "alone", "applied", "code")
+    table = Table(*titles, box=None, pad_edge=False)
     for row in details.rows:
         gain = row.result.speedup if row.result else None
         words = (
@@ -82,8 +96,9 @@ def _table(details: ModelDetails) -> Table:
             row.state,
             f"{gain.median:.2f}x" if gain else "",
             f"{row.applied} of {len(row.group.symbols)}" if row.applied else "",
+            details.code(row),
         )
         table.add_row(*map(Text, words))
     if details.others:
-        table.add_row("all others", "", f"{details.others:.1%}", "nothing to tune", "", "")
+        table.add_row("all others", "", f"{details.others:.1%}", "nothing to tune", "", "", "default")
     return table

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from iree.compiler import ir
@@ -349,8 +350,13 @@ def positions(value: Any) -> list[int | None]:
 
 def map_positions(text: str) -> list[int | None]:
     """`positions` of a map in text."""
+    return list(_map_positions(text))
+
+
+@lru_cache(maxsize=4096)
+def _map_positions(text: str) -> tuple[int | None, ...]:
     with ir.Context():
-        return positions(ir.AffineMapAttr(ir.Attribute.parse(text)).value)
+        return tuple(positions(ir.AffineMapAttr(ir.Attribute.parse(text)).value))
 
 
 def _loops(maps: list[Any], shapes: list[Any]) -> tuple[int | None, ...]:

@@ -45,7 +45,7 @@ _KERNELS = _names(
 )
 SPEC_OPS = _TRANSFORM | _KERNELS
 """What tuning specs, microkernel specs and configured executables are made of, beside MATHEMATICS."""
-SPEC_PASSES = ("inline", "canonicalize", "cse", "symbol-dce")
+SPEC_PASSES = ("inline", "canonicalize", "cse", "symbol-dce", "iree-global-opt-detach-elementwise-from-named-ops")
 """What `transform.apply_registered_pass` may run, without options."""
 
 MODEL_DIALECTS = (

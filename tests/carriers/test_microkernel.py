@@ -14,6 +14,7 @@ from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.forms import read_forms
 from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags, spec_mlir
+from autotuner.carriers.operations import forms_of, read_operations
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.tools import Tools
@@ -289,3 +290,51 @@ def test_what_does_not_fit_the_problem_is_refused(wrong: Instance, words: str) -
 def test_a_header_line_cannot_leave_its_comment() -> None:
     with pytest.raises(ValueError, match="line break"):
         spec_mlir([Call(instance(GEMM), GEMM)], header=["a\nmodule {}"])
+
+
+PIECES = """
+!lhs = tensor<64x32xf32>
+!rhs = tensor<32x96xf32>
+!sum = tensor<64x96xf32>
+#each = affine_map<(i, j) -> (i, j)>
+func.func @whole(%a: !lhs, %b: !rhs, %v: tensor<96xf32>) -> !sum {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : !sum
+  %start = linalg.broadcast ins(%v : tensor<96xf32>) outs(%empty : !sum) dimensions = [0]
+  %0 = linalg.matmul ins(%a, %b : !lhs, !rhs) outs(%start : !sum) -> !sum
+  %1 = linalg.generic {indexing_maps = [#each, #each], iterator_types = ["parallel", "parallel"]}
+    ins(%0 : !sum) outs(%empty : !sum) {
+  ^bb0(%in: f32, %out: f32):
+    %more = arith.cmpf ugt, %in, %zero : f32
+    %s = arith.select %more, %in, %zero : f32
+    linalg.yield %s : f32
+  } -> !sum
+  return %1 : !sum
+}
+func.func @bare(%a: !lhs, %b: !rhs) -> !sum {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : !sum
+  %fill = linalg.fill ins(%zero : f32) outs(%empty : !sum) -> !sum
+  %0 = linalg.matmul ins(%a, %b : !lhs, !rhs) outs(%fill : !sum) -> !sum
+  return %0 : !sum
+}
+"""
+
+
+@pytest.mark.versions
+def test_an_operation_and_its_epilogue_are_replaced_as_one_piece(tools: Tools, tmp_path: Path) -> None:
+    """Its forms are the program's own; of the piece nothing is left that the kernel without an epilogue would take."""
+    source, spec = tmp_path / "model.mlir", tmp_path / "spec.mlir"
+    source.write_text(PIECES)
+    flags = Target.parse("gfx942").compile_flags
+    readings = [op.readings[0] for op in read_operations(preprocess(tools, source, flags, timeout=120))]
+    assert [r.problem.name for r in readings] == ["gemm_64x96x32_f32_f32_nn_bias_relu", "gemm_64x96x32_f32_f32_nn"]
+    kernels = [replace(instance(r.problem), symbol=f"kernel{i}") for i, r in enumerate(readings)]
+    calls = [Call(kernel, r.problem) for kernel, r in zip(kernels, readings, strict=True)]
+    forms = [forms_of([reading]) for reading in readings]
+    spec.write_text(spec_mlir(calls, forms=forms))
+    text = preprocess(tools, source, [*flags, *spec_flags(spec, kernels)], timeout=120)
+    proof = prove(text, kernel_calls(calls))
+    assert proof.found == (1, 1)
+    assert not proof.instead
+    assert "arith.select" not in text

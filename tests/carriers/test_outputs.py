@@ -22,7 +22,7 @@ def workspace(tmp_path: Path) -> Workspace:
 
 @pytest.fixture
 def files(workspace: Workspace) -> Outputs:
-    return Outputs.at(workspace.root / "mine" / "m.mlir", workspace, (*MODEL, ".objects"))
+    return Outputs.at(workspace.root / "mine" / "m.mlir", workspace, MODEL)
 
 
 @pytest.mark.parametrize("name", ["m.mlir", "m.flags", "m.md", "m.executables/a.mlir", "m.objects/k.o"])

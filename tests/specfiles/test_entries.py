@@ -78,7 +78,7 @@ def test_a_microkernel_spec_is_read_by_its_kernels(tmp_path: Path) -> None:
         bindings = tuple(Binding(i, "write" if i == 2 else "read", o) for i, o in enumerate(gemm.operands))
         launch = ((32, 1, 1), 32, 0, (1, 1, 1))
         calls.append(Call(Instance("mine", "kernel", "sm_80", (objects,), bindings, (), *launch), gemm))
-    file = read_spec(microkernel_spec(calls, provenance=TIMED))
+    file = read_spec(microkernel_spec(calls, provenances=[TIMED] * len(calls)))
     assert file.kind == "microkernel"
     assert [entry.name for entry in file.entries] == ["kernel", "kernel"]
     assert [entry.objects for entry in file.entries] == [("kernel.ptx",)] * 2

@@ -11,11 +11,12 @@ from typing import Any
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import Proof, kernel_calls, preprocess, prove
 from autotuner.carriers.carrier import MicrokernelCarrier
+from autotuner.carriers.forms import Forms
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG, executable_target, spec_mlir
+from autotuner.carriers.operations import Operation, Reading, forms_of, read_operations
 from autotuner.errors import NoCandidateError
 from autotuner.iree.compile import PROBLEM, SPEC, CompilerRefusal, first_error
 from autotuner.iree.tools import Tools
-from autotuner.jobs.ab.operations import Operation, read_operations
 from autotuner.microkernels.instance import Call
 from autotuner.microkernels.library import find, search_folders
 from autotuner.microkernels.manifest import DoesNotFitError
@@ -83,10 +84,11 @@ class KernelSite:
     def insert(self, kernel: Kernel) -> InsertedKernel:
         """Replaces the operation of the problem, or all that the kernel fits, and proves it."""
         operations = read_operations(self._preprocess(()))
-        wanted = [self.problem] if self.problem is not None else self._fitting(kernel, operations)
         made_for = self._executable_target() if self.target.backend.on_host else ""
-        calls = self._calls(kernel, wanted, made_for)
-        proof = self._prove(calls, made_for)
+        found = self._fitting(kernel, operations, made_for)
+        forms = {problem: forms_of(readings) for problem, readings in found.items()}
+        calls = self._calls(kernel, list(forms), made_for)
+        proof = self._prove(calls, made_for, forms)
         kept = [call for call, count in zip(calls, proof.found, strict=True) if count]
         if not kept:
             raise NoCandidateError(
@@ -99,32 +101,36 @@ class KernelSite:
             if call not in kept
         ]
         if len(kept) < len(calls):
-            proof = self._prove(kept, made_for)
-        # An operation that can be taken for two problems, padded and not, counts once.
-        total = sum(any(call.problem in op.problems for call in kept) for op in operations)
+            proof = self._prove(kept, made_for, forms)
+        total = sum(len(found[call.problem]) for call in kept)
         if sum(proof.found) < total:
             notes.append(f"{kernel.name} is called {sum(proof.found)} times for {total} operations that look alike")
-        carrier = MicrokernelCarrier(tuple(kept), made_for)
+        carrier = MicrokernelCarrier(tuple(kept), made_for, tuple(forms[call.problem] for call in kept))
         return InsertedKernel(carrier, proof.found, self.folder / SPEC, self._carriers(), tuple(notes))
 
-    def _fitting(self, kernel: Kernel, operations: Sequence[Operation]) -> list[Problem]:
-        """One problem for each operation that the kernel can compute, the same only once."""
-        found: dict[Problem, None] = {}
+    def _fitting(self, kernel: Kernel, operations: Sequence[Operation], made_for: str) -> dict[Problem, list[Reading]]:
+        """What the kernel can compute of each operation, by problem: the most of it that it can."""
+        found: dict[Problem, list[Reading]] = {}
         reasons = []
         for operation in operations:
             fits, why = None, "no problem has this form"
-            for problem in operation.problems:
+            for reading in operation.readings:
+                if self.problem not in (None, reading.problem, reading.bare):
+                    why = f"it is not {self.problem.name}" if self.problem is not None else ""
+                    continue
                 try:
-                    self._variants(kernel, problem)
+                    self._variants(kernel, reading.problem, made_for)
                 except DoesNotFitError as error:
                     why = error.message
                 else:
-                    fits = problem
+                    fits = reading
                     break
             if fits is not None:
-                found[fits] = None
+                found.setdefault(fits.problem, []).append(fits)
             else:
                 reasons.append(f"{operation.text}: {why}")
+        if not found and self.problem is not None:
+            return {self.problem: [Reading(self.problem, None)]}
         if not found:
             more = [f"and {len(reasons) - _LISTED} more"] if len(reasons) > _LISTED else []
             listed = "\n".join(["the program has:", *reasons[:_LISTED], *more])
@@ -133,7 +139,7 @@ class KernelSite:
                 f"{listed if reasons else 'the program has no product, convolution or attention'}",
                 remedy="`autotune ab --list` names the microkernels there are.",
             )
-        return list(found)
+        return found
 
     def _variants(self, kernel: Kernel, problem: Problem, made_for: str = "") -> Variants:
         manifest = find(kernel.name, search_folders(self.workspace))
@@ -163,14 +169,15 @@ class KernelSite:
             words = first_error(error.stderr) if isinstance(error, CompilerRefusal) else "it has no dispatch"
             raise NoCandidateError(f"{self.name}: {words}", remedy="Check the program and --flag.") from error
 
-    def _prove(self, calls: Sequence[Call], made_for: str) -> Proof:
+    def _prove(self, calls: Sequence[Call], made_for: str, forms: Mapping[Problem, Forms]) -> Proof:
         """Writes the spec of these calls with their objects, and counts what it puts into the program."""
         objects = self.folder / OBJECTS
         shutil.rmtree(objects, ignore_errors=True)
         objects.mkdir(parents=True)
         for path in {path for call in calls for path in call.instance.objects}:
             shutil.copy(path, objects / path.name)
-        (self.folder / SPEC).write_text(spec_mlir(calls, target=made_for))
+        text = spec_mlir(calls, target=made_for, forms=[forms[call.problem] for call in calls])
+        (self.folder / SPEC).write_text(text)
         return prove(self._preprocess(self._carriers()), kernel_calls(calls))
 
     def _carriers(self) -> tuple[str, ...]:

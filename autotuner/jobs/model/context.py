@@ -33,7 +33,7 @@ BUDGET_FACTOR = 3.0
 """A model's budget, unless one is given, over that of a single problem."""
 KINDS: Mapping[str, str] = {operation.kind: name for name, operation in OPERATIONS.items()}
 """What the kinds of root operations are called on the command line."""
-_ROOT = "--iree-codegen-add-tuner-attributes"
+ROOT = "--iree-codegen-add-tuner-attributes"
 
 
 @dataclass(frozen=True)
@@ -177,11 +177,15 @@ class Context:
             self.read[vmfb] = found
         return found
 
-    def structure(self, route: Route) -> ModelStructure:
-        """Asks the compiler what it makes of the model on this route."""
+    def structure(self, route: Route, *, more: Sequence[str] = ()) -> ModelStructure:
+        """Asks the compiler what it makes of the model on this route, and with `more` flags."""
         with self.clocked("space"):
             return read_structure(
-                self.builder, self.model, self.flags(route), target=self.target.name, timeout=self.compile_timeout
+                self.builder,
+                self.model,
+                [*self.flags(route), *more],
+                target=self.target.name,
+                timeout=self.compile_timeout,
             )
 
 
@@ -211,7 +215,7 @@ def read_structure(
     """The model's dispatches, from the compiler."""
     try:
         flow_text = in_a_thread(lambda: builder.flow(flags, timeout=timeout))
-        configured = builder.configured([*flags, _ROOT], timeout=timeout)
+        configured = builder.configured([*flags, ROOT], timeout=timeout)
         text = flow_text.result()
     except CompilerRefusal as refusal:
         raise NoCandidateError(

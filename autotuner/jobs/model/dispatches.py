@@ -15,6 +15,7 @@ from autotuner.jobs.model.context import Context, ModelStructure
 from autotuner.jobs.model.dispatch import DispatchProblem, called_flops, runs_alone
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.extract import Group
+from autotuner.jobs.model.kernels import KernelEntry, KernelSearch
 from autotuner.jobs.model.result import Row, Untunable
 from autotuner.jobs.model.shares import Shares, by_work, from_statistics
 from autotuner.jobs.suite.defaults import DefaultTimer
@@ -50,6 +51,9 @@ class Dispatches:
     shares: Shares
     rows: dict[str, Row] = field(default_factory=dict)
     results: list[Result] = field(default_factory=list)
+    kernels: KernelSearch = field(init=False)
+    chosen_kernels: list[KernelEntry] = field(default_factory=list)
+    """The microkernels that are to be put into the model."""
 
     def __post_init__(self) -> None:
         ranked = sorted(self.structure.groups, key=self._share, reverse=True)
@@ -58,6 +62,7 @@ class Dispatches:
             us = sum(self.shares.us.get(piece.export, 0.0) for piece in group.pieces) if self.context.timed else None
             label = _label(group, taken=self.rows)
             self.rows[label] = Row(label, group, share, us, "ranked")
+        self.kernels = KernelSearch(self.context, on_route(self.context.target, self.route))
 
     @property
     def others(self) -> float:
@@ -86,15 +91,33 @@ class Dispatches:
             for label in chosen:
                 self._set(label, *_NO_TIME)
             return []
-        race = budget >= RACED_FROM * len(chosen)
-        parts = [self._part(label, number, len(chosen), budget, race) for number, label in enumerate(chosen, 1)]
+        self.kernels = KernelSearch.find(context, self.kernels.target, self.route, self.structure, self.shares)
+        count = len(chosen) + len(self.kernels.wanted)
+        race = budget >= RACED_FROM * count
+        parts = [self._part(label, number, count, budget, race) for number, label in enumerate(chosen, 1)]
+        kernels = self.kernels.begin(budget=budget, number=len(chosen) + 1, count=count)
+        # Of the same dispatches the kernels come first: their defaults are mostly good, and soon timed.
+        both = sorted([*kernels, *parts], key=lambda part: part.share, reverse=True)
         if context.timed:
             options, stop = context.options, context.session.stop
             jobs, overlapped = options.jobs or usable_cores(), not context.target.compiles_on_device
-            Together(parts, jobs, overlapped, stop, context.run.account.seconds).tune(budget)
+            Together(both, jobs, overlapped, stop, context.run.account.seconds).tune(budget)
         else:
-            self._build_each(parts, budget)
-        return [entry for part in parts if (entry := self._entry(part)) is not None]
+            self._build_each(both, budget)
+        entries = [entry for part in parts if (entry := self._entry(part)) is not None]
+        self.chosen_kernels = self.kernels.decide(self._codegen_us())
+        self.results += self.kernels.results
+        return entries
+
+    def _codegen_us(self) -> dict[Group, float]:
+        """What the best code of the compiler for a dispatch takes alone, as far as it was timed."""
+        found: dict[Group, float] = {}
+        for row in self.rows.values():
+            if row.result is not None:
+                times = [row.result.best.us if row.result.best else None, row.result.baseline.us]
+                known = [us for us in times if us is not None]
+                found |= {row.group: min(known)} if known else {}
+        return found
 
     def _part(self, label: str, number: int, count: int, budget: float, race: bool) -> Part:
         context, row = self.context, self.rows[label]

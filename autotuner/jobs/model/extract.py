@@ -198,6 +198,11 @@ class Group:
         return max(self.pieces, key=lambda piece: (not piece.obstacle, share.get(piece.export, 0.0)))
 
 
+def root_key(root: Dispatch) -> tuple[object, ...]:
+    """What is the same of two roots that one matcher hits."""
+    return (root.op, root.maps, root.element_types, root.loops, root.dynamic, root.strides, root.dilations)
+
+
 def group(
     pieces: Sequence[FlowDispatch], roots: Mapping[str, Dispatch]
 ) -> tuple[tuple[Group, ...], tuple[FlowDispatch, ...]]:
@@ -210,7 +215,7 @@ def group(
         if root is None:
             other.append(piece)
             continue
-        key = (root.op, root.maps, root.element_types, root.loops, root.dynamic, root.strides, root.dilations)
+        key = root_key(root)
         known.setdefault(key, root)
         found.setdefault(key, []).append(piece)
     return tuple(Group(known[key], tuple(members)) for key, members in found.items()), tuple(other)

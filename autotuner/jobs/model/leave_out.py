@@ -13,13 +13,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from statistics import median
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import Compiled
-from autotuner.jobs.model.entries import Entry
 from autotuner.measure.race import BlockTimes, Interval, TimingFailed
+from autotuner.tuning.result import Result
 
 BLOCKS = 8
 """How often two models are timed in turns."""
@@ -27,24 +28,38 @@ _ALPHA = 0.05
 _DELIVERED = 0.7
 """Of what entries gained alone, at least, when nothing is looked into."""
 
+
+class Member(Protocol):
+    """Something that was put into the model."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def share(self) -> float: ...
+
+    @property
+    def result(self) -> Result: ...
+
+
+E = TypeVar("E", bound=Member)
 TimeModel = Callable[[Compiled], float]
 """µs of one timing; TimingFailed where there is none."""
-BuildWith = Callable[[Sequence[Entry]], Compiled]
-"""The model with these entries."""
 
 
 @dataclass(frozen=True)
-class LeaveOut:
+class LeaveOut(Generic[E]):
     """Compares the tuned model with such that have fewer entries."""
 
     untuned: Compiled
-    build: BuildWith
+    build: Callable[[Sequence[E]], Compiled]
+    """The model with these entries."""
     time: TimeModel
     has_time: Callable[[float], bool]
     """Is there time for another comparison, which takes so many seconds to compile?"""
     seed: int = 0
 
-    def losers(self, entries: Sequence[Entry], tuned: Compiled) -> dict[str, str]:
+    def losers(self, entries: Sequence[E], tuned: Compiled) -> dict[str, str]:
         """Labels of entries without which the model is faster, and why."""
         lost: dict[str, str] = {}
         with suppress(OutOfTimeError, TimingFailed):  # what is found by then is found
@@ -53,7 +68,7 @@ class LeaveOut:
                 self._search(entries, tuned, lost)
         return lost
 
-    def _search(self, entries: Sequence[Entry], tuned: Compiled, lost: dict[str, str]) -> None:
+    def _search(self, entries: Sequence[E], tuned: Compiled, lost: dict[str, str]) -> None:
         waiting = deque(_halves(entries))
         while waiting and self.has_time(tuned.seconds):
             group = waiting.popleft()
@@ -82,7 +97,7 @@ class LeaveOut:
         return times.ratio("one", "other", alpha=_ALPHA), (us["one"], us["other"])
 
 
-def expected_saving(entries: Sequence[Entry]) -> float:
+def expected_saving(entries: Sequence[Member]) -> float:
     """The part of the model's time that the entries save if each gains as much as it did alone."""
     saved = 0.0
     for entry in entries:
@@ -92,7 +107,7 @@ def expected_saving(entries: Sequence[Entry]) -> float:
     return saved
 
 
-def _halves(entries: Sequence[Entry]) -> list[Sequence[Entry]]:
+def _halves(entries: Sequence[E]) -> list[Sequence[E]]:
     """One entry is its own half: without it there is the untuned model, which the race has."""
     if len(entries) <= 1:
         return []

@@ -9,6 +9,7 @@ from typing import Any
 from autotuner.jobs.model.breakdown import PACKING, TimeTable
 from autotuner.jobs.model.entries import Entry, carriers
 from autotuner.jobs.model.extract import Group
+from autotuner.jobs.model.kernels import KernelEntry, KernelRow
 from autotuner.jobs.model.routes import RouteOutcome
 from autotuner.targets import PLAIN
 from autotuner.tuning.result import Result
@@ -90,10 +91,16 @@ class ModelDetails:
     time: TimeTable = field(default_factory=TimeTable)
     """Where the time goes, before and after."""
     entries: tuple[Entry, ...] = ()
+    kernels: tuple[KernelRow, ...] = ()
+    """The operations that microkernels compute, and what became of each."""
+    shipped_kernels: tuple[KernelEntry, ...] = ()
     applied: int = 0
     error: float | None = None
     """How far the tuned model's outputs are from the untuned one's."""
     executables: Path | None = None
+    kernel_spec: Path | None = None
+    """What calls the microkernels: beside the tuning spec, or the spec itself where there is none."""
+    objects: Path | None = None
     report: Path | None = None
     commands: tuple[str, ...] = ()
 
@@ -104,7 +111,13 @@ class ModelDetails:
     def to_json(self) -> dict[str, Any]:
         return {
             "routes": [tried.to_json() for tried in self.routes],
-            "dispatches": [row.to_json() for row in self.rows],
+            "dispatches": [{**row.to_json(), "code": self.code(row)} for row in self.rows],
+            "microkernels": {
+                "places": [row.to_json() for row in self.kernels],
+                "shipped": len(self.shipped_kernels),
+                "spec": str(self.kernel_spec) if self.kernel_spec else None,
+                "objects": str(self.objects) if self.objects else None,
+            },
             "ranked_by": self.ranked_by,
             "ranked_route": self.ranked_route,
             "other_share": self.others,
@@ -115,6 +128,16 @@ class ModelDetails:
             "executables": str(self.executables) if self.executables else None,
             "report": str(self.report) if self.report else None,
         }
+
+    def code(self, row: Row) -> str:
+        """Who makes the code of a dispatch in what is shipped: `default`, `codegen`, a microkernel, or some of each."""
+        taken = {entry.label for entry in self.shipped_kernels}
+        names = [k.kernel for k in self.kernels if k.place.problem.name in taken and k.place.group == row.group]
+        calls = sum(k.place.calls for k in self.kernels if k.kernel in names and k.place.group == row.group)
+        words = list(dict.fromkeys(names))
+        if calls < row.group.calls:
+            words.append("codegen" if row.label in {entry.label for entry in self.entries} else "default")
+        return " and ".join(words)
 
 
 ModelResult = Result[ModelDetails]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from autotuner.build.ship import Shipped
 from autotuner.build.ship import ship as ship_parts
+from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.outputs import MARK, Outputs
 from autotuner.iree.compile import Compiled, shell_line
 from autotuner.jobs.model.entries import applied
@@ -27,6 +28,11 @@ def ship(
     def check(flagfile: Path) -> Compiled:
         build = builder.build_fresh([f"@{flagfile}"], folder=folder, timeout=timeout)
         missing = [f"{entry.label} ({why})" for entry in made.entries for n, why in [applied(build, entry)] if not n]
+        if made.kernels and build.ok:
+            calls = kernel_calls([entry.call(number) for number, entry in enumerate(made.kernels)])
+            text = preprocess(builder.tools, builder.program.path, [f"@{flagfile}"], timeout=timeout)
+            reason = prove(text, calls).reason(calls)
+            missing += [reason] if reason else []
         return replace(build, failure="not-applied", stderr="; ".join(missing)) if build.ok and missing else build
 
     return ship_parts(files, made.parts, flags, check=check, binary=made.build.binary)
@@ -52,19 +58,32 @@ def report_text(result: ModelResult) -> str:
         what = tried.failure or shell_line(tried.route.flags)
         lines.append(f"| {tried.route.name} | {time} | {error} | {_cell(what)} |")
     lines += ["", f"Dispatches on route {details.ranked_route}, ranked by {details.ranked_by}:", ""]
-    lines += ["| dispatch | calls | share | what became of it | speedup alone |", "|---|---|---|---|---|"]
+    lines += ["| dispatch | calls | share | what became of it | speedup alone | code |", "|---|---|---|---|---|---|"]
     for row in details.rows:
         speedup = row.result.speedup if row.result else None
         gain = f"{speedup.median:.2f}x ({speedup.low:.2f} to {speedup.high:.2f})" if speedup else "–"
         state = row.state + (f": {row.reason}" if row.reason else "")
-        lines.append(f"| {row.label} | {row.group.calls} | {row.share:.1%} | {_cell(state)} | {gain} |")
+        lines.append(
+            f"| {row.label} | {row.group.calls} | {row.share:.1%} | {_cell(state)} | {gain} | {details.code(row)} |"
+        )
     listed = [one for one in details.untunable if one.share >= _LISTED_SHARE]
-    lines += [f"| {o.name} | {o.calls} | {o.share:.1%} | nothing to tune: {o.reason} | – |" for o in listed]
+    lines += [f"| {o.name} | {o.calls} | {o.share:.1%} | nothing to tune: {o.reason} | – | default |" for o in listed]
     rest = details.others - sum(one.share for one in listed)
     if rest > 0:
-        lines.append(f"| all others | | {rest:.1%} | nothing to tune | – |")
+        lines.append(f"| all others | | {rest:.1%} | nothing to tune | – | default |")
     if details.time:
         lines += ["", "Where the time of one call goes:", "", *details.time.lines()]
+    if details.kernels:
+        lines += ["", "Operations that microkernels compute, each with what is fused to it:", ""]
+        lines += ["| operation | calls | share | kernel | alone | compiler's best alone | what became of it |"]
+        lines += ["|---|---|---|---|---|---|---|"]
+    for place in details.kernels:
+        us = [f"{time:.1f} µs" if time is not None else "–" for time in (place.us, place.codegen_us)]
+        state = place.state + (f": {place.reason}" if place.reason else "")
+        lines.append(
+            f"| {place.place.problem.name} | {place.place.calls} | {place.place.share:.1%} | {place.kernel or '–'} | "
+            f"{us[0]} | {us[1]} | {_cell(state)} |"
+        )
     lines += ["", *(f"- {note}" for note in result.notes), ""]
     return "\n".join(lines)
 

@@ -6,7 +6,7 @@ import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Unpack
+from typing import Literal, Unpack
 
 from autotuner.carriers.carrier import Parts
 from autotuner.devices.device import Timing
@@ -24,6 +24,7 @@ from autotuner.jobs.model.context import (
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.expectation import Known, expected_seconds, in_words
+from autotuner.jobs.model.mixed import put_together
 from autotuner.jobs.model.program import call_of, check_inputs
 from autotuner.jobs.model.reading import question_of, question_unread, read_model, structure_of
 from autotuner.jobs.model.result import ModelDetails, ModelResult
@@ -172,23 +173,12 @@ class _ModelRun:
             for dispatches, tried, budget in self._worth_tuning(call, plain):
                 entries = dispatches.tune(budget=budget)
                 self.parts.append(dispatches)
-                if entries and not context.session.stop.requested:
-                    self._put_together(WholeModel(dispatches, tried, race, self._racing()), entries)
+                if not context.session.stop.requested:
+                    self.tuned += put_together(WholeModel(dispatches, tried, race, self._racing()), entries)
         if context.session.stop.requested:
             return self._result("inconclusive", "interrupted before the race", None, None)
         judgement = self._race(race.benchmark)
         return self._shipped(judgement)
-
-    def _put_together(self, whole: WholeModel, entries: Sequence[Entry]) -> None:
-        """The model with these entries, if it can be compiled before the time for the race begins."""
-        context = self.context
-        try:
-            with process.until(context.clock.at(context.clock.budget - whole.racing)):
-                made = whole.make(entries)
-        except OutOfTimeError:
-            context.note(f"no time to compile the model with {len(entries)} entries: a longer --budget would try them")
-            return
-        self.tuned += [made] if made else []
 
     def _compiled(self, plain: ModelStructure) -> ModelResult:
         """Without a device: the most promising candidate of each dispatch, proven in the model."""
@@ -204,12 +194,11 @@ class _ModelRun:
         entries = dispatches.tune(budget=(1 - _RACING) * context.clock.left)
         tried = RouteOutcome(route, 0)
         self.tried = [tried]
-        made = WholeModel(dispatches, tried, None).make(entries) if entries else None
-        self.tuned += [made] if made else []
+        self.tuned = put_together(WholeModel(dispatches, tried, None), entries)
         reason = "no device: every entry is proven in the model, none is timed; the choice is by a static score"
-        if made is None:
+        if not self.tuned:
             return self._result("compile-only", "no device, and nothing to put into the model", None, None)
-        return self._ship(made, "compile-only", reason, None)
+        return self._ship(self.tuned[-1], "compile-only", reason, None)
 
     def _worth_tuning(self, call: Invocation, plain: ModelStructure) -> list[tuple[Dispatches, RouteOutcome, float]]:
         """The route that promises most, all in all, and a second when it promises nearly as much."""
@@ -266,7 +255,7 @@ class _ModelRun:
             complexity[self.stock] = len(stock.route.flags)
         for made in self.tuned:
             modules[made.name], rows[made.name] = made.build, made.row
-            complexity[made.name] = 100 + len(made.entries)
+            complexity[made.name] = made.complexity
         if len(modules) == 1:
             return self._nothing_to_race(base)
         effort = context.options.effort
@@ -329,7 +318,12 @@ class _ModelRun:
             result,
             files=Files(shipped.spec, shipped.flagfile, shipped.carrier),
             details=replace(
-                result.details, executables=shipped.executables, report=files.report, applied=len(made.entries)
+                result.details,
+                executables=shipped.executables,
+                report=files.report,
+                applied=len(made.entries),
+                kernel_spec=shipped.kernels or (shipped.spec if made.kernels else None),
+                objects=shipped.objects,
             ),
         )
         files.write(files.report, report_text(result))
@@ -353,8 +347,9 @@ class _ModelRun:
         best = None
         if shown is not None:
             route = shown.tried.route
-            best_us = us.get(shown.name, shown.tried.us if not shown.entries else None)
-            best = Best(Measured(best_us, tuple(route.flags), route.name), {})
+            best_us = us.get(shown.name, shown.tried.us if not (shown.entries or shown.kernels) else None)
+            kind: Literal["codegen", "microkernel"] = "microkernel" if shown.kernels else "codegen"
+            best = Best(Measured(best_us, tuple(route.flags), route.name), {}, kind)
         return Result(
             **context.run.facts(),
             verdict=verdict,
@@ -376,6 +371,8 @@ class _ModelRun:
                 untunable=part.untunable if part else (),
                 time=time_table(context, us, base=base, stock=stock, tuned=shown, ranked=part),
                 entries=made.entries if made else (),
+                kernels=tuple(part.kernels.rows.values()) if part else (),
+                shipped_kernels=made.kernels if made else (),
                 error=made.error if made else None,
                 commands=("autotune", *context.options.command[1:]),
             ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from autotuner.build.ship import write_parts
@@ -12,9 +12,11 @@ from autotuner.carriers.carrier import Parts
 from autotuner.carriers.outputs import MODEL, Outputs
 from autotuner.iree.benchmark import benchmark_command
 from autotuner.iree.compile import SPEC, Compiled, first_error, shell_line
+from autotuner.jobs.model.context import ModelStructure
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.entries import Entry, applied, assemble
-from autotuner.jobs.model.leave_out import BLOCKS, LeaveOut
+from autotuner.jobs.model.kernels import KernelEntry
+from autotuner.jobs.model.leave_out import BLOCKS, E, LeaveOut
 from autotuner.jobs.model.routes import RouteOutcome, RouteRace
 from autotuner.jobs.model.shares import Shares, from_statistics, repeated
 from autotuner.measure.race import TimingFailed
@@ -34,6 +36,13 @@ class Tuned:
     build: Compiled
     error: float | None
     row: int
+    kernels: tuple[KernelEntry, ...] = ()
+
+    @property
+    def complexity(self) -> int:
+        """A spec is a file to keep and to renew; a microkernel is code of one's own."""
+        kernels = 100 + len(self.kernels) if self.kernels else 0
+        return 100 + len(self.entries) + kernels
 
 
 @dataclass
@@ -54,7 +63,7 @@ class WholeModel:
         context.stage(f"compiling the model with {len(entries)} entries on route {self.tried.route.name}")
         kept, row = list(entries), context.row("codegen", self.tried.route)
         while kept:
-            parts, build = self._build(kept, name)
+            parts, build = self.build(kept, name)
             if not build.ok:
                 context.session.store.record_failure(row, build.failure or "", stderr=build.stderr)
                 self._drop(kept, f"the model does not compile with it: {first_error(build.stderr)[:120]}")
@@ -69,17 +78,27 @@ class WholeModel:
         context.session.store.record_failure(row, "not-applied", stderr="no entry was left")
         return None
 
-    def _build(self, entries: Sequence[Entry], name: str) -> tuple[Parts, Compiled]:
+    def build(
+        self,
+        entries: Sequence[Entry],
+        name: str,
+        *,
+        structure: ModelStructure | None = None,
+        kernels: Parts | None = None,
+    ) -> tuple[Parts, Compiled]:
+        """The model with these entries, and with microkernels where `structure` is the model's with these."""
         context = self.dispatches.context
         folder = context.folder / name
         parts = assemble(
             entries,
-            self.dispatches.structure.configured,
+            (structure or self.dispatches.structure).configured,
             tools=context.session.tools,
-            command=shell_line(["autotune", *context.options.command[1:]]),
+            command=self.command,
             spec_flag=context.target.spec_flag,
         )
-        flags = [*context.flags(self.tried.route), *write_parts(Outputs(folder / SPEC, MODEL), parts)]
+        if kernels is not None:
+            parts = parts.with_kernels(kernels)
+        flags = [*context.flags(self.tried.route), *write_parts(self.files(name), parts)]
         with context.clocked("build"):
             build = context.builder.build_fresh(flags, folder=folder, timeout=context.compile_timeout)
         lines = [shell_line(context.builder.command(flags, vmfb=build.vmfb))]
@@ -89,6 +108,15 @@ class WholeModel:
         write_whole(folder / "command.txt", "\n".join(lines) + "\n")
         write_whole(folder / "stderr.txt", build.stderr)
         return parts, build
+
+    def files(self, name: str) -> Outputs:
+        """Those of a model that is tried, in a folder of its own."""
+        folder = self.dispatches.context.folder / name
+        return Outputs(folder / SPEC, MODEL, folder / "written.json")
+
+    @property
+    def command(self) -> str:
+        return shell_line(["autotune", *self.dispatches.context.options.command[1:]])
 
     def _unproven(self, entries: Sequence[Entry], build: Compiled) -> set[str]:
         """Entries that are nowhere in the compiled model."""
@@ -122,10 +150,25 @@ class WholeModel:
             return set()
         context.stage("looking for entries that lose inside the model")
         name = f"without-{self.tried.route.name}"
+        lost = self.losers(entries, build, untuned, lambda some: self.build(some, name)[1])
+        shutil.rmtree(context.folder / name, ignore_errors=True)
+        for entry in entries:
+            if entry.label in lost:
+                self._drop([entry], lost[entry.label])
+        return {*lost}
+
+    def losers(
+        self, members: Sequence[E], tuned: Compiled, without: Compiled, build: Callable[[Sequence[E]], Compiled]
+    ) -> dict[str, str]:
+        """Those without which the whole model is faster, and why; `without` is the model with none of them."""
+        context, race = self.dispatches.context, self.race
+        if race is None:
+            return {}
+        benchmark = race.benchmark
 
         def timed(module: Compiled) -> float:
             with context.clocked("time"):
-                timing = context.session.runner.time(module, race.benchmark)
+                timing = context.session.runner.time(module, benchmark)
             if not timing.ok:
                 raise TimingFailed(timing.detail)
             return timing.median
@@ -134,13 +177,7 @@ class WholeModel:
             needed = 2 * compiling + 2 * BLOCKS * context.timing_seconds
             return not context.session.stop.requested and context.clock.left - self.racing > needed
 
-        found = LeaveOut(untuned, lambda some: self._build(some, name)[1], timed, has_time, context.options.seed)
-        lost = found.losers(entries, build)
-        shutil.rmtree(context.folder / name, ignore_errors=True)
-        for entry in entries:
-            if entry.label in lost:
-                self._drop([entry], lost[entry.label])
-        return {*lost}
+        return LeaveOut(without, build, timed, has_time, context.options.seed).losers(members, tuned)
 
     def _readings(self, build: Compiled) -> tuple[Shares | None, Shares | None]:
         """The untuned and the tuned model's dispatches, read in turns."""

@@ -8,9 +8,9 @@ import pytest
 
 from autotuner import Gemm, Problem
 from autotuner.carriers.calls import preprocess
+from autotuner.carriers.operations import read_operations
 from autotuner.carriers.render import problem_mlir
 from autotuner.iree.tools import Tools
-from autotuner.jobs.ab.operations import read_operations
 from autotuner.problems import Attention, Conv
 from tests.jobs.ab.conftest import CPU
 

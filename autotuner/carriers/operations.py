@@ -1,0 +1,316 @@
+"""The products, convolutions and attentions of a program, as the problems that microkernels are made for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from iree.compiler import ir
+from iree.compiler.dialects import linalg
+from iree.compiler.dialects.transform import interpreter
+
+from autotuner.carriers.calls import described
+from autotuner.carriers.forms import ATTENTION, PAD, Forms, Pad, is_main, read_forms, read_pads
+from autotuner.carriers.microkernel import DETACH
+from autotuner.carriers.render import microkernel_mlir, problem_mlir
+from autotuner.carriers.slices import read_slice
+from autotuner.carriers.tails import CONSTANT, Tail, read_tails
+from autotuner.errors import AutotuneError
+from autotuner.iree.mlir import Dispatch, dispatch_of, map_positions, parse, walk
+from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems.dtypes import ACCUMULATORS
+from autotuner.problems.epilogue import NOTHING, Epilogue
+from autotuner.problems.gemm import ROUNDED
+
+_KNOWN = (CONSTANT, "util.global.load", "flow.tensor.constant", "tensor.empty")
+FILL, INSERTION = "linalg.fill", "tensor.insert_slice"
+_F8 = ("f8E4M3FN", "f8E4M3FNUZ")
+_IMAGE_RANK = 4
+_UNMASKED = 5
+"""Operands of an attention: query, key, value, scale and the result; one more is a mask."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An operation, with what comes before and behind it, as a problem."""
+
+    problem: Problem
+    forms: Forms | None
+    """As the program has it; None: as the problem's own template writes it."""
+    constant: bool = False
+    """Its second operand is known before the program runs: what is done to weights is done once."""
+
+    @property
+    def bare(self) -> Problem:
+        """The problem without its epilogue."""
+        problem = self.problem
+        return replace(problem, epilogue=NOTHING) if isinstance(problem, (Gemm, Conv)) else problem
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation that could be replaced."""
+
+    text: str
+    """What it is, with types."""
+    readings: tuple[Reading, ...]
+    """What it can be taken for, the largest first: with its padding and its epilogue, and without."""
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return tuple(reading.problem for reading in self.readings)
+
+
+def forms_of(readings: Iterable[Reading]) -> Forms:
+    """All the forms that these readings of one problem have."""
+    given = list(readings)
+    forms = [reading.forms or read_forms(reading.problem) for reading in given]
+    return Forms(
+        tuple(dict.fromkeys(match for one in forms for match in one.matches)),
+        tuple(dict.fromkeys(pad for one in forms for pad in one.pads)),
+        any(one.detached for one in forms),
+    )
+
+
+def read_operations(text: str) -> tuple[Operation, ...]:
+    """All of a program as `preprocess` prints it."""
+    with ir.Context() as context:
+        module = parse(text, context)  # operations live as long as their module
+        mains = [_Main.read(op) for op in walk(module.operation) if is_main(op)]
+        detached = any(main.detachable for main in mains)
+        _prepare(module, list(dict.fromkeys(pad for main in mains for pad in main.pads)), detached=detached)
+        there = [op for op in walk(module.operation) if is_main(op)]
+        return tuple(
+            Operation(main.words, tuple(_readings(op, main, detached=detached)))
+            for main, op in zip(mains, there, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class _Main:
+    """A main operation as the program has it, before it is prepared for matchers."""
+
+    words: str
+    problems: tuple[Problem, ...]
+    pads: tuple[Pad, ...]
+    detachable: bool
+    """It starts from something that is computed: a bias, mostly."""
+
+    @classmethod
+    def read(cls, op: Any) -> _Main:
+        problems = tuple(problem for problem in _problems(op) if _same_operation(op, problem))
+        start = _start(op)
+        computed = start is not None and start.name.startswith("linalg.") and start.name != FILL
+        pads = read_pads(op) if problems and op.name != ATTENTION else ()
+        return cls(described(op), problems, pads, bool(problems) and computed)
+
+
+def _prepare(module: Any, pads: Sequence[Pad], *, detached: bool) -> None:
+    """What a spec does to the program before it matches anything."""
+    if pads or detached:
+        script = parse(microkernel_mlir("prepared", pads=pads, detach=DETACH if detached else ""), module.context)
+        main = script.body.operations[len(script.body.operations) - 1]
+        interpreter.apply_named_sequence(module.operation, main, script)
+
+
+def _readings(op: Any, main: _Main, *, detached: bool) -> Iterator[Reading]:
+    """Each problem with all of the epilogue that it can have, then with less of it."""
+    for problem in main.problems:
+        if not isinstance(problem, (Gemm, Conv)) or not _is_float(op) or not _starts_from_zero(op):
+            yield Reading(problem, None)
+            continue
+        padded = isinstance(problem, Conv) and any(problem.pad)
+        image = _before_pad(op.operands[0]) if padded else op.operands[0]
+        for tail in read_tails(op, channel=_channel(problem)) if image is not None else ():
+            taken = _with_tail(problem, tail)
+            match = read_slice(tail.root, (image, op.operands[1], *tail.inputs)) if taken is not None else None
+            if taken is not None and match is not None:
+                forms = Forms((match,), main.pads if padded else (), detached)
+                yield Reading(taken, forms, _is_constant(op.operands[1]))
+
+
+def _channel(problem: Gemm | Conv) -> int:
+    """The dimension of the result that a bias has."""
+    if isinstance(problem, Conv) and not problem.channels_last:
+        return 1
+    return len(problem.output.shape) - 1
+
+
+def _with_tail(problem: Gemm | Conv, tail: Tail) -> Problem | None:
+    """The problem with this epilogue; None where it cannot have it."""
+    epilogue = Epilogue(tail.bias is not None, tail.residual is not None, tail.low, tail.high)
+    if not tail.rounded:
+        return replace(problem, epilogue=epilogue)
+    if epilogue or not isinstance(problem, Gemm) or tail.rounded not in ROUNDED or problem.acc != "f32":
+        return None
+    return replace(problem, out=tail.rounded)
+
+
+def _start(op: Any) -> Any:
+    """What computes the value that an operation starts from."""
+    owner = op.operands[len(op.operands) - 1].owner
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def _starts_from_zero(op: Any) -> bool:
+    return _is_zeros(op.operands[len(op.operands) - 1])
+
+
+def _is_zeros(value: Any) -> bool:
+    """It is filled with a constant zero."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.operation.name != FILL:
+        return False
+    number = owner.operation.operands[0].owner
+    if isinstance(number, ir.Block) or number.operation.name != CONSTANT:
+        return False
+    attribute = number.operation.attributes["value"]
+    return isinstance(attribute, ir.FloatAttr) and ir.FloatAttr(attribute).value == 0.0
+
+
+def _is_constant(value: Any) -> bool:
+    """It is made from nothing but the program's own constants."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return False
+    op = owner.operation
+    return op.name in _KNOWN or (bool(len(op.operands)) and all(map(_is_constant, op.operands)))
+
+
+def _is_float(op: Any) -> bool:
+    """Whole numbers may be meant with a sign or without, which types do not tell; the template's form does."""
+    return all(isinstance(ir.ShapedType(value.type).element_type, ir.FloatType) for value in op.operands)
+
+
+def _before_pad(image: Any) -> Any:
+    """What is surrounded by zeros, where a pad is spelt out as an insertion into them."""
+    owner = image.owner
+    if isinstance(owner, ir.Block) or owner.operation.name != INSERTION or not _is_zeros(owner.operation.operands[1]):
+        return None
+    return owner.operation.operands[0]
+
+
+def _problems(op: Any) -> Iterator[Problem]:
+    types = [str(value.type) for value in op.operands]
+    if any("?" in type for type in types):
+        return
+    if op.name == ATTENTION:
+        yield from _attention(op)
+        return
+    dispatch = dispatch_of(op)
+    if dispatch is None or dispatch.element_types[0] != dispatch.element_types[1]:
+        return
+    try:
+        found = _gemm(dispatch) if dispatch.kind == "contraction" else None
+        if found is not None:
+            yield found
+        elif dispatch.kind == "convolution":
+            yield from _convolutions(op, dispatch)
+    except AutotuneError:
+        return  # sizes beyond what a problem may have
+
+
+def _gemm(dispatch: Dispatch) -> Gemm | None:
+    batch, m, n, k = (dispatch.dims(role) for role in ("batch", "m", "n", "k"))
+    dtype, acc = _dtype(dispatch.element_types[0]), dispatch.element_types[-1]
+    if len(batch) > 1 or any(len(dims) != 1 for dims in (m, n, k)) or acc not in ACCUMULATORS.get(dtype, ()):
+        return None
+    lhs, rhs = (map_positions(text)[-2:] for text in dispatch.maps[:2])
+    gemm = Gemm.parse(
+        shape="x".join(str(dispatch.loops[d]) for d in (*m, *n, *k)),
+        dtype=dtype,
+        batch=dispatch.loops[batch[0]] if batch else 1,
+        acc=acc,
+        layout=("n" if lhs == [*m, *k] else "t") + ("n" if rhs == [*k, *n] else "t"),
+    )
+    return gemm if dtype != "f8" else gemm.with_f8(dispatch.element_types[0])
+
+
+def _convolutions(op: Any, dispatch: Dispatch) -> Iterator[Conv]:
+    sizes = {role: dispatch.sizes(role) for role in ("batch", "image", "channel", "filter", "input", "depth")}
+    spatial = all(len(sizes[role]) == 2 for role in ("image", "filter")) and len(sizes["batch"]) == 1
+    dtype = _dtype(dispatch.element_types[0])
+    # What is grouped has dimensions of its own for the groups, and its operands are reshaped before: not looked for.
+    plain = len(sizes["channel"]) == len(sizes["input"]) == 1 and not sizes["depth"]
+    depthwise = len(sizes["depth"]) == 1 and not sizes["channel"] and not sizes["input"]
+    if not spatial or not (plain or depthwise) or dispatch.element_types[-1] != ACCUMULATORS.get(dtype, ("",))[0]:
+        return
+    channels_last = dispatch.outputs[0] == (
+        *dispatch.dims("batch"),
+        *dispatch.dims("image"),
+        *(dispatch.dims("channel") or dispatch.dims("depth")),
+    )
+    axes = (1, 2) if channels_last else (2, 3)
+    for shape, pad in _images(op, axes):
+        conv = Conv.parse(
+            shape="x".join(map(str, (shape[0], shape[axes[0]], shape[axes[1]], shape[3 if channels_last else 1]))),
+            filter="x".join(map(str, (*sizes["filter"], *(sizes["channel"] or sizes["depth"])))),
+            stride="x".join(map(str, dispatch.strides)),
+            dilation="x".join(map(str, dispatch.dilations)),
+            pad="x".join(map(str, pad)),
+            groups=1 if plain else sizes["depth"][0],
+            dtype=dtype,
+            layout="nhwc-hwcf" if channels_last else "nchw-fchw",
+        )
+        yield conv if dtype != "f8" else conv.with_f8(dispatch.element_types[0])
+
+
+def _images(op: Any, axes: tuple[int, int]) -> Iterator[tuple[tuple[int, ...], tuple[int, int]]]:
+    """The image's sizes and its padding: before it is padded, where that can be part of a problem, and after."""
+    image = op.operands[0]
+    if ir.ShapedType(image.type).rank != _IMAGE_RANK:
+        return
+    owner = image.owner
+    if not isinstance(owner, ir.Block) and owner.name == PAD:
+        low, high = (list(owner.attributes[name]) for name in ("static_low", "static_high"))
+        elsewhere = [size for axis, size in enumerate(low) if axis not in axes]
+        source = ir.ShapedType(owner.operands[0].type)
+        if low == high and not any(elsewhere) and min(low) >= 0 and source.has_static_shape:
+            yield tuple(source.shape), (low[axes[0]], low[axes[1]])
+    yield tuple(ir.ShapedType(image.type).shape), (0, 0)
+
+
+def _attention(op: Any) -> Iterator[Attention]:
+    query, key = (ir.ShapedType(op.operands[i].type) for i in (0, 1))
+    dtype = _dtype(str(query.element_type))
+    if query.rank != _IMAGE_RANK or key.rank != _IMAGE_RANK or dtype not in ACCUMULATORS:
+        return
+    batch, heads, queries, width = query.shape
+    try:
+        attention = Attention.parse(
+            shape="x".join(map(str, (batch, heads, queries, key.shape[2], width))),
+            dtype=dtype,
+            causal=len(op.operands) > _UNMASKED,
+        )
+    except AutotuneError:
+        return
+    yield attention if dtype != "f8" else attention.with_f8(str(query.element_type))
+
+
+def _dtype(element: str) -> str:
+    return "f8" if element in _F8 else element
+
+
+def _same_operation(op: Any, problem: Problem) -> bool:
+    """Is the main operation of this problem, as its own template writes it, of the same types and maps?"""
+    name, signature = _own_operation(problem)
+    # Of a convolution the name says what it does with the numbers; a pooling has the same maps.
+    return bool(op.name == name or linalg.isa_contraction_op(op)) and _signature(op) == signature
+
+
+@lru_cache(maxsize=1024)
+def _own_operation(problem: Problem) -> tuple[str, tuple[object, ...]]:
+    with ir.Context() as context:
+        module = parse(problem_mlir(problem), context)
+        own = next(op for op in walk(module.operation) if is_main(op))
+        return own.name, _signature(own)
+
+
+def _signature(op: Any) -> tuple[object, ...]:
+    types = tuple(str(value.type) for value in op.operands)
+    if op.name == ATTENTION:
+        return (*types, str(op.attributes["indexing_maps"]))
+    dispatch = dispatch_of(op)
+    return (*types, dispatch.maps if dispatch else (), dispatch.strides if dispatch else ())

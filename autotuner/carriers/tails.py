@@ -1,0 +1,230 @@
+"""What follows a product or a convolution and can be computed with it: a bias, a residual, a clip, a narrower type."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from iree.compiler import ir
+
+from autotuner.carriers.forms import GENERIC
+from autotuner.iree.mlir import positions
+
+BROADCAST, CONSTANT, YIELD = "linalg.broadcast", "arith.constant", "linalg.yield"
+_MAXIMA, _MINIMA = ("arith.maximumf", "arith.maxnumf"), ("arith.minimumf", "arith.minnumf")
+_GREATER, _LESS = (2, 3, 9, 10), (4, 5, 11, 12)
+"""Predicates of arith.cmpf: ogt, oge, ugt, uge; and olt, ole, ult, ule."""
+
+
+@dataclass(frozen=True)
+class Tail:
+    """A main operation with some of what follows it: clip(product + bias + residual), perhaps rounded."""
+
+    root: Any
+    """The operation whose result it is."""
+    bias: Any = None
+    residual: Any = None
+    low: float | None = None
+    high: float | None = None
+    rounded: str = ""
+    """The type that the result is rounded to, as MLIR has it."""
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        return tuple(value for value in (self.bias, self.residual) if value is not None)
+
+    def plus_bias(self, value: Any) -> Tail | None:
+        return None if self.bias is not None or self._closed else replace(self, bias=value)
+
+    def plus_residual(self, value: Any) -> Tail | None:
+        return None if self.residual is not None or self._closed else replace(self, residual=value)
+
+    def at_least(self, number: float) -> Tail | None:
+        """A lower end after an upper one must be below it, or the order would matter."""
+        if self.rounded or (self.high is not None and number > self.high):
+            return None
+        return replace(self, low=number if self.low is None else max(self.low, number))
+
+    def at_most(self, number: float) -> Tail | None:
+        if self.rounded or (self.low is not None and number < self.low):
+            return None
+        return replace(self, high=number if self.high is None else min(self.high, number))
+
+    def rounded_to(self, element: str) -> Tail | None:
+        return None if self.rounded else replace(self, rounded=element)
+
+    @property
+    def _closed(self) -> bool:
+        return self.low is not None or self.high is not None or bool(self.rounded)
+
+
+def read_tails(main: Any, *, channel: int) -> Iterator[Tail]:
+    """The operation with more and more of what follows it, the longest first, alone last.
+
+    `channel` is the dimension of the result that a bias has.
+    """
+    found = [Tail(main)]
+    while (longer := _next(found[-1], channel)) is not None:
+        found.append(longer)
+    return reversed(found)
+
+
+def _next(tail: Tail, channel: int) -> Tail | None:
+    """With the one operation that takes its result; None where there is no such one, or it does something else."""
+    value = tail.root.results[0]
+    users = [use.owner.operation for use in value.uses]
+    if len(users) != 1 or users[0].name != GENERIC or len(users[0].results) != 1:
+        return None
+    user = users[0]
+    if any("parallel" not in str(kind) for kind in ir.ArrayAttr(user.attributes["iterator_types"])):
+        return None
+    maps = [positions(ir.AffineMapAttr(entry).value) for entry in ir.ArrayAttr(user.attributes["indexing_maps"])]
+    inputs = list(user.operands)[:-1]
+    rank = ir.ShapedType(value.type).rank
+    whole = list(range(rank))
+    if inputs.count(value) != 1 or any(maps[i] != whole for i in (inputs.index(value), -1)):
+        return None
+    block = user.regions[0].blocks[0]
+    terms: dict[Any, Any] = {}
+    for argument, operand, axes in zip(block.arguments, inputs, maps, strict=False):
+        terms[argument] = tail if operand == value else _operand(operand, axes, rank, channel)
+    made = _Body(terms).result(block)
+    return replace(made, root=user) if made is not None else None
+
+
+@dataclass(frozen=True)
+class _Bias:
+    value: Any
+
+
+@dataclass(frozen=True)
+class _Residual:
+    value: Any
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """Of a tail with a number: is it greater?"""
+
+    tail: Tail
+    number: float
+    greater: bool
+
+
+def _operand(value: Any, axes: list[int | None], rank: int, channel: int) -> Any:
+    """What else goes into the operation; None: nothing that is known."""
+    if not isinstance(value.type, ir.RankedTensorType):
+        return None
+    if axes == [channel]:
+        return _Bias(value)
+    if axes != list(range(rank)):
+        return None
+    owner = value.owner
+    if not isinstance(owner, ir.Block) and owner.operation.name == BROADCAST:
+        added = [int(d) for d in owner.operation.attributes["dimensions"]]
+        source = owner.operation.operands[0]
+        if sorted([*added, channel]) == list(range(rank)) and ir.RankedTensorType(source.type).rank == 1:
+            return _Bias(source)
+    return _Residual(value)
+
+
+@dataclass(frozen=True)
+class _Body:
+    """What a region computes from its arguments, as far as it is an epilogue."""
+
+    terms: dict[Any, Any]
+
+    def result(self, block: Any) -> Tail | None:
+        for child in block.operations:
+            op = child.operation
+            if op.name == YIELD:
+                made = self._of(op.operands[0])
+                return made if isinstance(made, Tail) else None
+            rule = _RULES.get(op.name)
+            term = rule(op, [self._of(value) for value in op.operands]) if rule is not None else None
+            if term is None:
+                return None
+            self.terms[op.results[0]] = term
+        return None
+
+    def _of(self, value: Any) -> Any:
+        if value in self.terms:
+            return self.terms[value]
+        owner = value.owner
+        if isinstance(owner, ir.Block) or owner.operation.name != CONSTANT:
+            return None
+        number = owner.operation.attributes["value"]
+        return ir.FloatAttr(number).value if isinstance(number, ir.FloatAttr) else None
+
+
+def _sum(op: Any, terms: list[Any]) -> Tail | None:
+    del op
+    tail, other = _sorted(terms)
+    if tail is None:
+        return None
+    if isinstance(other, _Bias):
+        return tail.plus_bias(other.value)
+    return tail.plus_residual(other.value) if isinstance(other, _Residual) else None
+
+
+def _maximum(op: Any, terms: list[Any]) -> Tail | None:
+    del op
+    tail, other = _sorted(terms)
+    return tail.at_least(other) if tail is not None and _is_number(other) else None
+
+
+def _minimum(op: Any, terms: list[Any]) -> Tail | None:
+    del op
+    tail, other = _sorted(terms)
+    return tail.at_most(other) if tail is not None and _is_number(other) else None
+
+
+def _rounded(op: Any, terms: list[Any]) -> Tail | None:
+    return terms[0].rounded_to(str(op.results[0].type)) if isinstance(terms[0], Tail) else None
+
+
+def _compared(op: Any, terms: list[Any]) -> _Comparison | None:
+    predicate = ir.IntegerAttr(op.attributes["predicate"]).value
+    if predicate not in (*_GREATER, *_LESS):
+        return None
+    tail, other = _sorted(terms)
+    if tail is None or not _is_number(other):
+        return None
+    return _Comparison(tail, other, greater=(predicate in _GREATER) == isinstance(terms[0], Tail))
+
+
+def _selected(op: Any, terms: list[Any]) -> Tail | None:
+    """`x > c ? x : c` is a maximum, `x < c ? x : c` a minimum."""
+    del op
+    asked, yes, no = terms
+    if not isinstance(asked, _Comparison):
+        return None
+    if yes == asked.tail and no == asked.number:
+        return asked.tail.at_least(asked.number) if asked.greater else asked.tail.at_most(asked.number)
+    if yes == asked.number and no == asked.tail:
+        return asked.tail.at_most(asked.number) if asked.greater else asked.tail.at_least(asked.number)
+    return None
+
+
+def _sorted(terms: list[Any]) -> tuple[Tail | None, Any]:
+    """What is computed, and what comes to it."""
+    one, other = terms
+    if isinstance(one, Tail) == isinstance(other, Tail):
+        return None, None
+    return (one, other) if isinstance(one, Tail) else (other, one)
+
+
+def _is_number(term: Any) -> bool:
+    return isinstance(term, float) and not math.isnan(term)
+
+
+_RULES: Mapping[str, Callable[[Any, list[Any]], Any]] = {
+    "arith.addf": _sum,
+    **dict.fromkeys(_MAXIMA, _maximum),
+    **dict.fromkeys(_MINIMA, _minimum),
+    "arith.cmpf": _compared,
+    "arith.select": _selected,
+    "arith.truncf": _rounded,
+}

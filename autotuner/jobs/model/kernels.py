@@ -1,0 +1,337 @@
+"""Microkernels in a model's search: where they fit, how fast they are alone, and what speaks for or against each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from autotuner.build import BuildJob
+from autotuner.carriers.calls import preprocess
+from autotuner.carriers.forms import Forms
+from autotuner.carriers.microkernel import SPEC_FLAG, executable_target
+from autotuner.carriers.operations import Operation, Reading, forms_of, read_operations
+from autotuner.carriers.provenance import Provenance
+from autotuner.carriers.render import problem_mlir
+from autotuner.errors import AutotuneError, OutOfTimeError
+from autotuner.iree.compile import CONFIGURED, CompilerRefusal
+from autotuner.iree.mlir import read_root
+from autotuner.iree.tools import Tools
+from autotuner.jobs.model.context import ROOT, Context, ModelStructure
+from autotuner.jobs.model.extract import Group, root_key
+from autotuner.jobs.model.shares import Shares
+from autotuner.microkernels.instance import Call
+from autotuner.microkernels.library import all_manifests, find, search_folders
+from autotuner.microkernels.manifest import DoesNotFitError, Manifest
+from autotuner.microkernels.variants import AUTO, Kernel, Variants, kernel_chip
+from autotuner.problems import Problem
+from autotuner.space import Config
+from autotuner.targets import Route, Target
+from autotuner.tuning.plan import KERNEL
+from autotuner.tuning.pool import WORK
+from autotuner.tuning.result import Result
+from autotuner.tuning.single import SingleRun
+from autotuner.tuning.task import Task
+from autotuner.tuning.together import Part
+
+PACKED = "packed"
+"""The parameter of a manifest that has constant weights packed before the program runs."""
+TASK = Task(race=False, ship=False, recall=True, microkernels_alone=True)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Operations of the model that are one problem, with what IREE fuses to them, and kernels that compute it."""
+
+    problem: Problem
+    forms: Forms
+    calls: int
+    kernels: tuple[str, ...]
+    constant: bool
+    """The weights of all of them are constants."""
+    group: Group | None = None
+    """The dispatches that the compiler makes of them; None where they could not be told."""
+    share: float = 0.0
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """A place, and what became of it."""
+
+    place: Place
+    state: str = "ranked"
+    """`taken`, `codegen` (the compiler's code is faster), `skipped`, `left-out` or `dropped`."""
+    reason: str = ""
+    kernel: str = ""
+    us: float | None = None
+    """Of the kernel alone."""
+    codegen_us: float | None = None
+    """Of the compiler's best code for the same, alone."""
+    result: Result | None = None
+    applied: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        place, group = self.place, self.place.group
+        best = self.result.best if self.result else None
+        return {
+            "problem": place.problem.name,
+            "calls": place.calls,
+            "share": place.share,
+            "dispatches": list(group.symbols) if group else [],
+            "fits": list(place.kernels),
+            "kernel": self.kernel or None,
+            "config": dict(best.config) if best else {},
+            "us": self.us,
+            "codegen_us": self.codegen_us,
+            "state": self.state,
+            "reason": self.reason,
+            "applied": self.applied,
+            "run": self.result.run if self.result else None,
+        }
+
+
+@dataclass(frozen=True)
+class KernelEntry:
+    """A kernel that goes into the model."""
+
+    label: str
+    place: Place
+    share: float
+    result: Result
+    variants: Variants = field(repr=False)
+    config: Config = field(repr=False)
+
+    def call(self, number: int) -> Call:
+        """Under a name of its own: others of the same kernel may be linked beside it."""
+        return self.variants.call(self.config, suffix=f"_{number}")
+
+    def provenance(self, command: str, tools: Tools) -> Provenance:
+        result = self.result
+        return Provenance(
+            problem=self.label,
+            target=result.target,
+            device=result.device,
+            verdict="judged in the model",
+            us=result.best.us if result.best else None,
+            baseline_us=result.baseline.us,
+            command=command,
+        ).stamped(tools, result.speedup)
+
+
+@dataclass
+class KernelSearch:
+    """The places of a model on one route, and the search of each one's kernels."""
+
+    context: Context
+    target: Target
+    """With the route's flags."""
+    rows: dict[str, KernelRow] = field(default_factory=dict)
+    parts: dict[str, Part] = field(default_factory=dict)
+
+    @classmethod
+    def find(
+        cls, context: Context, target: Target, route: Route, structure: ModelStructure, shares: Shares
+    ) -> KernelSearch:
+        """Asks the compiler for the operations of the model as it has them when a spec replaces some."""
+        found = cls(context, target)
+        if not context.options.microkernels:
+            return found
+        if any(flag.startswith(SPEC_FLAG) for flag in context.flags(route)):
+            context.note("no microkernel joins: a preprocessing spec is given by --flag, and there can be only one")
+            return found
+        context.stage("looking for operations that microkernels compute")
+        with context.clocked("space"):
+            library = _Library.open(context)
+            try:
+                text = preprocess(
+                    context.session.tools,
+                    context.program.path,
+                    context.flags(route),
+                    timeout=context.compile_timeout,
+                )
+                places = library.places(read_operations(text), made_for(structure))
+            except (CompilerRefusal, AutotuneError) as error:
+                if isinstance(error, OutOfTimeError):
+                    raise
+                context.note(f"no microkernel joins: {error}")
+                return found
+            groups = _groups(context, target, places, structure)
+            placed = [_placed(place, groups.get(place.problem), structure, shares) for place in places]
+            for place in sorted(placed, key=lambda place: place.share, reverse=True):
+                found.rows[place.problem.name] = KernelRow(place)
+            found.leave_out()
+        if not places:
+            context.note(f"no microkernel fits any operation of the model on route {route.name}")
+        return found
+
+    def leave_out(self) -> None:
+        """What the user wants no search for, as with dispatches."""
+        model = self.context.model
+        for number, (label, row) in enumerate(self.rows.items()):
+            if model.top is not None and number >= model.top:
+                self.set_row(label, state="left-out", reason=f"not among the first {model.top} (--top)")
+            elif model.top is None and 100 * row.place.share < model.min_share:
+                why = f"less than {model.min_share:g} % of the time (--min-share)"
+                self.set_row(label, state="left-out", reason=why)
+
+    @property
+    def wanted(self) -> dict[str, KernelRow]:
+        """Those that are searched."""
+        return {label: row for label, row in self.rows.items() if row.state == "ranked"}
+
+    def begin(self, *, budget: float, number: int, count: int) -> list[Part]:
+        """A search for each place; the numbers are for those who watch."""
+        context = self.context
+        for label, row in self.wanted.items():
+            kernels = [kernel for kernel in context.options.microkernels if kernel.name in row.place.kernels]
+            named = {kernel.name for kernel in kernels}
+            kernels += [Kernel(name) for name in row.place.kernels if name not in named]
+            options = replace(context.options, budget=budget, microkernels=tuple(kernels))
+            session = context.run.within(f"[{number}/{count}] {label}: ")
+            run = SingleRun(row.place.problem, self.target, options, session, TASK)
+            self.parts[label] = Part(f"{label} by microkernels", run, row.place.share)
+            number += 1
+        return list(self.parts.values())
+
+    def decide(self, codegen: Mapping[Group, float]) -> list[KernelEntry]:
+        """The kernels that are faster alone than the compiler's best code for the same dispatches, in µs."""
+        return [entry for label in self.parts if (entry := self._decide(label, codegen)) is not None]
+
+    def _decide(self, label: str, codegen: Mapping[Group, float]) -> KernelEntry | None:
+        context, part, row = self.context, self.parts[label], self.rows[label]
+        if part.found is None:
+            timed_out = part.error is None or isinstance(part.error, OutOfTimeError)
+            state = ("left-out", "no time left for it (--budget)") if timed_out else ("skipped", str(part.error))
+            self.set_row(label, state=state[0], reason=state[1])
+            return None
+        found, result = part.found, part.found.result
+        spent = {step: used for step, used in result.seconds.items() if step not in WORK}
+        context.run.account.add(spent)
+        context.session.reporter.note(f"{label} by microkernels: {result.verdict}, {result.reason}")
+        winner = found.winner or found.leader
+        there = codegen.get(row.place.group) if row.place.group is not None else None
+        other = min((us for us in (there, result.baseline.us) if us is not None), default=None)
+        own = result.best.us if result.best is not None else None
+        self.set_row(label, result=result, us=own, codegen_us=other)
+        if winner is None:
+            self.set_row(label, state="codegen", reason=result.reason)
+            return None
+        variants, config = _chosen(winner.config, found.plan.kernels, row.place)
+        self.set_row(label, kernel=variants.manifest.name)
+        if own is not None and other is not None and own >= other:
+            self.set_row(label, state="codegen", reason=f"alone it takes {own:.1f} µs, the compiler's code {other:.1f}")
+            return None
+        times = f"alone it takes {own:.1f} µs, the compiler's code {other:.1f}" if own and other else "it is not timed"
+        self.set_row(label, state="taken", reason=times)
+        return KernelEntry(label, row.place, row.place.share, result, variants, config)
+
+    @property
+    def results(self) -> list[Result]:
+        return [row.result for row in self.rows.values() if row.result is not None]
+
+    def set_row(self, label: str, **values: object) -> None:
+        self.rows[label] = replace(self.rows[label], **values)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class _Library:
+    """The microkernels that were asked for."""
+
+    context: Context
+    manifests: tuple[Manifest, ...]
+    chip: str
+
+    @classmethod
+    def open(cls, context: Context) -> _Library:
+        wanted = [kernel.name for kernel in context.options.microkernels]
+        folders = search_folders(context.session.workspace.root)
+        manifests = {name: find(name, folders) for name in wanted if name != AUTO}
+        if AUTO in wanted:
+            listing = all_manifests(folders)
+            for broken in listing.broken:
+                context.note(f"microkernel {broken.name} is left out: {broken.why}")
+            manifests |= {manifest.name: manifest for manifest in listing.manifests}
+        chip = kernel_chip(context.target, context.session.device)
+        return cls(context, tuple(manifests.values()), chip)
+
+    def places(self, operations: Sequence[Operation], executable_target: str) -> list[Place]:
+        """By problem: of each operation the most that some kernel computes as one piece."""
+        fitting: dict[Problem, tuple[str, ...]] = {}
+        found: dict[Problem, list[Reading]] = {}
+        for operation in operations:
+            for reading in operation.readings:
+                problem = reading.problem
+                if problem not in fitting:
+                    fitting[problem] = self._fitting(problem, executable_target)
+                if fitting[problem]:
+                    found.setdefault(problem, []).append(reading)
+                    break
+        return [
+            Place(problem, forms_of(readings), len(readings), fitting[problem], all(r.constant for r in readings))
+            for problem, readings in found.items()
+        ]
+
+    def _fitting(self, problem: Problem, executable_target: str) -> tuple[str, ...]:
+        return tuple(m.name for m in self.manifests if self._fits(m, problem, executable_target))
+
+    def _fits(self, manifest: Manifest, problem: Problem, executable_target: str) -> bool:
+        try:
+            Variants.of(
+                manifest,
+                problem,
+                self.chip,
+                workspace=self.context.session.workspace.root,
+                executable_target=executable_target,
+            )
+        except DoesNotFitError:
+            return False
+        return True
+
+
+def made_for(structure: ModelStructure) -> str:
+    """What the compiler makes code for; empty where a model has no executable."""
+    text = next(iter(structure.configured.values()), "")
+    return executable_target(text) if text else ""
+
+
+def _groups(
+    context: Context, target: Target, places: Sequence[Place], structure: ModelStructure
+) -> dict[Problem, Group]:
+    """The dispatches of each place: those whose root is what the compiler makes of the problem alone."""
+    known = {root_key(group.root): group for group in structure.groups}
+    flags, timeout = (*target.compile_flags, ROOT), context.options.effort.compile_timeout
+    jobs = {
+        place.problem: context.session.executor.inspect(
+            BuildJob(problem_mlir(place.problem), flags, timeout, stop=CONFIGURED, dumps=())
+        )
+        for place in places
+    }
+    found = {}
+    for problem, job in jobs.items():
+        try:
+            root = read_root(job.result())
+        except CompilerRefusal:
+            continue
+        if root is not None and root_key(root) in known:
+            found[problem] = known[root_key(root)]
+    return found
+
+
+def _placed(place: Place, group: Group | None, structure: ModelStructure, shares: Shares) -> Place:
+    """With its part of the model's time: of its dispatches, or else by its arithmetic."""
+    if group is not None:
+        share = shares.of([piece.export for piece in group.pieces])
+        return replace(place, group=group, share=share * min(place.calls / group.calls, 1.0))
+    return replace(place, share=place.problem.flops * place.calls / structure.flops if structure.flops else 0.0)
+
+
+def _chosen(config: Config, kernels: Mapping[str, Variants], place: Place) -> tuple[Variants, Config]:
+    """The variant that was found; where weights are constants, with these packed before the program runs."""
+    variants = kernels[str(config[KERNEL])]
+    values = {name: value for name, value in config.items if name in variants.manifest.parameters}
+    if place.constant and PACKED in values:
+        packed = {**values, PACKED: 1}
+        nearest = variants.space[variants.space.nearest(packed)]
+        if nearest.as_dict() == packed:
+            return variants, nearest
+    return variants, variants.space[variants.space.nearest(values)]

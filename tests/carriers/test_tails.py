@@ -1,0 +1,144 @@
+"""What follows a product or a convolution in a program, read as the epilogue of one problem."""
+
+from __future__ import annotations
+
+import pytest
+
+from autotuner.carriers.operations import Operation, read_operations
+from autotuner.problems import Conv, Gemm
+
+EACH, COLUMN = "affine_map<(i, j) -> (i, j)>", "affine_map<(i, j) -> (j)>"
+PROGRAM = """
+!t = tensor<8x16xf32>
+func.func @main(%a: tensor<8x32xf32>, %b: tensor<32x16xf32>, %v: tensor<16xf32>, %r: !t) -> (!t, !t) {{
+  %zero = arith.constant 0.0 : f32
+  %six = arith.constant 6.0 : f32
+  %e = tensor.empty() : !t
+  %f = linalg.fill ins({start} : f32) outs(%e : !t) -> !t
+  %p = linalg.matmul ins(%a, %b : tensor<8x32xf32>, tensor<32x16xf32>) outs(%f : !t) -> !t
+{behind}
+  return %last, {second} : !t, !t
+}}
+"""
+
+
+def step(name: str, of: str, body: str, more: str = "", maps: str = EACH, types: str = "!t") -> str:
+    """One linalg.generic behind the product: %x is what it takes, %y what comes to it."""
+    ins = f"{of}, {more} : !t, {types}" if more else f"{of} : !t"
+    arguments = "%x: f32, %y: f32, %o: f32" if more else "%x: f32, %o: f32"
+    between = f"{maps}, " if more else ""
+    kinds = f'indexing_maps = [{EACH}, {between}{EACH}], iterator_types = ["parallel", "parallel"]'
+    return (
+        f"  {name} = linalg.generic {{{kinds}}} ins({ins}) outs(%e : !t) {{\n"
+        f"  ^bb0({arguments}):\n{body}\n    linalg.yield %s : f32\n  }} -> !t"
+    )
+
+
+def bias(name: str, of: str) -> str:
+    return step(name, of, "    %s = arith.addf %x, %y : f32", "%v", COLUMN, "tensor<16xf32>")
+
+
+RELU = "    %c = arith.cmpf ugt, %x, %zero : f32\n    %s = arith.select %c, %x, %zero : f32"
+SPELLINGS = {
+    "one bias": (bias("%last", "%p"), "bias"),
+    "a residual": (step("%last", "%p", "    %s = arith.addf %y, %x : f32", "%r"), "residual"),
+    "a relu by comparison": (step("%last", "%p", RELU), "relu"),
+    "a relu by the other comparison": (
+        step("%last", "%p", "    %c = arith.cmpf olt, %x, %zero : f32\n    %s = arith.select %c, %zero, %x : f32"),
+        "relu",
+    ),
+    "all of it in one": (
+        step("%last", "%p", "    %m = arith.addf %x, %y : f32\n    %s = arith.maximumf %m, %zero : f32", "%r"),
+        "residual,relu",
+    ),
+    "one after the other": ("\n".join((bias("%one", "%p"), step("%last", "%one", RELU))), "bias,relu"),
+    # Nothing that follows operands leads to the constant 6: a matcher could not tell it from another.
+    "a clip at a number that nothing else has": (
+        step("%last", "%p", "    %s = arith.minimumf %x, %six : f32"),
+        "",
+    ),
+    "a minimum where a relu would be": (
+        step("%last", "%p", "    %c = arith.cmpf ugt, %x, %zero : f32\n    %s = arith.select %c, %zero, %x : f32"),
+        "clip=:0",
+    ),
+    "two biases": ("\n".join((bias("%one", "%p"), bias("%last", "%one"))), "bias"),
+    "a bias behind a relu": ("\n".join((step("%one", "%p", RELU), bias("%last", "%one"))), "relu"),
+    "something else": (step("%last", "%p", "    %s = math.exp %x : f32"), ""),
+    "a product with a residual": (step("%last", "%p", "    %s = arith.mulf %x, %y : f32", "%r"), ""),
+}
+
+
+def read(behind: str, *, second: str = "%last", start: str = "%zero") -> Operation:
+    (operation,) = read_operations(PROGRAM.format(behind=behind, second=second, start=start))
+    return operation
+
+
+@pytest.mark.parametrize(("behind", "epilogue"), SPELLINGS.values(), ids=SPELLINGS)
+def test_an_epilogue_is_known_however_it_is_spelt(behind: str, epilogue: str) -> None:
+    readings = read(behind).readings
+    first = readings[0].problem
+    assert isinstance(first, Gemm)
+    assert first.epilogue.text == epilogue
+    assert readings[-1].problem == Gemm.parse(shape="8x16x32", dtype="f32")
+    assert readings[-1].bare == readings[0].bare
+
+
+def test_what_somebody_else_reads_too_is_not_taken_away() -> None:
+    """The product itself is a result of the program: with its bias it is computed, but not in its place."""
+    assert [r.problem.name for r in read(bias("%last", "%p"), second="%p").readings] == ["gemm_8x16x32_f32_f32_nn"]
+
+
+def test_a_product_that_starts_from_ones_is_no_problem_with_a_form_of_its_own() -> None:
+    (reading,) = read(bias("%last", "%p"), start="%six").readings
+    assert reading.forms is None
+
+
+def test_inputs_come_in_the_order_of_the_problems_operands() -> None:
+    """The program adds the residual first, and the sum's operands are the other way round."""
+    behind = "\n".join((step("%one", "%p", "    %s = arith.addf %y, %x : f32", "%r"), bias("%last", "%one")))
+    reading = read(behind).readings[0]
+    assert reading.problem.name.endswith("_bias_residual")
+    assert reading.forms is not None
+    (match,) = reading.forms.matches
+    assert [type for _, type in match.arguments] == [operand.mlir for operand in reading.problem.operands[:-1]]
+
+
+def test_a_convolution_that_starts_from_its_bias_has_it_as_an_epilogue() -> None:
+    """As PyTorch and ONNX write it: the padding before, the bias as the beginning, the relu by comparison behind."""
+    program = """
+    util.func public @main(%x: tensor<1x4x8x8xf32>) -> tensor<1x6x8x8xf32> {
+      %zero = arith.constant 0.0 : f32
+      %w = arith.constant dense_resource<w> : tensor<6x4x3x3xf32>
+      %v = arith.constant dense_resource<v> : tensor<6xf32>
+      %pad = tensor.pad %x low[0, 0, 1, 1] high[0, 0, 1, 1] {
+      ^bb0(%i: index, %j: index, %k: index, %l: index):
+        tensor.yield %zero : f32
+      } : tensor<1x4x8x8xf32> to tensor<1x4x10x10xf32>
+      %e = tensor.empty() : tensor<1x6x8x8xf32>
+      %start = linalg.broadcast ins(%v : tensor<6xf32>) outs(%e : tensor<1x6x8x8xf32>) dimensions = [0, 2, 3]
+      %c = linalg.conv_2d_nchw_fchw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>}
+        ins(%pad, %w : tensor<1x4x10x10xf32>, tensor<6x4x3x3xf32>) outs(%start : tensor<1x6x8x8xf32>)
+        -> tensor<1x6x8x8xf32>
+      %relu = linalg.generic {indexing_maps = [affine_map<(a, b, c, d) -> (a, b, c, d)>,
+        affine_map<(a, b, c, d) -> (a, b, c, d)>],
+        iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+        ins(%c : tensor<1x6x8x8xf32>) outs(%e : tensor<1x6x8x8xf32>) {
+      ^bb0(%in: f32, %out: f32):
+        %more = arith.cmpf ugt, %in, %zero : f32
+        %s = arith.select %more, %in, %zero : f32
+        linalg.yield %s : f32
+      } -> tensor<1x6x8x8xf32>
+      util.return %relu : tensor<1x6x8x8xf32>
+    }
+    """
+    (operation,) = read_operations(program)
+    reading = operation.readings[0]
+    wanted = Conv.parse(
+        shape="1x8x8x4", filter="3x3x6", pad="1x1", dtype="f32", layout="nchw-fchw", epilogue="bias,relu"
+    )
+    assert reading.problem == wanted
+    assert reading.constant
+    assert reading.forms is not None
+    assert reading.forms.detached
+    assert len(reading.forms.pads) == 1
+    assert [r.problem.name for r in operation.readings][-1] == "conv_1x10x10x4_3x3x6_f32_nchw"

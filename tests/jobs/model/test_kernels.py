@@ -1,0 +1,75 @@
+"""Microkernels in a model's search: compiles, kernels and outputs are real, times are chosen."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from autotuner.carriers.calls import preprocess
+from autotuner.carriers.outputs import KERNELS
+from autotuner.errors import UsageError
+from autotuner.iree.tools import Tools
+from autotuner.jobs.model.context import Model
+from autotuner.jobs.model.result import ModelResult
+from autotuner.jobs.model.tuner import tune_model
+from autotuner.microkernels.variants import Kernel
+from autotuner.specfiles.entries import read
+from autotuner.tuning.options import Options
+from tests.support.fake_tools import ONE_ROUTE, SPEC
+from tests.support.models import EXAMPLES, fake_tools, run
+
+CALLED = "*preprocessing-transform-spec-filename*"
+SGEMM = (Kernel("sgemm_c"),)
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory, warm: Path) -> ModelResult:
+    """The kernel is faster than the compiler's code for two products, and slower for the third."""
+    folder = tmp_path_factory.mktemp("mixed")
+    rules = [(f"{SPEC}{CALLED}", 5.0), ("*matmul_64x32x64*", 10.0), (CALLED, 25.0), (SPEC, 50.0)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AUTOTUNE_CACHE_DIR", str(warm / "cache"))
+        return run("three", folder, fake_tools(folder, rules=rules), microkernels=SGEMM)
+
+
+def test_each_dispatch_takes_the_faster_of_kernel_and_codegen(mixed: ModelResult) -> None:
+    assert mixed.verdict == "win"
+    document = json.loads(json.dumps(mixed.to_json()))
+    places = {place["problem"].removesuffix("_f32_f32_nn"): place for place in document["microkernels"]["places"]}
+    taken = [place for name, place in places.items() if not name.startswith("gemm_64x32x64")]
+    assert {place["state"] for place in taken} == {"taken"}
+    assert {place["kernel"] for place in places.values()} == {"sgemm_c"}
+    assert all(place["applied"] == place["calls"] == 1 and place["us"] < place["codegen_us"] for place in taken)
+    other = places["gemm_64x32x64"]
+    assert (other["state"], other["applied"]) == ("codegen", 0)
+    assert other["reason"].startswith("alone it takes 25000.0 µs, the compiler's code ")
+    codes = {row["name"]: row["code"] for row in document["dispatches"]}
+    assert codes["matmul_64x32x64_f32"] == "codegen"
+    assert [code for name, code in codes.items() if name != "matmul_64x32x64_f32"] == ["sgemm_c", "sgemm_c"]
+    assert document["entries"]["carriers"] == {"spec": 1}
+    assert document["error"] < 1e-5
+
+
+def test_a_mix_ships_both_specs_and_the_objects_and_plain_iree_compile_takes_them(
+    mixed: ModelResult, tools: Tools, tmp_path: Path
+) -> None:
+    assert mixed.spec is not None
+    assert mixed.flagfile is not None
+    assert mixed.details.kernel_spec == mixed.spec.with_suffix(KERNELS)
+    assert [read(path).kind for path in (mixed.spec, mixed.spec.with_suffix(KERNELS))] == ["tuning", "microkernel"]
+    assert len(list(mixed.spec.with_suffix(".objects").iterdir())) == 2
+    command = [str(tools.iree_compile), str(EXAMPLES / "three.mlir"), f"@{mixed.flagfile}"]
+    subprocess.run([*command, "-o", str(tmp_path / "again.vmfb")], check=True, capture_output=True, timeout=60)
+    text = preprocess(tools, EXAMPLES / "three.mlir", [f"@{mixed.flagfile}"], timeout=60)
+    assert text.count("flow.dispatch @autotune_microkernel_") == 2
+    assert mixed.details.report is not None
+    assert "| sgemm_c |" in mixed.details.report.read_text()
+
+
+def test_a_kernel_that_nobody_has_is_an_error_before_anything_is_searched(tmp_path: Path) -> None:
+    options = Options(workspace=tmp_path, microkernels=(Kernel("sgem_c"),), device="none")
+    with pytest.raises(UsageError, match="Did you mean sgemm_c"):
+        tune_model(Model(EXAMPLES / "three.mlir"), ONE_ROUTE, options=options)
