@@ -15,10 +15,18 @@ from autotuner.targets.backends import DEVICE_FLAG, LIBRARY, TUNING_SPEC, spec_f
 
 SPEC_FLAGS = (TUNING_SPEC, LIBRARY, SPEC_FLAG, SUBSTITUTION)
 """Those that name a spec."""
+KERNELS = ".kernels.mlir"
+"""How the name ends of a spec that calls microkernels, beside one that tunes."""
 _LONGEST = 1 << 20
 """Bytes of a flagfile: a larger file is something else."""
 _SPECIAL = "\\\"'"
 _BLANKS = " \t\r\n"
+
+
+def beside(spec: Path, suffix: str) -> Path:
+    """A file or folder that belongs to a spec: in the same folder, of the same stem."""
+    stem = spec.name.removesuffix(KERNELS) if spec.name.endswith(KERNELS) else spec.stem
+    return spec.with_name(f"{stem}{suffix}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +39,7 @@ class Flagfile:
     @classmethod
     def beside(cls, spec: Path, *, trust: bool = False, known: Sequence[str] = ()) -> Flagfile | None:
         """The flagfile of a spec: same folder, same stem; None when there is none."""
-        path = spec.with_suffix(".flags")
+        path = beside(spec, ".flags")
         return cls.read(path, trust=trust, known=known) if path.is_file() else None
 
     @classmethod
@@ -69,6 +77,11 @@ class Flagfile:
             if name in SPEC_FLAGS:
                 found.append((name, value.partition("=")[2] if name == SUBSTITUTION else value))
         return tuple(found)
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Specs that call microkernels."""
+        return tuple(file for flag, file in self.carriers if flag == SPEC_FLAG)
 
     @property
     def folders(self) -> tuple[str, ...]:

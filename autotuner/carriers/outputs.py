@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autotuner._version import __version__
-from autotuner.carriers.flagfile import SPEC_FLAGS, Flagfile, name_of
+from autotuner.carriers.flagfile import KERNELS, SPEC_FLAGS, Flagfile, name_of
 from autotuner.errors import StorageError, UsageError
 from autotuner.system.digests import file_digest
 from autotuner.system.workspace import Workspace, write_whole
@@ -30,8 +30,6 @@ _HEADER = 400
 
 SPEC: Suffixes = (".mlir", ".flags")
 MICROKERNEL: Suffixes = (*SPEC, ".objects")
-KERNELS = ".kernels.mlir"
-"""Of the spec that calls microkernels, beside one that tunes."""
 MODEL: Suffixes = (*SPEC, ".md", ".executables", KERNELS, ".objects")
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autotuner.carriers.flagfile import Flagfile, flagfile_text, name_of, tuning_flag
+from autotuner.carriers.flagfile import KERNELS, Flagfile, beside, flagfile_text, name_of, tuning_flag
 from autotuner.carriers.flags import SUBSTITUTIONS
-from autotuner.carriers.microkernel import OBJECTS_FLAG
+from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.specfiles.applied import TIMEOUT, Use, applied
@@ -88,7 +88,7 @@ def check(
         raise UsageError(f"{model} is not a file.", remedy="Name the program that the spec is for (.mlir, .mlirbc).")
     if not trust:
         vet_program(model, tools)
-    flags = _flags(file, flagfile, target, path)
+    flags = (*_flags(file, flagfile, target, path), *_kernels_beside(file, flagfile, folder))
     return replace(report, uses=applied(text, model, flags, tools, objects=folder, timeout=timeout))
 
 
@@ -112,14 +112,14 @@ def _flagfile(path: Path, file: SpecFile, flagfile: Flagfile | None, target: Tar
     right = _carriers(path, file, flagfile, target)
     if flagfile is None:
         wanted = shown(right)
-        return [
-            Finding("note", f"there is no {path.with_suffix('.flags').name}: a compile needs the target's and", wanted)
-        ]
+        return [Finding("note", f"there is no {beside(path, '.flags').name}: a compile needs the target's and", wanted)]
     wrong, named = [], False
     needed = {name_of(flag) for flag in right}
     for name, value in flagfile.carriers:
         if not Path(value).exists():
             wrong.append(f"{name} names {printable(value)}, which is not there")
+        elif _is_partner(name, value, path, file):
+            continue
         elif not _same_file(value, path):
             wrong.append(f"{name} names another file than this spec: {printable(value)}")
         elif name not in needed:
@@ -136,7 +136,7 @@ def _flagfile(path: Path, file: SpecFile, flagfile: Flagfile | None, target: Tar
     for folder in flagfile.folders:
         if not Path(folder).is_dir():
             wrong.append(f"{OBJECTS_FLAG} names {printable(folder)}, which is not there")
-        elif (own := path.with_suffix(".objects")).is_dir() and not _same_file(folder, own):
+        elif (own := beside(path, ".objects")).is_dir() and not _same_file(folder, own):
             wrong.append(f"{OBJECTS_FLAG} names another folder than {own.name} beside the spec: {printable(folder)}")
     if file.carrier.brings_objects and not flagfile.folders:
         wrong.append(f"{OBJECTS_FLAG} is missing: the objects would not be found")
@@ -153,10 +153,23 @@ def _flagfile(path: Path, file: SpecFile, flagfile: Flagfile | None, target: Tar
 
 
 def _beside(path: Path, flagfile: Flagfile) -> list[str]:
-    """What the flagfile carries beside this spec: a model's executables, where they are now."""
-    own = path.absolute().with_suffix(".executables")
+    """What the flagfile carries beside this spec: a model's executables and its other spec, where they are now."""
+    own = beside(path.absolute(), ".executables")
     folders = [own if own.is_dir() and not Path(folder).is_dir() else Path(folder) for folder in flagfile.executables]
-    return [f"{SUBSTITUTIONS}={folder}" for folder in folders]
+    partner = _partner(path)
+    others = [name for name, value in flagfile.carriers if Path(value).name == partner.name and partner.exists()]
+    return [*(f"{name}={partner}" for name in others), *(f"{SUBSTITUTIONS}={folder}" for folder in folders)]
+
+
+def _partner(path: Path) -> Path:
+    """The other spec of a model: that which tunes, or that which calls microkernels."""
+    return beside(path.absolute(), ".mlir" if path.name.endswith(KERNELS) else KERNELS)
+
+
+def _is_partner(name: str, value: str, path: Path, file: SpecFile) -> bool:
+    """A flagfile may carry a model's two specs, each by its own flag."""
+    calls = name == SPEC_FLAG
+    return _same_file(value, _partner(path)) and calls == (not file.carrier.brings_objects)
 
 
 def shown(flags: Sequence[str]) -> tuple[str, ...]:
@@ -168,7 +181,7 @@ def _carriers(path: Path, file: SpecFile, flagfile: Flagfile | None, target: Tar
     here = path.absolute()
     chosen = target or _recorded(file)
     spec_flag = chosen.spec_flag if chosen else tuning_flag(flagfile.flags if flagfile else ())
-    return file.flags(here, spec_flag=spec_flag, objects=here.with_suffix(".objects"))
+    return file.flags(here, spec_flag=spec_flag, objects=beside(here, ".objects"))
 
 
 def _same_file(one: str, other: Path) -> bool:
@@ -209,8 +222,18 @@ def _flags(file: SpecFile, flagfile: Flagfile | None, target: Target | None, pat
     return flagfile.others
 
 
+def _kernels_beside(file: SpecFile, flagfile: Flagfile | None, objects: Path) -> tuple[str, ...]:
+    """The microkernels of a model whose tuning spec this is: its dispatches are those that they leave."""
+    if flagfile is None or file.carrier.brings_objects or not flagfile.kernels:
+        return ()
+    return (*(f"{SPEC_FLAG}={spec}" for spec in flagfile.kernels), f"{OBJECTS_FLAG}={objects.absolute()}")
+
+
 def refuse_executables(flagfile: Flagfile) -> None:
-    """Looks into the executables that a flagfile would substitute in a model."""
+    """Looks into the executables that a flagfile would substitute in a model, and into its microkernels' spec."""
+    for spec in map(Path, flagfile.kernels):
+        if spec.is_file():
+            vet_file(spec)
     for folder in map(Path, flagfile.executables):
         for path in executables_in(folder) if folder.is_dir() else ():
             vet_file(path)
@@ -218,7 +241,7 @@ def refuse_executables(flagfile: Flagfile) -> None:
 
 def objects_folder(path: Path, flagfile: Flagfile | None) -> Path:
     """Beside the spec, as it is shipped; else where the flagfile says."""
-    beside = path.with_suffix(".objects")
-    if beside.is_dir() or flagfile is None:
-        return beside
-    return next((Path(folder) for folder in flagfile.folders if Path(folder).is_dir()), beside)
+    own = beside(path, ".objects")
+    if own.is_dir() or flagfile is None:
+        return own
+    return next((Path(folder) for folder in flagfile.folders if Path(folder).is_dir()), own)

@@ -69,6 +69,8 @@ def _common_flags(paths: Sequence[Path], output: Path, *, trust: bool) -> tuple[
             return (), [f"no flagfile is written: {path} has none beside it"]
         if flagfile.executables:
             return (), [f"no flagfile is written: {flagfile.path} also substitutes executables, which fit one program"]
+        if flagfile.kernels:
+            return (), [f"no flagfile is written: {flagfile.path} also names a spec that calls microkernels"]
         found.setdefault((*flagfile.others, f"{flagfile.right_carrier}={output}"), path)
     if len(found) > 1:
         first, second = list(found)[:2]

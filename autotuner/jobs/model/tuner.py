@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, Unpack
 
@@ -22,7 +22,6 @@ from autotuner.jobs.model.context import (
     model_outputs,
 )
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
-from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.expectation import Known, expected_seconds, in_words
 from autotuner.jobs.model.mixed import put_together
 from autotuner.jobs.model.program import call_of, check_inputs

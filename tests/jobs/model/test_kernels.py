@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from autotuner.carriers.calls import preprocess
-from autotuner.carriers.outputs import KERNELS
+from autotuner.carriers.flagfile import KERNELS
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.context import Model
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.microkernels.variants import Kernel
+from autotuner.specfiles.check import check
 from autotuner.specfiles.entries import read
 from autotuner.tuning.options import Options
 from tests.support.fake_tools import ONE_ROUTE, SPEC
@@ -32,7 +33,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory, warm: Path) -> ModelResult:
     rules = [(f"{SPEC}{CALLED}", 5.0), ("*matmul_64x32x64*", 10.0), (CALLED, 25.0), (SPEC, 50.0)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AUTOTUNE_CACHE_DIR", str(warm / "cache"))
-        return run("three", folder, fake_tools(folder, rules=rules), microkernels=SGEMM)
+        return run("three", folder, fake_tools(folder, rules=rules), microkernels=SGEMM, budget=900.0)
 
 
 def test_each_dispatch_takes_the_faster_of_kernel_and_codegen(mixed: ModelResult) -> None:
@@ -73,3 +74,15 @@ def test_a_kernel_that_nobody_has_is_an_error_before_anything_is_searched(tmp_pa
     options = Options(workspace=tmp_path, microkernels=(Kernel("sgem_c"),), device="none")
     with pytest.raises(UsageError, match="Did you mean sgemm_c"):
         tune_model(Model(EXAMPLES / "three.mlir"), ONE_ROUTE, options=options)
+
+
+def test_both_specs_of_a_mix_are_sound_and_apply(mixed: ModelResult, tools: Tools, tmp_path: Path) -> None:
+    """Each is checked with the other beside it; one that names a file that is gone is an error."""
+    assert mixed.spec is not None
+    kernels = mixed.spec.with_suffix(KERNELS)
+    for path, count in ((mixed.spec, 1), (kernels, 2)):
+        report = check(path, tools=tools, model=EXAMPLES / "three.mlir")
+        assert report.sound, report.findings
+        assert [use.dispatches for use in report.uses or ()] == [1] * count
+    kernels.rename(kernels.with_name("elsewhere.mlir"))
+    assert not check(mixed.spec, tools=tools).sound
