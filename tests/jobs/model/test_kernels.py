@@ -76,7 +76,7 @@ def test_a_kernel_that_nobody_has_is_an_error_before_anything_is_searched(tmp_pa
         tune_model(Model(EXAMPLES / "three.mlir"), ONE_ROUTE, options=options)
 
 
-def test_both_specs_of_a_mix_are_sound_and_apply(mixed: ModelResult, tools: Tools, tmp_path: Path) -> None:
+def test_both_specs_of_a_mix_are_sound_and_apply(mixed: ModelResult, tools: Tools) -> None:
     """Each is checked with the other beside it; one that names a file that is gone is an error."""
     assert mixed.spec is not None
     kernels = mixed.spec.with_suffix(KERNELS)
