@@ -33,7 +33,7 @@ def model(
     tolerance: o.ToleranceOption = None,
     trust: o.TrustOption = False,
 ) -> "context.Model":
-    """Tune a whole model: flags, a spec for the dispatches that take its time, and --microkernels where these are faster."""
+    """Tune a whole model: flags, a spec for the dispatches that take its time, microkernels where these are faster."""
     return context.Model(
         path,
         function=function,
