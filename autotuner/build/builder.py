@@ -61,6 +61,8 @@ class Builder:
 
     tools: Tools
     cache: Cache
+    begins: bool = True
+    """What others may go on from is kept; not so in a rehearsal, which leaves nothing behind."""
 
     def build(self, job: BuildJob) -> Compiled:
         """The job's module and its proof, from the cache where it has been compiled before.
@@ -116,7 +118,9 @@ class Builder:
     def _sources(self, job: BuildJob) -> bytes | None:
         """The dispatches of the job's problem, compiled once and kept; None where a candidate needs it all."""
         start = job.start
-        if start is None or not (job.has_company or self.cache.read(self.key(start))):
+        if start is None or not self.begins:
+            return None
+        if not job.has_company and self.cache.read(self.key(start)) is None:
             return None
         made = self.build(start)
         return _bytes(made.vmfb) or None if made.ok else None

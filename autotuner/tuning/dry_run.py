@@ -74,7 +74,7 @@ def rehearse(problem: Problem, target: Target, *, options: Options, task: Task =
     """
     prepared = target.prepare(problem)
     tools = Tools.find(options.iree_tools)
-    builder = Builder(tools, Cache(cache_dir()))
+    builder = Builder(tools, Cache(cache_dir()), begins=False)
     with BuildExecutor.local(builder, options.jobs or usable_cores()) as executor:
         plan = Plan.make(prepared, target, executor, timeout=options.effort.compile_timeout)
     device = target.choose_device(options.device)
