@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from autotuner.cli.commands.ab import Wanted
-from autotuner.cli.commands.operations import COMMANDS, words_of
+from autotuner.cli.commands.operations import COMMANDS, default_dtype, words_of
 from autotuner.cli.console import emit, microseconds
 from autotuner.cli.microkernels import inspect_object, list_all, list_log, say_whose_code
 from autotuner.cli.printer import Printer, print_result
@@ -145,6 +145,7 @@ def _problem(wanted: Wanted, kernel: str | None, request: Request) -> Problem | 
     if op == "conv" and "filter" not in words:
         raise UsageError(f"{kernel} is a convolution.", remedy="Give --filter KHxKWxF too.")
     request.given.refuse(sorted(everything - words_of(op).keys()), f"is not for {op}")
+    words.setdefault("dtype", default_dtype(request.target))
     problem: Problem = COMMANDS[op](**words)
     return problem
 

@@ -4,7 +4,7 @@ import errno
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +17,7 @@ from autotuner.cli.commands.operations import any_problem, attention, conv, gemm
 from autotuner.cli.commands.results import cache, doctor, export, history
 from autotuner.cli.commands.spec import app as spec
 from autotuner.cli.commands.suite import SuiteRequest, SuiteWords
+from autotuner.cli.examples import HELP, examples
 from autotuner.cli.lazy import Lazy
 from autotuner.cli.output import OutputError, give_up_stdout, guarded
 from autotuner.cli.request import tuning_command
@@ -46,27 +47,31 @@ else:
     ab_action, gemm_action, model_action = (Lazy(f"autotuner.cli.{name}") for name in ("ab", "buckets", "model"))
     suite_action, tuning, consoles = (Lazy(f"autotuner.cli.{name}") for name in ("suite", "tuning", "console"))
 
-AB_DTYPE = "[default: the microkernel's first, or f16]"
+AB_DTYPE = "A microkernel's first type comes before that."
 
 app = typer.Typer(
     name="autotune",
     help="Kernel autotuning for IREE: from a shape to a spec file that iree-compile takes, with proof.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings=HELP,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command()(tuning_command(gemm, lambda *words: gemm_action.run_gemm(*words)))
+
+
+def _add(name: str, command: Callable[..., None]) -> None:
+    app.command(name, epilog=examples(name))(command)
+
+
+_add("gemm", tuning_command(gemm, lambda *words: gemm_action.run_gemm(*words)))
 for operation in (conv, attention):
-    app.command()(tuning_command(operation, lambda *words: tuning.run_tuning(*words)))
-app.command()(tuning_command(model, lambda *words: model_action.run_model(*words)))
-app.command("suite")(tuning_command(SuiteWords, lambda *words: suite_action.run_suite(*words), request=SuiteRequest))
-app.command("ab")(tuning_command(Wanted, lambda *words: ab_action.run_ab(*words), words=any_problem(dtype=AB_DTYPE)))
+    _add(operation.__name__, tuning_command(operation, lambda *words: tuning.run_tuning(*words)))
+_add("model", tuning_command(model, lambda *words: model_action.run_model(*words)))
+_add("suite", tuning_command(SuiteWords, lambda *words: suite_action.run_suite(*words), request=SuiteRequest))
+_add("ab", tuning_command(Wanted, lambda *words: ab_action.run_ab(*words), words=any_problem(dtype=AB_DTYPE)))
 app.add_typer(spec)
-app.command()(history)
-app.command()(export)
-app.command()(cache)
-app.command()(doctor)
+for look_back in (history, export, cache, doctor):
+    _add(look_back.__name__, look_back)
 
 
 def _version(wanted: bool) -> None:

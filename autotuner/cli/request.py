@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from autotuner.cli import options as o
+from autotuner.cli.commands.operations import default_dtype
 from autotuner.cli.given import Given
 from autotuner.cli.lazy import Lazy
 from autotuner.errors import UsageError
@@ -138,6 +139,10 @@ def tuning_command(
     def command(context: typer.Context, **values: Any) -> None:
         given = Given.of(context)
         chosen = {p.name: values.pop(p.name) for p in own}
+        if "dtype" in chosen and chosen["dtype"] is None:
+            chosen["dtype"] = default_dtype(values["target"])
+            if not values["quiet"]:
+                typer.echo(f"note: --dtype {chosen['dtype']}, the default on {values['target']}", err=True)
         if words:
             typed = {p.name: values.pop(p.name) for p in words}
             chosen["words"] = {name: value for name, value in typed.items() if name in given}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autotuner.cli import options as o
+from autotuner.cli.examples import examples
 from autotuner.cli.lazy import Lazy
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ app = typer.Typer(name="spec", help="Merge, check and show spec files.", no_args
 OutputArgument = Annotated[Path, typer.Option("-o", "--output", help="Where the merged spec goes, an .mlir file.")]
 
 
-@app.command()
+@app.command(epilog=examples("spec merge"))
 def merge(
     specs: Annotated[list[Path], typer.Argument(help="Tuning specs, ours or others'.")],
     output: OutputArgument,
@@ -35,7 +36,7 @@ def merge(
     )
 
 
-@app.command()
+@app.command(epilog=examples("spec check"))
 def check(
     spec: Annotated[Path, typer.Argument(help="A tuning spec, microkernel spec or configured executable.")],
     model: Annotated[
@@ -64,7 +65,7 @@ def check(
     )
 
 
-@app.command()
+@app.command(epilog=examples("spec show"))
 def show(
     spec: Annotated[Path, typer.Argument(help="A tuning spec, microkernel spec or configured executable.")],
     as_json: o.JsonOption = False,

@@ -1,0 +1,45 @@
+"""What every command's help ends with: two commands that work as they stand."""
+
+from collections.abc import Mapping
+from typing import Any
+
+HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+"""How help is asked for, everywhere."""
+EXAMPLES: Mapping[str, tuple[str, str]] = {
+    "gemm": (
+        "autotune gemm --shape 512x512x1024 --budget 2m",
+        "autotune gemm --shape 4096x4096x4096 --target gfx942 --device none",
+    ),
+    "conv": (
+        "autotune conv --shape 1x56x56x64 --filter 3x3x64 --pad 1x1 --budget 2m",
+        "autotune conv --shape 2x32x32x1280 --filter 3x3x1280 --pad 1x1 --target sm_80",
+    ),
+    "attention": (
+        "autotune attention --shape 1x8x1024x1024x64 --causal --target sm_80",
+        "autotune attention --shape 1x8x256x256x64 --budget 2m",
+    ),
+    "model": (
+        "autotune model resnet50.onnx --budget 5m",
+        "autotune model encoder.mlir --target sm_80 --top 5",
+    ),
+    "suite": (
+        "autotune suite --list",
+        "autotune suite unet --target gfx942 --device none --sample 3",
+    ),
+    "ab": (
+        "autotune ab sgemm_c --shape 512x512x1024",
+        "autotune ab a.flags b.flags --shape 512x512x1024",
+    ),
+    "history": ("autotune history", "autotune history --limit 3 --json"),
+    "export": ("autotune export --csv > timings.csv", "autotune export --json"),
+    "cache": ("autotune cache", "autotune cache --clear"),
+    "doctor": ("autotune doctor", "autotune doctor --json"),
+    "spec show": ("autotune spec show specs/a.mlir", "autotune spec show specs/a.mlir --json"),
+    "spec merge": ("autotune spec merge a.mlir b.mlir -o all.mlir", "autotune spec merge specs/*.mlir -o all.mlir"),
+    "spec check": ("autotune spec check specs/a.mlir", "autotune spec check specs/a.mlir model.mlir"),
+}
+
+
+def examples(command: str) -> str:
+    """The end of a command's help. A blank line between two keeps each on a line of its own."""
+    return "Examples:\n\n" + "\n\n".join(f"  {line}" for line in EXAMPLES[command])
