@@ -24,6 +24,7 @@ _ANCHORS = ("builtin.module", "util.func", "func.func")
 PASSES: dict[str, tuple[str, ...]] = {
     "iree-preprocessing-transpose-convolution-pipeline": ("",),
     "iree-preprocessing-pad-to-intrinsics": ("",),
+    "iree-global-opt-detach-elementwise-from-named-ops": ("",),
     "iree-linalg-ext-convert-conv2d-to-winograd": ("", "replace-all-convs=true"),
     "iree-linalg-ext-convert-attention-to-online-attention": ("",),
     "iree-linalg-ext-decompose-attention": ("",),

@@ -20,7 +20,8 @@ from autotuner.system.workspace import Workspace, write_whole
 
 Suffixes = tuple[str, ...]
 _BY = "by autotune "
-MARK = f"<!-- {_BY}{__version__} -->"
+WRITTEN = f"{_BY}{__version__}"
+MARK = f"<!-- {WRITTEN} -->"
 """The first line of a report, as the header of a spec says it in MLIR."""
 _FOLDERS = (".executables", ".objects")
 _RECORD = "written.json"

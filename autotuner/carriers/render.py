@@ -20,6 +20,8 @@ from autotuner.space.gpu_config import CompilationInfo
 FUNCTION = "main"
 VECTOR_LEVEL = "vector_common_parallel"
 MARKER = "__autotune_applied__"
+STAYS = "__autotune_stays__"
+"""On a convolution that a spec keeps out of im2col."""
 Rows = tuple[int | None, int | None]
 """The least and the greatest M; None: without an end."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
@@ -96,6 +98,11 @@ def dynamic_gemm_mlir(problem: Problem, *, rows: Rows) -> str:
         .get_template("gemm_dynamic.mlir.j2")
         .render(function=_name(FUNCTION), problem=problem, low=rows[0], high=rows[1], **values)
     )
+
+
+def pieces_mlir(pieces: Sequence[object], *, header: Sequence[str]) -> str:
+    """A preprocessing spec of the convolutions that stay out of im2col, each by its operation and types."""
+    return _environment().get_template("pieces.mlir.j2").render(pieces=pieces, header=header, marker=STAYS)
 
 
 def microkernel_mlir(template: Literal["spec", "rewrite", "prepared"], **values: object) -> str:

@@ -21,7 +21,8 @@ _TRANSFORM = _names(
     iree.match.contraction iree.match.convolution iree.match.attention iree.match.online_attention
     iree.match.dims_equal iree.match.dim_bounds iree.match.dim_is_multiple_of iree.match.regions
     iree.match.cast_compatible_type iree.match.cast_compatible_dag_from_root iree.match.has_no_lowering_config
-    structured.match structured.rewrite_in_destination_passing_style apply_dce apply_cse apply_registered_pass
+    structured.match structured.generalize structured.rewrite_in_destination_passing_style
+    apply_dce apply_cse apply_registered_pass
     util.get_nearest_symbol_table util.import_symbol util.cast_and_call
     """,
     dialect="transform",

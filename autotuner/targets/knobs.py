@@ -19,7 +19,7 @@ _ALL = (_CPU, _CUDA, _ROCM)
 _GPUS = (_CUDA, _ROCM)
 _CONV, _ATTENTION = ("conv",), ("attention",)
 _PRODUCTS = ("gemm", "conv", "attention")
-_PIPELINE = "--iree-preprocessing-pass-pipeline"
+PIPELINE = "--iree-preprocessing-pass-pipeline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Setting:
 
     @property
     def flag_names(self) -> set[str]:
-        return {flag.partition("=")[0] for flag in self.flags} | ({_PIPELINE} if self.passes else set())
+        return {flag.partition("=")[0] for flag in self.flags} | ({PIPELINE} if self.passes else set())
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,11 +249,19 @@ def route_of(knobs: Iterable[Knob], names: Collection[str], *, ops: tuple[str, .
     """The route of these settings, which `sensible` has put in order."""
     by_name = {s.name: s for knob in knobs for s in knob.settings}
     chosen = [by_name[name] for name in names]
-    passes = [s.passes for s in chosen if s.passes]
-    pipeline = (f"{_PIPELINE}=builtin.module({','.join(passes)})",) if passes else ()
-    flags = (*pipeline, *(flag for s in chosen for flag in s.flags))
+    flags = tuple(flag for s in chosen for flag in s.flags)
+    for passes in (s.passes for s in chosen if s.passes):
+        flags = with_passes(flags, passes)
     name = JOINED.join(names) or PLAIN.name
     return Route(name, flags, all(s.reachable for s in chosen), ops)
+
+
+def with_passes(flags: Iterable[str], passes: str) -> tuple[str, ...]:
+    """The flags with these passes at the end of the preprocessing pipeline: there is only one flag for all."""
+    pipelines = [flag for flag in flags if flag.startswith(f"{PIPELINE}=")]
+    others = [flag for flag in flags if flag not in pipelines]
+    before = "".join(f"{pipeline.partition('(')[2][:-1]}," for pipeline in pipelines)
+    return (f"{PIPELINE}=builtin.module({before}{passes})", *others)
 
 
 def named_route(knobs: tuple[Knob, ...], name: str) -> Route:

@@ -39,6 +39,11 @@ def expected_seconds(known: Known, *, single: float, most: float) -> float:
     return min(math.ceil((known.elapsed + routes + tuning + whole) / _ROUND) * _ROUND, most)
 
 
+def expectation(whole: float, left: float) -> str:
+    """What the user is told."""
+    return f"this takes about {in_words(whole)} in all, {in_words(left)} from here; --budget gives it another time"
+
+
 def in_words(seconds: float) -> str:
     """`4 min 30 s`."""
     minutes, rest = divmod(round(seconds), 60)

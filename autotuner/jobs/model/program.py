@@ -209,6 +209,10 @@ class ProgramBuilder:
         """The program after its dispatches were formed, without its weights."""
         return inspect(Compile(self.program.path, tuple(flags), timeout, stop="flow"), self.tools).text
 
+    def preprocessed(self, flags: Iterable[str], *, timeout: float) -> str:
+        """The program as it goes into IREE's own pipelines, without its weights."""
+        return inspect(Compile(self.program.path, tuple(flags), timeout, stop="preprocessing"), self.tools).text
+
     def configured(self, flags: Iterable[str], *, timeout: float) -> tuple[str, ...]:
         """The configured executables, each as the compiler would go on with it."""
         return self._builder.executables(self.program.path, flags, timeout=timeout)

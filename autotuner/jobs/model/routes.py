@@ -153,38 +153,70 @@ class RouteRace:
     """The relative error that is expected between the outputs of two builds."""
     tried: list[RouteOutcome] = field(default_factory=list)
     reference: Computed = field(default_factory=Computed)
+    search: RouteSearch = field(default_factory=lambda: RouteSearch(()))
     _flights: dict[Future[Compiled], _Flight] = field(default_factory=dict)
+    _round_seconds: float = 0.0
 
     def all(self, routes: Routes, *, told: Callable[[float], None]) -> None:
         """The default, the first routes, and then what the search asks for while there is time.
 
         `told` is called when the default and those that were compiled with it are known, with the seconds they took.
         """
-        search = RouteSearch(routes.knobs, list(routes.first[1:]))
-        self._start([PLAIN, *search.ask(side(self.context) - 1)], timeout=self.context.compile_timeout)
-        last = self._settle(search)
-        told(last)
-        while not self.context.session.stop.requested and self._has_time(last):
-            started = time.monotonic()
-            asked = search.ask(side(self.context) - len(self._flights))
-            if not asked and not self._flights:
-                break
-            took = next((t.build.took for t in self.tried if t.build), 0.0)
-            with process.until(self.context.clock.at(_ROUTES_END * self.context.clock.budget)):
-                self._start(asked, timeout=max(60.0, 5 * took))
-            self._settle(search)
-            last = time.monotonic() - started
-        while self._flights:
-            self._settle(search)
-        if search.queue:
-            names = ", ".join(route.name for route in search.queue)
-            self.context.note(f"no time for the routes {names}: a longer --budget, or --route, would make some")
+        self.search = RouteSearch(routes.knobs, list(routes.first[1:]))
+        self._start([PLAIN, *self.search.ask(side(self.context) - 1)], timeout=self.context.compile_timeout)
+        self._round_seconds = self._settle()
+        told(self._round_seconds)
+        budget = self.context.clock.budget
+        self._rounds(begun=ROUTES_SHARE * budget, ended=_ROUTES_END * budget)
+        if self.search.queue:
+            names = ", ".join(route.name for route in self.search.queue)
+            self.context.note(f"no time yet for the routes {names}: a longer --budget, or --route, makes some")
         self._time_the_nearest()
 
-    def _has_time(self, last: float) -> bool:
-        """For one more round, which takes as long as the last one."""
+    @property
+    def has_time(self) -> bool:
+        """For one more route."""
         clock = self.context.clock
-        return clock.elapsed < ROUTES_SHARE * clock.budget and clock.elapsed + last < _ROUTES_END * clock.budget
+        return clock.elapsed < ROUTES_SHARE * clock.budget and clock.at(clock.elapsed + self._round_seconds) < self.ends
+
+    @property
+    def ends(self) -> float:
+        """The moment of `time.monotonic()` at which routes give way to dispatches."""
+        return self.context.clock.at(_ROUTES_END * self.context.clock.budget)
+
+    def add(self, route: Route) -> None:
+        """One more, made for this very model."""
+        with process.until(self.ends):
+            self._start([route], timeout=self.context.compile_timeout)
+        while self._flights:
+            self._settle()
+        self._time_the_nearest()
+
+    def go_on(self, *, ended: float) -> None:
+        """With what the dispatches left of the time, up to that many seconds of the run."""
+        before = len(self.tried)
+        self._rounds(begun=ended, ended=ended)
+        if len(self.tried) > before:
+            self._time_the_nearest()
+
+    def _rounds(self, *, begun: float, ended: float) -> None:
+        """Compiles and times routes: no more are begun after `begun` seconds of the run, and none lasts beyond `ended`.
+
+        A round takes about as long as the last one.
+        """
+        context, clock = self.context, self.context.clock
+        while not context.session.stop.requested and clock.elapsed + self._round_seconds < ended:
+            asked = self.search.ask(side(context) - len(self._flights)) if clock.elapsed < begun else []
+            if not asked and not self._flights:
+                break
+            started = time.monotonic()
+            took = next((t.build.took for t in self.tried if t.build), 0.0)
+            with process.until(clock.at(ended)):
+                self._start(asked, timeout=max(60.0, 5 * took))
+            self._settle()
+            self._round_seconds = time.monotonic() - started
+        while self._flights:
+            self._settle()
 
     def _start(self, routes: Sequence[Route], *, timeout: float) -> None:
         context = self.context
@@ -195,7 +227,7 @@ class RouteRace:
             future = context.session.executor.start_whole(context.builder.job(context.flags(route), timeout=timeout))
             self._flights[future] = _Flight(route, row, time.monotonic())
 
-    def _settle(self, search: RouteSearch) -> float:
+    def _settle(self) -> float:
         """Waits for builds and times them; where that needs the cores, for all. Gives the seconds that it took."""
         started = time.monotonic()
         # Everything is compared with the default: until it is there, nothing can be told.
@@ -213,7 +245,7 @@ class RouteRace:
                 self.context.note(f"route {flight.route.name}: no time for it, a longer --budget would make some")
                 continue
             self.tried.append(outcome)
-            search.tell(flight.route, outcome.us if outcome.ok else None)
+            self.search.tell(flight.route, outcome.us if outcome.ok else None)
         return time.monotonic() - started
 
     def _outcome(self, flight: _Flight, build: Compiled) -> RouteOutcome:

@@ -22,8 +22,9 @@ from autotuner.jobs.model.context import (
     model_outputs,
 )
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
-from autotuner.jobs.model.expectation import Known, expected_seconds, in_words
+from autotuner.jobs.model.expectation import Known, expectation, expected_seconds
 from autotuner.jobs.model.mixed import put_together
+from autotuner.jobs.model.pieces import PieceRoute
 from autotuner.jobs.model.program import call_of, check_inputs
 from autotuner.jobs.model.reading import question_of, question_unread, read_model, structure_of
 from autotuner.jobs.model.result import ModelDetails, ModelResult
@@ -141,8 +142,13 @@ class _ModelRun:
         rounding = expected_error(plain.groups, plain.others, allow=context.model.allow)
         race = RouteRace(context, benchmark, rounding, tried=self.tried)
         race.all(routes, told=lambda seconds: self._expect(plain, routes, seconds))
+        pieces = PieceRoute(context, race)
         with process.until(context.clock.latest):
-            return self._tuned_on(race, plain)
+            if routes.knobs:
+                pieces.try_it()
+            result = self._tuned_on(race, plain)
+        pieces.keep_if_shipped(result.flagfile)
+        return result
 
     def _expect(self, plain: ModelStructure, routes: Routes, round_seconds: float) -> None:
         """Without --budget, the run says how long it will take as soon as it can tell, and keeps to it."""
@@ -158,12 +164,9 @@ class _ModelRun:
             block_seconds=3 * (context.timing_seconds + context.isolated_seconds),
             dispatches=min(len(plain.groups), context.model.top or len(plain.groups)),
         )
-        effort = context.options.effort
-        context.clock.budget = expected_seconds(known, single=effort.budget, most=context.clock.budget)
-        context.note(
-            f"this takes about {in_words(context.clock.budget)} in all, {in_words(context.clock.left)} from here; "
-            "--budget gives it another time"
-        )
+        clock, single = context.clock, context.options.effort.budget
+        clock.budget = expected_seconds(known, single=single, most=clock.budget)
+        context.note(expectation(clock.budget, clock.left))
 
     def _tuned_on(self, race: RouteRace, plain: ModelStructure) -> ModelResult:
         """The dispatches of the routes that promise most, and the race of what came out."""
@@ -174,6 +177,7 @@ class _ModelRun:
                 self.parts.append(dispatches)
                 if not context.session.stop.requested:
                     self.tuned += put_together(WholeModel(dispatches, tried, race, self._racing()), entries)
+            race.go_on(ended=context.clock.budget - self._racing())
         if context.session.stop.requested:
             return self._result("inconclusive", "interrupted before the race", None, None)
         judgement = self._race(race.benchmark)
