@@ -209,6 +209,11 @@ class Route:
         """The words of its name; those of a user's own route are no settings."""
         return () if self.name == PLAIN.name else tuple(self.name.split(JOINED))
 
+    @property
+    def rewrites(self) -> bool:
+        """It makes other operations of a program's before a spec can replace some."""
+        return any(flag.startswith(_PIPELINE) for flag in self.flags)
+
 
 PLAIN = Route("plain")
 

@@ -49,6 +49,8 @@ class Dispatches:
     route: Route
     structure: ModelStructure
     shares: Shares
+    kernels_only: bool = False
+    """Another route is tuned; this one is for microkernels, which need operations as they were written."""
     rows: dict[str, Row] = field(default_factory=dict)
     results: list[Result] = field(default_factory=list)
     kernels: KernelSearch = field(init=False)
@@ -181,7 +183,9 @@ class Dispatches:
         chosen: list[str] = []
         for label, row in self.rows.items():
             obstacle = self._obstacle(row.group)
-            if obstacle:
+            if self.kernels_only:
+                self._set(label, "left-out", "on this route only microkernels are tried")
+            elif obstacle:
                 self._set(label, "skipped", obstacle)
             elif 100 * row.share < model.min_share and model.top is None:
                 self._set(label, "left-out", f"less than {model.min_share:g} % of the time (--min-share)")

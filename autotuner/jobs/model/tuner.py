@@ -13,7 +13,6 @@ from autotuner.devices.device import Timing
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled
-from autotuner.iree.run import Invocation
 from autotuner.jobs.model.context import (
     Context,
     Model,
@@ -26,6 +25,7 @@ from autotuner.jobs.model.expectation import Known, expectation, expected_second
 from autotuner.jobs.model.mixed import put_together
 from autotuner.jobs.model.pieces import PieceRoute
 from autotuner.jobs.model.program import call_of, check_inputs
+from autotuner.jobs.model.promising import worth_tuning
 from autotuner.jobs.model.reading import question_of, question_unread, read_model, structure_of
 from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.rounding import expected_error
@@ -49,14 +49,6 @@ from autotuner.tuning.too_short import too_short
 
 MIN_TIME = 0.05
 """Seconds a repetition of the whole model, at least."""
-_GAIN = 0.5
-"""What tuning is thought to save of what can be tuned, when routes are compared for it."""
-_SECOND_WITHIN = 1.2
-_SECOND_BUDGET = 600.0
-"""A second route is tuned when it promises nearly as much and at least so many seconds are left."""
-_FIRST_SHARE = 0.6
-_TUNING = 0.5
-"""Of what is left when the routes are timed, at least, for the dispatches."""
 _CONFIRMING = 60.0
 """Seconds for timing the default once more, where the least number of blocks does not take longer."""
 _RACING = 0.3
@@ -172,7 +164,7 @@ class _ModelRun:
         """The dispatches of the routes that promise most, and the race of what came out."""
         context, call = self.context, race.call
         if not context.session.stop.requested:
-            for dispatches, tried, budget in self._worth_tuning(call, plain):
+            for dispatches, tried, budget in worth_tuning(context, self.tried, call, plain, reserve=self._reserve()):
                 entries = dispatches.tune(budget=budget)
                 self.parts.append(dispatches)
                 if not context.session.stop.requested:
@@ -202,29 +194,6 @@ class _ModelRun:
         if not self.tuned:
             return self._result("compile-only", "no device, and nothing to put into the model", None, None)
         return self._ship(self.tuned[-1], "compile-only", reason, None)
-
-    def _worth_tuning(self, call: Invocation, plain: ModelStructure) -> list[tuple[Dispatches, RouteOutcome, float]]:
-        """The route that promises most, all in all, and a second when it promises nearly as much."""
-        context = self.context
-        ranked = sorted((t for t in self.tried if t.ok), key=lambda t: t.us or math.inf)
-        # Tuning saves no more than it is thought to: what is further behind cannot come out first.
-        promising = [t for t in ranked if (1 - _GAIN) * (t.us or math.inf) <= (ranked[0].us or 0.0)][:3]
-        found: list[tuple[float, Dispatches, RouteOutcome]] = []
-        for tried in promising:
-            if found and context.clock.left < self._reserve():
-                break
-            structure = plain if tried.route == PLAIN else context.structure(tried.route)
-            shares = measure_shares(context, tried.route, structure, tried.build, call)
-            dispatches = Dispatches(context, tried.route, structure, shares)
-            found.append(((tried.us or math.inf) * (1 - _GAIN * dispatches.tunable), dispatches, tried))
-        found.sort(key=lambda item: item[0])
-        left = max(context.clock.left - self._reserve(), _TUNING * context.clock.left, 0.0)
-        first = found[0]
-        rivals = [f for f in found[1:] if f[0] <= _SECOND_WITHIN * first[0] and f[1].tunable > 0]
-        if not rivals or left < _SECOND_BUDGET:
-            return [(first[1], first[2], left)]
-        second = rivals[0]
-        return [(first[1], first[2], _FIRST_SHARE * left), (second[1], second[2], (1 - _FIRST_SHARE) * left)]
 
     def _reserve(self) -> float:
         """Seconds that compiling the tuned model and racing it will take."""
@@ -374,7 +343,7 @@ class _ModelRun:
                 untunable=part.untunable if part else (),
                 time=time_table(context, us, base=base, stock=stock, tuned=shown, ranked=part),
                 entries=made.entries if made else (),
-                kernels=tuple(part.kernels.rows.values()) if part else (),
+                kernels=tuple(row for p in self.parts for row in p.kernels.rows.values()),
                 shipped_kernels=made.kernels if made else (),
                 error=made.error if made else None,
                 commands=("autotune", *context.options.command[1:]),
