@@ -154,6 +154,14 @@ class Manifest:
         for values in chosen:
             yield dict(zip(self.parameters, values, strict=True))
 
+    def computes(self, problem: Problem, chip: str) -> bool:
+        """Could some choice of its parameters fit? Of what is refused here, none does."""
+        try:
+            self._declared(problem)
+        except DoesNotFitError:
+            return False
+        return not self.provider.chips or chip in self.provider.chips
+
     def fit(
         self,
         problem: Problem,

@@ -127,6 +127,18 @@ class Variants:
         )
 
 
+def fits(manifest: Manifest, problem: Problem, chip: str, *, executable_target: str = "") -> bool:
+    """Does any choice of its parameters compute the problem? Mostly the first one tells."""
+    features = read_features(executable_target)
+    for setting in manifest.settings() if manifest.computes(problem, chip) else ():
+        try:
+            manifest.fit(problem, chip, parameters=setting, features=features)
+        except DoesNotFitError:
+            continue
+        return True
+    return False
+
+
 def find_variants(
     wanted: Sequence[Kernel],
     problem: Problem,

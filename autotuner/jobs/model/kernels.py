@@ -22,8 +22,8 @@ from autotuner.jobs.model.extract import Group, root_key
 from autotuner.jobs.model.shares import Shares
 from autotuner.microkernels.instance import Call
 from autotuner.microkernels.library import all_manifests, find, search_folders
-from autotuner.microkernels.manifest import DoesNotFitError, Manifest
-from autotuner.microkernels.variants import AUTO, Kernel, Variants, kernel_chip
+from autotuner.microkernels.manifest import Manifest
+from autotuner.microkernels.variants import AUTO, Kernel, Variants, fits, kernel_chip
 from autotuner.problems import Problem
 from autotuner.space import Config
 from autotuner.targets import Route, Target
@@ -237,7 +237,6 @@ class KernelSearch:
 class _Library:
     """The microkernels that were asked for."""
 
-    context: Context
     manifests: tuple[Manifest, ...]
     chip: str
 
@@ -252,7 +251,7 @@ class _Library:
                 context.note(f"microkernel {broken.name} is left out: {broken.why}")
             manifests |= {manifest.name: manifest for manifest in listing.manifests}
         chip = kernel_chip(context.target, context.session.device)
-        return cls(context, tuple(manifests.values()), chip)
+        return cls(tuple(manifests.values()), chip)
 
     def places(self, operations: Sequence[Operation], executable_target: str) -> list[Place]:
         """By problem: of each operation the most that some kernel computes as one piece."""
@@ -272,20 +271,8 @@ class _Library:
         ]
 
     def _fitting(self, problem: Problem, executable_target: str) -> tuple[str, ...]:
-        return tuple(m.name for m in self.manifests if self._fits(m, problem, executable_target))
-
-    def _fits(self, manifest: Manifest, problem: Problem, executable_target: str) -> bool:
-        try:
-            Variants.of(
-                manifest,
-                problem,
-                self.chip,
-                workspace=self.context.session.workspace.root,
-                executable_target=executable_target,
-            )
-        except DoesNotFitError:
-            return False
-        return True
+        there = [m for m in self.manifests if fits(m, problem, self.chip, executable_target=executable_target)]
+        return tuple(manifest.name for manifest in there)
 
 
 def made_for(structure: ModelStructure) -> str:
