@@ -29,6 +29,11 @@ class Entry:
     result: Result
     candidate: Candidate = field(repr=False)
 
+    @property
+    def gain(self) -> float:
+        """The part of its own time that it saves alone."""
+        return gain_of(self.result)
+
     def provenance(self, command: str, tools: Tools) -> Provenance:
         result = self.result
         return Provenance(
@@ -40,6 +45,12 @@ class Entry:
             baseline_us=result.baseline.us,
             command=command,
         ).stamped(tools, result.speedup)
+
+
+def gain_of(result: Result) -> float:
+    """The part of the default's time that the best saves; 0 where that is not known."""
+    best, baseline = result.best, result.baseline.us
+    return max(1 - best.us / baseline, 0.0) if best is not None and best.us and baseline else 0.0
 
 
 def assemble(

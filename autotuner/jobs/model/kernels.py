@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Any
 
 from autotuner.build import BuildJob
@@ -16,8 +17,8 @@ from autotuner.carriers.render import problem_mlir
 from autotuner.errors import AutotuneError, OutOfTimeError
 from autotuner.iree.compile import CONFIGURED, CompilerRefusal
 from autotuner.iree.mlir import read_root
-from autotuner.iree.tools import Tools
 from autotuner.jobs.model.context import ROOT, Context, ModelStructure
+from autotuner.jobs.model.entries import gain_of
 from autotuner.jobs.model.extract import Group, root_key
 from autotuner.jobs.model.shares import Shares
 from autotuner.microkernels.instance import Call
@@ -36,6 +37,7 @@ from autotuner.tuning.together import Part
 
 PACKED = "packed"
 """The parameter of a manifest that has constant weights packed before the program runs."""
+_NO_TIME = ("left-out", "no time left for it (--budget)")
 TASK = Task(race=False, ship=False, recall=True, microkernels_alone=True)
 
 
@@ -97,25 +99,28 @@ class KernelEntry:
     label: str
     place: Place
     share: float
-    result: Result
+    gain: float
+    """The part of its own time that it saves alone, or is thought to."""
     variants: Variants = field(repr=False)
     config: Config = field(repr=False)
+    result: Result | None = None
+    """None where there was no time for a search: what it does elsewhere speaks for it."""
 
     def call(self, number: int) -> Call:
         """Under a name of its own: others of the same kernel may be linked beside it."""
         return self.variants.call(self.config, suffix=f"_{number}")
 
-    def provenance(self, command: str, tools: Tools) -> Provenance:
+    def provenance(self, context: Context, command: str) -> Provenance:
         result = self.result
         return Provenance(
             problem=self.label,
-            target=result.target,
-            device=result.device,
+            target=context.target.name,
+            device=context.session.device,
             verdict="judged in the model",
-            us=result.best.us if result.best else None,
-            baseline_us=result.baseline.us,
+            us=result.best.us if result and result.best else None,
+            baseline_us=result.baseline.us if result else None,
             command=command,
-        ).stamped(tools, result.speedup)
+        ).stamped(context.session.tools, None)
 
 
 @dataclass
@@ -125,6 +130,8 @@ class KernelSearch:
     context: Context
     target: Target
     """With the route's flags."""
+    executable_target: str = ""
+    """What the compiler makes code for, on a processor."""
     rows: dict[str, KernelRow] = field(default_factory=dict)
     parts: dict[str, Part] = field(default_factory=dict)
 
@@ -133,7 +140,7 @@ class KernelSearch:
         cls, context: Context, target: Target, route: Route, structure: ModelStructure, shares: Shares
     ) -> KernelSearch:
         """Asks the compiler for the operations of the model as it has them when a spec replaces some."""
-        found = cls(context, target)
+        found = cls(context, target, made_for(structure) if target.backend.on_host else "")
         if not context.options.microkernels:
             return found
         if any(flag.startswith(SPEC_FLAG) for flag in context.flags(route)):
@@ -149,7 +156,7 @@ class KernelSearch:
                     context.flags(route),
                     timeout=context.compile_timeout,
                 )
-                places = library.places(read_operations(text), made_for(structure))
+                places = library.places(read_operations(text), found.executable_target)
             except (CompilerRefusal, AutotuneError) as error:
                 if isinstance(error, OutOfTimeError):
                     raise
@@ -195,13 +202,37 @@ class KernelSearch:
 
     def decide(self, codegen: Mapping[Group, float]) -> list[KernelEntry]:
         """The kernels that are faster alone than the compiler's best code for the same dispatches, in µs."""
-        return [entry for label in self.parts if (entry := self._decide(label, codegen)) is not None]
+        taken = [entry for label in self.parts if (entry := self._decide(label, codegen)) is not None]
+        return [*taken, *self._untimed(taken)]
+
+    def _untimed(self, taken: Sequence[KernelEntry]) -> Iterator[KernelEntry]:
+        """Kernels for places that there was no time for, by their defaults: those that won wherever they were timed."""
+        gains: dict[str, list[float]] = {}
+        for entry in taken:
+            gains.setdefault(entry.variants.manifest.name, []).append(entry.gain)
+        lost = {row.kernel for row in self.rows.values() if row.state == "codegen"}
+        for label, row in self.rows.items():
+            name = next((name for name in row.place.kernels if name in gains and name not in lost), None)
+            if name is None or label not in self.parts or (row.state, row.reason) != _NO_TIME:
+                continue
+            variants = self._variants(name, row.place.problem)
+            config = _packed(variants, variants.default(), row.place)
+            why = f"there was no time for it; {name} is faster at {len(gains[name])} other operations"
+            self.set_row(label, state="taken", reason=why, kernel=name)
+            yield KernelEntry(label, row.place, row.place.share, median(gains[name]), variants, config)
+
+    def _variants(self, name: str, problem: Problem) -> Variants:
+        context = self.context
+        root = context.session.workspace.root
+        chip = kernel_chip(context.target, context.session.device)
+        manifest = find(name, search_folders(root))
+        return Variants.of(manifest, problem, chip, workspace=root, executable_target=self.executable_target)
 
     def _decide(self, label: str, codegen: Mapping[Group, float]) -> KernelEntry | None:
         context, part, row = self.context, self.parts[label], self.rows[label]
         if part.found is None:
             timed_out = part.error is None or isinstance(part.error, OutOfTimeError)
-            state = ("left-out", "no time left for it (--budget)") if timed_out else ("skipped", str(part.error))
+            state = _NO_TIME if timed_out else ("skipped", str(part.error))
             self.set_row(label, state=state[0], reason=state[1])
             return None
         found, result = part.found, part.found.result
@@ -214,7 +245,9 @@ class KernelSearch:
         own = result.best.us if result.best is not None else None
         self.set_row(label, result=result, us=own, codegen_us=other)
         if winner is None:
-            self.set_row(label, state="codegen", reason=result.reason)
+            untimed = result.best is None and result.verdict == "inconclusive"
+            state, why = _NO_TIME if untimed else ("codegen", result.reason)
+            self.set_row(label, state=state, reason=why)
             return None
         variants, config = _chosen(winner.config, found.plan.kernels, row.place)
         self.set_row(label, kernel=variants.manifest.name)
@@ -223,7 +256,7 @@ class KernelSearch:
             return None
         times = f"alone it takes {own:.1f} µs, the compiler's code {other:.1f}" if own and other else "it is not timed"
         self.set_row(label, state="taken", reason=times)
-        return KernelEntry(label, row.place, row.place.share, result, variants, config)
+        return KernelEntry(label, row.place, row.place.share, gain_of(result), variants, config, result)
 
     @property
     def results(self) -> list[Result]:
@@ -312,13 +345,17 @@ def _placed(place: Place, group: Group | None, structure: ModelStructure, shares
     return replace(place, share=place.problem.flops * place.calls / structure.flops if structure.flops else 0.0)
 
 
+def _packed(variants: Variants, config: Config, place: Place) -> Config:
+    """The same, where weights are constants with these packed before the program runs, if the kernel can."""
+    wanted = {**config.as_dict(), PACKED: 1}
+    if not place.constant or PACKED not in config.as_dict():
+        return config
+    nearest = variants.space[variants.space.nearest(wanted)]
+    return nearest if nearest.as_dict() == wanted else config
+
+
 def _chosen(config: Config, kernels: Mapping[str, Variants], place: Place) -> tuple[Variants, Config]:
-    """The variant that was found; where weights are constants, with these packed before the program runs."""
+    """The variant that was found."""
     variants = kernels[str(config[KERNEL])]
     values = {name: value for name, value in config.items if name in variants.manifest.parameters}
-    if place.constant and PACKED in values:
-        packed = {**values, PACKED: 1}
-        nearest = variants.space[variants.space.nearest(packed)]
-        if nearest.as_dict() == packed:
-            return variants, nearest
-    return variants, variants.space[variants.space.nearest(values)]
+    return variants, _packed(variants, variants.space[variants.space.nearest(values)], place)

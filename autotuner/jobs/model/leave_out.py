@@ -20,7 +20,6 @@ import numpy as np
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import Compiled
 from autotuner.measure.race import BlockTimes, Interval, TimingFailed
-from autotuner.tuning.result import Result
 
 BLOCKS = 8
 """How often two models are timed in turns."""
@@ -39,7 +38,8 @@ class Member(Protocol):
     def share(self) -> float: ...
 
     @property
-    def result(self) -> Result: ...
+    def gain(self) -> float:
+        """The part of its own time that it saves alone."""
 
 
 E = TypeVar("E", bound=Member)
@@ -99,12 +99,7 @@ class LeaveOut(Generic[E]):
 
 def expected_saving(entries: Sequence[Member]) -> float:
     """The part of the model's time that the entries save if each gains as much as it did alone."""
-    saved = 0.0
-    for entry in entries:
-        best, baseline = entry.result.best, entry.result.baseline.us
-        if best is not None and best.us and baseline:
-            saved += entry.share * max(1 - best.us / baseline, 0.0)
-    return saved
+    return sum(entry.share * entry.gain for entry in entries)
 
 
 def _halves(entries: Sequence[E]) -> list[Sequence[E]]:

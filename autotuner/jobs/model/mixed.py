@@ -17,7 +17,7 @@ from autotuner.jobs.model.context import ModelStructure
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.entries import Entry, applied
 from autotuner.jobs.model.extract import root_key
-from autotuner.jobs.model.kernels import KernelEntry, made_for
+from autotuner.jobs.model.kernels import KernelEntry
 from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.system import process
 
@@ -122,7 +122,6 @@ class KernelMix:
         context = self.dispatches.context
         calls = tuple(entry.call(number) for number, entry in enumerate(kernels))
         forms = tuple(entry.place.forms for entry in kernels)
-        target = made_for(self.dispatches.structure) if context.target.backend.on_host else ""
         tools = context.session.tools
         said = Said(
             [
@@ -132,9 +131,9 @@ class KernelMix:
                 *(f"kernel:     {call.instance.name} for {call.problem.name}" for call in calls),
                 f"made by:    {' '.join(self.whole.command.split())}",
             ],
-            each=[entry.provenance(self.whole.command, tools) for entry in kernels],
+            each=[entry.provenance(context, self.whole.command) for entry in kernels],
         )
-        return MicrokernelCarrier(calls, target, forms).parts(said)
+        return MicrokernelCarrier(calls, self.dispatches.kernels.executable_target, forms).parts(said)
 
     def _losing(self, made: _Mixed, entries: Sequence[Entry], without: Compiled | None) -> dict[str, str]:
         """Kernels without which the whole model is faster."""
