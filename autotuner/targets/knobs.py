@@ -20,6 +20,7 @@ _GPUS = (_CUDA, _ROCM)
 _CONV, _ATTENTION = ("conv",), ("attention",)
 _PRODUCTS = ("gemm", "conv", "attention")
 PIPELINE = "--iree-preprocessing-pass-pipeline"
+_PREPROCESSING = "--iree-preprocessing-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +212,8 @@ class Route:
 
     @property
     def rewrites(self) -> bool:
-        """It makes other operations of a program's before a spec can replace some."""
-        return any(flag.startswith(_PIPELINE) for flag in self.flags)
+        """It makes other operations of a program's before a spec can replace some, or has the only such spec."""
+        return any(flag.startswith(_PREPROCESSING) for flag in self.flags)
 
 
 PLAIN = Route("plain")

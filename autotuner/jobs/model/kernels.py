@@ -144,7 +144,7 @@ class KernelSearch:
         if not context.options.microkernels:
             return found
         if any(flag.startswith(SPEC_FLAG) for flag in context.flags(route)):
-            context.note("no microkernel joins: a preprocessing spec is given by --flag, and there can be only one")
+            context.note("no microkernel joins: there is a preprocessing spec already, and there can be only one")
             return found
         context.stage("looking for operations that microkernels compute")
         with context.clocked("space"):
@@ -232,8 +232,8 @@ class KernelSearch:
         context, part, row = self.context, self.parts[label], self.rows[label]
         if part.found is None:
             timed_out = part.error is None or isinstance(part.error, OutOfTimeError)
-            state = _NO_TIME if timed_out else ("skipped", str(part.error))
-            self.set_row(label, state=state[0], reason=state[1])
+            state, why = _NO_TIME if timed_out else ("skipped", str(part.error))
+            self.set_row(label, state=state, reason=why)
             return None
         found, result = part.found, part.found.result
         spent = {step: used for step, used in result.seconds.items() if step not in WORK}
