@@ -206,18 +206,18 @@ class KernelSearch:
         return [*taken, *self._untimed(taken)]
 
     def _untimed(self, taken: Sequence[KernelEntry]) -> Iterator[KernelEntry]:
-        """Kernels for places that there was no time for, by their defaults: those that won wherever they were timed."""
+        """Kernels for places that were left out, by their defaults: those that won wherever they were timed."""
         gains: dict[str, list[float]] = {}
         for entry in taken:
             gains.setdefault(entry.variants.manifest.name, []).append(entry.gain)
         lost = {row.kernel for row in self.rows.values() if row.state == "codegen"}
         for label, row in self.rows.items():
             name = next((name for name in row.place.kernels if name in gains and name not in lost), None)
-            if name is None or label not in self.parts or (row.state, row.reason) != _NO_TIME:
+            if name is None or row.state != "left-out" or self.context.model.top is not None:
                 continue
             variants = self._variants(name, row.place.problem)
             config = _packed(variants, variants.default(), row.place)
-            why = f"there was no time for it; {name} is faster at {len(gains[name])} other operations"
+            why = f"it was not timed alone; {name} is faster for {len(gains[name])} other operations"
             self.set_row(label, state="taken", reason=why, kernel=name)
             yield KernelEntry(label, row.place, row.place.share, median(gains[name]), variants, config)
 
