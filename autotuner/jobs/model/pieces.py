@@ -5,6 +5,7 @@ im2col takes named operations only. What the spec makes generic stays a convolut
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from autotuner.system import process
 from autotuner.system.settings import usable_cores
 from autotuner.targets import Route
 from autotuner.targets.base import flag_name
-from autotuner.targets.knobs import PIPELINE, named_route, route_of, sensible, with_passes
+from autotuner.targets.knobs import PIPELINE, Knob, named_route, route_of, sensible, with_passes
 
 NAME = "pieces"
 _GAIN = 0.1
@@ -84,9 +85,9 @@ def _piece(op: Any) -> Piece | None:
 
 
 def staying(pieces: Sequence[Piece], im2col: Mapping[Conv, float], tiles: Mapping[Conv, float]) -> tuple[Piece, ...]:
-    """Those that are faster as tiles; what was not timed in both forms goes as all do."""
-    known = [p for p in pieces if p.conv in im2col and p.conv in tiles]
-    return tuple(p for p in known if tiles[p.conv] < (1 - _GAIN) * im2col[p.conv])
+    """Those that are faster as tiles, or work only so."""
+    known = [p for p in pieces if p.conv in tiles]
+    return tuple(p for p in known if tiles[p.conv] < (1 - _GAIN) * im2col.get(p.conv, math.inf))
 
 
 @dataclass(frozen=True)
@@ -95,13 +96,15 @@ class PieceRoute:
 
     context: Context
     race: RouteRace
+    knobs: Sequence[Knob]
+    """Those that are turned for this model."""
 
     @property
     def path(self) -> Path:
         return self.context.files.spec.with_suffix(f".{NAME}.mlir")
 
     def try_it(self) -> None:
-        """Where the best route so far has all of them im2col, and some are faster as tiles."""
+        """Where the best route so far has all of them im2col or as tiles, and some are faster in the other form."""
         base = self._base()
         if base is None:
             return
@@ -113,7 +116,7 @@ class PieceRoute:
         context.stage("timing each convolution alone, by im2col and as tiles")
         plain, timeout = context.target.compile_flags, context.compile_timeout
         pieces = read_pieces(context.builder.preprocessed(plain, timeout=timeout))
-        knobs = context.target.knobs
+        knobs = tuple(self.knobs)
         tiled = route_of(knobs, sensible(knobs, {*base.settings, _TILES} - {_IM2COL}))
         stay = staying(pieces, self._timed(pieces, base), self._timed(pieces, tiled))
         if not stay or len(stay) == len(pieces):
@@ -133,13 +136,16 @@ class PieceRoute:
             self.path.unlink()
 
     def _base(self) -> Route | None:
-        """The best route, if it can be divided. Microkernels are called by a spec, too, and there is only one."""
-        good = [t for t in self.race.tried if t.ok]
-        best = min(good, key=lambda t: t.us or 0.0).route
-        known = {setting.name for knob in self.context.target.knobs for setting in knob.settings}
-        taken = {flag_name(flag) for flag in self.context.target.user_flags} & {PIPELINE, SPEC_FLAG}
-        divided = not taken and {_IM2COL, _TILED} <= set(best.settings) <= known and {_TILES} <= known
-        return best if divided and self.race.has_time and not self.context.options.microkernels else None
+        """The best route with im2col, if it can be divided. Microkernels need the same flag."""
+        context, best = self.context, min((t for t in self.race.tried if t.ok), key=lambda t: t.us or 0.0).route
+        known = {setting.name for knob in self.knobs for setting in knob.settings}
+        taken = {flag_name(flag) for flag in context.target.user_flags} & {PIPELINE, SPEC_FLAG}
+        if taken or context.options.microkernels or not self.race.has_time or not {_IM2COL, _TILES} <= known:
+            return None
+        packed = _TILED in best.settings and {_IM2COL, _TILES} & set(best.settings)
+        if not packed or not known.issuperset(best.settings):
+            return None
+        return route_of(self.knobs, sensible(self.knobs, {*best.settings, _IM2COL} - {_TILES}))
 
     def _timed(self, pieces: Sequence[Piece], route: Route) -> dict[Conv, float]:
         context = self.context

@@ -157,16 +157,19 @@ class RouteRace:
     _flights: dict[Future[Compiled], _Flight] = field(default_factory=dict)
     _round_seconds: float = 0.0
 
-    def all(self, routes: Routes, *, told: Callable[[float], None]) -> None:
+    def all(self, routes: Routes, *, told: Callable[[float], None], then: Callable[[], None]) -> None:
         """The default, the first routes, and then what the search asks for while there is time.
 
-        `told` is called when the default and those that were compiled with it are known, with the seconds they took.
+        `told` is called when the default and those that were compiled with it are known, with the seconds they took;
+        `then` when the first routes are, before any knob is turned.
         """
         self.search = RouteSearch(routes.knobs, list(routes.first[1:]))
         self._start([PLAIN, *self.search.ask(side(self.context) - 1)], timeout=self.context.compile_timeout)
         self._round_seconds = self._settle()
         told(self._round_seconds)
         budget = self.context.clock.budget
+        self._rounds(begun=ROUTES_SHARE * budget, ended=_ROUTES_END * budget, first=True)
+        then()
         self._rounds(begun=ROUTES_SHARE * budget, ended=_ROUTES_END * budget)
         if self.search.queue:
             names = ", ".join(route.name for route in self.search.queue)
@@ -199,14 +202,16 @@ class RouteRace:
         if len(self.tried) > before:
             self._time_the_nearest()
 
-    def _rounds(self, *, begun: float, ended: float) -> None:
+    def _rounds(self, *, begun: float, ended: float, first: bool = False) -> None:
         """Compiles and times routes: no more are begun after `begun` seconds of the run, and none lasts beyond `ended`.
 
-        A round takes about as long as the last one.
+        A round takes about as long as the last one. With `first` no knob is turned.
         """
         context, clock = self.context, self.context.clock
         while not context.session.stop.requested and clock.elapsed + self._round_seconds < ended:
-            asked = self.search.ask(side(context) - len(self._flights)) if clock.elapsed < begun else []
+            most = side(context) - len(self._flights)
+            wanted = min(most, len(self.search.queue)) if first else most
+            asked = self.search.ask(wanted) if clock.elapsed < begun else []
             if not asked and not self._flights:
                 break
             started = time.monotonic()

@@ -133,11 +133,9 @@ class _ModelRun:
         benchmark = Benchmark(call, MIN_TIME, context.run_timeout)
         rounding = expected_error(plain.groups, plain.others, allow=context.model.allow)
         race = RouteRace(context, benchmark, rounding, tried=self.tried)
-        race.all(routes, told=lambda seconds: self._expect(plain, routes, seconds))
-        pieces = PieceRoute(context, race)
+        pieces = PieceRoute(context, race, routes.knobs)
+        race.all(routes, told=lambda seconds: self._expect(plain, routes, seconds), then=pieces.try_it)
         with process.until(context.clock.latest):
-            if routes.knobs:
-                pieces.try_it()
             result = self._tuned_on(race, plain)
         pieces.keep_if_shipped(result.flagfile)
         return result

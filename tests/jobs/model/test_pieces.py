@@ -50,8 +50,8 @@ def test_what_saves_a_tenth_as_tiles_stays(pieces: tuple[Piece, ...]) -> None:
     large, small = (piece.conv for piece in pieces)
     im2col = {large: 100.0, small: 10.0}
     assert staying(pieces, im2col, {large: 80.0, small: 9.5}) == pieces[:1]
-    assert staying(pieces, im2col, {large: 80.0}) == pieces[:1]
-    assert staying(pieces, {}, {large: 80.0, small: 1.0}) == ()
+    assert staying(pieces, im2col, {large: 95.0}) == ()
+    assert staying(pieces, {small: 10.0}, {large: 80.0, small: 20.0}) == pieces[:1]
 
 
 @pytest.mark.versions
