@@ -240,6 +240,9 @@ class KernelSearch:
         context.run.account.add(spent)
         context.session.reporter.note(f"{label} by microkernels: {result.verdict}, {result.reason}")
         winner = found.winner or found.leader
+        if winner is None and not context.timed and result.counts.built + result.counts.cached > 1:
+            # Nothing tells which variant is faster: the manifest's own choice was built and proven.
+            winner = found.plan.candidate(found.plan.first[0], id="default")
         there = codegen.get(row.place.group) if row.place.group is not None else None
         other = min((us for us in (there, result.baseline.us) if us is not None), default=None)
         own = result.best.us if result.best is not None else None
