@@ -34,7 +34,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_nothing_is_built_and_the_commands_work_when_pasted(target: str, tmp_path: Path, cache: Path) -> None:
     plan = rehearsal(target, tmp_path)
     assert not (tmp_path / "workspace").exists()
-    assert not [p for p in cache.rglob("*") if p.is_file()], "no build in the cache"
+    assert not [p for p in (cache / "builds").rglob("*") if p.is_file()], "no build in the cache"
     assert plan.space == sum(plan.pieces.values()) > 10
     assert plan.spec is not None
     folder = tmp_path / "pasted"
