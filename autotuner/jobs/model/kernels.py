@@ -203,9 +203,9 @@ class KernelSearch:
     def decide(self, codegen: Mapping[Group, float]) -> list[KernelEntry]:
         """The kernels that are faster alone than the compiler's best code for the same dispatches, in µs."""
         taken = [entry for label in self.parts if (entry := self._decide(label, codegen)) is not None]
-        return [*taken, *self._untimed(taken)]
+        return [*taken, *self.without_timing(taken)]
 
-    def _untimed(self, taken: Sequence[KernelEntry]) -> Iterator[KernelEntry]:
+    def without_timing(self, taken: Sequence[KernelEntry]) -> Iterator[KernelEntry]:
         """Kernels for places that were left out, by their defaults: those that won wherever they were timed."""
         gains: dict[str, list[float]] = {}
         for entry in taken:
