@@ -157,6 +157,8 @@ class Conv(Operation):
             "y": self.kh,
             "x": self.kw,
             "group": self.groups,
+            "channels_last": int(self.channels_last),
+            "depthwise": int(self.depthwise),
             **self.epilogue.variables(),
         }
 

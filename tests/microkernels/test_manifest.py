@@ -236,7 +236,7 @@ BINDING = '[[bindings]]\noperand = "lhs"\naccess = "read"\n'
         ('["f16", "i8"]', '["f16", "f16"]', "dtypes: 'f16' stands there twice"),
         ('["nn", "tn"]', '["nhwc-hwcf"]', "layouts: 'nhwc-hwcf' is not known"),
         ('"m % tile == 0"', '"m %"', r"conditions\[0\]: the expression 'm %' is not"),
-        ('"m % tile == 0"', '"width == 0"', r"conditions\[0\]: .*unknown name 'width'.*batch, k, m, n"),
+        ('"m % tile == 0"', '"width == 0"', r"conditions\[0\]: .*unknown name 'width'.*batch, .*k, lanes, m, n"),
         ('"m % tile == 0"', "1.5", r"conditions\[0\]: it is neither a whole number nor"),
         ('"m % tile == 0"', "true", r"conditions\[0\]: it is neither"),
         ('"gemm_128"', '"gemm 128"', "symbol: 'gemm 128' cannot be a symbol"),
@@ -269,7 +269,7 @@ BINDING = '[[bindings]]\noperand = "lhs"\naccess = "read"\n'
         ('layout = "nk"', 'element = "named"', r"bindings\[0\].element: the kernel's name does not say it"),
         ('element = "f32"\n', "", r"bindings\[2\].element: it is missing"),
         ("zeroed = true", 'zeroed = "perhaps"', r"bindings\[2\].zeroed: .*unknown name 'perhaps'"),
-        ("zeroed = true", "order = 1", r"bindings\[2\].order: no such key.*access, element, layout, operand, zeroed"),
+        ("zeroed = true", "order = 1", r"bindings\[2\].order: no such key.*access, .*layout, operand, panelled, panels, zeroed"),
         (GEMM[GEMM.index("[objects") :], "", "objects: it is missing"),
         ("[objects.gfx942]", "[objects.mi300x]", "objects.mi300x: 'mi300x' is not a chip"),
         ("sha256 =", "# sha256 =", "objects.gfx942.sha256: it is missing"),
@@ -368,7 +368,7 @@ PROBLEMS: list[Operation] = [
 
 def test_expressions_may_use_the_problems_numbers() -> None:
     gemm, conv, attention = (problem.variables() for problem in PROBLEMS)
-    assert gemm == {"m": 2, "n": 3, "k": 4, "batch": 1}
+    assert gemm == {"m": 2, "n": 3, "k": 4, "batch": 1, "bias": 0, "residual": 0, "relu": 0, "clip": 0}
     assert (conv["ho"], conv["wo"], conv["k"], conv["f"], conv["y"], conv["stride_h"]) == (4, 8, 4, 4, 3, 2)
     assert attention == {"batch": 1, "heads": 2, "queries": 3, "keys": 4, "width": 5, "causal": 1}
     assert all(list(problem.smallest().variables()) == list(problem.variables()) for problem in PROBLEMS)

@@ -74,20 +74,20 @@ def provide(
     source = manifest.provider.source
     if manifest.provider.kind != "c" or source is None:
         raise ValueError(f"{manifest.name} is not made from C")
-    manifest.fit(problem, chip, parameters=parameters, features=features)
-    chosen = {name: values[0] for name, values in manifest.parameters.items()} | dict(parameters or {})
-    macros = {**chosen, **problem_macros(problem)}
+    numbers = manifest.fit(problem, chip, parameters=parameters, features=features)
+    macros = {name: numbers[name] for name in (*manifest.parameters, *manifest.values)} | problem_macros(problem)
     renamed = (manifest.symbol, symbol) if symbol else None
     return (compile_object(source, macros, chip=chip, features=features, timeout=_SECONDS, renamed=renamed),)
 
 
 def problem_macros(problem: Problem) -> dict[str, int]:
-    """What a source may need to know of a problem beside its sizes, which are arguments."""
+    """What a source may need to know of a problem beside its sizes, which are arguments or values of its manifest."""
     if isinstance(problem, Gemm):
         layout = {"TRANSPOSE_LHS": int(problem.layout[0] == "t"), "TRANSPOSE_RHS": int(problem.layout[1] == "t")}
         return {**layout, **problem.epilogue.macros()}
     if isinstance(problem, Conv):
-        return {"CHANNELS_LAST": int(problem.channels_last), **problem.epilogue.macros()}
+        form = {"CHANNELS_LAST": int(problem.channels_last), "DEPTHWISE": int(problem.depthwise)}
+        return {**form, **problem.epilogue.macros()}
     return {}
 
 
