@@ -11,7 +11,7 @@ import numpy as np
 from autotuner.iree.mlir import read_features
 from autotuner.microkernels import check
 from autotuner.microkernels.instance import Call, Instance
-from autotuner.microkernels.library import all_manifests, find, search_folders
+from autotuner.microkernels.library import all_manifests, find, search_folders, shipped_folder
 from autotuner.microkernels.manifest import MOST_SETTINGS, DoesNotFitError, Manifest, is_gpu
 from autotuner.microkernels.providers import c as c_provider
 from autotuner.microkernels.providers import triton as triton_provider
@@ -79,8 +79,9 @@ class Variants:
         return cls(manifest, problem, chip, space, workspace, objects, symbol, executable_target)
 
     def digest(self) -> str:
-        """Of all that it is made from: its folder, and objects of the user's own."""
-        return Cache.key([path_digest(path) for path in (self.manifest.file.parent, *self.objects)])
+        """Of all that it is made from: its folder, the headers of all, and objects of the user's own."""
+        headers = sorted(shipped_folder().glob("*.h"))
+        return Cache.key([path_digest(path) for path in (self.manifest.file.parent, *headers, *self.objects)])
 
     def default(self) -> Config:
         """The manifest's first choice, or the nearest that fits."""

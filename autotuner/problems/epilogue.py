@@ -117,8 +117,9 @@ class Epilogue:
         return {
             "bias": self.bias,
             "residual": self.residual,
-            "low": None if self.low is None else f"{self.low:.9e}",
-            "high": None if self.high is None else f"{self.high:.9e}",
+            "from_zero": self.low == 0.0,
+            "low": f"{self.low:.9e}" if self.low else "",
+            "high": "" if self.high is None else f"{self.high:.9e}",
             "there": bool(self),
         }
 

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,15 +19,22 @@ from autotuner.carriers.render import problem_mlir
 from autotuner.cli.app import main
 from autotuner.microkernels.abi import read_object
 from autotuner.microkernels.instance import Call
-from autotuner.microkernels.library import all_manifests, shipped_folder
+from autotuner.microkernels.library import all_manifests, find, shipped_folder
 from autotuner.microkernels.manifest import Manifest
 from autotuner.microkernels.variants import Kernel, Variants
-from autotuner.problems import Gemm
+from autotuner.problems import Conv, Gemm, Problem
 from autotuner.targets import Target
 from tests.otherarch.conftest import Run
 from tests.otherarch.machine import Machine
 
 SHIPPED = [m for m in all_manifests([shipped_folder()]).manifests if m.provider.kind == "c"]
+PRODUCTS = [m for m in SHIPPED if m.operation == "gemm"]
+CONV = find("conv_c", [shipped_folder()])
+CONVOLUTIONS: dict[str, dict[str, Any]] = {
+    "plain": {"shape": "1x9x10x12", "filter": "3x3x20", "pad": "1x1", "epilogue": "bias,residual,clip=-0.5:1.5"},
+    "strided": {"shape": "1x9x7x5", "filter": "3x2x6", "stride": "2x2", "dilation": "1x2"},
+    "depthwise": {"shape": "1x9x9x20", "filter": "5x5x20", "pad": "2x2", "groups": 20, "epilogue": "bias,relu"},
+}
 SHAPE = "50x61x140"
 """Ragged in every direction, and deeper than one panel."""
 
@@ -40,7 +48,7 @@ class Bench:
     run: Run
     folder: Path
 
-    def variants(self, manifest: Manifest, gemm: Gemm, objects: tuple[Path, ...] = ()) -> Variants:
+    def variants(self, manifest: Manifest, gemm: Problem, objects: tuple[Path, ...] = ()) -> Variants:
         return Variants.of(
             manifest,
             gemm,
@@ -50,7 +58,7 @@ class Bench:
             executable_target=self.made_for,
         )
 
-    def call(self, manifest: Manifest, gemm: Gemm, changes: Mapping[str, int] | None = None) -> Call:
+    def call(self, manifest: Manifest, gemm: Problem, changes: Mapping[str, int] | None = None) -> Call:
         variants = self.variants(manifest, gemm)
         wanted = {**variants.default().as_dict(), **(changes or {})}
         return variants.call(variants.space[variants.space.nearest(wanted)])
@@ -76,22 +84,35 @@ def bench(target: Target, builder: Builder, run: Run, tmp_path: Path) -> Bench:
     return Bench(target, executable_target(text), run, tmp_path)
 
 
-@pytest.mark.parametrize("manifest", SHIPPED, ids=lambda manifest: manifest.name)
-def test_every_shipped_kernel_in_c_is_right_there(manifest: Manifest, bench: Bench) -> None:
-    calls = [bench.call(manifest, Gemm.parse(shape=SHAPE, dtype="f32", layout=layout)) for layout in manifest.layouts]
-    calls.append(bench.call(manifest, Gemm.parse(shape="33x70x5", batch=3, dtype="f32")))
+def product(manifest: Manifest, shape: str, **words: Any) -> Gemm:
+    """Of one row where the kernel takes no more."""
+    rows, rest = ("1", shape.partition("x")[2]) if manifest.name == "sgemv_c" else shape.split("x", 1)
+    return Gemm.parse(shape=f"{rows}x{rest}", dtype="f32", **words)
+
+
+@pytest.mark.parametrize("manifest", PRODUCTS, ids=lambda manifest: manifest.name)
+def test_every_shipped_product_in_c_is_right_there(manifest: Manifest, bench: Bench) -> None:
+    calls = [bench.call(manifest, product(manifest, SHAPE, layout=layout)) for layout in manifest.layouts]
+    calls.append(bench.call(manifest, product(manifest, "33x70x5", batch=3)))
     other_settings = {name: values[-1] for name, values in manifest.parameters.items()}
-    calls.append(bench.call(manifest, Gemm.parse(shape=SHAPE, dtype="f32"), other_settings))
+    calls.append(bench.call(manifest, product(manifest, SHAPE), other_settings))
     assert len({call.instance.name for call in calls}) > 1
     wrong = {call.problem.name: why for call in calls if (why := bench.check(call))}
     assert wrong == {}
 
 
-@pytest.mark.parametrize("manifest", SHIPPED, ids=lambda manifest: manifest.name)
+@pytest.mark.parametrize("layout", CONV.layouts)
+def test_the_shipped_convolution_in_c_is_right_there(layout: str, bench: Bench) -> None:
+    problems = [Conv.parse(dtype="f32", layout=layout, **words) for words in CONVOLUTIONS.values()]
+    wrong = {problem.name: why for problem in problems if (why := bench.check(bench.call(CONV, problem)))}
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("manifest", PRODUCTS, ids=lambda manifest: manifest.name)
 def test_every_shipped_kernel_in_c_has_the_vectors_of_that_architecture(
     manifest: Manifest, bench: Bench, other: Machine
 ) -> None:
-    (path,) = bench.call(manifest, Gemm.parse(shape=SHAPE, dtype="f32")).instance.objects
+    (path,) = bench.call(manifest, product(manifest, SHAPE)).instance.objects
     assert read_object(path).chip == other.name
     code = subprocess.run([other.objdump, "-d", path], check=True, capture_output=True, text=True, timeout=60).stdout
     assert any(word in code for word in other.vectors)

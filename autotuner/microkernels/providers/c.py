@@ -12,6 +12,7 @@ from autotuner.errors import AutotuneError, EnvironmentFailure, ToolMissingError
 from autotuner.iree.compile import first_error
 from autotuner.microkernels.isa import choose_isa
 from autotuner.microkernels.kept import is_kept, keep, kept_folder
+from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.manifest import Manifest
 from autotuner.microkernels.providers.c_reads import reads
 from autotuner.microkernels.visibility import hide
@@ -105,13 +106,14 @@ def compile_object(
     defines = [f"-D{name.upper()}={int(value)}" for name, value in sorted(macros.items())]
     defines += [f"-D{renamed[0]}={renamed[1]}"] if renamed else []
     flags = [*compiler.flags, *choose_isa(chip, features).flags, *defines]
-    contents, refusal = reads(compiler.path, flags, source, timeout=timeout)
+    headers = f"-I{shipped_folder()}"
+    contents, refusal = reads(compiler.path, [*flags, headers], source, timeout=timeout)
     if refusal is not None:
         raise ObjectRefusalError(source, refusal.why())
     key = Cache.key([compiler.version, chip, *flags, *contents])
     final = kept_folder(key) / f"{source.stem}-{key[:24]}.o"
     if not is_kept(final):
-        _compile(compiler, source, flags, final, timeout=timeout)
+        _compile(compiler, source, [*flags, headers], final, timeout=timeout)
     return final
 
 

@@ -167,6 +167,9 @@ INLINE void block(const float* restrict image, const int32_t* restrict offsets, 
     UNROLL
     for (int j = 0; j < NV; ++j) sum[i][j] = (vec){0};
   }
+#if defined(__aarch64__)
+  _Pragma("GCC unroll 4")  // with fewer branches there are more products under way
+#endif
   for (ptrdiff_t p = 0; p < depth; ++p, weights += WIDTH) {
     const float* pixels = image + offsets[p];
     const float* a = FILTERS_ACROSS ? pixels : weights;

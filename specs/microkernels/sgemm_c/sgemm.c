@@ -3,19 +3,10 @@
 //
 // Row-major; TRANSPOSE_LHS says that A lies as KxM, TRANSPOSE_RHS that B lies as NxK. C is overwritten. One call
 // computes the tile of one workgroup: MC rows and NC columns of one batch entry, KC deep at a time, in blocks of MR rows
-// and VECTORS vectors. Any of these may be ragged. Nothing is shared between calls, nothing is allocated and no library
+// and VECTORS vectors. Any of these may be ragged. A PACKED B comes in panels of NR columns. Nothing is shared between calls, nothing is allocated and no library
 // is called, so that it links into IREE's embedded executables and any number of threads can run it.
 
-#include <stddef.h>
-#include <stdint.h>
-
-#if defined(__AVX512F__)
-#define LANES 16
-#elif defined(__AVX__)
-#define LANES 8
-#else
-#define LANES 4
-#endif
+#include "vectors.h"
 
 #ifndef TRANSPOSE_LHS
 #define TRANSPOSE_LHS 0
@@ -26,26 +17,10 @@
 
 #define NR (VECTORS * LANES)
 #define ROWS ((MC + MR - 1) / MR * MR)
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 64")
 
 // IREE gives the stack of a worker 128 KiB; the rest is for the frames around this one.
 #define MAX_SCRATCH (104 * 1024)
-_Static_assert(4 * (ROWS * KC + KC * NR + MR * NR) <= MAX_SCRATCH, "the panels do not fit the stack of a worker");
-
-typedef float vec __attribute__((vector_size(4 * LANES)));
-typedef float loose __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef float quad __attribute__((vector_size(16)));
-typedef float loose_quad __attribute__((vector_size(16), aligned(4), may_alias));
-
-#if defined(__has_builtin) && __has_builtin(__builtin_shufflevector)
-#define SHUFFLE(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
-#else  // GCC before 12
-typedef int32_t places __attribute__((vector_size(16)));
-#define SHUFFLE(x, y, ...) __builtin_shuffle(x, y, (places){__VA_ARGS__})
-#endif
-
-INLINE ptrdiff_t least(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
+_Static_assert(4 * (ROWS * KC + (PACKED ? 0 : KC * NR) + MR * NR) <= MAX_SCRATCH, "the panels do not fit the stack of a worker");
 
 // `count` x 4 columns: four rows of the source, `stride` apart, become four neighbours in each row of the panel.
 INLINE void transpose_quads(const float* restrict from, ptrdiff_t stride, ptrdiff_t count, float* restrict to,
@@ -91,55 +66,103 @@ INLINE void pack_along(const float* restrict from, ptrdiff_t stride, ptrdiff_t d
   }
 }
 
-// One block of C, whose rows are `stride` apart, from panels that are MR and NR wide.
-INLINE void block(const float* restrict a, const float* restrict b, ptrdiff_t depth, float* restrict c,
-                  ptrdiff_t stride, int add) {
+#if defined(__aarch64__)
+// What one step multiplies. Lanes of a register are multiplied, so that no broadcast takes the place of a product.
+typedef struct {
+  quad left[MR / 4 + 1];
+  float single[4];
+  vec right[VECTORS];
+} Step;
+
+INLINE void load_step(Step* step, const float* a, const float* b) {
+  UNROLL
+  for (int i = 0; i + 4 <= MR; i += 4) step->left[i / 4] = *(const loose_quad*)(a + i);
+  UNROLL
+  for (int i = MR / 4 * 4; i < MR; ++i) step->single[i % 4] = a[i];
+  UNROLL
+  for (int j = 0; j < VECTORS; ++j) step->right[j] = *(const loose*)(b + j * LANES);
+}
+
+INLINE void multiply(vec sum[MR][VECTORS], const Step* step) {
+  UNROLL
+  for (int i = 0; i < MR; ++i) {
+    UNROLL
+    for (int j = 0; j < VECTORS; ++j)
+      sum[i][j] += (i < MR / 4 * 4 ? step->left[i / 4][i % 4] : step->single[i % 4]) * step->right[j];
+  }
+}
+#endif
+
+// sums[MR][NR] from panels that are MR and NR wide.
+INLINE void block(const float* restrict a, const float* restrict b, ptrdiff_t depth, float* restrict sums) {
   vec sum[MR][VECTORS];
   UNROLL
   for (int i = 0; i < MR; ++i) {
     UNROLL
     for (int j = 0; j < VECTORS; ++j) sum[i][j] = (vec){0};
   }
+#if defined(__aarch64__)
+  // Four steps without a branch: the loads of the next have no need to wait for the products of this one.
+  _Pragma("GCC unroll 4")
+  for (ptrdiff_t p = 0; p < depth; ++p, a += MR, b += NR) {
+    Step step;
+    load_step(&step, a, b);
+    multiply(sum, &step);
+  }
+#else
   for (ptrdiff_t p = 0; p < depth; ++p, a += MR, b += NR) {
     vec right[VECTORS];
     UNROLL
-    for (int j = 0; j < VECTORS; ++j) right[j] = *(const vec*)(b + j * LANES);
+    for (int j = 0; j < VECTORS; ++j) right[j] = *(const loose*)(b + j * LANES);
     UNROLL
     for (int i = 0; i < MR; ++i) {
       UNROLL
       for (int j = 0; j < VECTORS; ++j) sum[i][j] += a[i] * right[j];
     }
   }
+#endif
   UNROLL
   for (int i = 0; i < MR; ++i) {
     UNROLL
-    for (int j = 0; j < VECTORS; ++j) {
-      loose* out = (loose*)(c + i * stride + j * LANES);
-      *out = add ? (vec)*out + sum[i][j] : sum[i][j];
-    }
+    for (int j = 0; j < VECTORS; ++j) *(vec*)(sums + i * NR + j * LANES) = sum[i][j];
   }
 }
 
-// A block at the edge of C is computed whole beside it, and what belongs to C is copied.
-static __attribute__((noinline)) void edge(const float* restrict a, const float* restrict b, ptrdiff_t depth,
-                                           float* restrict c, ptrdiff_t stride, int add, ptrdiff_t rows,
-                                           ptrdiff_t columns, float* restrict whole) {
-  block(a, b, depth, whole, NR, 0);
-  for (ptrdiff_t i = 0; i < rows; ++i)
-    for (ptrdiff_t j = 0; j < columns; ++j)
-      c[i * stride + j] = add ? c[i * stride + j] + whole[i * NR + j] : whole[i * NR + j];
+// A block to its place in C, whose rows are `stride` apart; at the edge only what belongs to C.
+INLINE void put(const float* restrict sums, Place place, ptrdiff_t stride, ptrdiff_t rows, ptrdiff_t columns, int add,
+                int last) {
+  for (ptrdiff_t i = 0; i < rows; ++i, sums += NR, place.out += stride, place.residual += stride) {
+    if (columns == NR)
+      store(sums, place, NR, add, last);  // a number that the compiler knows
+    else
+      store(sums, place, columns, add, last);
+  }
 }
 
-void sgemm(const float* restrict a, const float* restrict b, float* restrict c, int32_t m, int32_t n, int32_t k,
-           size_t tile_n, size_t tile_m, size_t entry) {
+void sgemm(const float* restrict a, const float* restrict b,
+#if BIAS
+           const float* restrict bias,
+#endif
+#if RESIDUAL
+           const float* restrict residual,
+#endif
+           float* restrict c, int32_t m, int32_t n, int32_t k, size_t tile_n, size_t tile_m, size_t entry) {
   float left[ROWS * KC] __attribute__((aligned(64)));
+#if !PACKED
   float right[KC * NR] __attribute__((aligned(64)));
-  float whole[MR * NR] __attribute__((aligned(64)));
+#endif
+  float sums[MR * NR] __attribute__((aligned(64)));
+#if !BIAS
+  const float* bias = 0;
+#endif
+#if !RESIDUAL
+  const float* residual = c;
+#endif
   const ptrdiff_t M = m, N = n, K = k, row = tile_m * MC, column = tile_n * NC;
   const ptrdiff_t rows = least(MC, M - row), columns = least(NC, N - column);
+  const ptrdiff_t at = entry * M * N + row * N + column;
   a += entry * M * K + row * (TRANSPOSE_LHS ? 1 : K);
-  b += entry * K * N + column * (TRANSPOSE_RHS ? K : 1);
-  c += entry * M * N + row * N + column;
+  b += PACKED ? (entry * ((N + NR - 1) / NR * NR) + column) * K : entry * K * N + column * (TRANSPOSE_RHS ? K : 1);
   for (ptrdiff_t p = 0; p < K; p += KC) {
     const ptrdiff_t depth = least(KC, K - p);
     for (ptrdiff_t i = 0; i < rows; i += MR) {
@@ -149,16 +172,18 @@ void sgemm(const float* restrict a, const float* restrict b, float* restrict c, 
         pack_across(a + i * K + p, K, depth, least(MR, rows - i), MR, left + i * KC);
     }
     for (ptrdiff_t j = 0; j < columns; j += NR) {
+#if PACKED
+      const float* right = b + j * K + p * NR;
+#else
       if (TRANSPOSE_RHS)
         pack_across(b + j * K + p, K, depth, least(NR, columns - j), NR, right);
       else
         pack_along(b + p * N + j, N, depth, least(NR, columns - j), NR, right);
+#endif
       for (ptrdiff_t i = 0; i < rows; i += MR) {
-        float* out = c + i * N + j;
-        if (rows - i >= MR && columns - j >= NR)
-          block(left + i * KC, right, depth, out, N, p > 0);
-        else
-          edge(left + i * KC, right, depth, out, N, p > 0, least(MR, rows - i), least(NR, columns - j), whole);
+        const Place place = {c + at + i * N + j, 0, bias + column + j, residual + at + i * N + j};
+        block(left + i * KC, right, depth, sums);
+        put(sums, place, N, least(MR, rows - i), least(NR, columns - j), p > 0, p + depth == K);
       }
     }
   }

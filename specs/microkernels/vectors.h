@@ -37,7 +37,9 @@ typedef float loose_single __attribute__((vector_size(4), may_alias));
 #define SHUFFLE(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
 #else  // GCC before 12
 typedef int32_t places __attribute__((vector_size(4 * LANES)));
-#define SHUFFLE(x, y, ...) __builtin_shuffle(x, y, (places){__VA_ARGS__})
+typedef int32_t quad_places __attribute__((vector_size(16)));
+#define SHUFFLE(x, y, ...) \
+  __builtin_shuffle(x, y, (__typeof__(__builtin_choose_expr(sizeof(x) == 16, (quad_places){0}, (places){0}))){__VA_ARGS__})
 #endif
 
 INLINE ptrdiff_t least(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }

@@ -1,0 +1,216 @@
+"""The shipped kernels in C: right for every form of their problems, without IREE; and what a compiler makes of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autotuner.build import Builder, BuildJob
+from autotuner.carriers.calls import kernel_calls
+from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags, spec_mlir
+from autotuner.carriers.render import problem_mlir
+from autotuner.devices.process import ProcessDevice
+from autotuner.errors import ToolMissingError
+from autotuner.iree.compile import Compile, inspect
+from autotuner.iree.tools import Tools
+from autotuner.measure.check import Checker, Data
+from autotuner.microkernels.library import find, shipped_folder
+from autotuner.microkernels.manifest import DoesNotFitError
+from autotuner.microkernels.providers.c import find_compiler
+from autotuner.microkernels.variants import Variants
+from autotuner.problems import Conv, Gemm, Problem
+from autotuner.system import process
+from autotuner.targets import Target
+from tests.support.native import HOST, flags_of, host_features, result_of, wrong
+
+FOLDERS = [shipped_folder()]
+CONV, SGEMM, SGEMV = (find(name, FOLDERS) for name in ("conv_c", "sgemm_c", "sgemv_c"))
+LAST, FIRST = "nhwc-hwcf", "nchw-fchw"
+ALL = "bias,residual,clip=-0.5:1.5"
+Setting = dict[str, int]
+
+
+def conv(layout: str, **words: Any) -> Conv:
+    return Conv.parse(dtype="f32", layout=layout, **words)
+
+
+CONVOLUTIONS: dict[str, tuple[Conv, Setting]] = {
+    "padded, with all behind it": (conv(LAST, shape="2x9x7x5", filter="3x3x19", pad="1x1", epilogue=ALL), {}),
+    "strided, dilated, uneven": (
+        conv(LAST, shape="1x11x12x8", filter="3x2x6", dilation="2x3", stride="3x2", pad="1x2"),
+        {},
+    ),
+    "grouped": (conv(LAST, shape="2x7x7x16", filter="3x3x20", pad="1x1", groups=4, epilogue="bias"), {}),
+    "weights as they are": (conv(LAST, shape="1x6x8x24", filter="1x1x128", epilogue="relu"), {"packed": 0}),
+    "more channels than the buffer takes": (conv(LAST, shape="1x14x14x200", filter="3x3x33", pad="1x1"), {}),
+    "few channels, strided": (conv(LAST, shape="1x20x23x3", filter="7x7x16", stride="2x2", pad="3x3"), {}),
+    "depthwise": (conv(LAST, shape="2x9x9x20", filter="5x5x20", pad="2x2", stride="2x2", groups=20, epilogue=ALL), {}),
+    "first: padded, with all behind it": (
+        conv(FIRST, shape="2x9x7x5", filter="3x3x19", pad="1x1", epilogue=ALL),
+        {},
+    ),
+    "first: filters in the lanes": (
+        conv(FIRST, shape="1x11x12x8", filter="3x2x6", dilation="2x3", stride="3x2", pad="1x2", epilogue=ALL),
+        {"across": 2},
+    ),
+    "first: small, filters in the lanes by itself": (conv(FIRST, shape="1x7x7x200", filter="3x3x40", pad="1x1"), {}),
+    "first: weights packed by the kernel": (
+        conv(FIRST, shape="1x12x13x70", filter="3x3x10", dilation="2x2", pad="2x2"),
+        {"packed": 0},
+    ),
+    "first: one by one, tiles": (
+        conv(FIRST, shape="1x14x15x32", filter="1x1x40"),
+        {"pixels_of_tile": 64, "filters_of_tile": 32},
+    ),
+    "first: grouped": (conv(FIRST, shape="2x7x9x16", filter="3x3x32", pad="1x1", groups=4), {}),
+    "first: few channels, strided": (conv(FIRST, shape="1x20x23x3", filter="7x7x16", stride="2x2", pad="3x3"), {}),
+    "first: depthwise": (
+        conv(FIRST, shape="2x9x9x20", filter="5x5x20", pad="2x2", stride="2x2", groups=20, epilogue=ALL),
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_a_convolution_is_right(name: str, tmp_path: Path) -> None:
+    problem, setting = CONVOLUTIONS[name]
+    inputs = problem.inputs(3)
+    found = result_of(CONV, problem, inputs, tmp_path, parameters=setting, features=host_features())
+    assert not wrong(problem, inputs, found)
+
+
+NARROW = () if HOST != "x86_64" else ("avx2", "fma")
+
+
+@pytest.mark.parametrize("layout", [LAST, FIRST])
+def test_narrower_vectors_give_the_same_convolution(layout: str, tmp_path: Path) -> None:
+    problem = conv(layout, shape="1x9x10x12", filter="3x3x24", pad="1x1", stride="2x2", epilogue="bias,relu")
+    inputs = problem.inputs(3)
+    for features in {NARROW, ()}:
+        assert not wrong(problem, inputs, result_of(CONV, problem, inputs, tmp_path, features=features))
+
+
+PRODUCTS: dict[str, tuple[Gemm, Setting]] = {
+    "nn, with all behind it": (Gemm.parse(shape="100x333x77", dtype="f32", epilogue=ALL), {}),
+    "nt, batched": (Gemm.parse(shape="33x70x5", batch=3, dtype="f32", layout="nt"), {"mr": 14, "vectors": 1}),
+    "tn": (Gemm.parse(shape="50x61x300", dtype="f32", layout="tn"), {"mr": 6, "vectors": 3, "kc": 96}),
+    "tt": (Gemm.parse(shape="7x129x140", dtype="f32", layout="tt"), {"mr": 12, "nc": 128}),
+    "packed": (Gemm.parse(shape="50x129x140", batch=2, dtype="f32", epilogue="bias,relu"), {"packed": 1, "nc": 128}),
+    "packed, transposed": (Gemm.parse(shape="9x70x33", dtype="f32", layout="nt"), {"packed": 1}),
+    "one element": (Gemm.parse(shape="1x1x1", dtype="f32"), {}),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_a_product_is_right(name: str, tmp_path: Path) -> None:
+    problem, setting = PRODUCTS[name]
+    inputs = problem.inputs(3)
+    for features in {host_features(), NARROW} if name == "packed" else {host_features()}:
+        found = result_of(SGEMM, problem, inputs, tmp_path, parameters=setting, features=features)
+        assert not wrong(problem, inputs, found)
+
+
+@pytest.mark.parametrize(
+    ("shape", "batch", "layout"),
+    [("1x300x70", 1, "nn"), ("1x9x71", 2, "nt"), ("300x1x70", 1, "nn"), ("9x1x71", 2, "tt")],
+)
+def test_a_matrix_times_a_vector_is_right(shape: str, batch: int, layout: str, tmp_path: Path) -> None:
+    problem = Gemm.parse(shape=shape, batch=batch, dtype="f32", layout=layout, epilogue=ALL)
+    inputs = problem.inputs(3)
+    assert not wrong(problem, inputs, result_of(SGEMV, problem, inputs, tmp_path, features=host_features()))
+
+
+def test_a_product_of_more_rows_and_columns_is_no_matrix_times_a_vector() -> None:
+    with pytest.raises(DoesNotFitError, match="m == 1 or n == 1"):
+        SGEMV.fit(Gemm.parse(shape="2x2x8", dtype="f32"), HOST)
+
+
+def test_images_too_wide_for_the_buffer_are_refused() -> None:
+    for layout in (LAST, FIRST):
+        with pytest.raises(DoesNotFitError, match="it needs"):
+            CONV.fit(conv(layout, shape="1x3x20000x1", filter="3x3x8"), HOST)
+
+
+# --- What a compiler makes of them for aarch64 ----------------------------------------------------------------------
+
+
+def hottest_loop(assembly: str) -> list[str]:
+    """The instructions of the loop with the most products among them."""
+    lines = [line.strip() for line in assembly.splitlines()]
+    labels = {line[:-1]: number for number, line in enumerate(lines) if re.fullmatch(r"\.L\w+:", line)}
+    loops = []
+    for number, line in enumerate(lines):
+        branch = re.match(r"(?:b\.?\w*|cbn?z|tbn?z)\s.*?(\.L\w+)$", line)
+        if branch and labels.get(branch[1], number) < number:
+            body = [x for x in lines[labels[branch[1]] : number + 1] if x and not x.startswith((".", "//"))]
+            loops.append((sum(x.startswith("fmla") for x in body) / len(body), body))
+    return max(loops)[1]
+
+
+INNER: dict[str, tuple[Problem, Mapping[str, int]]] = {
+    "sgemm_c": (Gemm.parse(shape="512x512x1024", dtype="f32"), {}),
+    "sgemm_c, wider": (Gemm.parse(shape="512x512x1024", dtype="f32"), {"vectors": 3}),
+    "conv_c, channels last": (conv(LAST, shape="1x56x56x64", filter="3x3x64", pad="1x1"), {}),
+    "conv_c, channels first": (conv(FIRST, shape="1x56x56x64", filter="3x3x64", pad="1x1"), {}),
+}
+
+
+@pytest.mark.parametrize("name", INNER)
+def test_on_aarch64_lanes_are_multiplied_and_nothing_is_broadcast_or_spilled(name: str, tmp_path: Path) -> None:
+    try:
+        compiler = find_compiler("aarch64")
+    except ToolMissingError as missing:
+        pytest.skip(f"{missing.message} {missing.remedy}")
+    problem, setting = INNER[name]
+    manifest = find(name.partition(",")[0], FOLDERS)
+    flags = flags_of(manifest, problem, "aarch64", parameters=setting)
+    assembly = tmp_path / "kernel.s"
+    done = process.run([compiler.path, *flags, "-S", str(manifest.provider.source), "-o", assembly], timeout=120)
+    assert done.ok, done.why()
+    loop = hottest_loop(assembly.read_text())
+    products = [line for line in loop if line.startswith("fmla")]
+    assert products
+    assert all(re.search(r"\.s\[\d\]$", line) for line in products)
+    others = [line for line in loop if re.match(r"dup|ld1r|st[rpu]|mov\s+v|fm(ul|add)", line)]
+    assert others == []
+    assert len(products) / len(loop) >= 0.6
+
+
+# --- Inside of IREE -------------------------------------------------------------------------------------------------
+
+
+def test_constant_weights_are_packed_at_compile_time_and_the_call_is_right(
+    builder: Builder, tools: Tools, tmp_path: Path
+) -> None:
+    problem = conv(FIRST, shape="1x14x14x16", filter="3x3x40", pad="1x1", epilogue="bias,relu")
+    flags = Target.parse("cpu").compile_flags
+    made_for = executable_target(builder.inspect(problem_mlir(problem), flags, timeout=120))
+    variants = Variants.of(CONV, problem, HOST, workspace=tmp_path, executable_target=made_for)
+    call = variants.call(variants.default())
+    spec, own = spec_mlir([call], target=made_for), (*flags, *object_flags(call.instance.objects))
+
+    # With its operands as arguments the program packs, and computes the same.
+    job = BuildJob(
+        problem_mlir(problem), own, timeout=120, spec=spec, spec_flag=SPEC_FLAG, kernels=kernel_calls([call])
+    )
+    build = builder.build(job)
+    assert build.ok, build.stderr
+    data = Data.write(problem, tmp_path / "data", seed=3)
+    checked = Checker(ProcessDevice(tools, "local-task", data.folder), data, timeout=120).check(build.vmfb)
+    assert checked.ok, checked.detail
+
+    # With constant weights nothing of the packing is left in the program.
+    (tmp_path / "spec.mlir").write_text(spec)
+    weights = problem.operands[1].mlir
+    values = f'"0x{problem.inputs(3)[1].tobytes().hex()}"'
+    text = problem_mlir(problem).replace(f"%weights: {weights}, ", "", 1)
+    text = text.replace(" {\n", f" {{\n  %weights = arith.constant dense<{values}> : {weights}\n", 1)
+    job_flags = (*own, f"{SPEC_FLAG}={tmp_path / 'spec.mlir'}")
+    flow = inspect(Compile(text, job_flags, 120, stop="flow"), tools).text
+    packed = call.instance.bindings[1].tensor.text
+    assert f"__hoisted_tensor_{packed}" in flow
+    assert flow.count(" = flow.dispatch ") == 1
