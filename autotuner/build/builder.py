@@ -118,9 +118,7 @@ class Builder:
     def _sources(self, job: BuildJob) -> bytes | None:
         """The dispatches of the job's problem, compiled once and kept; None where a candidate needs it all."""
         start = job.start
-        if start is None or not self.begins:
-            return None
-        if not job.has_company and self.cache.read(self.key(start)) is None:
+        if start is None or not self.begins or not job.has_company:
             return None
         made = self.build(start)
         return _bytes(made.vmfb) or None if made.ok else None
