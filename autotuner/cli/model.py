@@ -53,6 +53,7 @@ def print_model(result: ModelResult, printer: Printer) -> None:
         what += f", {len(details.shipped_kernels)} microkernels" if details.shipped_kernels else ""
         line("best", f"{microseconds(result.best.us)}  route {result.best.measured.route}, {what}")
     printer.speedup(result)
+    printer.caches(result)
     if details.entries:
         printer.over_stock(result, what="route")
     if details.error is not None:

@@ -35,6 +35,11 @@ class Sizes:
     cache: int | None = None
     memory: int | None = None
 
+    @property
+    def emptying(self) -> int:
+        """Bytes to copy, so that nothing else is left in the cache: as much is read as is written."""
+        return int(EXCEEDED * (self.cache or FALLBACK_BYTES))
+
     def rotation(self, footprint: int) -> Rotation:
         """Over how many sets of a problem's buffers a cold timing goes."""
         wanted = EXCEEDED * (self.cache or FALLBACK_BYTES)

@@ -125,6 +125,7 @@ class Device:
         self._modules: Kept[Loaded] = Kept(KEPT_MODULES, KEPT_MODULE_BYTES)
         self._calls: Kept[Arguments] = Kept(KEPT_CALLS, KEPT_CALL_BYTES)
         self._copied: tuple[Arguments, list[tuple[Any, ...]]] | None = None
+        self._swept: tuple[Any, Any] | None = None
         self._last: Loaded | None = None
         self._between: Load | None = None
 
@@ -182,6 +183,7 @@ class Device:
             for views in sets:
                 loaded.call(function, views)
             for _, views in zip(range(request["count"]), cycle(sets), strict=False):
+                self._empty_cache(request.get("empty", 0))
                 cold.append(loaded.call(function, views)[0])
                 warm.append(loaded.call(function, views)[0])
         return {"cold": cold, "warm": warm, "sets": len(sets)}
@@ -211,6 +213,7 @@ class Device:
         self._modules.clear()
         self._calls.clear()
         self._copied = None
+        self._swept = None
         self._last = None
 
     @contextlib.contextmanager
@@ -251,13 +254,24 @@ class Device:
 
     def _duplicate(self, view: Any) -> Any:
         source = view.get_buffer()
-        buffer = self._device.allocator.allocate_buffer(
-            memory_type=int(runtime.MemoryType.DEVICE_LOCAL),
-            allowed_usage=int(runtime.BufferUsage.DEFAULT),
-            allocation_size=source.byte_length(),
-        )
+        buffer = self._buffer(source.byte_length())
         self._copy(source, buffer)
         return runtime.HalBufferView(buffer, view.shape, view.element_type)
+
+    def _empty_cache(self, size: int) -> None:
+        """Copies so many bytes that the cache has nothing else left."""
+        if not size:
+            return
+        if self._swept is None or self._swept[0].byte_length() < size:
+            self._swept = self._buffer(size), self._buffer(size)
+        self._copy(*self._swept)
+
+    def _buffer(self, size: int) -> Any:
+        return self._device.allocator.allocate_buffer(
+            memory_type=int(runtime.MemoryType.DEVICE_LOCAL),
+            allowed_usage=int(runtime.BufferUsage.DEFAULT),
+            allocation_size=size,
+        )
 
     def _load(self, module: Path, parameters: list[str]) -> tuple[Loaded, int]:
         instance = self._config.vm_instance

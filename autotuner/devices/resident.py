@@ -120,8 +120,10 @@ class ResidentDevice:
         call = self._call(benchmark.invocation)
         if call is None:
             return None
-        rotation = self._rotation(call)
+        rotation = Rotation(1, exceeds=True) if benchmark.emptied else self._rotation(call)
         asked = {"ask": "pairs", "count": count, "sets": rotation.sets}
+        if benchmark.emptied:
+            asked["empty"] = self._sizes.emptying
         try:
             answer = self._ask(asked, module.vmfb, call, timeout=benchmark.timeout)
         except Lost as lost:

@@ -27,6 +27,9 @@ class Benchmark:
     """Seconds of a whole timing, at most."""
     cache: CacheState = "warm"
     """Cold: single calls on buffers that no call of late has touched."""
+    emptied: bool = False
+    """For a cold call the cache is filled with something else, in place of a turn to other inputs: what is called has
+    buffers of its own, such as a model's weights."""
 
 
 @dataclass(frozen=True, slots=True)

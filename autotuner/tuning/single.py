@@ -212,7 +212,7 @@ class SingleRun:
         """The default and the best with a warm and with a cold cache, and what is to be said of it."""
         if self.options.cache == "warm" or judgement.verdict == "inconclusive" or self.stop.requested:
             return None
-        if not self.task.ship:  # what it is a part of is compared warm, and tells its own times
+        if not self.task.cold:  # what it is a part of is compared warm, and tells its own times
             return None
         self.reporter.stage("timing with a cold cache")
         with self.account.clocked("time"):
@@ -243,7 +243,12 @@ class SingleRun:
         """Seconds: what wins is compiled once more to be shipped, and both ways to be timed with a cold cache."""
         compiles = _SHIP_COMPILES if self.task.ship else 0.0
         timings = 0
-        if self.task.race and self.options.cache != "warm" and calibration.device.isolated is not calibration.device:
+        if (
+            self.task.race
+            and self.task.cold
+            and self.options.cache != "warm"
+            and calibration.device.isolated is not calibration.device
+        ):
             compiles, timings = compiles + 1.0, COLD_TIMINGS
         seconds = compiles * calibration.baseline.took + timings * calibration.timing_seconds
         return min(seconds, _END_SHARE * self.clock.budget)

@@ -18,6 +18,8 @@ class Task:
     """Without: the fastest of a short look side by side is given, and the job judges it."""
     ship: bool = True
     """Write the winner's files; without, the run only finds it."""
+    cold: bool = True
+    """Time the winner with a cold cache too, where the user's options want that."""
     recall: bool = False
     """With --resume: a finished run of the same problem, in the same job, is not run again."""
     seeds: Sequence[Mapping[str, Value]] = ()

@@ -10,6 +10,8 @@ from rich.console import Console
 
 from autotuner import Result
 from autotuner.cli.printer import Printer, print_result
+from autotuner.jobs.buckets.bounds import Bucket
+from autotuner.jobs.buckets.result import BucketResult
 from autotuner.jobs.suite.rows import outcome
 from autotuner.specfiles.entries import read
 from autotuner.store.store import Store
@@ -58,6 +60,8 @@ def test_a_winner_is_timed_both_ways_and_all_that_is_shown_says_so(tune: Tune, w
     with Store.open(None, workspace=workspace) as store:
         cold = [timing for timing in store.timings(result.run) if timing.phase == "cold"]
         assert outcome(result, store=store)["cold"] == document["cold"], "a suite lists it with the problem"
+    bucket = BucketResult(Bucket(1, 64, 64), result, "tuned", "").to_json()
+    assert (bucket["warm"], bucket["cold"]) == (document["warm"], document["cold"])
     assert len(cold) == 2 * ROUNDS
     assert all(timing.conditions is not None and timing.conditions.cache == "cold" for timing in cold)
     again = read_result(document, workspace=workspace, storage=None)

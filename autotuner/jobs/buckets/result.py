@@ -26,7 +26,7 @@ class BucketResult:
 
     def to_json(self) -> dict[str, Any]:
         run = self.result.to_json() if self.result else {}
-        names = ("run", "verdict", "reason", "baseline", "best", "speedup", "counts")
+        names = ("run", "verdict", "reason", "baseline", "best", "speedup", "warm", "cold", "counts")
         return {
             "bucket": self.bucket.name,
             "low": self.bucket.low,

@@ -347,6 +347,7 @@ class _FamilyRun:
             counts=Counts.total(result.counts for result in results),
             files=Files(spec, files[1], SpecCarrier.name if spec else None),
             ranking=home_result.ranking,
+            caches=home_result.caches,
             details=FamilyDetails(tuple(done)),
         )
 

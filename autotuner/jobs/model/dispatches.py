@@ -126,7 +126,11 @@ class Dispatches:
         piece = row.group.leading(self.shares.us)
         problem = DispatchProblem(piece, row.group.root, label).allowing(context.model.allow)
         task = Task(
-            race=race, ship=False, recall=True, seeds=context.session.store.winners(context.target.name)[:SEEDS]
+            race=race,
+            ship=False,
+            cold=False,
+            recall=True,
+            seeds=context.session.store.winners(context.target.name)[:SEEDS],
         )
         options = replace(context.options, budget=budget, microkernels=())
         session = context.run.within(f"[{number}/{count}] {label}: ")

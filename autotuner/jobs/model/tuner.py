@@ -31,7 +31,7 @@ from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.rounding import expected_error
 from autotuner.jobs.model.routes import SLOW_US, RouteOutcome, RouteRace, Routes, choose, side
 from autotuner.jobs.model.ship import report_text, ship
-from autotuner.jobs.model.where import time_table
+from autotuner.jobs.model.where import time_cold, time_table
 from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.jobs.model.won_routes import routes_that_won
 from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge, longer, timed_by
@@ -39,6 +39,7 @@ from autotuner.measure.race import ALPHA, LOOKS, Entrant, Rules
 from autotuner.system import process
 from autotuner.targets import PLAIN, Target
 from autotuner.targets.attention import without_wrong_attention
+from autotuner.tuning.caches import Caches
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import BASELINE
@@ -91,6 +92,7 @@ class _ModelRun:
     tried: list[RouteOutcome] = field(default_factory=list)
     tuned: list[Tuned] = field(default_factory=list)
     parts: list[Dispatches] = field(default_factory=list)
+    caches: Caches | None = None
 
     def go(self) -> ModelResult:
         context = self.context
@@ -245,7 +247,7 @@ class _ModelRun:
         # A call of seconds is a measurement by itself, and there is none to spare for more.
         slow = {BASELINE} if (base.us or 0.0) > SLOW_US else set()
         with context.clocked("time"):
-            return judge(
+            judgement = judge(
                 contest,
                 timed_by(context.session.runner, benchmark, modules, once=slow),
                 clock=context.clock,
@@ -253,6 +255,8 @@ class _ModelRun:
                 record=record,
                 stage=lambda text: context.stage(f"{text}, as whole models"),
             )
+        self.caches = time_cold(context, benchmark, modules, rows, judgement)
+        return judgement
 
     def _nothing_to_race(self, base: RouteOutcome) -> Judgement:
         us = {BASELINE: base.us or 0.0}
@@ -321,7 +325,7 @@ class _ModelRun:
             kind: Literal["codegen", "microkernel"] = "microkernel" if shown.kernels else "codegen"
             best = Best(Measured(best_us, tuple(route.flags), route.name), {}, kind)
         return Result(
-            **context.run.facts(),
+            **context.facts(),
             verdict=verdict,
             reason=reason,
             baseline=Measured(us.get(BASELINE, base.us if base else None)),
@@ -332,6 +336,7 @@ class _ModelRun:
             confidence=1 - ALPHA,
             counts=Counts.total(result.counts for p in self.parts for result in p.results),
             files=Files(carrier=made.parts.carrier if made else None),
+            caches=self.caches,
             details=ModelDetails(
                 routes=tuple(t for t in self.tried if t.row),
                 rows=tuple(part.rows.values()) if part else (),

@@ -1,11 +1,15 @@
-"""Reads where a model's time goes, before and after tuning, as far as the device tells."""
+"""What is told of a model beside the verdict: where its time goes, and what a cold cache makes of it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 
+from autotuner.devices.device import Timing
 from autotuner.errors import OutOfTimeError
+from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled
 from autotuner.jobs.model.breakdown import Breakdown, TimeTable
 from autotuner.jobs.model.context import Context
@@ -15,11 +19,17 @@ from autotuner.jobs.model.result import Row
 from autotuner.jobs.model.routes import RouteOutcome
 from autotuner.jobs.model.shares import STATISTICS
 from autotuner.jobs.model.whole import Tuned
+from autotuner.measure.judge import Judgement
 from autotuner.targets import PLAIN
+from autotuner.tuning.cache_timer import LEAST_PAIRS, NO_TIME, PAIRS_US, ROUNDS, CacheTimer, Modules
+from autotuner.tuning.caches import Caches
 from autotuner.tuning.plan import BASELINE
 
 _READING = 3.0
 """Timings of the whole model that reading its statistics takes, at most."""
+
+_COLD_SHARE = 0.5
+"""Of the time that is left when the verdict is known, at most, for a cold cache: what wins is compiled once more."""
 
 
 def time_table(
@@ -74,3 +84,37 @@ def _tuned_us(row: Row, entry: Entry | None) -> float:
         return us
     best, baseline = entry.result.best, entry.result.baseline.us
     return us * best.us / baseline if best is not None and best.us and baseline else us
+
+
+def time_cold(
+    context: Context,
+    benchmark: Benchmark,
+    modules: Mapping[str, Compiled],
+    rows: Mapping[str, int],
+    judgement: Judgement,
+) -> Caches | None:
+    """The default and the best whole model with a warm and with an emptied cache, where that is wanted."""
+    device, stop = context.session.runner, context.session.stop
+    if context.options.cache == "warm" or judgement.verdict == "inconclusive" or stop.requested:
+        return None
+    if device.isolated is device:
+        return None
+    rivals = [name for name in modules if name != BASELINE]
+    best = judgement.winner or min(rivals, key=lambda name: judgement.us.get(name, math.inf))
+    calls = sum(max(LEAST_PAIRS * judgement.us.get(name, 0.0), PAIRS_US) for name in (BASELINE, best))
+    needed = ROUNDS * (2 * context.timing_seconds + 2 * calls / 1e6)
+    if needed > _COLD_SHARE * context.clock.left:
+        context.note(NO_TIME)
+        return None
+    context.stage("timing with a cold cache")
+
+    def record(name: str, block: int, timing: Timing) -> None:
+        context.session.store.record_timing(rows[name], timing, phase="cold", block=block)
+
+    chosen = {name: Modules(modules[name], modules[name]) for name in (BASELINE, best)}
+    with context.clocked("time"):
+        timer = CacheTimer(device, replace(benchmark, emptied=True), record)
+        found, notes = timer.tell(chosen, baseline=BASELINE, won=judgement.verdict == "win")
+    for note in notes:
+        context.note(note)
+    return found
