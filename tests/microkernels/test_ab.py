@@ -151,7 +151,7 @@ def test_in_a_search_a_kernel_that_cannot_be_made_is_a_failed_row(workspace: Pat
     [
         (["ab"], "ab needs a microkernel and --shape"),
         (["ab", "sgemm_c"], "ab needs a microkernel and --shape"),
-        (["ab", "sgem_c", *SHAPE], "Did you mean sgemm_c"),
+        (["ab", "sgemm_cc", *SHAPE], "Did you mean sgemm_c"),
         (["ab", "sgemm_c", *SHAPE, "--dtype", "f16"], "it does not compute f16"),
         (["ab", "misa_igemm_fwd_nhwc_fp16", "--shape", "2x32x32x64"], "Give --filter"),
         (["ab", "sgemm_c", "--shape", "96x64"], "is not MxNxK"),

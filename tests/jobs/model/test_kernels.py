@@ -78,7 +78,7 @@ def test_a_mix_ships_both_specs_and_the_objects_and_plain_iree_compile_takes_the
 
 
 def test_a_kernel_that_nobody_has_is_an_error_before_anything_is_searched(tmp_path: Path) -> None:
-    options = Options(workspace=tmp_path, microkernels=(Kernel("sgem_c"),), device="none")
+    options = Options(workspace=tmp_path, microkernels=(Kernel("sgemm_cc"),), device="none")
     with pytest.raises(UsageError, match="Did you mean sgemm_c"):
         tune_model(Model(EXAMPLES / "three.mlir"), ONE_ROUTE, options=options)
 
