@@ -59,8 +59,12 @@ class Variants:
         workspace: Path,
         kernel: Kernel | None = None,
         executable_target: str = "",
+        first: bool = False,
     ) -> Variants:
-        """Refuses when no choice of its parameters fits the problem; `kernel` may bring an object of the user's."""
+        """Refuses when no choice of its parameters fits the problem; `kernel` may bring an object of the user's.
+
+        With `first` there is one variant, the first that fits: it takes seconds to look at thousands.
+        """
         objects, symbol = (kernel.objects, kernel.symbol) if kernel else ((), None)
         features = read_features(executable_target)
         rows, refusal = [], None
@@ -72,6 +76,8 @@ class Variants:
                 refusal = refusal or error
             else:
                 rows.append([values[name].index(value) for name, value in setting.items()])
+                if first:
+                    break
         if not rows:
             raise refusal or DoesNotFitError(f"{manifest.name} has no variant.", remedy="Check its parameters.")
         knobs = [Knob(name, choices) for name, choices in values.items()]

@@ -226,7 +226,8 @@ class KernelSearch:
         root = context.session.workspace.root
         chip = kernel_chip(context.target, context.session.device)
         manifest = find(name, search_folders(root))
-        return Variants.of(manifest, problem, chip, workspace=root, executable_target=self.executable_target)
+        made_for = self.executable_target
+        return Variants.of(manifest, problem, chip, workspace=root, executable_target=made_for, first=True)
 
     def _decide(self, label: str, codegen: Mapping[Group, float]) -> KernelEntry | None:
         context, part, row = self.context, self.parts[label], self.rows[label]

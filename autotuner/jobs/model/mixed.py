@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from autotuner._version import __version__
 from autotuner.build.ship import write_parts
@@ -19,6 +19,7 @@ from autotuner.jobs.model.entries import Entry, applied
 from autotuner.jobs.model.extract import root_key
 from autotuner.jobs.model.kernels import KernelEntry
 from autotuner.jobs.model.whole import Tuned, WholeModel
+from autotuner.microkernels.instance import Call
 from autotuner.system import process
 
 
@@ -37,6 +38,8 @@ class KernelMix:
     """Puts kernels into the model beside what tuning made of it, and takes out again what does not hold up there."""
 
     whole: WholeModel
+    calls: dict[tuple[str, int], Call] = field(default_factory=dict)
+    """Each kernel is built once for its place and number."""
 
     @property
     def dispatches(self) -> Dispatches:
@@ -100,7 +103,7 @@ class KernelMix:
         except CompilerRefusal as refusal:
             self._drop(built, f"the model does not take its spec: {first_error(refusal.stderr)[:120]}")
             return []
-        proof = prove(text, kernel_calls([entry.call(number) for number, entry in enumerate(built)]))
+        proof = prove(text, kernel_calls([self._call(entry, number) for number, entry in enumerate(built)]))
         for entry, count in zip(built, proof.found, strict=True):
             self.dispatches.kernels.set_row(entry.label, applied=count)
             if not count:
@@ -109,7 +112,7 @@ class KernelMix:
 
     def _builds(self, entry: KernelEntry, number: int) -> bool:
         try:
-            entry.call(number)
+            self._call(entry, number)
         except OutOfTimeError:
             raise
         except AutotuneError as error:
@@ -117,10 +120,16 @@ class KernelMix:
             return False
         return True
 
+    def _call(self, entry: KernelEntry, number: int) -> Call:
+        key = (entry.label, number)
+        if key not in self.calls:
+            self.calls[key] = entry.call(number)
+        return self.calls[key]
+
     def _parts(self, kernels: Sequence[KernelEntry]) -> Parts:
         """The spec of these kernels and their objects."""
         context = self.dispatches.context
-        calls = tuple(entry.call(number) for number, entry in enumerate(kernels))
+        calls = tuple(self._call(entry, number) for number, entry in enumerate(kernels))
         forms = tuple(entry.place.forms for entry in kernels)
         tools = context.session.tools
         said = Said(
