@@ -39,7 +39,7 @@ LEAD_BLOCKS = 5
 """How often `lead` times each entrant."""
 SAME = Interval(1.0, 1.0, 1.0)
 _ROUNDED = 5
-_MORE = 1.3
+MORE = 1.3
 """Of what a confirmation takes at the least, so much is kept for it."""
 
 JudgePhase = Literal["screen", "race", "confirm"]
@@ -240,7 +240,7 @@ class _Sitting:
         self.stage(f"racing {len(entrants) - 1} against the baseline")
         started = clock.elapsed
         # A block of the race may begin just before its end, and a confirmation's timings are not all alike.
-        reserve = _MORE * LOOKS[0] * confirm_seconds * len({contest.baseline, contest.stock, ""})
+        reserve = MORE * LOOKS[0] * confirm_seconds * len({contest.baseline, contest.stock, ""})
         keeper = self.watch.keeper("race", RaceDeadline(clock, self.stop, started, reserve))
         result = race(entrants, keeper, baseline=contest.baseline, keep={contest.stock}, rules=contest.rules)
         decision = decide(result)

@@ -104,11 +104,15 @@ class Calibrator:
                 remedy="Please report it with the command.",
             )
         # Five repetitions take longer than the three of a race; that covers longer ones on a noisy device as well.
-        alone = seconds
+        found = Calibration(self.device, checker, benchmark, baseline.repeat, baseline, seconds, seconds, heard)
+        found = self._lengthened(found)
         if self.confirmed and self.cache == "warm" and self.device.isolated is not self.device:
-            alone = yield Step("device", partial(self._isolated_seconds, baseline, benchmark))
-        found = Calibration(self.device, checker, benchmark, baseline.repeat, baseline, seconds, alone, heard)
-        return self._lengthened(found)
+            # With what a confirmation times: a module that is long enough for a process of its own.
+            repeat = choose_repeat(heard.median)
+            long: Compiled = yield Step("builders", partial(self._build, repeat=repeat, known=baseline))
+            measured = partial(self._isolated_seconds, long if long.ok else baseline, found.benchmark)
+            found = replace(found, isolated_seconds=(yield Step("device", measured)))
+        return found
 
     def _first_run(self, first: Compiled, benchmark: Benchmark) -> tuple[Checker, Timing]:
         """Is it right, and about how long does it take?"""

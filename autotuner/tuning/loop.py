@@ -15,6 +15,7 @@ from autotuner.build import Compiled
 from autotuner.build.executor import BuildExecutor
 from autotuner.devices.device import INVOCATION_US
 from autotuner.errors import DeviceError
+from autotuner.measure.judge import MORE
 from autotuner.measure.race import LOOKS
 from autotuner.search import Search, make_search
 from autotuner.system import process
@@ -30,9 +31,11 @@ _DRIFT_WORTH_SAYING = 0.05
 _RACE_CALLS = 4
 """Of a module in one timing: three repetitions, and one to warm up."""
 _RACE_SHARE = 0.45
-"""At most this part of the budget is kept for race and confirmation."""
+"""At most this part of the budget is kept for race and confirmation, unless a verdict needs more."""
 RACE_TIMINGS = 300
 """How many single timings race and confirmation usually take."""
+_FEWEST = 4
+"""Entrants of a race that is worth its name: the default, the best route, and two from the search."""
 LEAST_TIMINGS = 2 * 2 * LOOKS[0]
 """How many they take of one rival and the baseline, when the first look tells."""
 Started = tuple[Outcome, "Future[Compiled]"]
@@ -300,8 +303,11 @@ class TimedLoop(Loop):
 
     def keep_time_for_the_race(self) -> None:
         """From here on nothing new begins in the last part of the budget."""
-        race = self.race_timings * self.race_seconds + self.confirmation_seconds
-        reserve = min(self.clock.budget * _RACE_SHARE, race)
+        confirmation = MORE * self.confirmation_seconds
+        wished = min(self.clock.budget * _RACE_SHARE, self.race_timings * self.race_seconds + confirmation)
+        # A search without time for a verdict after it is in vain.
+        needed = min(self.clock.left / 2, (2 + LOOKS[0]) * _FEWEST * self.race_seconds + confirmation)
+        reserve = max(wished, needed)
         self._deadline = self.clock.budget - reserve
         self._last_call = max(self._deadline, self.clock.budget - self.least_seconds())
 

@@ -239,7 +239,7 @@ def test_a_dynamic_product_computes_what_the_static_ones_do(tools: Tools, tmp_pa
 
 @pytest.mark.parametrize("target", ["gfx942", "sm_80"])
 def test_without_a_device_buckets_are_built_and_proven(tools: Tools, tmp_path: Path, target: str) -> None:
-    options = Options(device="none", trials=1, effort=EFFORT, workspace=tmp_path, command=("autotune", "test"))
+    options = Options(device="none", trials=2, effort=EFFORT, workspace=tmp_path, command=("autotune", "test"))
     family = Family.parse(Gemm.parse(shape="128x128x64"), "16,64")
     result = tune_family(family, Target.parse(target), options=options, tools=tools)
     assert result.verdict == "compile-only"

@@ -294,7 +294,7 @@ def test_three_dispatches_end_to_end_with_real_times(tmp_path: Path) -> None:
     assert sum(row.share for row in result.details.rows) == pytest.approx(1.0, abs=1e-6)
     assert all(row.result is not None for row in result.details.rows)
     assert result.counts.failed["wrong-result"] == 0
-    assert result.counts.built == 6
+    assert result.counts.built >= 6
     assert (result.flagfile is not None) == (result.verdict == "win")
     if result.verdict == "win":
         assert result.details.applied == len(result.details.entries) > 0
