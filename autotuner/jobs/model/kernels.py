@@ -206,7 +206,10 @@ class KernelSearch:
         return [*taken, *self.without_timing(taken)]
 
     def without_timing(self, taken: Sequence[KernelEntry]) -> Iterator[KernelEntry]:
-        """Kernels for places that were left out, by their defaults: those that won wherever they were timed."""
+        """Kernels for places that were left out, by their defaults: those that won somewhere and were nowhere slower.
+
+        Where no variant was ahead it is not known which is faster: the model is the judge.
+        """
         gains: dict[str, list[float]] = {}
         for entry in taken:
             gains.setdefault(entry.variants.manifest.name, []).append(entry.gain)
