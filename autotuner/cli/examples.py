@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+HELP: dict[str, Any] = {"help_option_names": ["--help", "-h"]}
 """How help is asked for, everywhere."""
 EXAMPLES: Mapping[str, tuple[str, str]] = {
     "gemm": (

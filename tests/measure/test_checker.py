@@ -136,6 +136,13 @@ class Twice(Gemm):
     def output(self) -> Operand:
         return super().operands[-1]
 
+    def inputs(self, seed: int) -> tuple[Array, ...]:
+        return super().inputs(seed)[:2]
+
+    def whole_inputs(self, seed: int) -> tuple[Array, ...] | None:
+        whole = super().whole_inputs(seed)
+        return whole and whole[:2]
+
 
 def test_every_result_is_poisoned_learnt_and_compared(tmp_path: Path) -> None:
     problem = Twice.parse(shape="6x10x16", dtype="f32")

@@ -198,7 +198,9 @@ def test_panels_that_are_too_large_are_refused_by_manifest_and_source() -> None:
     source = SGEMM.provider.source
     assert source is not None
     with pytest.raises(ObjectRefusalError, match="do not fit the stack"):
-        compile_object(source, {"MR": 8, "VECTORS": 2, "KC": 1024, "MC": 64, "NC": 64}, chip=CHIP, timeout=60)
+        compile_object(
+            source, {"MR": 8, "VECTORS": 2, "KC": 1024, "MC": 64, "NC": 64, "PACKED": 0}, chip=CHIP, timeout=60
+        )
 
 
 @pytest.mark.usefixtures("no_compiler")
