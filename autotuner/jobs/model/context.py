@@ -11,7 +11,7 @@ from pathlib import Path
 from autotuner.carriers.outputs import MODEL, Outputs, files_in
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.benchmark import DispatchTime
-from autotuner.iree.compile import Compiled, CompilerRefusal, first_error
+from autotuner.iree.compile import ROOT_ATTRIBUTES, Compiled, CompilerRefusal, first_error
 from autotuner.iree.mlir import by_name, resources
 from autotuner.iree.run import Invocation
 from autotuner.jobs.model.dispatch import group_flops
@@ -34,7 +34,8 @@ BUDGET_FACTOR = 3.0
 """A model's budget, unless one is given, over that of a single problem."""
 KINDS: Mapping[str, str] = {operation.kind: name for name, operation in OPERATIONS.items()}
 """What the kinds of root operations are called on the command line."""
-ROOT = "--iree-codegen-add-tuner-attributes"
+NO_TIME = ("left-out", "no time left for it (--budget)")
+"""State and reason of what the budget was too short for."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,12 @@ class Model:
             raise UsageError(f"--tolerance {self.tolerance:g} is no relative error.", remedy="Give 0 or more.")
         for route in self.routes:
             checked_name(route.partition("=")[0].strip(), what="a route")
+
+    def leaves_out(self, share: float, *, chosen: int) -> str:
+        """Why no search is wanted for what has this share of the time, after so many; empty where one is."""
+        if self.top is None:
+            return f"less than {self.min_share:g} % of the time (--min-share)" if 100 * share < self.min_share else ""
+        return f"not among the first {self.top} (--top)" if chosen >= self.top else ""
 
     def files(self, target: Target) -> Iterator[Path]:
         """What is read for it, as far as the command names it."""
@@ -224,7 +231,7 @@ def read_structure(
     """The model's dispatches, from the compiler."""
     try:
         flow_text = in_a_thread(lambda: builder.flow(flags, timeout=timeout))
-        configured = builder.configured([*flags, ROOT], timeout=timeout)
+        configured = builder.configured([*flags, ROOT_ATTRIBUTES], timeout=timeout)
         text = flow_text.result()
     except CompilerRefusal as refusal:
         raise NoCandidateError(

@@ -11,7 +11,7 @@ from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import Compiled
 from autotuner.iree.run import Invocation
 from autotuner.jobs.model.breakdown import kind_of
-from autotuner.jobs.model.context import Context, ModelStructure
+from autotuner.jobs.model.context import NO_TIME, Context, ModelStructure
 from autotuner.jobs.model.dispatch import DispatchProblem, called_flops, runs_alone
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.extract import Group
@@ -37,8 +37,6 @@ _ALONE_SHARE = 0.25
 """Of the time that is left, at most, for timing each dispatch alone to rank them."""
 _SHOWN = 20
 _KIND = {"contraction": "matmul", "convolution": "conv", "attention": "attention"}
-
-_NO_TIME = ("left-out", "no time left for it (--budget)")
 
 
 @dataclass
@@ -91,7 +89,7 @@ class Dispatches:
         context.session.reporter.note(self.ranking())
         if budget <= 0:
             for label in chosen:
-                self._set(label, *_NO_TIME)
+                self._set(label, *NO_TIME)
             return []
         self.kernels = KernelSearch.find(context, self.kernels.target, self.route, self.structure, self.shares)
         count = len(chosen) + len(self.kernels.wanted)
@@ -151,7 +149,7 @@ class Dispatches:
         row = self.rows[label]
         if part.found is None:
             if part.error is None or isinstance(part.error, OutOfTimeError):
-                self._set(label, *_NO_TIME)
+                self._set(label, *NO_TIME)
             else:
                 self._set(label, "skipped", part.error.message)
                 context.note(f"{label}: {part.error.message}")
@@ -183,7 +181,6 @@ class Dispatches:
 
     def _choose(self) -> list[str]:
         """Which dispatches are tuned; every other one says why it is not."""
-        model = self.context.model
         chosen: list[str] = []
         for label, row in self.rows.items():
             obstacle = self._obstacle(row.group)
@@ -191,10 +188,8 @@ class Dispatches:
                 self._set(label, "left-out", "on this route only microkernels are tried")
             elif obstacle:
                 self._set(label, "skipped", obstacle)
-            elif 100 * row.share < model.min_share and model.top is None:
-                self._set(label, "left-out", f"less than {model.min_share:g} % of the time (--min-share)")
-            elif model.top is not None and len(chosen) >= model.top:
-                self._set(label, "left-out", f"not among the first {model.top} (--top)")
+            elif why := self.context.model.leaves_out(row.share, chosen=len(chosen)):
+                self._set(label, "left-out", why)
             else:
                 chosen.append(label)
         return chosen
@@ -230,14 +225,9 @@ def on_route(target: Target, route: Route) -> Target:
     return replace(target, user_flags=(*target.user_flags, *route.flags), routes=(PLAIN,))
 
 
-def _alone(context: Context, route: Route, structure: ModelStructure) -> Shares:
-    """Each dispatch timed on its own, times its calls; what there is no time for is estimated by its arithmetic."""
-    context.stage("timing each dispatch alone: this device keeps no statistics")
-    pieces = [(g, p) for g in structure.groups for p in g.pieces if not runs_alone(p, g.root)]
-    # The most work first: what is estimated in the end is of little weight.
-    pieces.sort(key=lambda pair: called_flops(pair[1], pair[0].root), reverse=True)
-    problems = [DispatchProblem(piece, group.root, f"piece_{n}") for n, (group, piece) in enumerate(pieces)]
-    timer = DefaultTimer(
+def alone_timer(context: Context, route: Route) -> DefaultTimer:
+    """Times problems out of the model by themselves, as this route compiles them."""
+    return DefaultTimer(
         on_route(context.target, route),
         context.session,
         Builder(context.session.tools, context.builder.cache),
@@ -245,6 +235,16 @@ def _alone(context: Context, route: Route, structure: ModelStructure) -> Shares:
         context.options.seed,
         jobs=context.options.jobs or usable_cores(),
     )
+
+
+def _alone(context: Context, route: Route, structure: ModelStructure) -> Shares:
+    """Each dispatch timed on its own, times its calls; what there is no time for is estimated by its arithmetic."""
+    context.stage("timing each dispatch alone: this device keeps no statistics")
+    pieces = [(g, p) for g in structure.groups for p in g.pieces if not runs_alone(p, g.root)]
+    # The most work first: what is estimated in the end is of little weight.
+    pieces.sort(key=lambda pair: called_flops(pair[1], pair[0].root), reverse=True)
+    problems = [DispatchProblem(piece, group.root, f"piece_{n}") for n, (group, piece) in enumerate(pieces)]
+    timer = alone_timer(context, route)
     clock = context.clock
     ends = clock.elapsed + _ALONE_SHARE * max(clock.left, 0.0)
     us: dict[str, float] = {}

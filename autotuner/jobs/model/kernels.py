@@ -15,9 +15,9 @@ from autotuner.carriers.operations import Operation, Reading, forms_of, read_ope
 from autotuner.carriers.provenance import Provenance
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import AutotuneError, OutOfTimeError
-from autotuner.iree.compile import CONFIGURED, CompilerRefusal
+from autotuner.iree.compile import CONFIGURED, ROOT_ATTRIBUTES, CompilerRefusal
 from autotuner.iree.mlir import read_root
-from autotuner.jobs.model.context import ROOT, Context, ModelStructure
+from autotuner.jobs.model.context import NO_TIME, Context, ModelStructure
 from autotuner.jobs.model.entries import gain_of
 from autotuner.jobs.model.extract import Group, root_key
 from autotuner.jobs.model.shares import Shares
@@ -37,7 +37,6 @@ from autotuner.tuning.together import Part
 
 PACKED = "packed"
 """The parameter of a manifest that has constant weights packed before the program runs."""
-_NO_TIME = ("left-out", "no time left for it (--budget)")
 TASK = Task(race=False, ship=False, recall=True, microkernels_alone=True)
 
 
@@ -173,12 +172,8 @@ class KernelSearch:
 
     def leave_out(self) -> None:
         """What the user wants no search for, as with dispatches."""
-        model = self.context.model
         for number, (label, row) in enumerate(self.rows.items()):
-            if model.top is not None and number >= model.top:
-                self.set_row(label, state="left-out", reason=f"not among the first {model.top} (--top)")
-            elif model.top is None and 100 * row.place.share < model.min_share:
-                why = f"less than {model.min_share:g} % of the time (--min-share)"
+            if why := self.context.model.leaves_out(row.place.share, chosen=number):
                 self.set_row(label, state="left-out", reason=why)
 
     @property
@@ -236,7 +231,7 @@ class KernelSearch:
         context, part, row = self.context, self.parts[label], self.rows[label]
         if part.found is None:
             timed_out = part.error is None or isinstance(part.error, OutOfTimeError)
-            state, why = _NO_TIME if timed_out else ("skipped", str(part.error))
+            state, why = NO_TIME if timed_out else ("skipped", str(part.error))
             self.set_row(label, state=state, reason=why)
             return None
         found, result = part.found, part.found.result
@@ -253,7 +248,7 @@ class KernelSearch:
         self.set_row(label, result=result, us=own, codegen_us=other)
         if winner is None:
             untimed = result.best is None and result.verdict == "inconclusive"
-            state, why = _NO_TIME if untimed else ("codegen", result.reason)
+            state, why = NO_TIME if untimed else ("codegen", result.reason)
             self.set_row(label, state=state, reason=why)
             return None
         variants, config = _chosen(winner.config, found.plan.kernels, row.place)
@@ -326,7 +321,7 @@ def _groups(
 ) -> dict[Problem, Group]:
     """The dispatches of each place: those whose root is what the compiler makes of the problem alone."""
     known = {root_key(group.root): group for group in structure.groups}
-    flags, timeout = (*target.compile_flags, ROOT), context.options.effort.compile_timeout
+    flags, timeout = (*target.compile_flags, ROOT_ATTRIBUTES), context.options.effort.compile_timeout
     jobs = {
         place.problem: context.session.executor.inspect(
             BuildJob(problem_mlir(place.problem), flags, timeout, stop=CONFIGURED, dumps=())

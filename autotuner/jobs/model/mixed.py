@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -82,8 +81,7 @@ class KernelMix:
         flags = write_parts(self.whole.files(name), parts)
         structure = context.structure(route, more=flags)
         moved = tuple(_moved(entries, structure))
-        with context.clocked("build"):
-            both, build = self.whole.build(moved, name, structure=structure, kernels=parts)
+        both, build = self.whole.build(moved, name, structure=structure, kernels=parts)
         there = tuple(entry for entry in moved if applied(build, entry)[0]) if build.ok else moved
         if len(there) < len(moved):
             both, build = self.whole.build(there, name, structure=structure, kernels=parts)
@@ -164,16 +162,10 @@ class KernelMix:
 
     def _checked(self, made: _Mixed, row: int) -> Tuned | None:
         """Its outputs are those of the untuned model, as far as rounding explains them."""
-        race, store = self.whole.race, self.dispatches.context.session.store
-        error = None
-        if race is not None:
-            check = race.check(made.build)
-            if check.failure is not None:
-                store.record_failure(row, check.failure, stderr=check.detail)
-                self._drop(made.kernels, f"the model's outputs are not the untuned one's: {check.detail}")
-                return None
-            store.record_check(row, error=check.error)
-            error = check.error if math.isfinite(check.error) else None
+        error, wrong = self.whole.check(made.build, row)
+        if wrong:
+            self._drop(made.kernels, wrong)
+            return None
         return Tuned(
             self.whole.tried, self.name, made.entries, made.parts, made.build, error, row, kernels=made.kernels
         )

@@ -14,19 +14,16 @@ from typing import Any
 
 from iree.compiler import ir
 
-from autotuner.build import Builder
 from autotuner.carriers.microkernel import SPEC_FLAG
 from autotuner.carriers.outputs import WRITTEN
 from autotuner.carriers.render import STAYS, pieces_mlir
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.mlir import parse, walk
 from autotuner.jobs.model.context import Context
-from autotuner.jobs.model.dispatches import on_route
+from autotuner.jobs.model.dispatches import alone_timer
 from autotuner.jobs.model.routes import RouteRace
-from autotuner.jobs.suite.defaults import DefaultTimer
 from autotuner.problems import Conv
 from autotuner.system import process
-from autotuner.system.settings import usable_cores
 from autotuner.targets import Route
 from autotuner.targets.base import flag_name
 from autotuner.targets.knobs import PIPELINE, Knob, named_route, route_of, sensible, with_passes
@@ -149,14 +146,7 @@ class PieceRoute:
 
     def _timed(self, pieces: Sequence[Piece], route: Route) -> dict[Conv, float]:
         context = self.context
-        timer = DefaultTimer(
-            on_route(context.target, route),
-            context.session,
-            Builder(context.session.tools, context.builder.cache),
-            context.options.effort,
-            context.options.seed,
-            jobs=context.options.jobs or usable_cores(),
-        )
+        timer = alone_timer(context, route)
         problems = [piece.conv for piece in pieces]
         found: dict[Conv, float] = {}
         with context.clocked("time"):

@@ -70,8 +70,9 @@ class WholeModel:
                 return None
             left_out = self._unproven(kept, build) or self._slower(kept, build)
             if not left_out:
-                error = self._check(kept, build, row)
-                if self.race is not None and error is None:
+                error, wrong = self.check(build, row)
+                if wrong:
+                    self._drop(kept, wrong)
                     return None
                 return Tuned(self.tried, name, tuple(kept), parts, build, error, row)
             kept = [entry for entry in kept if entry.label not in left_out]
@@ -194,18 +195,17 @@ class WholeModel:
                 readings.append(found)
         return repeated(old), repeated(new)
 
-    def _check(self, entries: Sequence[Entry], build: Compiled, row: int) -> float | None:
-        """How far the outputs are from the untuned model's; None when they are wrong, and no entry is left."""
+    def check(self, build: Compiled, row: int) -> tuple[float | None, str]:
+        """How far the outputs are from the untuned model's, and what is wrong with them."""
         if self.race is None:
-            return None
+            return None, ""
         store = self.dispatches.context.session.store
         check = self.race.check(build)
         if check.failure is not None:
             store.record_failure(row, check.failure, stderr=check.detail)
-            self._drop(entries, f"the model's outputs are not the untuned one's: {check.detail}")
-            return None
+            return None, f"the model's outputs are not the untuned one's: {check.detail}"
         store.record_check(row, error=check.error)
-        return check.error if math.isfinite(check.error) else None
+        return check.error if math.isfinite(check.error) else None, ""
 
     def _drop(self, entries: Sequence[Entry], why: str) -> None:
         for entry in entries:
