@@ -121,7 +121,7 @@ def agreement(bench: Bench, *, rounds: int, seconds: float) -> None:
     print(f"furthest apart: {worst - 1:.1%}")
 
 
-def same_against_itself(bench: Bench, *, runs: int, rivals: int, seconds: float) -> None:
+def same_against_itself(bench: Bench, *, first: int, runs: int, rivals: int, seconds: float) -> None:
     """The judge on copies of one module, which all win nothing."""
     with open_device(bench.alone, isolate=False) as device:
         case = bench.case(
@@ -133,7 +133,7 @@ def same_against_itself(bench: Bench, *, runs: int, rivals: int, seconds: float)
             shutil.copyfile(case.module.vmfb, path)
             modules[name] = replace(case.module, vmfb=path)
         verdicts: Counter[str] = Counter()
-        for seed in range(runs):
+        for seed in range(first, first + runs):
             entrants = tuple(Entrant(name, complexity=int(name != "baseline")) for name in modules)
             contest = Contest(entrants, "baseline", "baseline", seed=seed)
             takes = timed_by(device, case.benchmark, modules)
@@ -157,6 +157,7 @@ def main() -> None:
     parser.add_argument("--target", default="cpu")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--first", type=int, default=0, help="the first run's seed, to go on with it")
     parser.add_argument("--rivals", type=int, default=2)
     parser.add_argument("--seconds", type=float, help="a repetition")
     options = parser.parse_args()
@@ -164,7 +165,9 @@ def main() -> None:
         if options.what == "agreement":
             agreement(bench, rounds=options.rounds, seconds=options.seconds or 0.3)
         else:
-            same_against_itself(bench, runs=options.runs, rivals=options.rivals, seconds=options.seconds or 0.01)
+            same_against_itself(
+                bench, first=options.first, runs=options.runs, rivals=options.rivals, seconds=options.seconds or 0.01
+            )
 
 
 if __name__ == "__main__":

@@ -30,6 +30,9 @@ _watchers: dict[int, subprocess.Popen[str]] = {}
 _closing = threading.Event()
 _lock = threading.Lock()
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
+_niceness: ContextVar[int] = ContextVar("niceness", default=0)
+_BEHIND = 10
+"""What a compiler's niceness is beside timings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,16 @@ def however_late() -> Iterator[None]:
         _deadline.reset(token)
 
 
+@contextlib.contextmanager
+def behind_timings() -> Iterator[None]:
+    """Programs that are started within give way to others: a timing beside them must not wait for a core."""
+    token = _niceness.set(_BEHIND)
+    try:
+        yield
+    finally:
+        _niceness.reset(token)
+
+
 def seconds_left() -> float:
     """Until the moment that `until` names."""
     return _deadline.get() - time.monotonic()
@@ -111,6 +124,9 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
     with _lock:
         _running.add(process.pid)
         _tell_watcher(f"+{process.pid}")
+    if niceness := _niceness.get():
+        with contextlib.suppress(OSError):  # it has ended already
+            os.setpriority(os.PRIO_PROCESS, process.pid, niceness)
     timed_out = False
     try:
         out, err = process.communicate(timeout=min(timeout, left))

@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 from autotuner.build import Compiled
 from autotuner.errors import OutOfTimeError
 from autotuner.system.execution import in_a_thread, local_executor
+from autotuner.system.process import behind_timings
 from autotuner.system.progress import clocked
 from autotuner.tuning.evaluate import Measured, Outcome
 from autotuner.tuning.steps import Step, Steps
@@ -122,7 +123,8 @@ class Pool:
         running: dict[Future[Measured], _Built] = {}
         with local_executor(1) as device:
             while not self.over():
-                self._begin(len(running))
+                with behind_timings():
+                    self._begin(len(running))
                 while len(running) < _ON_DEVICE and self._hand_over(device, running):
                     pass
                 if not (self._builds or self._steps or running):

@@ -14,6 +14,8 @@ import pytest
 from autotuner.build import Compiled, Isa
 from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.measure.check import Check
+from autotuner.system import process
+from autotuner.system.execution import local_executor
 from autotuner.targets import PLAIN
 from autotuner.tuning import pool as pools
 from autotuner.tuning.evaluate import Measured, Outcome
@@ -145,6 +147,33 @@ def test_a_slow_device_is_not_asked_far_ahead() -> None:
 
         pool(8, overlapped=True, over=over).run([lane])
     assert max(ahead[len(ahead) // 2 :]) <= pools._READY + pools._ON_DEVICE + 2
+
+
+NICENESS = ["sh", "-c", "sleep 0.3; cut -d' ' -f19 /proc/self/stat"]
+
+
+@pytest.mark.parametrize(("overlapped", "expected"), [(True, {"10"}), (False, {"0"})])
+def test_compilers_give_way_to_what_is_timed_beside_them(overlapped: bool, expected: set[str]) -> None:
+    said: set[str] = set()
+    timed: set[str] = set()
+
+    def build_seconds(_: str) -> float:
+        said.add(process.run(NICENESS, timeout=60).stdout.strip())
+        return 0.0
+
+    class Timed(FakeLane):
+        def on_device(self, build: Compiled) -> Callable[[], Measured]:
+            plain = super().on_device(build)
+
+            def measure() -> Measured:
+                timed.add(process.run(NICENESS, timeout=60).stdout.strip())
+                return plain()
+
+            return measure
+
+    with local_executor(2) as executor:
+        pool(2, overlapped=overlapped).run([Timed(executor, names(2), build_seconds=build_seconds)])
+    assert (said, timed) == (expected, {"0"})
 
 
 def test_the_device_takes_whichever_build_is_finished_first() -> None:
