@@ -7,9 +7,8 @@ from functools import partial
 
 from autotuner.cli.commands.ab import Wanted
 from autotuner.cli.commands.operations import COMMANDS, default_dtype, words_of
-from autotuner.cli.console import emit, microseconds
+from autotuner.cli.console import emit
 from autotuner.cli.microkernels import inspect_object, list_all, list_log, say_whose_code
-from autotuner.cli.printer import Printer, print_result
 from autotuner.cli.request import Request
 from autotuner.cli.tuning import conclude, print_rehearsal, watched
 from autotuner.errors import UsageError
@@ -17,7 +16,6 @@ from autotuner.jobs.ab.arms import DEFAULT, parse_arm
 from autotuner.jobs.ab.inputs import problem_inputs
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.rehearsal import rehearse_experiment
-from autotuner.jobs.ab.result import AbResult
 from autotuner.jobs.ab.run import run_experiment
 from autotuner.jobs.ab.variants import ALONE, experiment_options, failure, search_variants
 from autotuner.jobs.model.context import Model
@@ -92,7 +90,7 @@ def _experiment(wanted: Wanted, request: Request) -> None:
         return
     with watched(request) as watch:
         result = run_experiment(experiment, target, options=options, **watch)
-    conclude(result, request, print_experiment)
+    conclude(result, request)
 
 
 def _search(
@@ -107,7 +105,7 @@ def _search(
         return
     with watched(request) as watch:
         result = search_variants(problem, target, options=options, **watch)
-    conclude(result, request, print_variants, failure=failure(kernel, result))
+    conclude(result, request, failure=failure(kernel, result))
 
 
 def _model(wanted: Wanted, request: Request) -> Model | None:
@@ -148,46 +146,3 @@ def _problem(wanted: Wanted, kernel: str | None, request: Request) -> Problem | 
     words.setdefault("dtype", default_dtype(request.target))
     problem: Problem = COMMANDS[op](**words)
     return problem
-
-
-def print_variants(result: AbResult, printer: Printer) -> None:
-    """A microkernel's variants against the default."""
-    print_result(result, printer)
-    _print_arms(result, printer)
-
-
-def print_experiment(result: AbResult, printer: Printer) -> None:
-    """The verdict, both times, and how to see it oneself."""
-    details, line = result.details, printer.line
-    printer.verdict(result, what="model" if result.problem["op"] == "model" else "problem")
-    for letter, arm in zip("AB", details.arms, strict=True):
-        line(letter, f"{microseconds(arm.us)}  {arm.name} ({arm.kind})")
-        if arm.version:
-            line("", arm.version)
-        for kernel in arm.kernels:
-            line("", f"{kernel['variant']} for {kernel['problem']}, called {kernel['calls']} times")
-        if arm.share is not None:
-            names = ", ".join(arm.dispatches[:3]) + (" …" if len(arm.dispatches) > 3 else "")
-            line("", f"{arm.share:.1%} of its time in what the other arm does not have: {names or 'nothing'}")
-    if not details.same_code:
-        printer.speedup(result, over=", B over A")
-        printer.caches(result, names=("A", "B"))
-    _print_arms(result, printer)
-    if details.written:
-        printer.files(result)
-    elif result.interrupted:
-        printer.next(result)
-
-
-def _print_arms(result: AbResult, printer: Printer) -> None:
-    """How right both are, and the commands that repeat them."""
-    details, line = result.details, printer.line
-    if details.difference is not None:
-        errors = [f"{x:.1e}" if (x := arm.error) is not None else "–" for arm in details.arms]
-        against = "" if result.problem["op"] == "model" else f"; A {errors[0]}, B {errors[1]} from the reference"
-        line("outputs", f"relative error {details.difference:.1e} between both{against}")
-    for letter, arm in zip("AB", details.arms, strict=False):
-        for number, command in enumerate(arm.commands):
-            line("" if number else f"repeat {letter}", command)
-        if arm.repeat > 1 and arm.benchmark:
-            line("", arm.divisor)

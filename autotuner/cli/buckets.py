@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from autotuner.cli.console import emit, microseconds
-from autotuner.cli.printer import Printer, print_result
+from autotuner.cli.console import emit
 from autotuner.cli.request import Request
 from autotuner.cli.tuning import conclude, run_tuning, watched
-from autotuner.jobs.buckets import Family, FamilyResult, plain_only, tune_family
+from autotuner.jobs.buckets import Family, plain_only, tune_family
 from autotuner.problems import Gemm
 from autotuner.targets import Target
 from autotuner.tuning.dry_run import rehearse
@@ -31,7 +30,7 @@ def run_gemm(wanted: Gemm | Family, request: Request) -> None:
         return
     with watched(request) as watch:
         result = tune_family(wanted, target, options=options, **watch)
-    conclude(result, request, print_family)
+    conclude(result, request)
 
 
 def _rehearse(family: Family, target: Target, request: Request) -> None:
@@ -46,17 +45,3 @@ def _rehearse(family: Family, target: Target, request: Request) -> None:
         print(f"bucket {bucket.name}: {bucket.text}, tuned at M = {bucket.at}, raced at {members} as well")
     print(f"\nthe run at M = {family.home.at}:")
     emit(rehearsal.text())
-
-
-def print_family(result: FamilyResult, printer: Printer) -> None:
-    """The verdict, each bucket, and what to do with it."""
-    print_result(result, printer)
-    for one in result.details.buckets:
-        printer.line("bucket", f"{one.bucket.text}: {one.kept}, {one.reason}")
-        for member in one.members:
-            where = "dynamic M" if member.m is None else f"M = {member.m}"
-            told = member.failure or ("built, proven and right" if member.checked else "built and proven")
-            if member.speedup is not None:
-                span = f"{member.speedup.median:.3f}x ({member.speedup.low:.3f} to {member.speedup.high:.3f})"
-                told = f"{microseconds(member.us)}, default {microseconds(member.baseline_us)}, {span}"
-            printer.line("", f"  {where}: {told}")

@@ -8,24 +8,21 @@ from pathlib import Path
 from types import TracebackType
 
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
+from rich.live import Live
 from rich.segment import Segment
+from rich.text import Text
 
 from autotuner.iree.tools import Tools
+from autotuner.system.listing import Listing
 from autotuner.system.progress import Progress, Reporter, Silent
-from autotuner.system.text import clean
+from autotuner.system.text import clean, microseconds, printable
 
 _NO_EDGE = 10_000
 """Columns of a table that goes into a pipe or a file: nothing is cut there."""
+_BAR = 12
+"""Characters of the bar."""
 PLAIN_EVERY = 5.0
 """Seconds between two progress lines where there is no terminal."""
-
-
-def microseconds(us: float | None) -> str:
-    if us is None:
-        return "–"
-    return f"{us / 1000:.3f} ms" if us >= 1000 else f"{us:.1f} µs"
 
 
 def standing(now: Progress) -> str:
@@ -36,6 +33,30 @@ def standing(now: Progress) -> str:
     parts.append(f"{now.rate:.1f}/s")
     parts.append(f"{now.seconds_left:.0f} s left")
     return " · ".join(parts)
+
+
+def live_line(stage: str, now: Progress | None, *, elapsed: float, width: int) -> str:
+    """Stage, bar, figures and clock in one line; what matters least is left out until it fits."""
+    parts = {"stage": stage}
+    if now is not None:
+        filled = min(_BAR, _BAR * now.asked // max(now.trials, 1))
+        parts["bar"] = "━" * filled + "─" * (_BAR - filled)
+        parts |= {"built": f"built {now.built}", "failed": f"failed {now.failed}", "timed": f"timed {now.timed}"}
+        if now.best_us is not None:
+            gain = f" ({now.baseline_us / now.best_us:.2f}x)" if now.baseline_us else ""
+            parts["best"] = f"best {microseconds(now.best_us)}{gain}"
+        parts |= {"rate": f"{now.rate:.1f}/s", "left": f"{now.seconds_left:.0f} s left"}
+    parts["clock"] = f"{int(elapsed) // 3600}:{int(elapsed) // 60 % 60:02}:{int(elapsed) % 60:02}"
+    for part in ("rate", "built", "failed", "timed", "left", "bar", "best"):
+        if _length(parts) > width:
+            parts.pop(part, None)
+    if (spare := width - _length(parts)) < 0:
+        parts["stage"] = f"{stage[: max(len(stage) + spare - 1, 0)]}…"
+    return "  ".join(parts.values())
+
+
+def _length(parts: dict[str, str]) -> int:
+    return sum(map(len, parts.values())) + 2 * (len(parts) - 1)
 
 
 class PlainReporter:
@@ -68,36 +89,36 @@ class PlainReporter:
 
 
 class LiveReporter:
-    """A bar that moves."""
+    """A line that moves, as wide as the terminal."""
 
     def __init__(self, console: Console) -> None:
-        self._bar = Bar(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[standing]}", markup=False),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-        )
-        self._task: TaskID = self._bar.add_task("starting", total=None, standing="")
+        self._console = console
+        self._stage = "starting"
+        self._now: Progress | None = None
+        self._began = time.monotonic()
+        self._live = Live(console=console, transient=True, get_renderable=self._line, refresh_per_second=8)
+
+    def _line(self) -> Text:
+        elapsed, width = time.monotonic() - self._began, self._console.width
+        return Text(live_line(printable(self._stage), self._now, elapsed=elapsed, width=width), no_wrap=True)
 
     def stage(self, text: str) -> None:
-        self._bar.update(self._task, description=text, total=None, completed=0, standing="")
+        self._stage, self._now = text, None
 
     def progress(self, now: Progress) -> None:
-        self._bar.update(self._task, total=now.trials, completed=now.asked, standing=standing(now))
+        self._now = now
 
     def note(self, text: str) -> None:
-        self._bar.console.print(f"note: {text}", highlight=False, markup=False)
+        self._console.print(f"note: {text}", highlight=False, markup=False)
 
     def __enter__(self) -> Reporter:
-        self._bar.start()
+        self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        self._live.stop()
 
 
 class QuietReporter(Silent):
@@ -132,6 +153,11 @@ def make_console(*, stderr: bool = False, no_color: bool = False) -> Console:
     if not console.is_terminal:
         console.width = _NO_EDGE
     return console
+
+
+def show(console: Console, listing: Listing) -> None:
+    """Rows under titles: whole, whatever the width."""
+    console.print(listing, soft_wrap=True)
 
 
 def emit(text: str, *, end: str = "\n") -> None:

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from autotuner.cli.console import make_console
+from autotuner.cli.console import make_console, show
 from autotuner.report.doctor import Finding, examine
+from autotuner.system.listing import Column, Listing
 
 
 def doctor(*, iree_tools: Path | None, as_json: bool, no_color: bool) -> None:
@@ -21,21 +21,17 @@ def doctor(*, iree_tools: Path | None, as_json: bool, no_color: bool) -> None:
     if as_json:
         print(json.dumps([f.to_json() for f in findings], indent=2))
     else:
-        make_console(no_color=no_color).print(_table(findings))
+        show(make_console(no_color=no_color), _table(findings))
     if any(f.state == "broken" and f.essential for f in findings):
         raise typer.Exit(5)
 
 
-def _table(findings: list[Finding]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for title in ("", "what", "found", "what to do"):
-        table.add_column(title, overflow="fold")  # paths are long, and must be readable
+def _table(findings: list[Finding]) -> Listing:
     marks = {
         "ok": Text("ok", "green"),
         "warning": Text("note", "yellow"),
         "absent": Text("–", "yellow"),
         "broken": Text("broken", "red"),
     }
-    for finding in findings:
-        table.add_row(marks[finding.state], finding.what, finding.found, finding.remedy)
-    return table
+    rows = [(marks[finding.state], finding.what, finding.found, finding.remedy) for finding in findings]
+    return Listing.of([Column("", head=True), Column("what", head=True), "found", "what to do"], rows)

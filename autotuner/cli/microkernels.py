@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from rich.table import Table
 from rich.text import Text
 
-from autotuner.cli.console import make_console
+from autotuner.cli.console import make_console, show
 from autotuner.errors import UsageError
 from autotuner.microkernels.abi import kernels_json, kernels_table
 from autotuner.microkernels.library import all_manifests, is_shipped, own_folder, search_folders
 from autotuner.microkernels.loader import FILE
 from autotuner.microkernels.providers.misa import read_driver_log
 from autotuner.microkernels.variants import AUTO, Kernel
+from autotuner.system.listing import Column, Listing
 from autotuner.system.text import printable
 from autotuner.system.workspace import refuse_endless
 
@@ -47,16 +47,14 @@ def list_all(workspace: Path, *, as_json: bool, no_color: bool) -> None:
         broken = [{"name": b.name, "file": str(b.file), "error": b.why} for b in listing.broken]
         print(json.dumps([*(m.describe() for m in listing.manifests), *broken], indent=2))
         return
-    table = Table(box=None, pad_edge=False)
-    for title in ("name", "op", "dtypes", "targets", "provider", "what"):
-        table.add_column(title, no_wrap=title in ("name", "op", "provider"), overflow="fold")
+    rows: list[tuple[str | Text, ...]] = []
     for manifest in listing.manifests:
         chips = ", ".join(manifest.chips)
         words = (manifest.name, manifest.operation, ", ".join(manifest.dtypes), chips, manifest.provider.kind)
-        table.add_row(*map(Text, (*words, manifest.summary)))
-    for wrong in listing.broken:
-        table.add_row(Text(wrong.name), Text("broken", style="red"), "", "", "", Text(wrong.why))
-    make_console(no_color=no_color).print(table)
+        rows.append((*words, manifest.summary))
+    rows += [(wrong.name, Text("broken", style="red"), "", "", "", wrong.why) for wrong in listing.broken]
+    titles = ("name", "op", "dtypes", "targets", "provider", "what")
+    show(make_console(no_color=no_color), Listing.of(titles, rows))
 
 
 def inspect_object(path: Path, *, as_json: bool, no_color: bool) -> None:
@@ -64,10 +62,7 @@ def inspect_object(path: Path, *, as_json: bool, no_color: bool) -> None:
         print(json.dumps(kernels_json(path), indent=2))
         return
     rows = kernels_table(path)
-    table = Table(*rows[0], box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*map(Text, row.values()))
-    make_console(no_color=no_color).print(table)
+    show(make_console(no_color=no_color), Listing.of(tuple(rows[0]), [tuple(row.values()) for row in rows]))
 
 
 def list_log(path: Path, *, as_json: bool, no_color: bool) -> None:
@@ -83,13 +78,12 @@ def list_log(path: Path, *, as_json: bool, no_color: bool) -> None:
     if as_json:
         print(json.dumps({"kernels": [asdict(row) for row in found.rows], "skipped": found.skipped}, indent=2))
         return
-    table = Table("#", box=None, pad_edge=False)
-    table.add_column("kernel", overflow="fold")
-    for title in ("ks", "ms", "TFLOP/s", "valid"):
-        table.add_column(title, no_wrap=True)
+    rows = []
     for row in found.rows:
         valid = "" if row.valid is None else ("yes" if row.valid else "no")
-        table.add_row(str(row.index), Text(row.kernel), str(row.ks), f"{row.ms:g}", f"{row.tflops or 0:g}", valid)
-    make_console(no_color=no_color).print(table)
+        rows.append((str(row.index), row.kernel, str(row.ks), f"{row.ms:g}", f"{row.tflops or 0:g}", valid))
+    numbers = [Column(title, right=True) for title in ("ks", "ms", "TFLOP/s")]
+    titles: list[Column | str] = [Column("#", right=True, head=True), Column("kernel", head=True), *numbers, "valid"]
+    show(make_console(no_color=no_color), Listing.of(titles, rows))
     for line in found.skipped:
         make_console(stderr=True, no_color=no_color).print(f"skipped: {line}", markup=False, highlight=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from autotuner.cli.console import emit, make_console
+from autotuner.cli.console import emit, make_console, show
 from autotuner.errors import UsageError
 from autotuner.report.tables import export_csv, export_records, history_records, history_table, run_tables
 from autotuner.store.store import Store
@@ -30,7 +30,7 @@ def history(
         else:
             console = make_console(no_color=no_color)
             for table in [history_table(store, limit)] if run is None else run_tables(store, run):
-                console.print(table)
+                show(console, table)
 
 
 def export(run: str | None, *, as_csv: bool, as_json: bool, workspace: Path, storage: str | None) -> None:

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.provenance import Provenance
 from autotuner.cli.console import find_tools, make_console
+from autotuner.cli.console import show as list_all
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.specfiles.check import Report
 from autotuner.specfiles.check import check as check_spec
 from autotuner.specfiles.entries import read
 from autotuner.specfiles.files import MergedFiles, merge_files
+from autotuner.system.listing import Listing
 from autotuner.system.text import printable
 from autotuner.targets import Target
 
@@ -78,17 +78,14 @@ def show(spec: Path, *, as_json: bool, no_color: bool) -> None:
         return
     console = make_console(no_color=no_color)
     _line(console, "kind", file.what)
-    table = Table(box=None, pad_edge=False)
-    for title in ("entry", "matches", "target", "verdict", "figures", "date"):
-        table.add_column(title, overflow="fold")
+    rows = []
     for entry in file.entries:
         source = entry.provenance or Provenance()
         figures = source.figures() if entry.provenance else "no provenance"
         if file.carrier.configures and not entry.compilation_info:
             figures = "sets no configuration"
-        words = (entry.name, entry.matches.text, source.target, source.verdict, figures, source.date)
-        table.add_row(*(Text(printable(word)) for word in words))
-    console.print(table)
+        rows.append((entry.name, entry.matches.text, source.target, source.verdict, figures, source.date))
+    list_all(console, Listing.of(("entry", "matches", "target", "verdict", "figures", "date"), rows))
     for entry in file.entries:
         if entry.provenance and entry.provenance.command:
             _line(console, "made by", f"{entry.name}: {entry.provenance.command}")

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Protocol
@@ -16,7 +16,6 @@ from rich.console import Console
 
 from autotuner.cli.console import emit, make_console, make_reporter
 from autotuner.cli.microkernels import say_whose_code
-from autotuner.cli.printer import Printer, print_result
 from autotuner.cli.request import Request
 from autotuner.errors import EXIT_INTERRUPTED, EXIT_NO_WINNER, AutotuneError
 from autotuner.problems import Problem
@@ -42,7 +41,7 @@ def run_tuning(problem: Problem, request: Request) -> None:
         return
     with watched(request) as watch:
         result = tune(problem, target, options=options, **watch)
-    conclude(result, request, print_result)
+    conclude(result, request)
 
 
 @contextmanager
@@ -69,7 +68,6 @@ def print_rehearsal(rehearsal: Rehearsal, request: Request) -> None:
 def conclude(
     result: Result[D],
     request: Request,
-    show: Callable[[Result[D], Printer], None],
     *,
     exit_code: int = 0,
     failure: AutotuneError | None = None,
@@ -78,7 +76,7 @@ def conclude(
     if request.as_json:
         print(json.dumps(result.to_json(), indent=2))
     else:
-        show(result, Printer(make_console(no_color=request.no_color)))
+        result.printer().show(make_console(no_color=request.no_color))
     if result.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
     if failure is not None:

@@ -10,21 +10,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 from autotuner.iree.isa import NO_FIGURES
 from autotuner.store.store import CandidateRow, RunRow, Store, TimedRow
-from autotuner.system.text import printable
+from autotuner.system.listing import Column, Listing
+from autotuner.tuning.printer import VERDICTS, knobs
 
 STATES = {"timed": "", "failed": "red", "duplicate": "dim"}
-VERDICTS = {
-    "win": "bold green",
-    "no-winner": "bold yellow",
-    "inconclusive": "yellow",
-    "failed": "red",
-    "interrupted": "yellow",
-}
 
 
 def history_records(store: Store, limit: int | None = 20) -> list[dict[str, Any]]:
@@ -59,46 +52,45 @@ def _history_record(store: Store, run: RunRow) -> dict[str, Any]:
     }
 
 
-def history_table(store: Store, limit: int | None = 20) -> Table:
+def history_table(store: Store, limit: int | None = 20) -> Listing:
     """Newest run first; the parts of a run are counted, and listed by `autotune history RUN`."""
     return _runs_table(history_records(store, limit))
 
 
-def _runs_table(records: Sequence[dict[str, Any]]) -> Table:
-    """Facts share a cell, one above the other, so that a run fits 80 columns."""
-    table = Table(header_style="bold", box=None, pad_edge=False, padding=(0, 2, 1, 0))
-    table.add_column("run\nwhen", no_wrap=True)
-    table.add_column("problem\ntarget, device\nspec", overflow="fold")
-    table.add_column("verdict\nspeedup\ninterval", no_wrap=True)
-    table.add_column("baseline\nbest µs", no_wrap=True, justify="right")
-    table.add_column("timed\nfailed", no_wrap=True, justify="right")
+def _runs_table(records: Sequence[dict[str, Any]]) -> Listing:
+    """A run a row."""
+    rows = []
     for record in records:
         verdict = record["verdict"] or record["status"]
         when = datetime.fromisoformat(record["started"]).astimezone()
-        where = f"{record['target']}, {record['device']}"
-        parts = record["runs"]
-        table.add_row(
-            _lines(record["run"], f"{when:%Y-%m-%d %H:%M}"),
-            _lines(record["problem"], where, *_parts(record), *([record["spec"]] if record["spec"] else [])),
-            _lines(verdict, *_interval(record["speedup"]), style=VERDICTS.get(verdict, "")),
-            _lines(_us(record["baseline_us"]), _us(record["best_us"])),
-            _lines(*(str(sum(r[what] for r in (record, *parts))) for what in ("timed", "failed"))),
+        counts = [str(sum(r[what] for r in (record, *record["runs"]))) for what in ("timed", "failed")]
+        rows.append(
+            (
+                record["run"],
+                f"{when:%Y-%m-%d %H:%M}",
+                record["problem"],
+                f"{record['target']}, {record['device']}",
+                Text(verdict, VERDICTS.get(verdict, "")),
+                _interval(record["speedup"]),
+                _us(record["baseline_us"]),
+                _us(record["best_us"]),
+                *counts,
+                _parts(record),
+                record["spec"] or "",
+            )
         )
-    return table
+    numbers = [Column(title, right=True) for title in ("default µs", "best µs", "timed", "failed")]
+    heads = [Column(title, head=True) for title in ("run", "when", "problem")]
+    return Listing.of([*heads, "target, device", "verdict", "speedup", *numbers, "parts", "spec"], rows)
 
 
-def _parts(record: dict[str, Any]) -> list[str]:
+def _parts(record: dict[str, Any]) -> str:
     """`suite of 12 runs: 11 finished, 1 interrupted`; nothing for a run of one problem."""
     states = Counter(part["status"] for part in record["runs"])
     if record["kind"] == "single" and not states:
-        return []
+        return ""
     count = f" of {states.total()} runs: " if states else ""
-    return [f"{record['kind']}{count}{', '.join(f'{n} {state}' for state, n in states.items())}"]
-
-
-def _lines(first: str, *others: str, style: str = "") -> Text:
-    """A cell whose first line stands out. Text, not markup: names may hold brackets, and line ends of their own."""
-    return Text.assemble((printable(first), style), *(f"\n{printable(other)}" for other in others))
+    return f"{record['kind']}{count}{', '.join(f'{n} {state}' for state, n in states.items())}"
 
 
 def export_records(store: Store, run: str | None = None) -> list[dict[str, Any]]:
@@ -147,7 +139,7 @@ def export_csv(store: Store, run: str | None = None) -> str:
     return text.getvalue()
 
 
-def run_tables(store: Store, run: str) -> list[Table]:
+def run_tables(store: Store, run: str) -> list[Listing]:
     """A run's own candidates, where it has some, and the runs that are its parts."""
     parts = [_history_record(store, part) for part in store.parts(run)]
     return [
@@ -156,39 +148,37 @@ def run_tables(store: Store, run: str) -> list[Table]:
     ]
 
 
-def run_table(store: Store, run: str) -> Table:
+def run_table(store: Store, run: str) -> Listing:
     """A run's candidates, fastest first, and after them those that were not timed, with the reason."""
     owner = store.run(run)
     timed = {row.candidate.id: row for row in store.timed(run)}
     isa = store.isa(run)
-    title = f"{owner.problem.get('name', '')} on {owner.target} ({run})"
-    table = Table(box=None, header_style="bold", pad_edge=False, title=Text(printable(title)), title_justify="left")
-    table.add_column("#", justify="right")
-    for name in ("kind", "route", "configuration"):
-        table.add_column(name, overflow="fold")
-    if isa:
-        table.add_column("isa", overflow="fold")
-    table.add_column("µs", justify="right")
-    table.add_column("speedup", justify="right")
-    table.add_column("state", overflow="fold")
 
     def fastest_first(candidate: CandidateRow) -> tuple[bool, float, int]:
         return candidate.us is None, candidate.us or 0.0, candidate.ordinal
 
+    rows = []
     for candidate in sorted(store.candidates(run), key=fastest_first):
         row = timed.get(candidate.id)
-        config = ", ".join(f"{knob}={value}" for knob, value in candidate.config.items)
-        table.add_row(
-            str(candidate.ordinal),
-            Text(printable(candidate.kind)),
-            Text(printable(candidate.route)),
-            Text(printable(config)),
-            *((isa.get(candidate.id, NO_FIGURES).summary,) if isa else ()),
-            _us(candidate.us),
-            f"{row.speedup:.3f}x" if row and row.speedup else "",
-            Text(printable(candidate.failure or candidate.state), style=STATES.get(candidate.state, "")),
+        rows.append(
+            (
+                str(candidate.ordinal),
+                candidate.kind,
+                candidate.route,
+                knobs(candidate.config.as_dict()),
+                *((isa.get(candidate.id, NO_FIGURES).summary,) if isa else ()),
+                _us(candidate.us),
+                f"{row.speedup:.3f}x" if row and row.speedup else "",
+                Text(candidate.failure or candidate.state, STATES.get(candidate.state, "")),
+            )
         )
-    return table
+    heads = [Column("#", right=True, head=True), *(Column(title, head=True) for title in ("kind", "route"))]
+    figures = [Column(title, right=True) for title in ("µs", "speedup")]
+    return Listing.of(
+        [*heads, "configuration", *(["isa"] if isa else []), *figures, "state"],
+        rows,
+        title=f"{owner.problem.get('name', '')} on {owner.target} ({run})",
+    )
 
 
 def _finite(value: float | None) -> float | None:
@@ -203,10 +193,10 @@ def _us(value: float | None) -> str:
     return f"{value:.1f}" if value >= 1000 else f"{value:.4g}"
 
 
-def _interval(speedup: dict[str, Any] | None) -> list[str]:
+def _interval(speedup: dict[str, Any] | None) -> str:
     """The speedup and, where it is known, its interval."""
     if not speedup or speedup.get("median") is None:
-        return []
+        return ""
     low, high = speedup.get("low"), speedup.get("high")
-    interval = [] if low is None or high is None else [f"[{low:.3f}, {high:.3f}]"]
-    return [f"{speedup['median']:.3f}x", *interval]
+    interval = "" if low is None or high is None else f" ({low:.3f} to {high:.3f})"
+    return f"{speedup['median']:.3f}x{interval}"

@@ -18,6 +18,13 @@ def clean(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
 
 
+def microseconds(us: float | None) -> str:
+    """A time as people read it."""
+    if us is None:
+        return "–"
+    return f"{us / 1000:.3f} ms" if us >= 1000 else f"{us:.1f} µs"
+
+
 def short(value: object, *, most: int = _LONGEST) -> str:
     """A value as an error message shows it: quoted, and cut before it fills the screen."""
     text = value if isinstance(value, str) else _limited(value, most)

@@ -16,6 +16,7 @@ from autotuner.space import Value
 from autotuner.store.store import Store
 from autotuner.tuning.caches import Caches, Pair
 from autotuner.tuning.counts import Counts
+from autotuner.tuning.printer import Printer, tell_problem
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,6 +102,9 @@ class Details(Protocol):
         """What was timed against the default beside the candidates that are counted."""
 
     def to_json(self) -> dict[str, Any]: ...
+
+    def tell(self, result: Result[Any], printer: Printer) -> None:
+        """Says to people what the result comes to."""
 
 
 class RunFacts(TypedDict):
@@ -194,6 +198,23 @@ class Result(Generic[D]):
             **({"ranking": [entry.to_json() for entry in self.ranking]} if self.ranking else {}),
             **(self.details.to_json() if self.details is not None else {}),
         }
+
+    def printer(self) -> Printer:
+        """What is said of it to people."""
+        printer = Printer()
+        if self.details is None:
+            tell_problem(self, printer)
+        else:
+            self.details.tell(self, printer)
+        return printer
+
+    def __str__(self) -> str:
+        """What the command line prints."""
+        return self.printer().text()
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook."""
+        return self.printer().html()
 
     def to_frame(self) -> pd.DataFrame:
         """This run's timed candidates, one a row."""

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from rich.table import Table
 
 from autotuner.build import Isa
 from autotuner.devices.device import Conditions, Timing
@@ -20,6 +19,7 @@ from autotuner.errors import UsageError
 from autotuner.report.tables import export_csv, export_records, history_records, history_table, run_table, run_tables
 from autotuner.space.table import Config
 from autotuner.store.store import BuildRow, NewRun, Store
+from autotuner.system.listing import Listing
 
 RESULT = {
     "verdict": "win",
@@ -62,9 +62,10 @@ def a_run(store: Store, *, name: str = "gemm_a", knob: str = "tile", parent: str
     return run
 
 
-def text(table: Table, width: int = 220) -> str:
-    console = Console(width=width, file=io.StringIO(), color_system=None)
-    console.print(table)
+def text(listing: Listing, *, width: int | None = None) -> str:
+    """As in a file; with a width, as on a terminal of that many columns."""
+    console = Console(width=width, file=io.StringIO(), color_system=None, force_terminal=width is not None)
+    console.print(listing, soft_wrap=True)
     output = console.file
     assert isinstance(output, io.StringIO)
     return output.getvalue()
@@ -79,15 +80,15 @@ def test_history_shows_a_finished_run_with_verdict_and_interval(store: Store) ->
     assert (record["asked"], record["timed"], record["failed"]) == (4, 2, 1)
     assert record["spec"] == "specs/gemm-cpu.mlir"
     shown = text(history_table(store, 10))
-    for word in (run, "gemm_a", "local-task", "win", "2.000x", "[1.950, 2.050]", "specs/gemm-cpu.mlir"):
+    for word in (run, "gemm_a", "local-task", "win", "2.000x", "(1.950 to 2.050)", "specs/gemm-cpu.mlir"):
         assert word in shown
 
 
 def test_history_cuts_no_number_and_no_name_in_a_terminal_of_80_columns(store: Store) -> None:
     run = a_run(store, name="gemm_4096x4096x4096_f16")
     store.finish_run(run, "finished", result={**RESULT, "baseline": {"us": 123456.7}})
-    shown = text(history_table(store, 10), width=80)
-    for word in (run, "123456.7", "2.000x", "[1.950, 2.050]", "specs/gemm-cpu.mlir"):
+    shown = " ".join(text(history_table(store, 10), width=80).split())
+    for word in (run, "123456.7", "2.000x", "(1.950 to 2.050)", "specs/gemm-cpu.mlir"):
         assert word in shown
     assert "…" not in shown
 
@@ -232,3 +233,26 @@ def test_names_that_look_like_markup_are_shown_as_they_are(store: Store) -> None
     run = a_run(store, name="[bold]x[/bold]")
     assert "[bold]x[/bold]" in text(history_table(store, 1))
     assert "[bold]x[/bold]" in text(run_table(store, run))
+
+
+def test_history_is_a_line_a_run_in_a_file_and_a_block_a_run_on_a_narrow_terminal(store: Store) -> None:
+    runs = [a_run(store, name=f"gemm_4096x4096x{k}_f16_f32_nn") for k in (1024, 2048)]
+    for run in runs:
+        store.finish_run(run, "finished", result={**RESULT, "spec": f"/{'long/' * 30}spec.mlir"})
+    in_a_file = text(history_table(store, 10)).splitlines()
+    assert len(in_a_file) == 3, "the titles, and a line for each run"
+    assert all(line == line.rstrip() for line in in_a_file)
+    narrow = text(history_table(store, 10), width=60).splitlines()
+    heads = [line for line in narrow if not line.startswith(" ")]
+    assert [line.split()[0] for line in heads if line.startswith("20")] == runs[::-1]
+    assert all(len(line) <= 60 or " " not in line.strip() for line in narrow)
+    assert not any("…" in line for line in narrow)
+    assert sum(f"/{'long/' * 30}spec.mlir" in line for line in narrow) == 2, "no name is broken"
+
+
+def test_a_knob_that_a_candidate_does_not_have_is_not_shown(store: Store) -> None:
+    run = a_run(store)
+    store.add_candidate(run, ordinal=9, config=Config.of({"route": "plain", "vector_m": -1, "workgroup_m": 2}))
+    shown = text(run_table(store, run))
+    assert "route=plain, workgroup_m=2" in shown
+    assert "vector_m" not in shown

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from autotuner import Result
-from autotuner.cli.printer import Printer, print_result
 from autotuner.jobs.buckets.bounds import Bucket
 from autotuner.jobs.buckets.result import BucketResult
 from autotuner.jobs.suite.rows import outcome
@@ -33,13 +31,6 @@ def tune(fake: Callable[..., FakeTools], workspace: Path, monkeypatch: pytest.Mo
     return tuned
 
 
-def printed(result: Result) -> str:
-    console = Console(width=200, no_color=True)
-    with console.capture() as capture:
-        print_result(result, Printer(console))
-    return capture.get()
-
-
 def test_a_winner_is_timed_both_ways_and_all_that_is_shown_says_so(tune: Tune, workspace: Path) -> None:
     result, device = tune()
     assert result.verdict == "win"
@@ -49,7 +40,7 @@ def test_a_winner_is_timed_both_ways_and_all_that_is_shown_says_so(tune: Tune, w
     assert document["cold"] == {"baseline_us": pytest.approx(1.1 * WARM), "best_us": pytest.approx(0.66 * WARM)}
     assert set(device.taken) == {"warm", "fresh"}, "single calls with a cold cache are no timings of the search"
     words = "default 110000.00 µs, best 66000.00 µs (1.667x); warm in the same turns: default 100000.00 µs, best 50000"
-    assert f"cold cache {words}" in printed(result)
+    assert f"cold cache {words}" in str(result)
     assert result.spec is not None
     assert f"// cold cache: {words}" in result.spec.read_text()
     (entry,) = read(result.spec).entries
@@ -95,7 +86,7 @@ def test_a_warm_search_alone_says_nothing_of_a_cold_cache(tune: Tune) -> None:
     result, _ = tune(cache="warm", trials=1)
     document = result.to_json()
     assert (document["warm"], document["cold"]) == (None, None)
-    assert "cold" not in printed(result)
+    assert "cold" not in str(result)
 
 
 def test_where_no_time_is_left_it_is_said(tune: Tune) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 from autotuner.iree.compile import shell_line
 from autotuner.jobs.ab.arms import ArmKind
+from autotuner.jobs.ab.printing import tell_experiment, tell_variants
+from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import Result
 
 
@@ -78,6 +80,8 @@ class AbDetails:
     share_from: str = ""
     written: bool = False
     """The files that the result names are this run's own."""
+    searched: bool = False
+    """All variants of a microkernel took part."""
 
     @property
     def tried(self) -> int:
@@ -90,6 +94,9 @@ class AbDetails:
             "same_code": self.same_code,
             **({"share_from": self.share_from} if self.share_from else {}),
         }
+
+    def tell(self, result: AbResult, printer: Printer) -> None:
+        (tell_variants if self.searched else tell_experiment)(result, printer)
 
 
 AbResult = Result[AbDetails]

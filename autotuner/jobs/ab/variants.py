@@ -76,7 +76,7 @@ def failure(kernel: Kernel, result: AbResult) -> AutotuneError | None:
 def _with_arms(result: Result, plan: Plan, kernel: Kernel, options: Options, session: Session) -> AbResult:
     """The default and the best variant, each with a folder to repeat it from, run once more side by side."""
     if result.interrupted:
-        return with_arms(result, AbDetails())
+        return with_arms(result, AbDetails(searched=True))
     bench = _Bench(result, plan, options, session)
     arms = [bench.arm("a", DEFAULT, plan.baseline, result.baseline.us)]
     if (best := _best(result, session)) is not None:
@@ -85,7 +85,7 @@ def _with_arms(result: Result, plan: Plan, kernel: Kernel, options: Options, ses
     apart = difference(*bench.answers) if len(bench.answers) == 2 else None
     if "none" in options.keep:
         shutil.rmtree(bench.folder, ignore_errors=True)
-    return with_arms(result, AbDetails(tuple(arms), apart))
+    return with_arms(result, AbDetails(tuple(arms), apart, searched=True))
 
 
 def _best(result: Result, session: Session) -> tuple[Mapping[str, Value], float | None] | None:

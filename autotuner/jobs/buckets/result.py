@@ -8,6 +8,8 @@ from typing import Any, Literal
 from autotuner.iree.mlir import Dispatch
 from autotuner.jobs.buckets.bounds import Bucket
 from autotuner.jobs.buckets.members import Member
+from autotuner.jobs.buckets.printing import tell_family
+from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import Result
 
 
@@ -51,6 +53,9 @@ class FamilyDetails:
 
     def to_json(self) -> dict[str, Any]:
         return {"buckets": [bucket.to_json() for bucket in self.buckets]}
+
+    def tell(self, result: FamilyResult, printer: Printer) -> None:
+        tell_family(result, printer)
 
 
 FamilyResult = Result[FamilyDetails]

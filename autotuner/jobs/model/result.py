@@ -10,8 +10,10 @@ from autotuner.jobs.model.breakdown import PACKING, TimeTable
 from autotuner.jobs.model.entries import Entry, carriers
 from autotuner.jobs.model.extract import Group
 from autotuner.jobs.model.kernels import KernelEntry, KernelRow
+from autotuner.jobs.model.printing import tell_model
 from autotuner.jobs.model.routes import RouteOutcome
 from autotuner.targets import PLAIN
+from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import Result
 
 
@@ -128,6 +130,9 @@ class ModelDetails:
             "executables": str(self.executables) if self.executables else None,
             "report": str(self.report) if self.report else None,
         }
+
+    def tell(self, result: ModelResult, printer: Printer) -> None:
+        tell_model(result, printer)
 
     def code(self, row: Row) -> str:
         """Who makes the code of a dispatch in what is shipped: `default`, `codegen`, a microkernel, or some of each."""

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from autotuner.jobs.suite.printing import tell_suite
 from autotuner.jobs.suite.rows import TUNED, Row
 from autotuner.jobs.suite.ship import Group
 from autotuner.jobs.suite.uplift import Uplift
 from autotuner.jobs.suite.workload import Workload
 from autotuner.measure.race import ALPHA, Interval
 from autotuner.tuning.counts import Counts
+from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result, RunFacts
 from autotuner.tuning.run import Run
 
@@ -57,6 +59,9 @@ class SuiteDetails:
             "skipped": [one.to_json() for one in self.workload.skipped[:_LISTED]],
             "skipped_count": len(self.workload.skipped),
         }
+
+    def tell(self, result: SuiteResult, printer: Printer) -> None:
+        tell_suite(result, printer)
 
 
 SuiteResult = Result[SuiteDetails]

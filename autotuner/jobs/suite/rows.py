@@ -24,6 +24,7 @@ from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.result import Best, FinalVerdict, Result
 
 RowVerdict = FinalVerdict | Literal["failed", "skipped", "below-threshold", "left-out", "waiting"]
+RAW, FINAL = "raw_results.csv", "final_results.csv"
 TUNED: tuple[RowVerdict, ...] = ("win", "no-winner", "inconclusive", "compile-only")
 COLUMNS = (
     *("problem", "op", "arguments", "calls", "share", "reference_us", "tuned_us", "ratio", "low", "high", "verdict"),

@@ -17,7 +17,7 @@ from autotuner.jobs.suite.budget import LEAST_SECONDS, divide
 from autotuner.jobs.suite.defaults import DefaultTimer, too_large
 from autotuner.jobs.suite.result import SuiteDetails, SuiteResult, suite_result
 from autotuner.jobs.suite.resumed import Earlier, ProblemRows
-from autotuner.jobs.suite.rows import TUNED, Row, failure, outcome, refuse_foreign, to_csv
+from autotuner.jobs.suite.rows import FINAL, RAW, TUNED, Row, failure, outcome, refuse_foreign, to_csv
 from autotuner.jobs.suite.ship import Group, Shipper
 from autotuner.jobs.suite.uplift import Gain, measure, shares
 from autotuner.jobs.suite.workload import Entry, Workload
@@ -37,7 +37,7 @@ _DEFAULTS_SHARE = 0.5
 _SHIP_SHARE, _MOST_SHIPPING = 0.05, 0.25
 """Of the budget, at least and at most, for merging the winners and compiling each with what ships."""
 _ANOTHER_TARGET = "Try another --target."
-RAW, FINAL, ENVIRONMENT = "raw_results.csv", "final_results.csv", "environment.json"
+ENVIRONMENT = "environment.json"
 
 
 @dataclass(frozen=True)

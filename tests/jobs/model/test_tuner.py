@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 from dataclasses import replace
@@ -11,11 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from iree.runtime import ParameterIndex
-from rich.console import Console
 
 from autotuner import Target
-from autotuner.cli.model import print_model
-from autotuner.cli.printer import Printer
 from autotuner.devices.device import Device
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError, UsageError
@@ -311,9 +307,7 @@ def test_the_model_is_read_where_it_lies(tmp_path: Path) -> None:
 
 
 def test_the_result_is_printed_with_what_to_do_next(won: ModelResult) -> None:
-    text = io.StringIO()
-    print_model(won, Printer(Console(file=text, width=200)))
-    words = text.getvalue()
+    words = str(won)
     assert "verdict    win" in words
     assert "route plain, 3 entries" in words
     assert "(3 of 3 entries applied)" in words

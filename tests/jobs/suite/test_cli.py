@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -62,6 +63,15 @@ def test_list_prints_the_problems_of_a_log_with_their_calls_and_reports_the_rest
 def test_list_says_what_the_target_refuses(autotune: Command) -> None:
     done = autotune("suite", str(EXAMPLES / "decode.yaml"), "--list", "--target", "sm_80", "--quiet")
     assert "skipped: gemm_64x4096x4096_i8_i32_tn: sm_80 cannot tune gemm of i8" in done.stdout
+
+
+def test_the_commands_of_a_list_are_for_its_target(autotune: Command) -> None:
+    done = autotune("suite", "compute", "--list", "--target", "gfx942", "--flag=--iree-opt-level=O3", "--quiet")
+    lines = [line for line in done.stdout.splitlines() if "autotune gemm" in line]
+    assert len(lines) == 8
+    assert all(line.endswith("--target gfx942 --flag=--iree-opt-level=O3") for line in lines)
+    command = shlex.split(lines[0][lines[0].index("autotune ") :])[1:]
+    assert "space" in autotune(*command, "--device", "none", "--dry-run").stdout, "it can be pasted"
 
 
 def test_sample_lists_a_seeded_part(autotune: Command) -> None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 import pytest
-from rich.console import Console
 
 from autotuner import errors
-from autotuner.cli.printer import Printer
-from autotuner.report.advice import ENDS, advice
+from autotuner.tuning.advice import ENDS, advice
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.effort import EFFORTS
+from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import Files, FinalVerdict, Measured, Result
 
 DOCS = (Path(__file__).parents[2] / "docs" / "verdicts.md").read_text()
@@ -60,10 +58,22 @@ def result(verdict: FinalVerdict, *, timed: int = 0, interrupted: bool = False) 
     ],
 )
 def test_a_result_without_a_spec_says_what_to_do_next(ended: Result, said: str) -> None:
-    text = io.StringIO()
-    Printer(Console(file=text, width=200)).files(ended)
-    assert text.getvalue().startswith("next       ")
-    assert said in text.getvalue()
+    printer = Printer()
+    printer.files(ended)
+    assert printer.text().startswith("next       ")
+    assert said in printer.text()
+
+
+def test_a_result_prints_as_on_a_terminal_and_is_a_table_in_a_notebook() -> None:
+    told = replace(result("no-winner", timed=3), problem={"name": "gemm<1>", "flops": 2000}, baseline=Measured(10.0))
+    assert str(told).splitlines()[:3] == [
+        "verdict    no-winner: ",
+        "problem    gemm<1> on cpu (local-task)",
+        "default    10.0 µs (0.2 GFLOP/s)",
+    ]
+    page = told._repr_html_()
+    assert page.startswith("<table>")
+    assert "<tr><th>problem</th><td>gemm&lt;1&gt; on cpu (local-task)</td></tr>" in page
 
 
 def test_every_verdict_has_advice_and_stands_in_the_docs() -> None:

@@ -1,35 +1,82 @@
-"""How every tuning command prints its result for people: a word and a line each, tables where there are many."""
+"""A result for people: a word and a line each, listings where there are many; on a terminal, as text, in a notebook."""
 
 from __future__ import annotations
 
-from typing import Any
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
 
 from autotuner.carriers.carrier import carrier_named
 from autotuner.carriers.flagfile import use_line
-from autotuner.cli.console import microseconds
-from autotuner.report.advice import advice
-from autotuner.report.tables import VERDICTS
-from autotuner.tuning.result import Best, Result
+from autotuner.space.table import ABSENT, Value
+from autotuner.system.listing import Listing
+from autotuner.system.text import clean, microseconds
+from autotuner.tuning.advice import advice
 
-AnyResult = Result[Any]
+if TYPE_CHECKING:
+    from autotuner.tuning.result import Result
+
+    AnyResult = Result[Any]
+
+VERDICTS = {
+    "win": "bold green",
+    "no-winner": "bold yellow",
+    "inconclusive": "yellow",
+    "failed": "red",
+    "interrupted": "yellow",
+}
 SHOWN = 3
 """How many of a ranking are printed."""
 
 
-class Printer:
-    """The parts that results have in common."""
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a line is about, and what it says; without a name it belongs to the line before."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    name: str
+    text: str
+    style: str = ""
+
+
+class Printer:
+    """Collects what is said of a result, in order: with what all results have in common."""
+
+    def __init__(self) -> None:
+        self.parts: list[Line | Listing] = []
 
     def line(self, name: str, text: str, *, style: str = "") -> None:
-        self.console.print(f"{name:<11}{text}", style=style, highlight=False, markup=False, soft_wrap=True)
+        self.parts.append(Line(name, text, style))
 
-    def table(self, table: Table) -> None:
-        self.console.print(table)
+    def table(self, listing: Listing) -> None:
+        self.parts.append(listing)
+
+    def show(self, console: Console) -> None:
+        for part in self.parts:
+            if isinstance(part, Listing):
+                console.print(part, soft_wrap=True)
+            else:
+                text = f"{part.name:<11}{part.text}"
+                console.print(text, style=part.style, highlight=False, markup=False, soft_wrap=True)
+
+    def text(self) -> str:
+        """As it goes into a file."""
+        console = Console(color_system=None, force_terminal=False, highlight=False, markup=False, emoji=False)
+        with console.capture() as captured:
+            self.show(console)
+        return clean(captured.get()).rstrip("\n")
+
+    def html(self) -> str:
+        """As a table of a notebook; a listing is a table in it."""
+        rows = []
+        for part in self.parts:
+            if isinstance(part, Listing):
+                rows.append(f'<tr><td colspan="2">{part.html()}</td></tr>')
+            else:
+                rows.append(f"<tr><th>{html.escape(part.name)}</th><td>{html.escape(part.text)}</td></tr>")
+        return f"<table><tbody>{''.join(rows)}</tbody></table>"
 
     def verdict(self, result: AnyResult, *, what: str = "problem", more: str = "") -> None:
         """The verdict, of what, and what was allowed for it."""
@@ -65,7 +112,7 @@ class Printer:
         self.line("next", advice(result).do)
 
 
-def print_result(result: AnyResult, printer: Printer) -> None:
+def tell_problem(result: AnyResult, printer: Printer) -> None:
     """One problem: the verdict, the times, and what to do with it."""
     best, stock, line = result.best, result.stock, printer.line
     printer.verdict(result)
@@ -75,9 +122,9 @@ def print_result(result: AnyResult, printer: Printer) -> None:
         line("stock", f"{_time(stock.us, result)}  {' '.join(stock.flags)}")
     for entry in result.ranking[:SHOWN]:
         score = (entry.estimate or {}).get("score", 0.0)
-        line("estimate", f"{score:.2f} ({entry.candidate})  {_knobs(entry)}")
+        line("estimate", f"{score:.2f} ({entry.candidate})  {knobs(entry.config)}")
     if best is not None and best.us is not None and not result.ranking:
-        line("best", f"{_time(best.us, result)}  {_knobs(best) or f'route {best.measured.route}'}")
+        line("best", f"{_time(best.us, result)}  {knobs(best.config) or f'route {best.measured.route}'}")
     printer.speedup(result)
     printer.caches(result)
     if stock.flags and best and best.config:
@@ -95,8 +142,9 @@ def print_result(result: AnyResult, printer: Printer) -> None:
         line("", carrier.only_for)
 
 
-def _knobs(best: Best) -> str:
-    return ", ".join(f"{name}={value}" for name, value in best.config.items())
+def knobs(config: Mapping[str, Value]) -> str:
+    """The knobs that a configuration has: those of other parts of the space say nothing of it."""
+    return ", ".join(f"{name}={value}" for name, value in config.items() if value != ABSENT)
 
 
 def _reasons(failed: dict[str, int]) -> str:

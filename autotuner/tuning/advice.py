@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from autotuner.tuning.result import FinalVerdict, Result
+if TYPE_CHECKING:
+    from autotuner.tuning.result import FinalVerdict, Result
 
-AnyResult = Result[Any]
+    AnyResult = Result[Any]
 
 
 @dataclass(frozen=True)
