@@ -1,6 +1,6 @@
 """Tunes a real model on this machine's processor: IREE's default, its best route, tuned, and ONNX Runtime beside it.
 
-    python -m benchmarks.models resnet50 --budget 1500      # also squeezenet, mobilenet, encoder, mixer
+    python -m benchmarks.models resnet50 --budget 1500      # also squeezenet, inception_v1, mobilenet, …
     python -m benchmarks.models mixer --target sm_80 --write mixer.mlir  # only the file, for `autotune model`
     python -m benchmarks.models resnet50 --target gfx942    # no device: every entry proven in the model
 
@@ -27,7 +27,7 @@ from benchmarks.machine import machine
 from benchmarks.models.encoder import Encoder
 from benchmarks.models.mixer import Mixer
 
-MODELS = ("resnet50", "squeezenet", "mobilenet", "encoder", "mixer")
+MODELS = ("resnet50", "squeezenet", "inception_v1", "mobilenet", "encoder", "mixer")
 HALVES = ("sm_80",)
 """Chips whose matrix units take no f32: there the model is made in f16."""
 

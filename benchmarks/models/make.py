@@ -56,12 +56,15 @@ def _weights(graph: Any, rng: np.random.Generator) -> dict[str, np.ndarray[Any, 
         if node.op_type == "ConstantOfShape":
             wanted = next(t for t in graph.initializer if t.name == node.input[0])
             shapes[node.output[0]] = tuple(int(size) for size in numpy_helper.to_array(wanted))
+    reshaped = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "Reshape"}
     weights: dict[str, np.ndarray[Any, Any]] = {}
     for node in graph.node:
         if node.op_type in ("Conv", "Gemm"):
-            shape = shapes[node.input[1]]
-            deviation = math.sqrt(2.0 / math.prod(shape[1:]))
-            weights[node.input[1]] = rng.normal(0.0, deviation, shape)
+            weight = reshaped.get(node.input[1], node.input[1])
+            shape = shapes[weight]
+            # A reshaped weight has ones before its sizes.
+            deviation = math.sqrt(2.0 / math.prod(shape[1:] if weight == node.input[1] else shape[-1:]))
+            weights[weight] = rng.normal(0.0, deviation, shape)
             if len(node.input) > 2:
                 weights[node.input[2]] = rng.normal(0.0, 0.1, shapes[node.input[2]])
         elif node.op_type == "BatchNormalization":
