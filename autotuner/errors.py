@@ -15,7 +15,8 @@ class AutotuneError(Exception):
     def __init__(self, message: str, *, remedy: str = "") -> None:
         self.message = message
         self.remedy = remedy
-        super().__init__(f"{message} {remedy}".strip())
+        stop = "" if not remedy or message.endswith((".", "!", "?", "…")) else "."
+        super().__init__(f"{message}{stop} {remedy}".strip())
 
 
 class UsageError(AutotuneError):

@@ -346,7 +346,8 @@ class Server:
                 self._device.forget()  # what stays on the device must not be what a module lacks
             return ask(request)
         except Exception as error:  # whatever the runtime throws is what became of this module
-            return {"error": f"{type(error).__name__}: {error}", "usable": isinstance(error, UnusedDeviceError)}
+            usable = isinstance(error, UnusedDeviceError)
+            return {"error": str(error) if usable else f"{type(error).__name__}: {error}", "usable": usable}
 
     def end(self) -> None:
         if self._device is not None:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autotuner.devices.frames import LENGTH, Message, frame
-from autotuner.errors import DeviceError, OutOfTimeError
+from autotuner.devices.process import missing
+from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import FailureClass
 from autotuner.system import process
 
@@ -55,6 +56,11 @@ class Connection:
     @property
     def pid(self) -> int | None:
         return self._child.pid if self._child else None
+
+    def open(self) -> None:
+        """Starts the child unless it runs; DeviceError when the device does not open."""
+        with self._lock:
+            self._open()
 
     def ask(self, request: Message, *, timeout: float) -> Message:
         """The answer. Refused where there is an error in its place, Lost where there is none.
@@ -102,10 +108,7 @@ class Connection:
             why = str(lost)
         if why:
             self.close()
-            raise DeviceError(
-                f"device {self.uri!r} does not open: {process.last_line(why)}",
-                remedy="`autotune doctor` lists the devices that answer; --device none only compiles.",
-            )
+            raise missing(self.uri, why)
         self.on_open()
 
     def _exchange(self, request: Message, *, timeout: float) -> Message:

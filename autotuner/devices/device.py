@@ -135,6 +135,9 @@ class Device(Protocol):
     def isolated(self) -> Device:
         """The same device, where nothing stays open between calls: for what must not depend on what ran before."""
 
+    def open(self) -> None:
+        """Makes sure that the device is there; DeviceError where it does not answer."""
+
     def prepare(self, vmfb: Path) -> Future[None]:
         """Does ahead of time what can be done for a module beside a timing. It says nothing about the module."""
 

@@ -21,7 +21,7 @@ from autotuner.iree.benchmark import (
     read_statistics,
     statistics_command,
 )
-from autotuner.iree.run import Invocation, run_command
+from autotuner.iree.run import Invocation, failed_because, list_devices, run_command
 from autotuner.iree.tools import Tools
 from autotuner.problems import Array
 from autotuner.problems.dtypes import element_type
@@ -32,6 +32,14 @@ _FORMAT = dict.fromkeys(("bf16", "f8E4M3FN", "f8E4M3FNUZ"), "bin")
 """What numpy's format has no name for is written as bare bytes."""
 COLD_NEEDS = "a cold cache can only be timed on a device that stays open."
 WITHOUT_COLD = "Leave out --cache cold, --isolate and --iree-tools."
+
+
+def missing(uri: str, why: str) -> DeviceError:
+    """A device that does not answer."""
+    return DeviceError(
+        f"device {uri!r} does not open: {failed_because(why)}",
+        remedy="`autotune doctor` lists the devices that answer; --device none only compiles.",
+    )
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,14 @@ class ProcessDevice:
     @property
     def isolated(self) -> Device:
         return self
+
+    def open(self) -> None:
+        """A processor is there; a GPU is where its driver finds one."""
+        if self.starts_quickly:
+            return
+        found = list_devices(self.tools, self.uri.partition("://")[0])
+        if not found.ok or not found.stdout.strip():
+            raise missing(self.uri, found.stderr.strip() or "its driver finds none")
 
     def prepare(self, vmfb: Path) -> Future[None]:
         del vmfb

@@ -87,6 +87,9 @@ class ResidentDevice:
     def invocation_us(self) -> float:
         return INVOCATION_US
 
+    def open(self) -> None:
+        self.connection.open()
+
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
         return tuple(self._compute(vmfb, invocation, timeout) for invocation in invocations)
 

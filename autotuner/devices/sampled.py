@@ -43,6 +43,9 @@ class SampledDevice:
         alone = self.device.isolated
         return self if alone is self.device else SampledDevice(alone, self.sampler)
 
+    def open(self) -> None:
+        self.device.open()
+
     def prepare(self, vmfb: Path) -> Future[None]:
         return self.device.prepare(vmfb)
 

@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from autotuner.iree.tools import Tools
 from autotuner.system import process
+
+_STATUS = re.compile(r"(?:\S+:\d+: )?([A-Z_]{4,}; .*)")
+"""How the runtime words a failure: the place in its source, a status, and what happened, the innermost first."""
+_ENDED = ("ended by ", "killed after ")
+_SCOPE = re.compile(r"scopes like '([^']*)'")
+_MOST = 300
+
+
+def failed_because(detail: str) -> str:
+    """Of what a failing run said, the reason, in one line: the runtime's first words, or how the process ended."""
+    lines = [line.strip() for line in detail.splitlines() if line.strip()]
+    if lines and lines[0].startswith(_ENDED):
+        return lines[0][:_MOST]
+    for line in lines:
+        if (status := _STATUS.search(line)) is not None:
+            return status[1].rstrip(";: ")[:_MOST]
+    return process.last_line(detail)
+
+
+def lacks_parameters(detail: str) -> str:
+    """What to do where a run failed for want of parameters; empty where that was not the reason."""
+    if (scope := _SCOPE.search(detail)) is not None:
+        return f"Give --parameters {scope[1]}=FILE.irpa." if scope[1] else "Give --parameters FILE.irpa."
+    if "'io_parameters' not registered" in detail:
+        return "Its weights are in a file of their own: give --parameters SCOPE=FILE.irpa."
+    return ""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -69,9 +70,30 @@ class Instance:
     grid: tuple[int, int, int]
 
 
+_C_TYPES = {"f64": "double", "f32": "float", "i64": "int64_t", "i32": "int32_t", "i16": "int16_t", "i8": "int8_t"}
+"""What C calls an element; others have no name there, and two bytes are two bytes."""
+
+
+def c_signature(instance: Instance) -> str:
+    """The C function that a processor's shim calls: pointers, i32 constants, and the workgroup's three ids."""
+    pointers = [
+        f"{'const ' if one.access == 'read' else ''}{_C_TYPES.get(one.tensor.element.name, 'void')} *"
+        for one in instance.bindings
+    ]
+    words = [*pointers, *["int32_t"] * len(instance.constants), *["size_t"] * len(instance.grid)]
+    return f"void {instance.symbol}({', '.join(words)})"
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """What is replaced, and by which kernel."""
 
     instance: Instance
     problem: Problem
+
+
+def crash_words(reason: str, calls: Sequence[Call]) -> str:
+    """Why a run failed; of a crash in C of one's own also how that is called."""
+    if not reason.startswith("ended by ") or not calls:
+        return reason
+    return f"{reason}; IREE calls it as `{c_signature(calls[0].instance)}`, and its function must take just that"

@@ -12,8 +12,8 @@ from autotuner.build import Builder, Compiled
 from autotuner.devices.device import Device, Timing, choose_repeat
 from autotuner.errors import DeviceError, NoCandidateError, WrongResultError
 from autotuner.iree.benchmark import Benchmark, CacheState
+from autotuner.iree.run import failed_because
 from autotuner.measure.check import Checker, Data
-from autotuner.system.process import last_line
 from autotuner.system.progress import clocked
 from autotuner.tuning.effort import Effort
 from autotuner.tuning.plan import Plan
@@ -99,8 +99,9 @@ class Calibrator:
             baseline, benchmark = first, replace(benchmark, cache="cold")
             heard, seconds = yield Step("device", partial(self._time, baseline, benchmark, repetitions=_LISTENED))
         if not heard.ok or not baseline.ok:
+            why = failed_because(heard.detail or baseline.stderr)
             raise DeviceError(
-                f"the baseline does not run with repeated dispatches: {last_line(heard.detail or baseline.stderr)}",
+                f"the baseline does not run with repeated dispatches: {why}",
                 remedy="Please report it with the command.",
             )
         # Five repetitions take longer than the three of a race; that covers longer ones on a noisy device as well.
@@ -121,7 +122,7 @@ class Calibrator:
         rough, _ = self._time(first, benchmark, repetitions=1)
         if not rough.ok:
             raise DeviceError(
-                f"the baseline cannot be timed on {self.device.uri!r}: {last_line(rough.detail)}",
+                f"the baseline cannot be timed on {self.device.uri!r}: {failed_because(rough.detail)}",
                 remedy="`autotune doctor` lists the devices that answer.",
             )
         return checker, rough
@@ -142,7 +143,7 @@ class Calibrator:
         checker, check = (checker, checker.check(build.vmfb)) if self.data.knows else checker.trusting(build.vmfb)
         if check.failure in ("run-error", "run-timeout"):
             raise DeviceError(
-                f"device {self.device.uri!r} does not run the baseline: {last_line(check.detail)}",
+                f"device {self.device.uri!r} does not run the baseline: {failed_because(check.detail)}",
                 remedy="`autotune doctor` lists the devices that answer; --device none only compiles.",
             )
         if check.failure is not None:

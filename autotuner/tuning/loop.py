@@ -15,11 +15,11 @@ from autotuner.build import Compiled
 from autotuner.build.executor import BuildExecutor
 from autotuner.devices.device import INVOCATION_US
 from autotuner.errors import DeviceError
+from autotuner.iree.run import failed_because
 from autotuner.measure.judge import MORE
 from autotuner.measure.race import LOOKS
 from autotuner.search import Search, make_search
 from autotuner.system import process
-from autotuner.system.process import last_line
 from autotuner.system.progress import Clock, Progress, Reporter, Stop, clocked
 from autotuner.tuning.evaluate import Evaluator, Measured, Outcome, TimedEvaluator, candidate_id
 from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate
@@ -269,7 +269,7 @@ class TimedLoop(Loop):
         outcome = evaluator.outcomes[BASELINE]
         if outcome.failure is not None:
             raise DeviceError(
-                f"the baseline does not run with repeated dispatches: {last_line(outcome.detail)}",
+                f"the baseline does not run with repeated dispatches: {failed_because(outcome.detail)}",
                 remedy="Please report it with the candidate's folder.",
             )
         evaluator.store.record_timing(outcome.row, evaluator.calibration.heard, phase="drift", block=0)

@@ -23,6 +23,9 @@ from autotuner.system.workspace import Workspace
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.options import Options
 
+_PROCESSOR = Target.parse("cpu").device
+"""It is there: its process need not be waited for."""
+
 
 class Watched(TypedDict, total=False):
     """Who watches a command and may stop it, and by which programs it works."""
@@ -89,4 +92,6 @@ class Session:
             scratch = stack.enter_context(builder.cache.scratch())
             alone = ProcessDevice(found, device, scratch, starts_quickly=target.compiles_on_device)
             runner = stack.enter_context(open_device(alone, isolate=options.isolate, state=options.state))
+            if device not in (NO_DEVICE, _PROCESSOR):
+                runner.open()  # a device that is not there is told before anything is compiled for it
             yield cls(device, watcher, stop, found, workspace, store, executor, runner, began=began)

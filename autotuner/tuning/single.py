@@ -27,6 +27,7 @@ from autotuner.tuning.cache_timer import COLD_TIMINGS, time_caches
 from autotuner.tuning.caches import Caches
 from autotuner.tuning.calibrate import Calibration, Calibrator
 from autotuner.tuning.contest import LEADERS, Finalists, judge_finalists, lead_of_search
+from autotuner.tuning.crashes import first_crashes
 from autotuner.tuning.estimate import rank
 from autotuner.tuning.evaluate import Evaluator, Outcome, TimedEvaluator
 from autotuner.tuning.learned import learned
@@ -196,6 +197,8 @@ class SingleRun:
 
     def concluded(self, loop: TimedLoop, leaders: Finalists | None = None) -> Result:
         """What the candidates of a search come to, side by side; `leaders` are those whose builds have begun."""
+        for note in first_crashes(self.evaluator.outcomes.values(), self.target):
+            self._note(note)
         if self.stop.requested:
             return self.summary.result("inconclusive", "interrupted before the race")
         if not self.task.race:

@@ -102,6 +102,21 @@ def test_microkernels_and_code_generation_are_searched_together(workspace: Path)
     assert kinds >= {"baseline", "codegen", "microkernel"}
 
 
+def test_a_kernel_that_crashes_says_its_signal_and_how_it_is_called(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crash = "{\n  *(volatile float*)(c + ((size_t)1 << 45)) = 0;"
+    own_kernel(workspace, **{"size_t tile_m, size_t entry) {": f"size_t tile_m, size_t entry) {crash}"})
+    words = ("ab", "default", "mine", *SHAPE, "--effort", "quick", "--workspace", str(workspace))
+    code, _, err = autotune(capsys, monkeypatch, *words)
+    assert code == 5, err
+    called = "void sgemm(const float *, const float *, float *, int32_t, int32_t, int32_t, size_t, size_t, size_t)"
+    assert (
+        f"autotune: mine does not run on 'local-task': ended by SIGSEGV; IREE calls it as `{called}`, and its function "
+        "must take just that. Check --input and --device" in err
+    )
+
+
 def test_a_kernel_that_computes_something_else_is_exit_4(
     workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,9 @@ class BareDevice:
     def isolated(self) -> Device:
         return self
 
+    def open(self) -> None:
+        """It is there."""
+
     def prepare(self, vmfb: Path) -> Future[None]:
         del vmfb
         return done(None)

@@ -82,10 +82,13 @@ class AbDetails:
     """The files that the result names are this run's own."""
     searched: bool = False
     """All variants of a microkernel took part."""
+    why: str = ""
+    """Where no variant of a microkernel works: how the first of them ended."""
 
     @property
     def tried(self) -> int:
-        return sum(arm.us is not None for arm in self.arms)
+        """Beside arm A."""
+        return sum(arm.us is not None for arm in self.arms[1:])
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -93,6 +96,7 @@ class AbDetails:
             "difference": self.difference,
             "same_code": self.same_code,
             **({"share_from": self.share_from} if self.share_from else {}),
+            **({"why": self.why} if self.why else {}),
         }
 
     def tell(self, result: AbResult, printer: Printer) -> None:

@@ -13,7 +13,7 @@ from autotuner.devices.device import choose_repeat
 from autotuner.errors import DeviceError, EnvironmentFailure, NoCandidateError, UsageError, WrongResultError
 from autotuner.iree.benchmark import Benchmark, benchmark_command
 from autotuner.iree.compile import FAILURE_CLASSES, MODULE, Compiled, FailureClass, first_error
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Invocation, failed_because, lacks_parameters
 from autotuner.jobs.ab.arm_run import A, ArmRun, B
 from autotuner.jobs.ab.opening import Experiment, open_program
 from autotuner.jobs.ab.racing import EarlierRace, race_sides, time_sides_cold
@@ -26,11 +26,11 @@ from autotuner.jobs.model.context import compile_timeout, model_clock, run_timeo
 from autotuner.jobs.model.tuner import MIN_TIME
 from autotuner.measure.judge import SAME, Judgement
 from autotuner.measure.race import ALPHA, Interval
+from autotuner.microkernels.instance import crash_words
 from autotuner.microkernels.variants import kernel_chip
 from autotuner.store.rows import BuildRow
 from autotuner.system import process
 from autotuner.system.digests import file_digest
-from autotuner.system.process import last_line
 from autotuner.targets import Target
 from autotuner.tuning.caches import Caches
 from autotuner.tuning.counts import Counts
@@ -210,8 +210,9 @@ class _ExperimentRun:
             self._fail(side, check.failure or "", check.detail)
             if check.failure != "wrong-result":
                 raise DeviceError(
-                    f"{side.arm.name} does not run on {run.session.device!r}: {last_line(check.detail)}",
-                    remedy="Check --input and --device; `autotune doctor` lists the devices that answer.",
+                    f"{side.arm.name} does not run on {run.session.device!r}: {self._ended(side, check.detail)}",
+                    remedy=lacks_parameters(check.detail)
+                    or "Check --input and --device; `autotune doctor` lists the devices that answer.",
                 )
             if isinstance(subject, Inside) and side is a:
                 raise UsageError(
@@ -226,6 +227,11 @@ class _ExperimentRun:
         if a.answer is not None and b.answer is not None:
             self.difference = difference(a.answer, b.answer)
 
+    def _ended(self, side: ArmRun, detail: str) -> str:
+        """How its run ended; of a kernel in C that crashes also how it is called."""
+        inserted = side.how.inserted if self.run.target.backend.on_host else None
+        return crash_words(failed_because(detail), inserted.carrier.calls if inserted else ())
+
     def _screen(self, side: ArmRun, benchmark: Benchmark) -> None:
         run = self.run
         run.account.stage(f"timing {side.arm.name}")
@@ -234,7 +240,7 @@ class _ExperimentRun:
         if not timing.ok:
             self._fail(side, timing.failure or "", timing.detail)
             raise DeviceError(
-                f"{side.arm.name} cannot be timed on {run.session.device!r}: {last_line(timing.detail)}",
+                f"{side.arm.name} cannot be timed on {run.session.device!r}: {failed_because(timing.detail)}",
                 remedy="`autotune doctor` lists the devices that answer.",
             )
         run.session.store.record_timing(side.row, timing, phase="screen", block=0)

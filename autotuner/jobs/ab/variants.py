@@ -22,6 +22,7 @@ from autotuner.problems import Problem
 from autotuner.space import Value
 from autotuner.system import process
 from autotuner.targets import NO_DEVICE, Target
+from autotuner.tuning.crashes import crash_of
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import Candidate, Plan
 from autotuner.tuning.result import Result
@@ -66,11 +67,18 @@ def failure(kernel: Kernel, result: AbResult) -> AutotuneError | None:
     failed = {str(name): n for name, n in counts.failed.items() if n}
     if result.interrupted or not failed or counts.asked - counts.duplicate - 1 > sum(failed.values()):
         return None
-    where = f"candidates/{result.run} has each one's stderr"
+    where = f"See candidates/{result.run} for each one's stderr."
     if failed.get("wrong-result"):
-        return WrongResultError(f"{kernel.name} computes wrong results.", remedy=f"{where.capitalize()}.")
+        return WrongResultError(f"{kernel.name} computes wrong results.", remedy=where)
     reasons = ", ".join(f"{name} {n}" for name, n in failed.items())
-    return NoCandidateError(f"no variant of {kernel.name} works ({reasons}).", remedy=f"{where}.")
+    why = f": {result.details.why}" if result.details.why else ""
+    return NoCandidateError(f"no variant of {kernel.name} works ({reasons}){why}.", remedy=where)
+
+
+def _why(result: Result, plan: Plan, session: Session) -> str:
+    """Of the first variant that does not run: how it ended."""
+    rows = [row for row in session.store.candidates(result.run) if row.failure.startswith("run-")]
+    return crash_of(plan.candidate(rows[0].config, id="failed"), rows[0].stderr, plan.target) if rows else ""
 
 
 def _with_arms(result: Result, plan: Plan, kernel: Kernel, options: Options, session: Session) -> AbResult:
@@ -85,7 +93,8 @@ def _with_arms(result: Result, plan: Plan, kernel: Kernel, options: Options, ses
     apart = difference(*bench.answers) if len(bench.answers) == 2 else None
     if "none" in options.keep:
         shutil.rmtree(bench.folder, ignore_errors=True)
-    return with_arms(result, AbDetails(tuple(arms), apart, searched=True))
+    why = _why(result, plan, session) if len(arms) == 1 else ""
+    return with_arms(result, AbDetails(tuple(arms), apart, searched=True, why=why))
 
 
 def _best(result: Result, session: Session) -> tuple[Mapping[str, Value], float | None] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from iree.compiler import ir
@@ -15,6 +15,7 @@ from autotuner.jobs.model.sizes import Sizes
 
 _ASYNC = "$async"
 """What the compiler adds to the name of a function that it makes asynchronous: the body is there."""
+_PARAMETER = "#flow.parameter.named<"
 _LISTED = 12
 
 
@@ -43,6 +44,8 @@ class Signature:
     arguments: tuple[Argument, ...]
     results: tuple[str, ...]
     """The element type of each; empty where it is not told."""
+    scopes: tuple[str, ...] = ()
+    """Of the parameters that the program loads from files."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,7 @@ def read_flow(text: str, *, function: str | None, shapes: Sequence[tuple[int, ..
         module = parse(text, context)
         top = list(module.body.operations)
         functions = {_symbol(op): op.operation for op in top if op.operation.name == "util.func"}
-        signature = _signature(functions, _choose(functions, function))
+        signature = replace(_signature(functions, _choose(functions, function)), scopes=_scopes(top))
         body = functions.get(signature.function + _ASYNC, functions.get(signature.function))
         sizes = Sizes(body, shapes)
         calls: Counter[str] = Counter()
@@ -272,6 +275,19 @@ def _signature(functions: Mapping[str, Any], function: str) -> Signature:
         elif kind not in ("!hal.fence", "!hal.buffer_view", "!hal.buffer"):
             arguments.append(Argument(None, kind))
     return Signature(function, tuple(arguments), results)
+
+
+def _scopes(top: Iterable[Any]) -> tuple[str, ...]:
+    """Of the parameters that globals begin as: `#flow.parameter.named<"SCOPE"::"KEY">`, or without a scope."""
+    found: dict[str, None] = {}
+    for op in top:
+        if op.operation.name != "util.global" or "initial_value" not in op.operation.attributes:
+            continue
+        text = str(op.operation.attributes["initial_value"])
+        if text.startswith(_PARAMETER):
+            scope, scoped, _ = text.removeprefix(_PARAMETER).partition("::")
+            found[scope.strip('"') if scoped else ""] = None
+    return tuple(found)
 
 
 def _exported(view: Any) -> str:

@@ -70,7 +70,9 @@ class Program:
         self, *, function: str | None = None, inputs: Sequence[str] = (), parameters: Sequence[str] = ()
     ) -> Program:
         """The same, called as the user says."""
-        return replace(self, function=function, inputs=tuple(inputs), parameters=tuple(parameters))
+        return replace(
+            self, function=function, inputs=tuple(inputs), parameters=tuple(map(_parameter_file, parameters))
+        )
 
     def reads(self) -> list[str]:
         """Digests of the files that a call of it reads: parameters and inputs."""
@@ -88,6 +90,26 @@ class Program:
         return {"op": "model", "name": self.name, "flops": flops, "bytes": size, "sha256": self.digest}
 
 
+def _parameter_file(text: str) -> str:
+    """`[SCOPE=]FILE` with the whole path: who reads it may be in another folder."""
+    scope, defines, file = text.rpartition("=")
+    if not Path(file).is_file():
+        raise UsageError(
+            f"--parameters {text}: there is no file {file}.", remedy="Give --parameters [SCOPE=]FILE.irpa."
+        )
+    return f"{scope}{defines}{Path(file).absolute()}"
+
+
+def _check_parameters(program: Program, scopes: Sequence[str]) -> None:
+    """What the program loads, some file must give."""
+    given = {text.rpartition("=")[0] for text in program.parameters}
+    missing = [scope for scope in scopes if scope not in given]
+    if missing:
+        what = " and ".join(f"of the scope {scope!r}" if scope else "without a scope" for scope in missing)
+        how = " ".join(f"--parameters {scope}=FILE.irpa" if scope else "--parameters FILE.irpa" for scope in missing)
+        raise UsageError(f"{program.name} loads parameters {what}, and no file gives them.", remedy=f"Give {how}.")
+
+
 def program_name(path: Path) -> str:
     """What results and outputs call the model in this file."""
     return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in path.stem)
@@ -98,6 +120,7 @@ def call_of(program: Program, signature: Signature, folder: Path, *, seed: int) 
 
     Inputs are as the user gave them; what has only a shape is filled with seeded numbers.
     """
+    _check_parameters(program, signature.scopes)
     folder.mkdir(parents=True, exist_ok=True)
     texts, whole = [], False
     for number, (text, operand) in enumerate(check_inputs(program, signature)):

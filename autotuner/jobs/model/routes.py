@@ -13,7 +13,7 @@ from autotuner.devices.device import Computed
 from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError, UsageError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled, first_error
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Invocation, failed_because, lacks_parameters
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.program import finite, same_outputs
 from autotuner.jobs.model.route_search import RouteSearch
@@ -21,7 +21,6 @@ from autotuner.measure.check import Check
 from autotuner.system import process
 from autotuner.system.digests import known_digest
 from autotuner.system.names import checked_name
-from autotuner.system.process import last_line
 from autotuner.system.settings import usable_cores
 from autotuner.targets import PLAIN, Route, Target
 from autotuner.targets.knobs import Knob, named_route, touching
@@ -270,8 +269,9 @@ class RouteRace:
         self.reference = self.outputs(build)
         if self.reference.failure is not None:
             raise DeviceError(
-                f"device {context.session.device!r} does not run {name}: {last_line(self.reference.detail)}",
-                remedy="Check --input, --parameters and --device; `autotune doctor` lists the devices that answer.",
+                f"device {context.session.device!r} does not run {name}: {failed_because(self.reference.detail)}",
+                remedy=lacks_parameters(self.reference.detail)
+                or "Check --input, --parameters and --device; `autotune doctor` lists the devices that answer.",
             )
         if not finite(self.reference):
             raise UsageError(
@@ -281,7 +281,7 @@ class RouteRace:
         started = time.monotonic()
         timed = self._time(replace(tried, error=0.0), build, give_up_us=SLOW_US)
         if not timed.ok:
-            raise DeviceError(f"the model cannot be timed: {last_line(timed.detail)}", remedy="Check --device.")
+            raise DeviceError(f"the model cannot be timed: {failed_because(timed.detail)}", remedy="Check --device.")
         context.timing_seconds = time.monotonic() - started
         context.isolated_seconds = self._isolated_seconds(timed, build)
         return timed

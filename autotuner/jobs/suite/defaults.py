@@ -13,9 +13,9 @@ from autotuner.devices.device import choose_repeat
 from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure, NoCandidateError, OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import first_error
+from autotuner.iree.run import failed_because
 from autotuner.measure.check import Data
 from autotuner.problems import Problem
-from autotuner.system.process import last_line
 from autotuner.targets import Target
 from autotuner.tuning.effort import Effort
 from autotuner.tuning.session import Session
@@ -109,7 +109,7 @@ class DefaultTimer:
         except DeviceError as error:
             return Default(None, DeviceError(f"IREE's default cannot be timed: {error.message}"))
         if not timing.ok:
-            return Default(None, DeviceError(f"IREE's default cannot be timed: {last_line(timing.detail)}"))
+            return Default(None, DeviceError(f"IREE's default cannot be timed: {failed_because(timing.detail)}"))
         return Default(timing.median)
 
 

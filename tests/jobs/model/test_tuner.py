@@ -188,8 +188,29 @@ def test_parameters_stay_in_their_file(tmp_path: Path) -> None:
     result = run("weights", tmp_path, fake, model={"parameters": (f"model={tmp_path / 'weights.irpa'}",)})
     assert result.verdict == "win"
     assert result.details.applied == 1
-    with pytest.raises(DeviceError, match=r"does not run weights.*--parameters"):
-        run("weights", tmp_path, fake)
+
+
+def test_a_model_without_its_parameters_is_told_how_to_give_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lacking = (
+        "weights loads parameters of the scope 'model', and no file gives them. Give --parameters model=FILE.irpa."
+    )
+    with pytest.raises(UsageError) as refused:
+        run("weights", tmp_path, None)
+    assert str(refused.value) == lacking
+    index = ParameterIndex()
+    index.add_buffer("other", np.zeros((96, 128), np.float32))
+    index.create_archive_file("other.irpa")
+    with pytest.raises(UsageError) as refused:
+        run("weights", tmp_path, None, model={"parameters": ("other.irpa",)})
+    assert str(refused.value) == lacking
+    with pytest.raises(UsageError, match=r"model=none\.irpa: there is no file none\.irpa\."):
+        run("weights", tmp_path, None, model={"parameters": ("model=none.irpa",)})
+    # A relative path is found whoever reads it, and of what the runtime says the first words are told.
+    with pytest.raises(DeviceError, match=r"does not run weights: NOT_FOUND; no parameter found .* key 'weight'"):
+        run("weights", tmp_path, None, model={"parameters": ("model=other.irpa",)})
 
 
 def test_a_dynamic_model_without_inputs_is_refused(tmp_path: Path) -> None:
