@@ -26,6 +26,7 @@ from autotuner.problems.gemm import ROUNDED
 
 _KNOWN = (CONSTANT, "util.global.load", "flow.tensor.constant", "tensor.empty")
 FILL, INSERTION = "linalg.fill", "tensor.insert_slice"
+_NUMBER = "number"
 _F8 = ("f8E4M3FN", "f8E4M3FNUZ")
 _IMAGE_RANK = 4
 _UNMASKED = 5
@@ -78,10 +79,16 @@ def read_operations(text: str) -> tuple[Operation, ...]:
     """All of a program as `preprocess` prints it."""
     with ir.Context() as context:
         module = parse(text, context)  # operations live as long as their module
-        mains = [_Main.read(op) for op in walk(module.operation) if is_main(op)]
+        mains = []
+        for number, op in enumerate(op for op in walk(module.operation) if is_main(op)):
+            mains.append(_Main.read(op))
+            # Weights are elided in the text: without numbers two operations that differ in nothing else become one.
+            op.attributes[_NUMBER] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), number)
         detached = any(main.detachable for main in mains)
         _prepare(module, list(dict.fromkeys(pad for main in mains for pad in main.pads)), detached=detached)
         there = [op for op in walk(module.operation) if is_main(op)]
+        for op in there:
+            del op.attributes[_NUMBER]
         return tuple(
             Operation(main.words, tuple(_readings(op, main, detached=detached)))
             for main, op in zip(mains, there, strict=True)

@@ -52,3 +52,27 @@ def test_what_no_problem_has_is_listed_without_one(tools: Tools, tmp_path: Path)
         "%zero =", "%c0 = arith.constant 0 : index\n  %m = tensor.dim %lhs, %c0 : tensor<?x32xf32>\n  %zero ="
     )
     assert found(dynamic, tools, tmp_path) == [()]
+
+
+TWINS = """
+util.func public @main(%a: tensor<8x32xf32>, %v: tensor<16xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>) {
+  %one = arith.constant dense_resource<__elided__> : tensor<32x16xf32>
+  %two = arith.constant dense_resource<__elided__> : tensor<32x16xf32>
+  %e = tensor.empty() : tensor<8x16xf32>
+  %b = linalg.broadcast ins(%v : tensor<16xf32>) outs(%e : tensor<8x16xf32>) dimensions = [0]
+  %p = linalg.matmul ins(%a, %one : tensor<8x32xf32>, tensor<32x16xf32>) outs(%b : tensor<8x16xf32>) -> tensor<8x16xf32>
+  %q = linalg.matmul ins(%a, %two : tensor<8x32xf32>, tensor<32x16xf32>) outs(%b : tensor<8x16xf32>) -> tensor<8x16xf32>
+  util.return %p, %q : tensor<8x16xf32>, tensor<8x16xf32>
+}
+"""
+
+
+def test_two_operations_that_differ_only_in_elided_weights_stay_two() -> None:
+    """The branches of an inception block: an image, and two filters of one size."""
+    first, second = read_operations(TWINS)
+    assert first == second
+    assert [reading.problem.name for reading in first.readings] == [
+        "gemm_8x16x32_f32_f32_nn_bias",
+        "gemm_8x16x32_f32_f32_nn",
+    ]
+    assert "number" not in str(first.readings[0].forms)
