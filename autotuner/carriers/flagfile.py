@@ -114,9 +114,14 @@ def flagfile_text(flags: Sequence[str]) -> str:
     return "".join(f"{_quoted(flag)}\n" for flag in flags)
 
 
-def use_line(flagfile: Path) -> str:
-    """The command that compiles with what a flagfile names, ready to be pasted."""
-    return shlex.join(["iree-compile", "MODEL.mlir", f"@{flagfile}", "-o", "MODEL.vmfb"])
+def use_line(flagfile: Path, *, program: Path | None = None) -> str:
+    """The command that compiles with what a flagfile names, ready to be pasted; without a program, for any model.
+
+    The module has the flagfile's name, which says for what and for which target.
+    """
+    if program is None:
+        return shlex.join(["iree-compile", "MODEL.mlir", f"@{flagfile}", "-o", "MODEL.vmfb"])
+    return shlex.join(["iree-compile", str(program), f"@{flagfile}", "-o", flagfile.with_suffix(".vmfb").name])
 
 
 def _quoted(flag: str) -> str:

@@ -44,9 +44,11 @@ def run_ab(wanted: Wanted, request: Request) -> None:
         given.only("log", "as_json", where="--log")
         list_log(wanted.log, as_json=request.as_json, no_color=request.no_color)
     elif wanted.new is not None:
-        given.only("new", "workspace", where="--new")
-        emit(str(create(wanted.new, own_folder(request.workspace))))
+        given.only("new", "in_c", "workspace", where="--new")
+        for file in create(wanted.new, own_folder(request.workspace), in_c=wanted.in_c):
+            emit(str(file))
     else:
+        given.refuse(["in_c"], "says more of --new", remedy="Give --new NAME too.")
         _experiment(wanted, request)
 
 

@@ -98,6 +98,8 @@ def _rehearse(workload: Workload, target: Target, options: Options, console: Con
 
 
 def _report_skipped(workload: Workload, console: Console) -> None:
+    for note in workload.notes:
+        console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
     for one in workload.skipped[:SHOWN]:
         console.print(f"skipped: {one}", style="yellow", highlight=False, markup=False, soft_wrap=True)
     if (more := len(workload.skipped) - SHOWN) > 0:

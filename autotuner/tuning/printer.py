@@ -5,15 +5,18 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from autotuner.carriers.carrier import carrier_named
 from autotuner.carriers.flagfile import use_line
+from autotuner.iree.compile import PROBLEM
 from autotuner.space.table import ABSENT, Value
 from autotuner.system.listing import Listing
 from autotuner.system.text import clean, microseconds
+from autotuner.system.workspace import Workspace, absolute
 from autotuner.tuning.advice import advice
 
 if TYPE_CHECKING:
@@ -98,13 +101,13 @@ class Printer:
         if (ratio := result.speedup_over_stock) is not None:
             self.line("", f"{ratio.median:.3f}x over the best {what}, {ratio.low:.3f} to {ratio.high:.3f}")
 
-    def files(self, result: AnyResult, *, spec: str = "spec", note: str = "") -> None:
+    def files(self, result: AnyResult, *, spec: str = "spec", note: str = "", program: Path | None = None) -> None:
         """What was shipped and how it is used, or how to go on."""
         if result.spec is not None:
             self.line(spec, f"{result.spec}{note}")
         if result.flagfile is not None:
             self.line("flags", str(result.flagfile))
-            self.line("use", use_line(result.flagfile))
+            self.line("use", use_line(result.flagfile, program=program))
         else:
             self.next(result)
 
@@ -137,9 +140,17 @@ def tell_problem(result: AnyResult, printer: Printer) -> None:
         f"{counts.timed} timed, {sum(failed.values())} failed{_reasons(failed)}",
     )
     carrier = carrier_named(result.carrier)
-    printer.files(result, spec=carrier.file_word)
+    printer.files(result, spec=carrier.file_word, program=_program(result))
     if carrier.only_for and result.flagfile is not None:
         line("", carrier.only_for)
+
+
+def _program(result: AnyResult) -> Path | None:
+    """The problem as MLIR, where the winner's folder was kept (--keep)."""
+    if result.best is None or result.best.candidate is None:
+        return None
+    file = Workspace(absolute(result.workspace)).run_folder(result.run) / result.best.candidate / PROBLEM
+    return file if file.is_file() else None
 
 
 def knobs(config: Mapping[str, Value]) -> str:

@@ -34,6 +34,7 @@ NONE = ("--device", "none")
         (("ab", "--list", "--shape", "1x1x1"), "--shape has no meaning with --list"),
         (("ab", "sgemm_c", "--list"), "MICROKERNEL|A has no meaning with --list"),
         (("ab", "--new", "mine", "--json"), "--json has no meaning with --new"),
+        (("ab", "sgemm_c", "--c", "--shape", "64x64x64"), "--c says more of --new"),
         (("ab", "sgemm_c", *GEMM, "--dtype", "f32", *NONE, "--input", "64x64xf32"), "--input needs a device"),
         ((*MODEL, *NONE, "--tolerance", "0.1"), "--tolerance needs a device"),
         ((*MODEL, *NONE, "--parameters", "a=b.irpa"), "--parameters needs a device"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
+import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from autotuner.errors import StorageError, UsageError
@@ -18,7 +21,7 @@ MISA = "misa_igemm_fwd_nhwc_fp16"
 
 
 def filled_in(folder: Path, name: str) -> Path:
-    file = create("new", folder)
+    (file,) = create("new", folder)
     file.parent.rename(folder / name)
     file = folder / name / file.name
     file.write_text(file.read_text().replace('sha256 = ""', f'sha256 = "{"0" * 64}"'))
@@ -34,7 +37,7 @@ def test_shipped_manifests_read() -> None:
 def test_a_list_has_both_folders_and_reports_what_is_broken(tmp_path: Path) -> None:
     own = own_folder(tmp_path)
     filled_in(own, "mine")
-    broken = create("unfinished", own)
+    (broken,) = create("unfinished", own)
     filled_in(own, MISA)
     (own / "empty").mkdir()
     (own / "Bad Name").mkdir()
@@ -116,11 +119,35 @@ def test_a_skeletons_comments_hold_keys_that_read(tmp_path: Path) -> None:
 
 
 def test_a_manifest_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
-    file = create("mine", tmp_path)
+    (file,) = create("mine", tmp_path)
     file.write_text("precious")
     with pytest.raises(UsageError, match="is there already"):
         create("mine", tmp_path)
     assert file.read_text() == "precious"
+
+
+def test_a_kernel_in_c_computes_a_product_as_it_is_written(tmp_path: Path) -> None:
+    manifest_file, source = create("mine", tmp_path, in_c=True)
+    manifest = load(manifest_file)
+    assert manifest.fit(Gemm.parse(shape="5x7x3", dtype="f32"), "x86_64")["m"] == 5
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "kernel.so", source], check=True, timeout=60)
+    kernel = ctypes.CDLL(str(tmp_path / "kernel.so"))[manifest.symbol]
+    a, b = np.arange(15, dtype=np.float32).reshape(5, 3), np.arange(21, dtype=np.float32).reshape(3, 7)
+    c = np.full((5, 7), np.nan, np.float32)
+    for y in range(5):
+        pointers = [ctypes.c_void_p(x.ctypes.data) for x in (a, b, c)]
+        kernel(*pointers, *map(ctypes.c_int32, (5, 7, 3)), *map(ctypes.c_size_t, (0, y, 0)))
+    assert (c == a @ b).all()
+    docs = (Path(__file__).parents[2] / "docs" / "microkernels.md").read_text()
+    assert f"```c\n{source.read_text()}```" in docs
+
+
+def test_a_source_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "kernel.c").write_text("precious")
+    with pytest.raises(UsageError, match=r"kernel\.c is there already"):
+        create("mine", tmp_path, in_c=True)
+    assert [file.name for file in (tmp_path / "mine").iterdir()] == ["kernel.c"]
 
 
 def test_a_folder_that_cannot_be_written_is_the_machines_fault(tmp_path: Path) -> None:

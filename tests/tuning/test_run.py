@@ -128,6 +128,15 @@ def test_iree_compile_takes_the_flagfile_and_applies_the_spec(won: Result, tmp_p
     assert (folder / "out.vmfb").stat().st_size > 0
 
 
+def test_the_use_line_compiles_the_problem_when_it_is_pasted(won: Result, tmp_path: Path) -> None:
+    (use,) = [line.removeprefix("use").strip() for line in str(won).splitlines() if line.startswith("use ")]
+    program, *words = shlex.split(use)
+    assert (program, words[-1]) == ("iree-compile", f"{PROBLEM.name}-cpu.vmfb")
+    assert Path(words[0]).is_relative_to(won.workspace / "candidates" / won.run)
+    subprocess.run([str(Tools.find().iree_compile), *words], cwd=tmp_path, check=True, capture_output=True)
+    assert (tmp_path / words[-1]).stat().st_size > 0
+
+
 def test_the_command_in_the_header_asks_for_the_same_again(won: Result) -> None:
     assert won.spec is not None
     (line,) = [x for x in won.spec.read_text().splitlines() if x.startswith("//") and "autotune gemm" in x]

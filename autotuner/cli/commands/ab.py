@@ -44,6 +44,7 @@ class Wanted:
     new: Annotated[
         str | None, typer.Option("--new", help="Begin a microkernel of this name: writes a commented manifest.")
     ] = None
+    in_c: Annotated[bool, typer.Option("--c", help="With --new: a kernel in C, which works as it is.")] = False
     trust: o.TrustOption = False
     words: Mapping[str, Any] = field(default_factory=dict)
     """What was said of a problem, as gemm, conv or attention take it."""

@@ -15,7 +15,11 @@ class SuiteWords:
     """Tune a workload: many problems, each weighed by what it contributes, and one merged spec."""
 
     workload: Annotated[
-        str | None, typer.Argument(metavar="NAME|FILE", help="A suite, or a file: .csv of shapes, .yaml/.yml/.log.")
+        str | None,
+        typer.Argument(
+            metavar="NAME|FILE",
+            help="A suite, or a file: .csv of shapes, .yaml/.yml/.log of hipBLASLt, .txt of MIOpen.",
+        ),
     ] = None
     show: Annotated[bool, typer.Option("--list", help="List the suites, or the problems of NAME|FILE.")] = False
     sample: Annotated[int | None, typer.Option("--sample", help="Only so many problems, chosen by --seed.")] = None

@@ -51,7 +51,9 @@ def tell_model(result: ModelResult, printer: Printer) -> None:
         line("kernels", f"{details.kernel_spec}, objects in {details.objects}")
     if details.report is not None:
         line("report", str(details.report))
-    printer.files(result, note=f" ({details.applied} of {len(details.entries)} entries applied)")
+    printer.files(
+        result, note=f" ({details.applied} of {len(details.entries)} entries applied)", program=details.program
+    )
 
 
 def _reasons(details: ModelDetails, printer: Printer) -> None:

@@ -16,6 +16,7 @@ from autotuner.errors import UsageError
 from autotuner.iree.compile import Compile, Compiled, Dump, compile_program, inspect
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
+from autotuner.jobs.model.benchmark_file import ENDING, import_benchmark
 from autotuner.jobs.model.dispatch import random_tensors
 from autotuner.jobs.model.extract import Argument, Signature
 from autotuner.jobs.model.onnx_import import import_onnx
@@ -50,7 +51,7 @@ class Program:
         tools: Tools | None = None,
         trust: bool = False,
     ) -> Program:
-        """The model at `path`; one in ONNX is imported into `folder` first.
+        """The model at `path`; one in ONNX, and a dispatch's benchmark, is imported into `folder` first.
 
         Without `trust` one that could start a program or write a file is refused.
         """
@@ -62,6 +63,8 @@ class Program:
         source = path.absolute()
         if path.suffix == ".onnx":
             source = import_onnx(source, folder, name=name)
+        elif path.name.endswith(ENDING):
+            source = import_benchmark(source, folder, name=name)
         if not trust:
             vet_program(source, tools or Tools.find())
         return cls(source, name)

@@ -103,6 +103,8 @@ class ModelDetails:
     kernel_spec: Path | None = None
     """What calls the microkernels: beside the tuning spec, or the spec itself where there is none."""
     objects: Path | None = None
+    program: Path | None = None
+    """The model as iree-compile takes it: the user's own file, or what was imported from ONNX."""
     report: Path | None = None
     commands: tuple[str, ...] = ()
 
@@ -128,6 +130,7 @@ class ModelDetails:
             "entries": {"shipped": len(self.entries), "applied": self.applied, "carriers": carriers(self.entries)},
             "error": self.error,
             "executables": str(self.executables) if self.executables else None,
+            "program": str(self.program) if self.program else None,
             "report": str(self.report) if self.report else None,
         }
 

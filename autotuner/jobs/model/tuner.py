@@ -6,9 +6,11 @@ import math
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal, Unpack
 
 from autotuner.carriers.carrier import Parts
+from autotuner.carriers.outputs import Outputs
 from autotuner.devices.device import Timing
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
@@ -102,6 +104,10 @@ class _ModelRun:
             reason = f"the time was up before a race of whole models: {longer(2 * context.clock.budget)}"
             result = self._result("inconclusive", reason, None, None)
         self._clean()
+        if result.details.report is None:
+            # Beside the specs there may be those of an earlier run, with their own report.
+            own = context.session.workspace.results / f"{context.program.name}-{context.run.id}.md"
+            result = _reported(result, context.files, own)
         context.run.finish(result)
         return result
 
@@ -294,14 +300,12 @@ class _ModelRun:
             details=replace(
                 result.details,
                 executables=shipped.executables,
-                report=files.report,
                 applied=len(made.entries),
                 kernel_spec=shipped.kernels or (shipped.spec if made.kernels else None),
                 objects=shipped.objects,
             ),
         )
-        files.write(files.report, report_text(result))
-        return result
+        return _reported(result, files, files.report)
 
     def _result(
         self, verdict: FinalVerdict, reason: str, judgement: Judgement | None, made: Tuned | None
@@ -349,9 +353,17 @@ class _ModelRun:
                 kernels=tuple(row for p in self.parts for row in p.kernels.rows.values()),
                 shipped_kernels=made.kernels if made else (),
                 error=made.error if made else None,
+                program=context.program.path,
                 commands=("autotune", *context.options.command[1:]),
             ),
         )
+
+
+def _reported(result: ModelResult, files: Outputs, path: Path) -> ModelResult:
+    """With a report at `path`."""
+    result = replace(result, details=replace(result.details, report=path))
+    files.write(path, report_text(result))
+    return result
 
 
 def _blocks(seconds: float, *, most: int) -> int:

@@ -10,29 +10,31 @@ from pathlib import Path
 from autotuner.errors import UsageError
 from autotuner.jobs.suite.csvfile import read_csv
 from autotuner.jobs.suite.hipblaslt import read_log
+from autotuner.jobs.suite.miopen import read_commands
 from autotuner.jobs.suite.suites import SUITES, canonical
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.system.workspace import refuse_endless
 
 LOGS = (".yaml", ".yml", ".log")
+COMMANDS = ".txt"
 _MAX_CSV = 1 << 26
 
 
 def load(text: str) -> Workload:
-    """The named suite, the CSV or the hipBLASLt log of this name."""
+    """The named suite, the CSV, the hipBLASLt log or the list of MIOpen's commands of this name."""
     if (name := canonical(text)) in SUITES:
         return named(name)
     path = Path(text)
-    if path.suffix.lower() not in (".csv", *LOGS):
+    if path.suffix.lower() not in (".csv", *LOGS, COMMANDS):
         close = difflib.get_close_matches(name, SUITES, n=1)
         hint = f"Did you mean {close[0]}? " if close else ""
         raise UsageError(
             f"there is no suite {text!r}.",
-            remedy=f"{hint}`autotune suite --list` names the suites; a file ends in .csv, .yaml, .yml or .log.",
+            remedy=f"{hint}`autotune suite --list` names the suites; a file ends in .csv, .yaml, .yml, .log or .txt.",
         )
     try:
         refuse_endless(path)
-        workload = _read_csv(path) if path.suffix.lower() == ".csv" else _read_log(path)
+        workload = _READERS.get(path.suffix.lower(), _read_log)(path)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
     if not workload.entries:
@@ -65,6 +67,15 @@ def _read_log(path: Path) -> Workload:
     with path.open("rb") as file:
         entries, skipped, sha256 = read_log(file)
     return Workload(_name(path), str(path), sha256, entries, skipped)
+
+
+def _read_commands(path: Path) -> Workload:
+    with path.open("rb") as file:
+        entries, skipped, notes, sha256 = read_commands(file)
+    return Workload(_name(path), str(path), sha256, entries, skipped, notes)
+
+
+_READERS = {".csv": _read_csv, COMMANDS: _read_commands}
 
 
 def _name(path: Path) -> str:

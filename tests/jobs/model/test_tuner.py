@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -92,6 +93,14 @@ def test_what_is_not_faster_is_not_shipped(tmp_path: Path) -> None:
     assert [row.state for row in result.details.rows] == ["no-gain", "left-out", "left-out"]
     assert "--top" in result.details.rows[1].reason
     assert not list((tmp_path / "workspace" / "specs").iterdir())
+    shown = str(result)
+    for row in result.details.rows:
+        assert row.reason
+        assert f"{row.state:<11}{row.label}: {row.reason}" in shown, "in a file too"
+    report = tmp_path / "workspace" / "results" / f"three-{result.run}.md"
+    assert result.details.report == report
+    assert "**no-winner**" in report.read_text()
+    assert f"report     {report}" in shown
 
 
 def test_the_best_product_of_knobs_is_found_and_ships_its_flags(tmp_path: Path) -> None:
@@ -327,9 +336,19 @@ def test_the_model_is_read_where_it_lies(tmp_path: Path) -> None:
     assert not (tmp_path / "models").exists()
 
 
-def test_the_result_is_printed_with_what_to_do_next(won: ModelResult) -> None:
+def pasted(line: str, folder: Path) -> Path:
+    """What the command makes when it is pasted into a shell: iree-compile's own program in its place."""
+    program, *words = shlex.split(line)
+    assert program == "iree-compile"
+    subprocess.run([str(Tools.find().iree_compile), *words], check=True, capture_output=True, timeout=60, cwd=folder)
+    return folder / words[-1]
+
+
+def test_the_result_is_printed_with_what_to_do_next(won: ModelResult, tmp_path: Path) -> None:
     words = str(won)
     assert "verdict    win" in words
     assert "route plain, 3 entries" in words
     assert "(3 of 3 entries applied)" in words
-    assert f"iree-compile MODEL.mlir @{won.flagfile} -o MODEL.vmfb" in words
+    (use,) = [line.removeprefix("use").strip() for line in words.splitlines() if line.startswith("use ")]
+    assert use == f"iree-compile {EXAMPLES / 'three.mlir'} @{won.flagfile} -o three-cpu.vmfb"
+    assert pasted(use, tmp_path).stat().st_size > 0
