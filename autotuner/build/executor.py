@@ -6,39 +6,15 @@ import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
-from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Generic, ParamSpec, TypeVar
 
 from autotuner.build.builder import Builder, BuildJob
 from autotuner.build.jobs import Document, explicit, job_to_json, read_answer, work
 from autotuner.iree.compile import MODULE, Compiled, CompilerRefusal, compile_program, write_inputs
 from autotuner.iree.tools import Tools
-from autotuner.system.execution import local_executor
-
-P = ParamSpec("P")
-S = TypeVar("S")
-T = TypeVar("T")
-
-
-class _After(Future[T], Generic[S, T]):
-    """What a step makes of another future's result, under the deadline of whoever asked."""
-
-    def __init__(self, first: Future[S], step: Callable[[S], T]) -> None:
-        super().__init__()
-        self._first, self._step, self._context = first, step, copy_context()
-        first.add_done_callback(self._run)
-
-    def cancel(self) -> bool:
-        return self._first.cancel()
-
-    def _run(self, first: Future[S]) -> None:
-        try:
-            self.set_result(self._context.run(self._step, first.result()))
-        except BaseException as error:
-            self.set_exception(error)
+from autotuner.system.execution import after, local_executor
 
 
 @dataclass(frozen=True)
@@ -72,7 +48,7 @@ class BuildExecutor:
         """The job's module and its proof, or how the compile failed."""
         sent = explicit(job, self.builder.tools) if self.elsewhere else job
         document = job_to_json(sent, key=self.builder.key(sent), whole=self.elsewhere)
-        return _After(self.workers.submit(self.work, document), partial(read_answer, sent, self.builder))
+        return after(self.workers.submit(self.work, document), partial(read_answer, sent, self.builder))
 
     def start_made(self, make: Callable[[], BuildJob], refusals: tuple[type[Exception], ...]) -> Future[Compiled]:
         """The same for a job that this machine must make first; one of `refusals` then is a failure of it."""
@@ -97,11 +73,11 @@ class BuildExecutor:
         """
         if isinstance(job.program, Path) or tools != self.builder.tools:
             return self.here.submit(_whole, replace(self.builder, tools=tools), job, folder)
-        return _After(self.start(job), partial(_put, folder, job))
+        return after(self.start(job), partial(_put, folder, job))
 
     def inspect(self, job: BuildJob) -> Future[str]:
         """What the compiler prints where the job stops; raises with the compiler's own words when it refuses."""
-        return _After(self.start(job), _text)
+        return after(self.start(job), _text)
 
 
 def _whole(builder: Builder, job: BuildJob, folder: Path) -> Compiled:

@@ -139,7 +139,7 @@ def tuning_command(
     def command(context: typer.Context, **values: Any) -> None:
         given = Given.of(context)
         chosen = {p.name: values.pop(p.name) for p in own}
-        if "dtype" in chosen and chosen["dtype"] is None:
+        if chosen.get("dtype") == "":
             chosen["dtype"] = default_dtype(values["target"])
             if not values["quiet"]:
                 typer.echo(f"note: --dtype {chosen['dtype']}, the default on {values['target']}", err=True)

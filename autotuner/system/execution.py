@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextvars import copy_context
 from threading import Thread
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -43,25 +44,48 @@ def done(result: T) -> Future[T]:
     return future
 
 
-def followed(first: Future[T], then: Callable[[T], Future[None]]) -> Future[T]:
-    """The first one's result, once what follows it has ended too; to cancel it cancels the first."""
-    whole: Future[T] = Future()
+class _After(Future[T]):
+    """To cancel it cancels what it waits for."""
 
-    def settle(_: object) -> None:
-        if whole.set_running_or_notify_cancel():
-            error = first.exception()
-            whole.set_result(first.result()) if error is None else whole.set_exception(error)
+    def __init__(self, first: Future[Any]) -> None:
+        super().__init__()
+        self._first = first
 
-    def go_on(ended: Future[T]) -> None:
-        if ended.cancelled():
-            whole.cancel()
-            whole.set_running_or_notify_cancel()
-        elif ended.exception() is not None:
-            settle(ended)
+    def cancel(self) -> bool:
+        return self._first.cancel()
+
+    def end(self, result: Callable[[], T]) -> None:
+        """With what this gives or raises; cancelled, where what it waited for was."""
+        try:
+            self.set_result(result())
+        except CancelledError:
+            super().cancel()
+            self.set_running_or_notify_cancel()
+        except BaseException as error:
+            self.set_exception(error)
+
+
+def after(
+    first: Future[S], step: Callable[[S], T], *, wait_for: Callable[[T], Future[None]] | None = None
+) -> Future[T]:
+    """What a step makes of another future's result, under the deadline of whoever asked.
+
+    `wait_for` gives what else must have ended by then; how that ends does not matter.
+    """
+    whole: _After[T] = _After(first)
+    context = copy_context()
+
+    def go_on(ended: Future[S]) -> None:
+        made: Future[T] = Future()
+        try:
+            made.set_result(context.run(step, ended.result()))
+        except BaseException as error:
+            made.set_exception(error)
+        if wait_for is None or made.exception() is not None:
+            whole.end(made.result)
         else:
-            then(ended.result()).add_done_callback(settle)
+            wait_for(made.result()).add_done_callback(lambda _: whole.end(made.result))
 
-    whole.add_done_callback(lambda one: first.cancel() if one.cancelled() else None)
     first.add_done_callback(go_on)
     return whole
 

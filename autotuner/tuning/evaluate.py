@@ -20,7 +20,7 @@ from autotuner.measure.shortlist import Screened
 from autotuner.microkernels.providers.c import ObjectRefusalError
 from autotuner.store.rows import BuildRow, CandidateRow
 from autotuner.store.store import Store
-from autotuner.system.execution import done, followed
+from autotuner.system.execution import after, done
 from autotuner.tuning.calibrate import Calibration
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate, Plan
@@ -293,7 +293,8 @@ class TimedEvaluator(Evaluator):
     ) -> Future[Compiled]:
         if candidate.id == BASELINE and repeat in (None, self.repeat):
             return done(self.calibration.baseline)  # a build of a moment ago is not one that the cache spared us
-        return followed(super().start_build(candidate, executor, repeat=repeat), self._prepare)
+        built = super().start_build(candidate, executor, repeat=repeat)
+        return after(built, lambda build: build, wait_for=self._prepare)
 
     def _prepare(self, build: Compiled) -> Future[None]:
         return self.calibration.device.prepare(build.vmfb) if build.ok else done(None)

@@ -23,7 +23,7 @@ from autotuner.system import process
 from autotuner.system.progress import Clock, Progress, Reporter, Stop, clocked
 from autotuner.tuning.evaluate import Evaluator, Measured, Outcome, TimedEvaluator, candidate_id
 from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate
-from autotuner.tuning.pool import Pool
+from autotuner.tuning.pool import Measure, Pool
 from autotuner.tuning.steps import Step, Steps
 
 _DRIFT_EVERY = 10
@@ -111,8 +111,10 @@ class Loop:
         overlapped = not self.shares_cores or not self.evaluator.measures
         return Pool(self.jobs, overlapped, self._over, self.seconds)
 
-    def on_device(self, build: Compiled) -> Callable[[], Measured]:
-        raise NotImplementedError(f"{build.vmfb} is built without a device")
+    def on_device(self, build: Compiled) -> Measure | None:
+        """What the device has to do for a build: nothing, without one."""
+        del build
+        return None
 
     def settle(self, outcome: Outcome, measured: Measured) -> list[Outcome]:
         """All candidates that this settles."""
@@ -159,15 +161,12 @@ class _Listed:
         with process.until(min(self.builds_end, self.loop.cut_off())):
             return [self.loop.evaluator.submit(self.left.popleft(), self.loop.executor) for _ in range(count)]
 
-    def settle_build(self, outcome: Outcome, build: Compiled) -> bool:
-        evaluator = self.loop.evaluator
-        wanted = evaluator.settle_build(outcome, build) and evaluator.measures
-        if not wanted:
+    def settle_build(self, outcome: Outcome, build: Compiled) -> Measure | None:
+        wanted = self.loop.evaluator.settle_build(outcome, build)
+        measure = self.loop.on_device(build) if wanted else None
+        if measure is None:
             self.told([outcome] if outcome.settled else [])
-        return wanted
-
-    def on_device(self, build: Compiled) -> Callable[[], Measured]:
-        return self.loop.on_device(build)
+        return measure
 
     def settle(self, outcome: Outcome, measured: Measured) -> None:
         self.told(self.loop.settle(outcome, measured))
@@ -331,7 +330,7 @@ class TimedLoop(Loop):
         builds = 2 * (baseline.build.seconds if baseline.build else 0.0)
         return builds + self.least_timings * self.timing_seconds
 
-    def on_device(self, build: Compiled) -> Callable[[], Measured]:
+    def on_device(self, build: Compiled) -> Measure:
         """Every so often the baseline, too."""
         self._timed += 1
         drift = self._timed % _DRIFT_EVERY == 0

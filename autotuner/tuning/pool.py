@@ -40,6 +40,10 @@ _MARGIN = 1.5
 """Builds take unequally long: so much more than their mean is kept under way."""
 
 
+Measure = Callable[[], Measured]
+"""What the device does for one candidate; it may be called in another thread."""
+
+
 class Lane(Protocol):
     """One search that takes part."""
 
@@ -54,11 +58,8 @@ class Lane(Protocol):
     def ask(self, count: int) -> list[tuple[Outcome, Future[Compiled]]]:
         """Candidates with their builds, which have begun."""
 
-    def settle_build(self, outcome: Outcome, build: Compiled) -> bool:
-        """Writes the build down; True when it is to be measured."""
-
-    def on_device(self, build: Compiled) -> Callable[[], Measured]:
-        """What the device has to do for it; it may be called in another thread."""
+    def settle_build(self, outcome: Outcome, build: Compiled) -> Measure | None:
+        """Writes the build down; what the device has to do for it, where it is to be measured."""
 
     def settle(self, outcome: Outcome, measured: Measured) -> None:
         """Writes down what the device said, and tells the search."""
@@ -148,8 +149,8 @@ class Pool:
             return True
         if (built := self._next()) is None:
             return False
-        if built.lane.settle_build(built.outcome, built.build):
-            running[device.submit(self._timed, built.lane.on_device(built.build))] = built
+        if (measure := built.lane.settle_build(built.outcome, built.build)) is not None:
+            running[device.submit(self._timed, measure)] = built
         return True
 
     def _settle(self, built: _Built, future: Future[Measured]) -> None:
@@ -202,9 +203,9 @@ class Pool:
 
     def _measure_here(self, built: _Built) -> bool:
         """False when the time is up."""
-        if built.lane.settle_build(built.outcome, built.build):
+        if (measure := built.lane.settle_build(built.outcome, built.build)) is not None:
             try:
-                measured = self._timed(built.lane.on_device(built.build))
+                measured = self._timed(measure)
             except OutOfTimeError:  # what is left in the queue stays a row that --resume finishes
                 return False
             built.lane.settle(built.outcome, measured)

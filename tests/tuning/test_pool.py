@@ -82,11 +82,9 @@ class FakeLane:
         self.workshop.change(building=-1)
         return Compiled(None, "", seconds, (), Path(name), binary=name, isa=self.isa(name), applied=1)
 
-    def settle_build(self, outcome: Outcome, build: Compiled) -> bool:
-        del outcome, build
-        return True
+    def settle_build(self, outcome: Outcome, build: Compiled) -> Callable[[], Measured] | None:
+        del outcome
 
-    def on_device(self, build: Compiled) -> Callable[[], Measured]:
         def measure() -> Measured:
             self.workshop.change(timing=1)
             time.sleep(self.timing_seconds)

@@ -23,7 +23,7 @@ _EPILOGUE = "What is done with the sums: bias, residual, relu, clip=LOW:HIGH; su
 def gemm(
     shape: Annotated[str, typer.Option("--shape", help="MxNxK, such as 4096x4096x4096.")],
     batch: Annotated[int, typer.Option("--batch", help="How many products at once.")] = 1,
-    dtype: Annotated[str | None, typer.Option("--dtype", help=f"f32, f16, bf16, i8 or f8. {_DTYPE}")] = None,
+    dtype: Annotated[str, typer.Option("--dtype", help=f"f32, f16, bf16, i8 or f8. {_DTYPE}")] = "",
     acc: Annotated[str | None, typer.Option("--acc", help="Accumulator: f32, i32 or f16. [default: by dtype]")] = None,
     layout: Annotated[str, typer.Option("--layout", help="nn, nt, tn or tt: is A, is B transposed?")] = "nn",
     out: Annotated[
@@ -37,7 +37,7 @@ def gemm(
 ) -> "problems.Gemm | buckets.Family":
     """Tune a matrix multiplication: from a shape to a proven spec file."""
     problem = problems.Gemm.parse(
-        shape=shape, dtype=dtype or GPU_DTYPE, batch=batch, acc=acc, layout=layout, out=out, epilogue=epilogue
+        shape=shape, dtype=dtype, batch=batch, acc=acc, layout=layout, out=out, epilogue=epilogue
     )
     return problem if bucket_m is None else buckets.Family.parse(problem, bucket_m)
 
@@ -49,7 +49,7 @@ def conv(
     dilation: Annotated[str, typer.Option("--dilation", help="DHxDW.")] = "1x1",
     pad: Annotated[str, typer.Option("--pad", help="PHxPW: rows and columns of zeros on each side.")] = "0x0",
     groups: Annotated[int, typer.Option("--groups", help="Groups of channels; as many as channels: depthwise.")] = 1,
-    dtype: Annotated[str | None, typer.Option("--dtype", help=f"f32, f16, bf16, i8 or f8. {_DTYPE}")] = None,
+    dtype: Annotated[str, typer.Option("--dtype", help=f"f32, f16, bf16, i8 or f8. {_DTYPE}")] = "",
     layout: Annotated[str, typer.Option("--layout", help="nhwc-hwcf or nchw-fchw.")] = "nhwc-hwcf",
     epilogue: Annotated[str, typer.Option("--epilogue", help=_EPILOGUE)] = "",
 ) -> "problems.Conv":
@@ -61,7 +61,7 @@ def conv(
         dilation=dilation,
         pad=pad,
         groups=groups,
-        dtype=dtype or GPU_DTYPE,
+        dtype=dtype,
         layout=layout,
         epilogue=epilogue,
     )
@@ -69,11 +69,11 @@ def conv(
 
 def attention(
     shape: Annotated[str, typer.Option("--shape", help="BxHxSQxSKVxD, such as 1x8x1024x1024x64.")],
-    dtype: Annotated[str | None, typer.Option("--dtype", help=f"f32, f16, bf16 or f8. {_DTYPE}")] = None,
+    dtype: Annotated[str, typer.Option("--dtype", help=f"f32, f16, bf16 or f8. {_DTYPE}")] = "",
     causal: Annotated[bool, typer.Option("--causal", help="Query i sees keys 0 to i only.")] = False,
 ) -> "problems.Attention":
     """Tune scaled dot-product attention: softmax(Q·Kᵀ/√D)·V."""
-    return problems.Attention.parse(shape=shape, dtype=dtype or GPU_DTYPE, causal=causal)
+    return problems.Attention.parse(shape=shape, dtype=dtype, causal=causal)
 
 
 def default_dtype(target: str) -> str:
