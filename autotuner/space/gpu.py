@@ -16,6 +16,7 @@ from iree.compiler.dialects import iree_codegen, iree_gpu
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.space import attributes, prune
 from autotuner.space.constraints import Column, constraint_operations, read_program
+from autotuner.space.duplicates import USED
 from autotuner.space.gpu_config import (
     BY_SWIZZLED_DMA,
     COLUMN_MAJOR,
@@ -84,7 +85,7 @@ class GpuSpace:
         *,
         vendor: Vendor,
         batch: Batch = UNBATCHED,
-        rules: Sequence[prune.Rule] = prune.RULES,
+        rules: Sequence[prune.Rule] = USED,
     ) -> None:
         """Use `read`: the operations must be of the module, which keeps them alive."""
         self._module, self._function, self._vendor, self._batch = module, function, vendor, batch
@@ -109,7 +110,7 @@ class GpuSpace:
         vendor: Vendor,
         function: str | None = None,
         batch: Batch = UNBATCHED,
-        rules: Sequence[prune.Rule] = prune.RULES,
+        rules: Sequence[prune.Rule] = USED,
     ) -> GpuSpace:
         """From the module that `--iree-codegen-emit-pipeline-constraints` writes.
 
@@ -137,7 +138,7 @@ class GpuSpace:
 
     @property
     def pruned(self) -> Mapping[str, int]:
-        """Configurations that the constraints allow but that are known not to work, counted by reason."""
+        """Configurations that the constraints allow but that are left out, counted by reason."""
         return self._pruned
 
     @cached_property

@@ -19,7 +19,16 @@ from iree.compiler.dialects import iree_codegen, iree_gpu
 
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.space import attributes, prune
-from autotuner.space.gpu_config import BANK_CONFLICTS, REORDER, CompilationInfo, chosen_free, translation_info
+from autotuner.space.duplicates import USED
+from autotuner.space.gpu_config import (
+    BANK_CONFLICTS,
+    IN_ORDER,
+    REORDER,
+    TRANSPOSE,
+    CompilationInfo,
+    chosen_free,
+    translation_info,
+)
 from autotuner.space.gpu_kernel import read_chip
 from autotuner.space.table import Columns, Config, Knob, Space, Value
 
@@ -93,7 +102,7 @@ class AttentionSpace:
         self._pruned = MappingProxyType(pruned)
 
     @classmethod
-    def read(cls, text: str, *, rules: Sequence[prune.Rule] = prune.RULES) -> AttentionSpace:
+    def read(cls, text: str, *, rules: Sequence[prune.Rule] = USED) -> AttentionSpace:
         """From a module of configured dispatches (`--iree-codegen-add-tuner-attributes`), by its attention."""
         with ir.Context():
             module = ir.Module.parse(text)
@@ -109,7 +118,7 @@ class AttentionSpace:
 
     @property
     def pruned(self) -> Mapping[str, int]:
-        """Configurations of whole tiles that are known not to work, counted by reason."""
+        """Configurations of whole tiles that are left out, counted by reason."""
         return self._pruned
 
     @property
@@ -204,7 +213,7 @@ class AttentionSpace:
     def _declare(self, pruned: dict[str, int]) -> Space:
         loops = self._loops
         parts: dict[str, Space] = {}
-        free = (Knob(BANK_CONFLICTS, (0, 1)), Knob(REORDER, ("none", "transpose")))
+        free = (Knob(REORDER, (IN_ORDER, TRANSPOSE)),)
         with self._module.context:
             chip = read_chip(self._function)
             shapes = {name: tuple(int(s) for s in mma.mnk_shape) for name, mma in self._mma.items()}
@@ -222,6 +231,7 @@ class AttentionSpace:
                 Knob("sg_m_cnt", (1, 2, 4, 8, 16)),
                 Knob("sg_n_cnt", (1, 2)),
                 *(Knob(operand, (0, 1)) for operand in _PROMOTED),
+                Knob(BANK_CONFLICTS, (0, 1)),
             ]
             space = Space.product(knobs, [_whole_instructions(m, n), self._works(chip, pruned)])
             if len(space):
@@ -264,6 +274,8 @@ class AttentionSpace:
             stages=none,
             staged=none,
             derived=True,
+            padding=sum((tile.padding * on for tile, on in zip(operands, used, strict=True)), none),
+            unpadded=columns[BANK_CONFLICTS],
         )
 
     @cached_property

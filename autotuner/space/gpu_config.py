@@ -22,6 +22,7 @@ WAVES = "waves_per_eu"
 COLUMN_MAJOR = "mma_col_major"
 COPIES = "operand_copies"
 BY_THREADS, BY_DMA, BY_SWIZZLED_DMA = "threads", "dma", "dma-swizzled"
+IN_ORDER, TRANSPOSE = "none", "transpose"
 
 OPTIONS = "gpu_pipeline_options"
 _FUNCTION_ATTRIBUTES = "llvm_func_attrs"
@@ -58,7 +59,7 @@ def free_knobs(pipeline: str, vendor: Vendor, root: Any, *, column_major: bool) 
         free.append(Knob(WAVES, (0, 2, 3, 4)))
     if pipeline == "VectorDistribute":
         # TileAndFuse takes the strategy and ignores it.
-        free.append(Knob(REORDER, ("none", "transpose")))
+        free.append(Knob(REORDER, (IN_ORDER, TRANSPOSE)))
     if column_major:
         free.append(Knob(COLUMN_MAJOR, (0, 1)))
     if pipeline == "TileAndFuse" and copied_by_dma(root):
@@ -89,14 +90,14 @@ def _own(root: Any) -> dict[str, Any]:
 def chosen_free(translation: Any, *, column_major: bool) -> dict[str, Value]:
     """The free knobs as the compiler set them."""
     configuration = attributes.entries(translation.configuration)
-    values: dict[str, Value] = {PREFETCH: 0, BANK_CONFLICTS: 0, REORDER: "none", WAVES: 0}
+    values: dict[str, Value] = {PREFETCH: 0, BANK_CONFLICTS: 0, REORDER: IN_ORDER, WAVES: 0}
     values[COLUMN_MAJOR] = int(column_major)
     options = configuration.get(OPTIONS)
     if options is not None:
         values[PREFETCH] = options.prefetch_num_stages or 0
         values[BANK_CONFLICTS] = int(bool(options.no_reduce_shared_memory_bank_conflicts))
         strategy = options.reorder_workgroups_strategy
-        values[REORDER] = "transpose" if strategy is not None and strategy == _transpose() else "none"
+        values[REORDER] = TRANSPOSE if strategy is not None and strategy == _transpose() else IN_ORDER
     functions = attributes.entries(configuration.get(_FUNCTION_ATTRIBUTES))
     if _WAVES_ATTRIBUTE in functions:
         values[WAVES] = int(ir.StringAttr(functions[_WAVES_ATTRIBUTE]).value)
@@ -111,7 +112,7 @@ def translation_info(translation: Any, values: Mapping[str, Value], own: Any) ->
         prefetch_num_stages=int(values[PREFETCH]) if PREFETCH in values else None,
         no_reduce_shared_memory_bank_conflicts=bool(values[BANK_CONFLICTS]),
         use_igemm_convolution=None if options is None else options.use_igemm_convolution,
-        reorder_workgroups_strategy=_transpose() if values.get(REORDER) == "transpose" else None,
+        reorder_workgroups_strategy=_transpose() if values.get(REORDER) == TRANSPOSE else None,
     )
     if values.get(WAVES):
         waves = ir.StringAttr.get(str(values[WAVES]))

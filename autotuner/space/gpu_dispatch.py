@@ -7,6 +7,7 @@ from typing import Protocol
 
 from autotuner.errors import NoCandidateError
 from autotuner.space import prune
+from autotuner.space.duplicates import USED
 from autotuner.space.gpu import UNBATCHED, Batch, GpuSpace
 from autotuner.space.gpu_attention import OPERATION, AttentionSpace
 from autotuner.space.gpu_config import CompilationInfo, Vendor
@@ -18,7 +19,7 @@ class DispatchSpace(Protocol):
 
     @property
     def pruned(self) -> Mapping[str, int]:
-        """Configurations that are known not to work, counted by reason."""
+        """Configurations that are known not to work or to give the code of another, counted by reason."""
 
     @property
     def space(self) -> Space: ...
@@ -30,7 +31,7 @@ class DispatchSpace(Protocol):
 
 
 def read_dispatch_space(
-    text: str, *, vendor: Vendor, batch: Batch = UNBATCHED, rules: Sequence[prune.Rule] = prune.RULES
+    text: str, *, vendor: Vendor, batch: Batch = UNBATCHED, rules: Sequence[prune.Rule] = USED
 ) -> DispatchSpace:
     """From the module that `--iree-codegen-emit-pipeline-constraints` writes; see `GpuSpace.read`."""
     try:

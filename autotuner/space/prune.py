@@ -17,6 +17,8 @@ Grid = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _LOAD_BITS = 128
+_PADDING = 8
+"""Bytes that each row in shared memory has more, against bank conflicts; where a workgroup has no room, it has none."""
 _CDNA_REGISTERS, _RDNA_REGISTERS, _NVIDIA_REGISTERS = 512, 256, 255
 _NVIDIA_REGISTER_FILE = 65536
 _CDNA_WAVE = 64
@@ -60,6 +62,11 @@ class Tile:
     def bytes(self) -> Grid:
         return self.elements * self.bits // 8
 
+    @property
+    def padding(self) -> Grid:
+        """Bytes that padding against bank conflicts adds: some for every row."""
+        return _PADDING * Tile(self.shape[:-1], self.bits).elements
+
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
@@ -90,6 +97,12 @@ class Kernel:
     """Whether a window moves by more than one, and is not copied out into a matrix first."""
     scores: tuple[Grid, Grid] | None = None
     """Attention: the tile of keys, and the columns of the instruction that multiplies queries with keys."""
+    padding: Grid | None = None
+    """Bytes that padding adds to the shared memory."""
+    unpadded: Grid | None = None
+    """1 where there is to be none."""
+    turned_line: Grid | None = None
+    """1 where the order of workgroups is to be transposed, and they are all in one line."""
 
 
 @dataclass(frozen=True, slots=True)
