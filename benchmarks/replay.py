@@ -1,8 +1,10 @@
 """Replay the search on recorded spaces: best found over the optimum, after so many evaluations.
 
-    python -m benchmarks.replay --data benchmarks/replay benchmarks/replay/iree --first-seed 7000
-    python -m benchmarks.replay ... --methods ablation     what each part of the search contributes
-    python -m benchmarks.replay ... --choose               settings chosen on the other spaces and on other seeds
+    python -m benchmarks.replay --first-seed 7000          on the spaces that the search was chosen on
+    python -m benchmarks.replay --left-out                 on others
+    python -m benchmarks.replay --methods ablation         what each part of the search contributes
+    python -m benchmarks.replay --choose --jobs 16         settings chosen on all spaces but the one they are judged on,
+                                                           and on other seeds; then those chosen on all, on the others
 
 An evaluation is a candidate that is asked for, whether it works or fails or is a binary that was seen before. The time
 of a candidate is the processor's: what else runs on the machine does not count.
@@ -12,9 +14,16 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does
+
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +40,8 @@ MARKS = (25, 50, 100, 200)
 BATCH = 4
 """As many as the tuning loop asks for at a time."""
 HERE = Path(__file__).parent / "replay"
+LEFT_OUT = HERE / "left_out"
+"""What the search was not chosen on."""
 
 
 @dataclass(frozen=True)
@@ -124,17 +135,21 @@ ABLATION: Mapping[str, Callable[[Space, int], Search]] = {
     "without giving up on failing values": guided(hopeless=0),
     "all values told apart": guided(good=1.0),
     "a start by dice alone": guided(scatter=1),
+    "a start of 12": guided(startup=12),
+    "rows apart in one knob little alike": guided(shared=0.1),
+    "half as bold": guided(boldness=0.5),
 }
 OPTUNA: Mapping[str, Callable[[Space, int], Search]] = {
     "optuna's TPE": lambda space, seed: make_search(space, seed=seed, sampler="tpe"),
 }
 GROUPS = {"all": METHODS, "ablation": ABLATION, "optuna": OPTUNA}
 CHOICES: Mapping[str, Callable[[Space, int], Search]] = {
-    "good 0.5, boldness 0.5": guided(good=0.5, boldness=0.5),
-    "good 0.5, boldness 1.0": guided(good=0.5, boldness=1.0),
+    f"shared {shared}, startup {startup}, dice {dice}": guided(shared=shared, startup=startup, dice=dice)
+    for shared, startup, dice in product((0.6, 0.7, 0.8), (6, 8, 12), (3, 4))
 }
 """What --choose chooses from."""
-CHOOSING_SEEDS = range(9000, 9008)
+CHOOSING_SEEDS = range(9000, 9020)
+EVERYTHING = {**METHODS, **ABLATION, **OPTUNA, **CHOICES}
 
 
 def replay(recording: Recording, search: Search, *, evaluations: int = MARKS[-1]) -> list[float]:
@@ -174,59 +189,110 @@ def run(recording: Recording, start: Callable[[Space, int], Search], seeds: Iter
     return np.minimum([replay(recording, start(recording.space, seed)) for seed in seeds], 100.0)
 
 
-def choose(recordings: Sequence[Recording], seeds: Sequence[int]) -> None:
-    """Each space by the settings that are the best on all others, on seeds that were not used to choose."""
-    scores = {
-        name: [float(np.log(run(recording, start, CHOOSING_SEEDS)[:, [99, 199]]).mean()) for recording in recordings]
-        for name, start in CHOICES.items()
-    }
-    everything = []
-    for place, recording in enumerate(recordings):
-        others = {name: sum(score[:place] + score[place + 1 :]) for name, score in scores.items()}
-        chosen = min(others, key=lambda name: others[name])
-        everything.append(run(recording, CHOICES[chosen], seeds))
-        print(line(f"{recording.name[:22]}: {chosen}", everything[-1]), flush=True)
-    print(line("each left out in its turn: all", np.concatenate(everything)))
+@dataclass(frozen=True)
+class Part:
+    """What one worker does at a time: a method on a space, from some seeds on."""
+
+    method: str
+    path: Path
+    failing: float
+    seeds: tuple[int, ...]
+
+    def work(self) -> tuple[npt.NDArray[np.float64], float]:
+        """The courses, and the processor's seconds."""
+        recording = _recording(self.path, self.failing)
+        began = time.process_time()
+        courses = run(recording, EVERYTHING[self.method], self.seeds)
+        return courses, time.process_time() - began
 
 
-def compare(
-    recordings: Sequence[Recording],
-    seeds: Sequence[int],
-    methods: Mapping[str, Callable[[Space, int], Search]],
-    *,
-    brief: bool,
-) -> None:
-    for method, start in methods.items():
-        everything, began = [], time.process_time()
-        for recording in recordings:
-            everything.append(run(recording, start, seeds))
+@cache
+def _recording(path: Path, failing: float) -> Recording:
+    recording = load(path)
+    return with_failures(recording, share=failing, seed=0) if failing else recording
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Replays by several processes; what it gives does not depend on how many."""
+
+    jobs: int
+    failing: float = 0.0
+    seeds_at_a_time: int = 5
+
+    def courses(
+        self, methods: Iterable[str], paths: Sequence[Path], seeds: Sequence[int]
+    ) -> dict[str, list[tuple[npt.NDArray[np.float64], float]]]:
+        """By method and space: the courses of all seeds, and the processor's seconds."""
+        chunks = [tuple(seeds[i : i + self.seeds_at_a_time]) for i in range(0, len(seeds), self.seeds_at_a_time)]
+        places = [(method, path) for method in methods for path in paths]
+        parts = [Part(method, path, self.failing, chunk) for method, path in places for chunk in chunks]
+        with get_context("fork").Pool(self.jobs) as pool:
+            done = pool.map(Part.work, parts, chunksize=1)
+        found: dict[str, list[tuple[npt.NDArray[np.float64], float]]] = {}
+        for place, (method, _) in enumerate(places):
+            own = done[place * len(chunks) : (place + 1) * len(chunks)]
+            courses = np.concatenate([one for one, _ in own])
+            found.setdefault(method, []).append((courses, sum(seconds for _, seconds in own)))
+        return found
+
+    def compare(self, methods: Iterable[str], paths: Sequence[Path], seeds: Sequence[int], *, brief: bool) -> None:
+        for method, by_space in self.courses(methods, paths, seeds).items():
             if not brief:
-                print(line(f"{method}: {recording.name[:28]}", everything[-1]), flush=True)
-        each = (time.process_time() - began) / (len(recordings) * len(seeds) * MARKS[-1])
-        print(line(f"{method}: all", np.concatenate(everything)) + f"   {each * 1e3:.1f} ms a candidate", flush=True)
+                for path, (courses, _) in zip(paths, by_space, strict=True):
+                    print(line(f"{method}: {path.name[:28].removesuffix('.csv.gz')}", courses), flush=True)
+            each = sum(seconds for _, seconds in by_space) / (len(paths) * len(seeds) * MARKS[-1])
+            whole = np.concatenate([courses for courses, _ in by_space])
+            print(line(f"{method}: all", whole) + f"   {each * 1e3:.1f} ms a candidate", flush=True)
+
+    def choose(self, paths: Sequence[Path], left_out: Sequence[Path], seeds: Sequence[int]) -> None:
+        """Each space by the settings that are the best on all others, on seeds that were not used to choose."""
+        tried = self.courses(CHOICES, paths, CHOOSING_SEEDS)
+        scores = {
+            name: [float(np.log(courses[:, [99, 199]]).mean()) for courses, _ in by_space]
+            for name, by_space in tried.items()
+        }
+        for name, score in scores.items():
+            print(f"{name:48} chosen by {math.exp(sum(score) / len(score)):.4f}")
+        everything = []
+        for place, path in enumerate(paths):
+            others = {name: sum(score[:place] + score[place + 1 :]) for name, score in scores.items()}
+            chosen = min(others, key=lambda name: others[name])
+            [(courses, _)] = self.courses([chosen], [path], seeds)[chosen]
+            everything.append(courses)
+            print(line(f"{path.name[:14]}: {chosen}", courses), flush=True)
+        print(line("each left out in its turn: all", np.concatenate(everything)))
+        best = min(scores, key=lambda name: sum(scores[name]))
+        print(f"chosen on all of these and judged on others: {best}")
+        self.compare([best], left_out, seeds, brief=False)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, nargs="+", default=[HERE, HERE / "iree"], help="folders of recordings")
+    parser.add_argument("--left-out", action="store_true", help="recordings that the search was not chosen on")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--failing", type=float, default=0.0, help="share of rows made to fail")
     parser.add_argument("--methods", choices=GROUPS, default="all")
     parser.add_argument("--brief", action="store_true", help="no line for each space")
     parser.add_argument("--choose", action="store_true", help="choose settings, each space left out in its turn")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that work at once")
     options = parser.parse_args()
-    recordings = [load(path) for folder in options.data for path in sorted(folder.glob("*.csv.gz"))]
-    if not recordings:
+    paths = _recorded([LEFT_OUT] if options.left_out else options.data)
+    if not paths:
         parser.error(f"no *.csv.gz in {' '.join(map(str, options.data))}")
-    if options.failing:
-        recordings = [with_failures(r, share=options.failing, seed=0) for r in recordings]
     seeds = range(options.first_seed, options.first_seed + options.seeds)
+    bench = Bench(options.jobs, options.failing)
     print(f"{'best / optimum, geometric mean':48}" + "".join(f"{mark:9}" for mark in MARKS))
     if options.choose:
-        choose(recordings, seeds)
+        bench.choose(paths, _recorded([LEFT_OUT]), seeds)
     else:
-        compare(recordings, seeds, GROUPS[options.methods], brief=options.brief)
+        bench.compare(GROUPS[options.methods], paths, seeds, brief=options.brief)
+
+
+def _recorded(folders: Iterable[Path]) -> list[Path]:
+    return [path for folder in folders for path in sorted(folder.glob("*.csv.gz"))]
 
 
 if __name__ == "__main__":

@@ -1,16 +1,11 @@
-"""A space laid out for the search: which rows are taken, what is near, and rows as numbers for a model."""
+"""A space laid out for the search: which rows are taken, and what is near."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
-import numpy.typing as npt
 
-from autotuner.space.table import Config, Knob, Space, Value
-
-Rows = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from autotuner.search.likeness import Rows
+from autotuner.space.table import Config, Space
 
 
 class Grid:
@@ -22,7 +17,6 @@ class Grid:
         self.knobs = space.knobs
         self.free = np.ones(len(space), bool)
         self._around: dict[int, tuple[Rows, Rows]] = {}
-        self._ordered = [knob.ordered for knob in self.knobs]
 
     def __len__(self) -> int:
         return len(self.space)
@@ -52,35 +46,8 @@ class Grid:
             self._around[row] = self.space.around(row)
         return self._around[row]
 
-    def features(self, rows: Rows) -> Floats:
-        """An ordered knob is its place between 0 and 1; two values of another are 1 apart."""
-        return self._features(self.space.indices[rows].astype(np.float64))
-
-    def features_of(self, configs: Sequence[Mapping[str, Value]]) -> Floats:
-        """The same of configurations of another space; what this one does not know is unlike all that it has."""
-        places = [[_place(knob, config.get(knob.name)) for knob in self.knobs] for config in configs]
-        return self._features(np.array(places, np.float64).reshape(len(configs), len(self.knobs)))
-
-    def _features(self, places: Floats) -> Floats:
-        columns = [np.zeros((len(places), 0))]
-        for knob, ordered, place in zip(self.knobs, self._ordered, places.T, strict=True):
-            if ordered:
-                columns.append(place[:, None] / max(len(knob.values) - 1, 1))
-            else:
-                columns.append((place[:, None] == np.arange(len(knob.values))) * np.sqrt(0.5))
-        return np.concatenate(columns, axis=1)
-
     def nearest_free(self, point: Rows) -> Rows:
         """The free rows that differ from a point of value indices in the fewest knobs."""
         free = np.flatnonzero(self.free)
         differing = (self.space.indices[free] != point).sum(axis=1)
         return free[differing == differing.min()] if len(free) else free
-
-
-def _place(knob: Knob, value: Value | None) -> float:
-    """Where a value lies among a knob's; between two of them, or at an end, when it is none of them."""
-    if not knob.ordered:
-        return float(knob.values.index(value)) if value in knob.values else -1.0
-    if not isinstance(value, int):
-        return 0.0
-    return float(np.interp(value, [int(v) for v in knob.values], range(len(knob.values))))

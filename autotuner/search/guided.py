@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotuner.search.grid import Floats, Grid, Rows
+from autotuner.search.grid import Grid
+from autotuner.search.likeness import SHARED, Floats, Likeness, Rows
 from autotuner.search.surrogate import BOLDNESS, GOOD, Surrogate
 from autotuner.space.table import Config
 
@@ -20,7 +21,7 @@ MEMORY = 200
 class Settings:
     """What the parts of the search are worth is in results/reference/replay.txt (`python -m benchmarks.replay`)."""
 
-    startup: int = 12
+    startup: int = 8
     """So many configurations are known or under way before the model is asked."""
     scatter: int = 3
     """Of so many dice rolls, the one least like what was tried is taken; 1: the dice alone."""
@@ -35,6 +36,7 @@ class Settings:
     where it is, the dice do not. 1: the dice alone; 0: the model alone."""
     hopeless: int = 6
     """A knob's value that failed so often and never worked is not tried again; 0: it is."""
+    shared: float = SHARED
     boldness: float = BOLDNESS
     good: float = GOOD
 
@@ -49,7 +51,8 @@ class GuidedSearch:
         self._grid, self._settings = grid, settings
         self._rng = np.random.default_rng(seed)
         self._first = list(dict.fromkeys(first))
-        self._model = Surrogate(boldness=settings.boldness, good=settings.good)
+        self._likeness = Likeness(grid.knobs, shared=settings.shared)
+        self._model = Surrogate(self._likeness, boldness=settings.boldness, good=settings.good)
         self._values: dict[int, float] = {}
         """By row; NaN where it failed."""
         self._pending: dict[int, None] = {}
@@ -146,8 +149,8 @@ class GuidedSearch:
         known = _remembered([*best, *failed])
         values: Floats = np.array([self._values[int(row)] for row in known])
         rows = np.concatenate([np.array([*self._pending], np.int64), pool])
-        features = self._grid.features
-        chosen = self._model.choose(features(known), values, features(rows), pending=len(self._pending), count=count)
+        known_features, features = (self._likeness.rows(self._grid.space.indices[some]) for some in (known, rows))
+        chosen = self._model.choose(known_features, values, features, pending=len(self._pending), count=count)
         return [int(rows[place]) for place in chosen]
 
     def _some(self, rows: Rows, count: int) -> Rows:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from autotuner.search.grid import Floats, Grid
+from autotuner.search.likeness import Floats, Likeness
 from autotuner.search.surrogate import Surrogate
 from autotuner.space.table import Config, Space, Value
 
@@ -99,11 +99,11 @@ def _ranked(space: Space, near: Sequence[tuple[float, Earlier]], best: Sequence[
     """The rows by what they are predicted to take, the fastest first; none where no run has enough results."""
     if not near:
         return []
-    grid = Grid(space)
+    likeness = Likeness(space.knobs)
     rows = np.unique(np.concatenate([_sample(space), np.array(best, np.int64)]))
-    features, predicted = grid.features(rows), np.zeros(len(rows))
+    features, predicted = likeness.rows(space.indices[rows]), np.zeros(len(rows))
     for distance, run in near:
-        predicted += math.exp(-distance / _REACH) * _prediction(grid, run, features)
+        predicted += math.exp(-distance / _REACH) * _prediction(likeness, run, features)
     return [int(row) for row in rows[np.argsort(predicted, kind="stable")]]
 
 
@@ -112,11 +112,11 @@ def _sample(space: Space) -> np.ndarray[Any, np.dtype[np.int64]]:
     return rows if len(rows) <= CONSIDERED else np.random.default_rng(0).choice(rows, CONSIDERED, replace=False)
 
 
-def _prediction(grid: Grid, run: Earlier, rows: Floats) -> Floats:
+def _prediction(likeness: Likeness, run: Earlier, rows: Floats) -> Floats:
     """The logarithm of the time over the run's best, for rows of another space."""
     order = np.argsort(run.us, kind="stable")
     if len(order) > RESULTS:
         order = np.concatenate([order[: RESULTS // 2], order[RESULTS // 2 :: len(order) // (RESULTS // 2)]])
     times = np.log(np.array(run.us)[order])
-    known = grid.features_of([run.configs[int(place)] for place in order])
-    return Surrogate().predict(known, times - times[0], rows)
+    known = likeness.configs([run.configs[int(place)] for place in order])
+    return Surrogate(likeness).predict(known, times - times[0], rows)

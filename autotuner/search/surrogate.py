@@ -1,4 +1,4 @@
-"""What is likely to be fast, judged by what was timed: a Gaussian process over the knobs."""
+"""What is likely to be fast, judged by what was timed: a Gaussian process over rows that are more or less alike."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotuner.search.grid import Floats
+from autotuner.search.likeness import Floats, Likeness
 
 NUGGET = 0.01
 """The share of variance taken for noise; it also keeps the equations solvable."""
@@ -14,25 +14,24 @@ GOOD = 0.5
 """The share of results whose values are told apart."""
 BOLDNESS = 1.0
 """How many standard deviations an unknown row is given the benefit of."""
-_SQRT5 = np.sqrt(5.0)
 
 
 class Surrogate:
     """Times are alike where rows are.
 
     All knobs count alike. Weights that followed the likelihood of what was seen were tried in replay: no better
-    after 100 evaluations, worse after 200.
+    after 100 evaluations, worse after 200. A likeness by the distance over all knobs together was worse after 100.
     """
 
-    def __init__(self, *, boldness: float = BOLDNESS, good: float = GOOD) -> None:
-        self._boldness, self._good = boldness, good
+    def __init__(self, likeness: Likeness, *, boldness: float = BOLDNESS, good: float = GOOD) -> None:
+        self._likeness, self._boldness, self._good = likeness, boldness, good
 
     def choose(self, known: Floats, values: Floats, rows: Floats, *, pending: int, count: int) -> list[int]:
         """The most promising of some rows, best first; the first `pending` of them are under way already.
 
         What is under way or chosen has no value yet, but it makes its surroundings less unknown: that spreads a batch.
         """
-        belief = _Belief.of(known, self._target(values), rows)
+        belief = _Belief.of(self._likeness, known, self._target(values), rows)
         open_ = np.arange(len(rows)) >= pending
         for row in range(pending):
             belief.expect(row)
@@ -48,7 +47,7 @@ class Surrogate:
     def predict(self, known: Floats, values: Floats, rows: Floats) -> Floats:
         """What the values say of other rows, in their own units."""
         clipped = np.fmin(values, np.nanquantile(values, self._good))
-        mean = _Belief.of(known, self._target(values), rows).mean
+        mean = _Belief.of(self._likeness, known, self._target(values), rows).mean
         predicted: Floats = mean * float(clipped.std()) + float(clipped.mean())
         return predicted
 
@@ -65,6 +64,7 @@ class Surrogate:
 class _Belief:
     """What the values at some points say of others."""
 
+    likeness: Likeness
     rows: Floats
     near: Floats
     """Covariance of the rows with the known points."""
@@ -75,14 +75,14 @@ class _Belief:
     _expected: list[Floats]
 
     @classmethod
-    def of(cls, known: Floats, target: Floats, rows: Floats) -> _Belief:
-        covariance = _matern(_distances(known, known)) + NUGGET * np.eye(len(known))
+    def of(cls, likeness: Likeness, known: Floats, target: Floats, rows: Floats) -> _Belief:
+        covariance = likeness.between(known, known) + NUGGET * np.eye(len(known))
         inverse = np.linalg.inv(covariance).astype(np.float64)
-        near = _matern(_distances(rows, known))
+        near = likeness.between(rows, known)
         explained = near @ inverse
         scale = max(float(target @ inverse @ target) / len(target), 1e-6)
         variance = 1.0 - np.einsum("ij,ij->i", explained, near)
-        return cls(rows, near, explained @ target, scale, explained, variance, [])
+        return cls(likeness, rows, near, explained @ target, scale, explained, variance, [])
 
     @property
     def deviation(self) -> Floats:
@@ -91,22 +91,9 @@ class _Belief:
 
     def expect(self, row: int) -> None:
         """From here on this row counts as known: its value will be what is believed of it."""
-        shared = _matern(_distances(self.rows, self.rows[row : row + 1]))[:, 0] - self._explained @ self.near[row]
+        shared = self.likeness.between(self.rows, self.rows[row : row + 1])[:, 0] - self._explained @ self.near[row]
         for earlier in self._expected:
             shared -= earlier * earlier[row]
         shared /= np.sqrt(max(float(self._variance[row]), 1e-6) + NUGGET)
         self._expected.append(shared)
         self._variance = self._variance - shared**2
-
-
-def _distances(some: Floats, others: Floats) -> Floats:
-    squares = (some**2).sum(axis=1)[:, None] + (others**2).sum(axis=1)[None, :] - 2.0 * some @ others.T
-    distances: Floats = np.sqrt(np.maximum(squares, 0.0))
-    return distances
-
-
-def _matern(distances: Floats) -> Floats:
-    """Covariance by distance (Matérn 5/2): smooth, and not so smooth that one cliff spoils the rest."""
-    scaled = _SQRT5 * distances
-    kernel: Floats = (1.0 + scaled + scaled**2 / 3.0) * np.exp(-scaled)
-    return kernel

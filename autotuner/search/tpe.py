@@ -11,7 +11,8 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import TrialState
 
-from autotuner.search.grid import Grid, Rows
+from autotuner.search.grid import Grid
+from autotuner.search.likeness import Rows
 from autotuner.space.table import Config
 
 STARTUP = 12

@@ -11,6 +11,7 @@ import pytest
 from autotuner.space.duplicates import DUPLICATES, FEW_REGISTERS, IDLE_REQUEST, NO_PADDING, TURNED_LINE
 from autotuner.space.gpu import GpuSpace
 from autotuner.space.prune import RULES, Chip, Kernel, Tile
+from autotuner.space.table import Value
 
 Emit = Callable[..., str]
 MI300, NAVI31, A100 = Chip("gfx942", 65536, 4), Chip("gfx1100", 65536, 4), Chip("sm_80", 166912, 0)
@@ -86,7 +87,11 @@ def test_what_is_left_out_has_a_twin_that_stays(emit: Emit) -> None:
     text = emit("gemm", "gfx942", 128, 256, 512)
     every = GpuSpace.read(text, vendor="amd", rules=RULES).space
     gpu = GpuSpace.read(text, vendor="amd")
-    plain = {"waves_per_eu": 0, "reorder_workgroups": "none", "no_reduce_shared_memory_bank_conflicts": 0}
+    plain: dict[str, Value] = {
+        "waves_per_eu": 0,
+        "reorder_workgroups": "none",
+        "no_reduce_shared_memory_bank_conflicts": 0,
+    }
     left_out = [config for config in every if config not in gpu.space]
     assert len(left_out) == sum(gpu.pruned.get(rule.reason, 0) for rule in DUPLICATES) > 0
     for config in left_out[:: max(len(left_out) // 50, 1)]:
