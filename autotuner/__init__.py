@@ -2,8 +2,10 @@
 
 from autotuner import Gemm, Options, Target, tune
 
-result = tune(Gemm.parse(shape="512x512x1024", dtype="f32"), Target.parse("cpu"))
-print(result.verdict, result.spec)
+result = tune(Gemm.parse(shape="512x512x1024", dtype="f32"), Target.parse("cpu"), options=Options(budget=120.0))
+print(result)  # as the command prints it; result.verdict, result.speedup, result.spec
+
+`tune_model`, `suite` and `ab` do what the commands of these names do, `spec` has show, check and merge.
 """
 
 from importlib import import_module
@@ -13,10 +15,12 @@ from autotuner._version import __version__
 from autotuner.errors import AutotuneError
 
 if TYPE_CHECKING:
+    from autotuner.jobs.api import ab, suite
     from autotuner.jobs.model.context import Model
     from autotuner.jobs.model.tuner import tune_model
     from autotuner.problems import Attention, Conv, Gemm, Problem
     from autotuner.report.api import load_results
+    from autotuner.specfiles import spec
     from autotuner.targets import Target
     from autotuner.tuning.options import Options
     from autotuner.tuning.result import Result
@@ -33,7 +37,10 @@ __all__ = [
     "Result",
     "Target",
     "__version__",
+    "ab",
     "load_results",
+    "spec",
+    "suite",
     "tune",
     "tune_model",
 ]
@@ -47,17 +54,25 @@ _HOMES = {
     "Problem": "problems",
     "Result": "tuning.result",
     "Target": "targets",
+    "ab": "jobs.api",
     "load_results": "report.api",
+    "suite": "jobs.api",
     "tune": "tuning.tune",
     "tune_model": "jobs.model.tuner",
 }
 
 
+_MODULES = {"spec": "specfiles.spec"}
+
+
 def __getattr__(name: str) -> object:
     """Loads what is asked for: pandas, Optuna and IREE's bindings take a second, which `autotune --help` need not."""
-    if name not in _HOMES:
+    if name in _MODULES:
+        found: object = import_module(f"{__name__}.{_MODULES[name]}")
+    elif name in _HOMES:
+        found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     globals()[name] = found
     return found
 

@@ -30,25 +30,36 @@ DEFAULT_KEEP = ("best", "failed")
 
 @dataclass(frozen=True)
 class Options:
-    """How long, where, and what to keep."""
+    """How long, where, and what to keep: the options of every tuning command."""
 
     device: str | None = None
+    """IREE's device URI, such as `hip://0`; `none` compiles and proves only. None: the target's first."""
     effort: Effort = field(default_factory=lambda: parse_effort("normal"))
+    """How thorough: `parse_effort("quick")`, `"normal"` or `"full"`; it has the defaults of trials and budget."""
     trials: int | None = None
+    """At most this many candidates; None: the effort's."""
     budget: float | None = None
+    """At most this many seconds, the verdict included; None: the effort's."""
     jobs: int | None = None
+    """Compiles at once; None: as many as there are usable cores."""
     seed: int = 0
+    """Of inputs and of the search: the same seed asks the same first batch."""
     cache: Cache = "both"
-    """Of the search; `both` is a warm one, and the default and the best are also timed cold."""
+    """The last level cache in the search; `both` is a warm search, and the default and the best are also timed cold."""
     state: State = "sustained"
-    """What the device does between timings."""
+    """What the device does between timings: it works (`sustained`) or pauses (`burst`)."""
     isolate: bool = False
     """Each timing in a process of its own, not only the last ones."""
     workspace: Path = Path()
+    """Where `candidates/`, `results/` and `specs/` are."""
     output: Path | None = None
+    """Where the spec goes, an .mlir file; None: `specs/<problem>-<target>.mlir` in the workspace."""
     storage: str | None = None
+    """URL of the results database; None: an SQLite file in the workspace."""
     resume: bool = False
+    """Go on with the unfinished run of the same problem, where there is one."""
     keep: Sequence[str] = DEFAULT_KEEP
+    """Which candidates' folders stay: `all`, `failed`, `best`, `none`."""
     microkernels: Sequence[Kernel] = ()
     """Which microkernels join the search; the name `auto` stands for all that fit."""
     inputs: Sequence[Array] = field(default=(), repr=False, compare=False)
@@ -56,6 +67,7 @@ class Options:
     iree_tools: Path | None = None
     """A build of IREE to use in place of the installed wheels."""
     command: Sequence[str] = field(default_factory=lambda: tuple(sys.argv))
+    """What the results say that made them."""
     began: float | None = field(default=None, compare=False)
     """The moment of `time.monotonic()` from which the budget counts; None: when the run is begun."""
 

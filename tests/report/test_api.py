@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
+import inspect
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +21,7 @@ from autotuner.system.progress import Progress
 from autotuner.targets import PLAIN
 from autotuner.tuning.effort import Effort
 from tests.support.patience import patient
+from tests.support.spec_files import FRAME
 
 QUICK = Effort(trials=2, budget=patient(20.0), compile_only_trials=2, confirm_blocks=6, race_entrants=2)
 
@@ -120,8 +124,56 @@ def test_options_are_checked_when_they_are_made(bad: dict[str, object]) -> None:
 def test_everything_public_is_there_and_documented() -> None:
     for name in autotuner.__all__:
         assert getattr(autotuner, name)
+    assert {"suite", "ab", "spec"} <= set(autotuner.__all__)
     assert {"tune", "Problem", "Target", "Result", "load_results", "Options"} <= set(autotuner.__all__)
     assert all(getattr(autotuner, name).__doc__ for name in autotuner.__all__ if name != "__version__")
+
+
+def test_every_field_of_the_options_is_documented() -> None:
+    """The text that follows a field stands for it in an editor."""
+    (body,) = [one.body for one in ast.walk(ast.parse(inspect.getsource(Options))) if isinstance(one, ast.ClassDef)]
+    fields = [number for number, one in enumerate(body) if isinstance(one, ast.AnnAssign)]
+    assert len(fields) == len(dataclasses.fields(Options))
+    for number in fields:
+        text = body[number + 1]
+        assert isinstance(text, ast.Expr), ast.unparse(body[number])
+        assert isinstance(text.value, ast.Constant)
+
+
+def test_specs_are_shown_merged_and_checked_from_python(tmp_path: Path) -> None:
+    made = tmp_path / "all.mlir"
+    one, two = tmp_path / "one.mlir", tmp_path / "two.mlir"
+    for file, op in ((one, "linalg.matmul"), (two, "linalg.batch_matmul")):
+        body = f'transform.match.operation_name %op ["{op}"] : !transform.any_op'
+        file.write_text(FRAME.replace("HELPER", "").replace("BODY", body))
+    assert len(autotuner.spec.show(one).entries) == 1
+    merged = autotuner.spec.merge([one, two], output=made)
+    assert (merged.spec, len(merged.merged.kept)) == (made, 2)
+    assert autotuner.spec.check(made, target=Target.parse("cpu")).sound
+
+
+def test_an_experiment_from_python_tells_what_it_needs() -> None:
+    with pytest.raises(AutotuneError, match="needs a problem or a model"):
+        autotuner.ab("sgemm_c", target=Target.parse("cpu"))
+
+
+def test_two_arms_from_python_are_compiled_and_proven(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share_digests: Callable[[Path], None]
+) -> None:
+    share_digests(tmp_path / "cache")
+    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "b.flags").write_text("--iree-opt-data-tiling\n")
+    options = Options(device="none", workspace=tmp_path, effort=QUICK)
+    product, cpu = Gemm.parse(shape="32x32x32", dtype="f32"), Target.parse("cpu")
+    raced = autotuner.ab(str(tmp_path / "b.flags"), problem=product, target=cpu, options=options)
+    assert raced.verdict == "compile-only"
+    assert [arm.name for arm in raced.details.arms] == ["default", str(tmp_path / "b.flags")]
+    assert str(raced).startswith("verdict    compile-only")
+
+
+def test_a_suite_from_python_names_the_suites_there_are() -> None:
+    with pytest.raises(AutotuneError, match="Did you mean compute"):
+        autotuner.suite("compue", Target.parse("cpu"))
 
 
 def test_the_module_runs_from_any_directory(tmp_path: Path) -> None:
