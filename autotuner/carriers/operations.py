@@ -20,9 +20,8 @@ from autotuner.carriers.tails import CONSTANT, Tail, read_tails
 from autotuner.errors import AutotuneError
 from autotuner.iree.mlir import Dispatch, dispatch_of, map_positions, parse, walk
 from autotuner.problems import Attention, Conv, Gemm, Problem
-from autotuner.problems.dtypes import ACCUMULATORS
+from autotuner.problems.dtypes import ACCUMULATORS, ROUNDED
 from autotuner.problems.epilogue import NOTHING, Epilogue
-from autotuner.problems.gemm import ROUNDED
 
 _KNOWN = (CONSTANT, "util.global.load", "flow.tensor.constant", "tensor.empty")
 FILL, INSERTION = "linalg.fill", "tensor.insert_slice"
@@ -150,9 +149,9 @@ def _with_tail(problem: Gemm | Conv, tail: Tail) -> Problem | None:
     epilogue = Epilogue(tail.bias is not None, tail.residual is not None, tail.low, tail.high)
     if not tail.rounded:
         return replace(problem, epilogue=epilogue)
-    if epilogue or not isinstance(problem, Gemm) or tail.rounded not in ROUNDED or problem.acc != "f32":
+    if tail.rounded not in ROUNDED or problem.types[1] != "f32" or (epilogue and isinstance(problem, Gemm)):
         return None
-    return replace(problem, out=tail.rounded)
+    return replace(problem, out=tail.rounded, epilogue=epilogue)
 
 
 def _start(op: Any) -> Any:

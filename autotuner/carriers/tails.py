@@ -42,13 +42,16 @@ class Tail:
         return None if self.residual is not None or self._closed else replace(self, residual=value)
 
     def at_least(self, number: float) -> Tail | None:
-        """A lower end after an upper one must be below it, or the order would matter."""
-        if self.rounded or (self.high is not None and number > self.high):
+        """A lower end after an upper one must be below it, or the order would matter.
+
+        Limits of a rounded result have its type: whether they come before the rounding or after it is the same.
+        """
+        if self.high is not None and number > self.high:
             return None
         return replace(self, low=number if self.low is None else max(self.low, number))
 
     def at_most(self, number: float) -> Tail | None:
-        if self.rounded or (self.low is not None and number < self.low):
+        if self.low is not None and number < self.low:
             return None
         return replace(self, high=number if self.high is None else min(self.high, number))
 

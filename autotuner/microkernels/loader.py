@@ -69,7 +69,7 @@ def load(file: Path) -> Manifest:
         raise table.error("objects", "it is missing.", "Add [objects.CHIP], or chips to [provider].")
     symbol, naming = _symbol(table)
     epilogues = table.choices("epilogues", PARTS) if table.has("epilogues") else ()
-    if epilogues and provider.kind != "c":
+    if epilogues and provider.kind == "prebuilt":
         raise table.error("epilogues", f"a {provider.kind} kernel cannot be told of them.", "Leave them out.")
 
     known = {*operation.smallest().variables(), SUBGROUP, LANES, *_NAMINGS.get(naming, ())}

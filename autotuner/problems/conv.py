@@ -20,7 +20,7 @@ from autotuner.problems.base import (
     whole_inputs,
     widened,
 )
-from autotuner.problems.dtypes import ACCUMULATORS, ElementType, element_type, parse_dtype
+from autotuner.problems.dtypes import ACCUMULATORS, ElementType, element_type, parse_dtype, parse_rounded
 from autotuner.problems.epilogue import NOTHING, Epilogue, refuse_epilogue
 from autotuner.problems.operation import Operation
 
@@ -47,7 +47,7 @@ class StepWords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Conv(Operation):
-    """Image and filter in one of two layouts; the result has the image's layout and the accumulator's type.
+    """Image and filter in one of two layouts; the result has the image's layout, in the accumulator's type or rounded.
 
     A depthwise filter has no input channels (HWC, CHW); a grouped one is GFHWC with channels last and FCHW with
     channels first.
@@ -69,6 +69,8 @@ class Conv(Operation):
     f8: str = "f8E4M3FN"
     allow: Precision = ""
     epilogue: Epilogue = NOTHING
+    out: str = ""
+    """What the result is rounded to, behind its epilogue; empty: the accumulator's type."""
 
     op = "conv"
     kind = "convolution"
@@ -92,6 +94,7 @@ class Conv(Operation):
         groups: int = 1,
         dtype: str = "f16",
         layout: str = "nhwc-hwcf",
+        out: str | None = None,
         epilogue: str = "",
         **words: Unpack[StepWords],
     ) -> Self:
@@ -116,6 +119,7 @@ class Conv(Operation):
             dtype=parse_dtype(dtype),
             layout=layout,
             epilogue=Epilogue.parse(epilogue),
+            out=parse_rounded(out, acc=ACCUMULATORS[parse_dtype(dtype)][0]),
         )
         refuse_epilogue(conv.epilogue, element_type(conv.types[1]))
         if min(conv.output_size) < 1:
@@ -159,6 +163,7 @@ class Conv(Operation):
             "group": self.groups,
             "channels_last": int(self.channels_last),
             "depthwise": int(self.depthwise),
+            "rounded": int(bool(self.out)),
             **self.epilogue.variables(),
         }
 
@@ -186,7 +191,8 @@ class Conv(Operation):
         for letter, pair, plain in (("s", self.stride, 1), ("d", self.dilation, 1), ("p", self.pad, 0)):
             if pair != (plain, plain):
                 parts.append(f"{letter}{pair[0]}x{pair[1]}")
-        return "_".join([*parts, self.dtype, self.layout.split("-")[0]]) + self.epilogue.suffix
+        parts += [self.dtype, *([self.out] if self.out else []), self.layout.split("-")[0]]
+        return "_".join(parts) + self.epilogue.suffix
 
     @property
     def output_size(self) -> Pair:
@@ -230,8 +236,9 @@ class Conv(Operation):
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        out = Operand(self._image(self.output_size, self.f), element_type(self.types[1]))
-        added = {"bias": Operand((self.f,), out.element), "residual": out}
+        out = Operand(self._image(self.output_size, self.f), element_type(self.out or self.types[1]))
+        acc = element_type(self.types[1])
+        added = {"bias": Operand((self.f,), acc), "residual": replace(out, element=acc)}
         return (
             Operand(self._image((self.h, self.w), self.c), self.element),
             Operand(self._filter(), self.element),
@@ -245,15 +252,19 @@ class Conv(Operation):
         spatial = (1, 2) if self.channels_last else (2, 3)
         margin = [self.pad[spatial.index(axis)] if axis in spatial else 0 for axis in range(4)]
         grouped = self.groups > 1 and not self.depthwise
-        operands = {"padded": Operand(self._image(padded, self.c), self.element), "weights": weights, "out": out}
+        acc = element_type(self.types[1])
+        sums = replace(out, element=acc)
+        operands = {"padded": Operand(self._image(padded, self.c), self.element), "weights": weights, "sum": sums}
         # A grouped convolution has a dimension for the groups; what users have is the image without it.
         split = {
             "padded": Operand(self._image(padded, self.c, split=grouped), self.element),
             "weights": Operand(self._filter(split=grouped), self.element),
-            "out": Operand(self._image(self.output_size, self.f, split=grouped), out.element),
+            "sum": Operand(self._image(self.output_size, self.f, split=grouped), acc),
         }
         return {
             "image": image.mlir,
+            "out": out.mlir,
+            "rounded": self.out,
             **{name: operand.mlir for name, operand in operands.items()},
             **{f"split_{name}": operand.mlir for name, operand in split.items()},
             **{f"{name}_shape": split[name].shape for name in ("padded", "weights")},
@@ -265,7 +276,7 @@ class Conv(Operation):
             "dilations": self.dilation,
             "element": self.element.mlir,
             "zero": "0.0" if self.element.is_float else "0",
-            "acc": out.element.mlir,
+            "acc": acc.mlir,
             "epilogue": self.epilogue.template_values(),
             "rank": len(out.shape),
             "channel": len(out.shape) - 1 if self.channels_last else 1,
@@ -322,13 +333,14 @@ class Conv(Operation):
     @property
     def _sums(self) -> Sums:
         acc = self.types[1]
-        return Sums(self.depth + len(self.epilogue.operands), self.element, acc, acc, self.allow)
+        return Sums(self.depth + len(self.epilogue.operands), self.element, acc, self.out or acc, self.allow)
 
     def arguments(self) -> tuple[str, ...]:
         words = ["conv", "--shape", f"{self.n}x{self.h}x{self.w}x{self.c}"]
         words += ["--filter", f"{self.kh}x{self.kw}x{self.f}"]
         words += ["--stride", "x".join(map(str, self.stride)), "--dilation", "x".join(map(str, self.dilation))]
         words += ["--pad", "x".join(map(str, self.pad)), "--groups", str(self.groups)]
+        words += ["--out", self.out] if self.out else []
         words += ["--epilogue", self.epilogue.text] if self.epilogue else []
         return (*words, "--dtype", self.dtype, "--layout", self.layout, *self.precision_arguments())
 

@@ -48,6 +48,8 @@ _TYPES = {
 INPUT_NAMES = ("f32", "f16", "bf16", "i8", "f8")
 ACCUMULATORS = {"f32": ("f32",), "f16": ("f32", "f16"), "bf16": ("f32",), "i8": ("i32",), "f8": ("f32",)}
 """What each input type may accumulate in; the first is the default."""
+ROUNDED = ("f16", "bf16")
+"""Types that a result may be rounded to."""
 
 
 def element_type(name: str) -> ElementType:
@@ -71,4 +73,16 @@ def parse_accumulator(text: str | None, *, dtype: str) -> str:
         return allowed[0]
     if text not in allowed:
         raise UsageError(f"{dtype} does not accumulate in {text!r}.", remedy=f"Choose --acc {' or '.join(allowed)}.")
+    return text
+
+
+def parse_rounded(text: str | None, *, acc: str) -> str:
+    """A result that stays in the accumulator's type is not rounded at all."""
+    if text is None or text == acc:
+        return ""
+    if acc != "f32" or text not in ROUNDED:
+        allowed = [acc, *ROUNDED] if acc == "f32" else [acc]
+        raise UsageError(
+            f"a result accumulated in {acc} is not stored as {text!r}.", remedy=f"Choose --out {' or '.join(allowed)}."
+        )
     return text

@@ -91,9 +91,11 @@ class Epilogue:
         }
 
     def macros(self) -> dict[str, int]:
-        """What a source in C is told of it, if there is one: limits by the bits of an f32."""
-        if not self:
-            return {}
+        """What a source in C is told of it, if there is one."""
+        return self.numbers() if self else {}
+
+    def numbers(self) -> dict[str, int]:
+        """What a source is told of it: limits by the bits of an f32."""
         return {
             "BIAS": int(self.bias),
             "RESIDUAL": int(self.residual),

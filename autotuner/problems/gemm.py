@@ -20,13 +20,11 @@ from autotuner.problems.base import (
     whole_inputs,
     widened,
 )
-from autotuner.problems.dtypes import ElementType, element_type, parse_accumulator, parse_dtype
+from autotuner.problems.dtypes import ElementType, element_type, parse_accumulator, parse_dtype, parse_rounded
 from autotuner.problems.epilogue import NOTHING, Epilogue, refuse_epilogue
 from autotuner.problems.operation import Operation
 
 LAYOUTS = ("nn", "nt", "tn", "tt")
-ROUNDED = ("f16", "bf16")
-"""Types that a result may be rounded to."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class Gemm(Operation):
             raise UsageError(f"unknown layout {layout!r}.", remedy=f"Choose one of: {', '.join(LAYOUTS)}.")
         kind = parse_dtype(dtype)
         gemm = cls(m, n, k, checked_batch, kind, parse_accumulator(acc, dtype=kind), layout)
-        gemm = replace(gemm, out=_parse_out(out, acc=gemm.acc), epilogue=Epilogue.parse(epilogue))
+        gemm = replace(gemm, out=parse_rounded(out, acc=gemm.acc), epilogue=Epilogue.parse(epilogue))
         refuse_epilogue(gemm.epilogue, element_type(gemm.acc), rounded=gemm.out)
         refuse_if_too_large(gemm)
         return gemm
@@ -188,15 +186,3 @@ class Gemm(Operation):
         if self.epilogue:
             words += ["--epilogue", self.epilogue.text]
         return (*words, "--acc", self.acc, "--layout", self.layout, *self.precision_arguments())
-
-
-def _parse_out(text: str | None, *, acc: str) -> str:
-    """A result that stays in the accumulator's type is not rounded at all."""
-    if text is None or text == acc:
-        return ""
-    if acc != "f32" or text not in ROUNDED:
-        allowed = [acc, *ROUNDED] if acc == "f32" else [acc]
-        raise UsageError(
-            f"a result accumulated in {acc} is not stored as {text!r}.", remedy=f"Choose --out {' or '.join(allowed)}."
-        )
-    return text

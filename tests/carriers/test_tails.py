@@ -142,3 +142,45 @@ def test_a_convolution_that_starts_from_its_bias_has_it_as_an_epilogue() -> None
     assert reading.forms.detached
     assert len(reading.forms.pads) == 1
     assert [r.problem.name for r in operation.readings][-1] == "conv_1x10x10x4_3x3x6_f32_nchw"
+
+
+ROUNDED = """
+util.func public @main(%x: tensor<1x8x8x4xf16>, %w: tensor<3x3x4x6xf16>, %v: tensor<6xf32>) -> tensor<1x8x8x6xf16> {{
+  %zero = arith.constant 0.0 : f32
+  %half = arith.constant 0.0 : f16
+  %pad = tensor.pad %x low[0, 1, 1, 0] high[0, 1, 1, 0] {{
+  ^bb0(%i: index, %j: index, %k: index, %l: index):
+    tensor.yield %half : f16
+  }} : tensor<1x8x8x4xf16> to tensor<1x10x10x4xf16>
+  %e = tensor.empty() : tensor<1x8x8x6xf32>
+  %n = tensor.empty() : tensor<1x8x8x6xf16>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x8x8x6xf32>) -> tensor<1x8x8x6xf32>
+  %c = linalg.conv_2d_nhwc_hwcf {{dilations = dense<1> : tensor<2xi64>, strides = dense<1> : tensor<2xi64>}}
+    ins(%pad, %w : tensor<1x10x10x4xf16>, tensor<3x3x4x6xf16>) outs(%f : tensor<1x8x8x6xf32>) -> tensor<1x8x8x6xf32>
+  %r = linalg.generic {{indexing_maps = [{each}, affine_map<(a, b, c, d) -> (d)>, {each}], iterator_types = [{kinds}]}}
+    ins(%c, %v : tensor<1x8x8x6xf32>, tensor<6xf32>) outs(%n : tensor<1x8x8x6xf16>) {{
+  ^bb0(%in: f32, %b: f32, %out: f16):
+    %s = arith.addf %in, %b : f32
+    %t = arith.truncf %s : f32 to f16
+    linalg.yield %t : f16
+  }} -> tensor<1x8x8x6xf16>
+  %relu = linalg.generic {{indexing_maps = [{each}, {each}], iterator_types = [{kinds}]}}
+    ins(%r : tensor<1x8x8x6xf16>) outs(%n : tensor<1x8x8x6xf16>) {{
+  ^bb0(%in: f16, %out: f16):
+    %m = arith.maximumf %in, %half : f16
+    linalg.yield %m : f16
+  }} -> tensor<1x8x8x6xf16>
+  util.return %relu : tensor<1x8x8x6xf16>
+}}
+"""
+
+
+def test_a_clip_behind_the_rounding_of_a_convolution_goes_with_it() -> None:
+    """The limit has the narrow type: clipped before or after, the result is the same."""
+    kinds = ", ".join(['"parallel"'] * 4)
+    program = ROUNDED.format(each="affine_map<(a, b, c, d) -> (a, b, c, d)>", kinds=kinds)
+    (operation,) = read_operations(program)
+    names = [problem.name for problem in operation.problems]
+    assert names[:3] == [
+        f"conv_1x8x8x4_3x3x6_p1x1_f16{end}" for end in ("_f16_nhwc_bias_relu", "_f16_nhwc_bias", "_nhwc")
+    ]

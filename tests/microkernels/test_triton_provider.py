@@ -21,7 +21,7 @@ from autotuner.microkernels.providers import triton as triton_provider
 from autotuner.microkernels.providers.c import ObjectRefusalError
 from autotuner.microkernels.providers.triton import bind, cache_key, kernel_parameters, plan, provide
 from autotuner.microkernels.providers.triton_compile import Job, trim_amdgcn, trim_ptx
-from autotuner.problems import Attention, Gemm, Problem
+from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.system import process
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
@@ -167,6 +167,23 @@ def test_a_job_has_types_alignment_and_constexprs() -> None:
     assert job.options == {"num_warps": 4, "num_stages": 3}
 
 
+def test_pointers_that_a_problem_lacks_are_none_and_no_arguments() -> None:
+    manifest = shipped("conv_triton")
+    assert manifest.provider.source is not None
+    source = manifest.provider.source.read_bytes()
+    bare, whole = (
+        plan(manifest, Conv.parse(shape="1x8x8x64", filter="3x3x64", out="f16", epilogue=text), "sm_90", source,
+             parameters={"bm": 64, "bn": 32, "num_warps": 4})
+        for text in ("", "bias,residual,clip=0:6")
+    )  # fmt: skip
+    names = ("image", "weights", "bias", "residual", "out")
+    assert [whole.signature[name] for name in names] == ["*fp16", "*fp16", "*fp32", "*fp32", "*fp16"]
+    assert (whole.arguments, whole.aligned) == (5, [0, 1, 2, 3, 4])
+    assert (whole.constexprs["CLIP_HIGH"], whole.constexprs["HIGH_BITS"]) == (1, 0x40C00000)
+    assert (bare.constexprs["bias"], bare.constexprs["residual"], bare.constexprs["CLIP_LOW"]) == (None, None, 0)
+    assert (bare.arguments, bare.aligned) == (3, [0, 1, 4])
+
+
 def test_the_key_follows_all_that_the_object_depends_on() -> None:
     job = gemm_job()
     keys = {
@@ -221,6 +238,10 @@ def test_only_sources_of_the_workspace_are_run(tmp_path: Path) -> None:
     [
         ("gemm_triton", Gemm.parse(shape="4096x4096x4096", dtype="f16")),
         ("batched_gemm_triton", Gemm.parse(shape="512x512x512", dtype="bf16", batch=8)),
+        ("conv_triton", Conv.parse(shape="2x64x64x320", filter="3x3x320", pad="1x1")),
+        ("conv_triton", Conv.parse(shape="1x14x14x96", filter="1x1x208", dtype="bf16", layout="nchw-fchw")),
+        ("conv_triton", Conv.parse(shape="8x224x224x3", filter="7x7x64", stride="2x2", pad="3x3")),
+        ("conv_nchw_triton", Conv.parse(shape="1x14x14x96", filter="3x3x208", pad="1x1", layout="nchw-fchw")),
         ("attention_triton", Attention.parse(shape="2x16x2048x2048x128", causal=True)),
     ],
 )
@@ -257,6 +278,16 @@ def test_objects_fit_their_instances(chip: str, tmp_path: Path) -> None:
         ("gemm_triton", Gemm.parse(shape="130x200x70", dtype="bf16", layout="tt"), SMALL),
         ("gemm_triton", Gemm.parse(shape="4096x4096x64", dtype="f16", out="f16"), {"bn": 128, "workers": 132}),
         ("batched_gemm_triton", Gemm.parse(shape="100x64x64", batch=3, layout="nt"), {"bm": 64, "bn": 64}),
+        (
+            "conv_triton",
+            Conv.parse(shape="2x9x7x40", filter="3x3x48", pad="1x1", stride="2x1", epilogue="bias,residual,clip=0:6"),
+            {"bm": 64, "bn": 32, "bk": 32, "num_warps": 4},
+        ),
+        (
+            "conv_nchw_triton",
+            Conv.parse(shape="1x8x8x24", filter="3x3x40", out="f16", epilogue="bias,relu", layout="nchw-fchw"),
+            {"bm": 32, "bn": 32, "bk": 32},
+        ),
         ("attention_triton", Attention.parse(shape="1x2x100x60x40", causal=True), {"bm": 64, "bn": 64, "num_warps": 4}),
         ("attention_triton", Attention.parse(shape="1x2x64x64x64", dtype="bf16"), {"bm": 64, "bn": 64, "num_warps": 4}),
     ],

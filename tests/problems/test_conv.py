@@ -86,6 +86,16 @@ def test_name_flops_and_types_say_what_it_is() -> None:
     assert Conv.parse(shape="1x8x8x16", filter="3x3x16", groups=16).name == "conv_1x8x8x16_3x3x16_g16_f16_nhwc"
 
 
+def test_a_result_is_rounded_behind_its_epilogue() -> None:
+    conv = Conv.parse(shape="1x8x8x16", filter="3x3x16", out="f16", epilogue="bias,residual,relu")
+    assert conv.name == "conv_1x8x8x16_3x3x16_f16_f16_nhwc_bias_residual_relu"
+    assert [operand.element.name for operand in conv.operands] == ["f16", "f16", "f32", "f32", "f16"]
+    assert "--out" in conv.arguments()
+    assert Conv.parse(shape="1x8x8x16", filter="3x3x16", out="f32").out == ""
+    with pytest.raises(UsageError, match="accumulated in i32 is not stored as 'f16'"):
+        Conv.parse(shape="1x8x8x16", filter="3x3x16", dtype="i8", out="f16")
+
+
 def test_its_arguments_give_the_same_problem_again() -> None:
     for name, layout in itertools.product(VARIANTS, LAYOUTS):
         conv = variant(name, layout, "bf16")

@@ -18,6 +18,7 @@ else:
 CPU_DTYPE, GPU_DTYPE = "f32", "f16"
 _DTYPE = f"[default: {CPU_DTYPE} on cpu, {GPU_DTYPE} elsewhere]"
 _EPILOGUE = "What is done with the sums: bias, residual, relu, clip=LOW:HIGH; such as bias,relu."
+_OUT = "Round the result to f16 or bf16. [default: the accumulator's type]"
 
 
 def gemm(
@@ -26,9 +27,7 @@ def gemm(
     dtype: Annotated[str, typer.Option("--dtype", help=f"f32, f16, bf16, i8 or f8. {_DTYPE}")] = "",
     acc: Annotated[str | None, typer.Option("--acc", help="Accumulator: f32, i32 or f16. [default: by dtype]")] = None,
     layout: Annotated[str, typer.Option("--layout", help="nn, nt, tn or tt: is A, is B transposed?")] = "nn",
-    out: Annotated[
-        str | None, typer.Option("--out", help="Round the result to f16 or bf16. [default: the accumulator's type]")
-    ] = None,
+    out: Annotated[str | None, typer.Option("--out", help=_OUT)] = None,
     epilogue: Annotated[str, typer.Option("--epilogue", help=_EPILOGUE)] = "",
     bucket_m: Annotated[
         str | None,
@@ -51,6 +50,7 @@ def conv(
     groups: Annotated[int, typer.Option("--groups", help="Groups of channels; as many as channels: depthwise.")] = 1,
     dtype: Annotated[str, typer.Option("--dtype", help=f"f32, f16, bf16, i8 or f8. {_DTYPE}")] = "",
     layout: Annotated[str, typer.Option("--layout", help="nhwc-hwcf or nchw-fchw.")] = "nhwc-hwcf",
+    out: Annotated[str | None, typer.Option("--out", help=_OUT)] = None,
     epilogue: Annotated[str, typer.Option("--epilogue", help=_EPILOGUE)] = "",
 ) -> "problems.Conv":
     """Tune a convolution: direct, as an implicit matrix multiplication, or by another route."""
@@ -63,6 +63,7 @@ def conv(
         groups=groups,
         dtype=dtype,
         layout=layout,
+        out=out,
         epilogue=epilogue,
     )
 

@@ -45,6 +45,7 @@ _POINTERS = {
     "f8E4M3FN": "*fp8e4nv",
     "f8E4M3FNUZ": "*fp8e4b8",
 }
+_CONSTEXPR = "constexpr"
 _FORMAT = "triton-1"
 
 
@@ -129,7 +130,7 @@ def plan(
 ) -> Job:
     """What to compile: the kernel's parameters by order, its constexprs by name from the manifest's numbers."""
     numbers = manifest.fit(problem, chip, parameters=parameters)
-    numbers |= {name.lower(): value for name, value in problem_macros(problem).items()}
+    numbers |= _told(problem)
     names = kernel_parameters(source, manifest.symbol)
     plain = [name for name, is_constexpr in names if not is_constexpr]
     pointers, constants = len(manifest.buffers), len(manifest.constants)
@@ -143,7 +144,9 @@ def plan(
             f"{manifest.name}: nothing says what the constexpr {unknown[0]} is.",
             remedy=f"Add {unknown[0].lower()} to [parameters] or [values] of the manifest.",
         )
-    types = [_POINTERS[_element(manifest, problem, i)] for i in range(pointers)] + ["i32"] * constants
+    elements = [_element(manifest, problem, i) for i in range(pointers)]
+    missing = [name for name, element in zip(plain, elements, strict=False) if not element]
+    types = [_POINTERS[element] if element else _CONSTEXPR for element in elements] + ["i32"] * constants
     divisible = [
         pointers + i
         for i, value in enumerate(manifest.constants)
@@ -153,20 +156,29 @@ def plan(
         symbol=manifest.symbol,
         chip=chip,
         warp=subgroup_of(chip),
-        signature=dict(zip(plain, types, strict=True)) | dict.fromkeys(constexprs, "constexpr"),
-        constexprs={name: numbers[name.lower()] for name in constexprs},
-        aligned=[*range(pointers), *divisible],
+        signature=dict(zip(plain, types, strict=True)) | dict.fromkeys(constexprs, _CONSTEXPR),
+        constexprs=dict.fromkeys(missing) | {name: numbers[name.lower()] for name in constexprs},
+        aligned=[*(i for i, element in enumerate(elements) if element), *divisible],
         options={},
     )
     job.options.update({name: numbers[name] for name in OPTIONS[job.backend] if numbers.get(name)})
     return job
 
 
+def _told(problem: Problem) -> dict[str, int]:
+    """What constexprs may ask of a problem beside its sizes: its layout and its epilogue, also where there is none."""
+    epilogue = problem.epilogue.numbers() if isinstance(problem, Operation) else {}
+    return {name.lower(): value for name, value in {**epilogue, **problem_macros(problem)}.items()}
+
+
 def _element(manifest: Manifest, problem: Problem, position: int) -> str:
+    """The type behind a pointer; empty where the problem has no such operand: the kernel gets None."""
     buffer = manifest.buffers[position]
+    names = problem.operand_names if isinstance(problem, Operation) else ()
+    if buffer.operand not in names:
+        return ""
     if buffer.element != PROBLEM:
         return buffer.element
-    names = problem.operand_names if isinstance(problem, Operation) else ()
     return problem.operands[names.index(buffer.operand)].element.name
 
 

@@ -35,7 +35,8 @@ class Job:
     """How many threads go in step."""
     signature: dict[str, str]
     """Every parameter, in order, with its type in Triton's words."""
-    constexprs: dict[str, int]
+    constexprs: dict[str, int | None]
+    """None: a pointer that is not there."""
     aligned: list[int]
     """Positions of pointers to, and sizes of, multiples of 16."""
     options: dict[str, int]
