@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -28,6 +29,8 @@ FILL, INSERTION = "linalg.fill", "tensor.insert_slice"
 _NUMBER = "number"
 _F8 = ("f8E4M3FN", "f8E4M3FNUZ")
 _IMAGE_RANK = 4
+_SCALES = {"f32": 1e-6, "f16": 1e-3, "bf16": 1e-2}
+"""How well a type has the scale of an attention."""
 _UNMASKED = 5
 """Operands of an attention: query, key, value, scale and the result; one more is a mask."""
 
@@ -124,6 +127,10 @@ def _prepare(module: Any, pads: Sequence[Pad], *, detached: bool) -> None:
 def _readings(op: Any, main: _Main, *, detached: bool) -> Iterator[Reading]:
     """Each problem with all of the epilogue that it can have, then with less of it."""
     for problem in main.problems:
+        if isinstance(problem, Attention) and not problem.causal:
+            match = read_slice(op, list(op.operands)[:3])
+            yield Reading(problem, Forms((match,)) if match is not None else None)
+            continue
         if not isinstance(problem, (Gemm, Conv)) or not _is_float(op) or not _starts_from_zero(op):
             yield Reading(problem, None)
             continue
@@ -281,18 +288,31 @@ def _images(op: Any, axes: tuple[int, int]) -> Iterator[tuple[tuple[int, ...], t
 def _attention(op: Any) -> Iterator[Attention]:
     query, key = (ir.ShapedType(op.operands[i].type) for i in (0, 1))
     dtype = _dtype(str(query.element_type))
-    if query.rank != _IMAGE_RANK or key.rank != _IMAGE_RANK or dtype not in ACCUMULATORS:
+    flat = query.rank == _IMAGE_RANK - 1
+    if not (flat or query.rank == _IMAGE_RANK) or key.rank != query.rank or dtype not in ACCUMULATORS:
         return
-    batch, heads, queries, width = query.shape
+    *lead, queries, width = query.shape
+    if not _is_scaled(op, width):
+        return
     try:
         attention = Attention.parse(
-            shape="x".join(map(str, (batch, heads, queries, key.shape[2], width))),
+            shape="x".join(map(str, (*lead, *([1] if flat else []), queries, key.shape[-2], width))),
             dtype=dtype,
             causal=len(op.operands) > _UNMASKED,
         )
     except AutotuneError:
         return
+    attention = replace(attention, flat=flat)
     yield attention if dtype != "f8" else attention.with_f8(str(query.element_type))
+
+
+def _is_scaled(op: Any, width: int) -> bool:
+    """By the constant that the problem means: 1/√D, as well as its type has it."""
+    owner = op.operands[3].owner
+    if isinstance(owner, ir.Block) or owner.operation.name != CONSTANT:
+        return False
+    scale = ir.FloatAttr(owner.operation.attributes["value"]).value
+    return math.isclose(scale, 1 / math.sqrt(width), rel_tol=_SCALES.get(str(op.operands[3].type), 0.0))
 
 
 def _dtype(element: str) -> str:
@@ -317,6 +337,8 @@ def _own_operation(problem: Problem) -> tuple[str, tuple[object, ...]]:
 def _signature(op: Any) -> tuple[object, ...]:
     types = tuple(str(value.type) for value in op.operands)
     if op.name == ATTENTION:
-        return (*types, str(op.attributes["indexing_maps"]))
+        # The template's mask is matched with the template's scale; else the scale may have any type.
+        mattering = types if len(types) > _UNMASKED else (*types[:3], *types[4:])
+        return (*mattering, str(op.attributes["indexing_maps"]))
     dispatch = dispatch_of(op)
     return (*types, dispatch.maps if dispatch else (), dispatch.strides if dispatch else ())

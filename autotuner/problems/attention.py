@@ -31,7 +31,8 @@ _VALUES = 8
 class Attention(Operation):
     """softmax(Q·Kᵀ/√D)·V for each batch entry and head. Q is BxHxSQxD, K and V are BxHxSKVxD.
 
-    `causal` lets query i see keys 0 to i, as torch has it.
+    `causal` lets query i see keys 0 to i, as torch has it. `flat` operands have one dimension for batch and heads, as
+    models have them.
     """
 
     batch: int
@@ -43,6 +44,7 @@ class Attention(Operation):
     causal: bool = False
     f8: str = "f8E4M3FN"
     allow: Precision = ""
+    flat: bool = False
 
     op = "attention"
     kind = "attention"
@@ -72,12 +74,12 @@ class Attention(Operation):
         }
 
     def dimensions(self, operand: str) -> str:
-        return self.letters[operand]
+        return self.letters[operand].replace("h", "") if self.flat else self.letters[operand]
 
     @property
     def name(self) -> str:
-        causal = "_causal" if self.causal else ""
-        return f"attention_{self.batch}x{self.heads}x{self.queries}x{self.keys}x{self.width}_{self.dtype}{causal}"
+        ends = ("_causal" if self.causal else "") + ("_flat" if self.flat else "")
+        return f"attention_{self.batch}x{self.heads}x{self.queries}x{self.keys}x{self.width}_{self.dtype}{ends}"
 
     @property
     def flops(self) -> int:
@@ -101,7 +103,7 @@ class Attention(Operation):
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        lead = (self.batch, self.heads)
+        lead = (self.batch * self.heads,) if self.flat else (self.batch, self.heads)
         keys = Operand((*lead, self.keys, self.width), self.element)
         out = element_type("f32") if self.dtype == "f8" else self.element
         rows = (*lead, self.queries, self.width)
@@ -117,6 +119,7 @@ class Attention(Operation):
             "scale": repr(1.0 / math.sqrt(self.width)),
             # An 8-bit scale would lose most of its digits.
             "scale_type": "f32" if self.dtype == "f8" else self.element.mlir,
+            "flat": self.flat,
             "mask": f"tensor<{self.queries}x{self.keys}xi1>" if self.causal else "",
         }
 
@@ -129,8 +132,9 @@ class Attention(Operation):
 
     def _attended(self, inputs: tuple[Array, ...], *, squares: bool = False) -> Array:
         """The values by their weights; `squares`: the sum of the squared terms instead."""
-        query, key, value = (x.astype(np.float64) for x in inputs)
-        out = np.empty((self.batch, self.heads, self.queries, self.width))
+        lead = (self.batch, self.heads)
+        query, key, value = (x.astype(np.float64).reshape(*lead, -1, self.width) for x in inputs)
+        out = np.empty((*lead, self.queries, self.width))
         hidden = ~np.tri(self.queries, self.keys, dtype=bool) if self.causal else None
         for entry in np.ndindex(self.batch, self.heads):
             scores = query[entry] @ key[entry].T / math.sqrt(self.width)
@@ -139,7 +143,7 @@ class Attention(Operation):
             weights = np.exp(scores - scores.max(axis=1, keepdims=True))
             weights /= weights.sum(axis=1, keepdims=True)
             out[entry] = np.square(weights) @ np.square(value[entry]) if squares else weights @ value[entry]
-        return out
+        return out.reshape(self.output.shape)
 
     def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
         """Scores round as sums of products do, and the weights are stored in the operands' type on the way."""

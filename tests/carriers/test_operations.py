@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ def found(program: str, tools: Tools, folder: Path) -> list[tuple[Problem, ...]]
         Conv.parse(shape="1x8x8x4", filter="3x3x4", groups=4, dtype="f32"),
         Attention.parse(shape="1x2x8x16x4", dtype="f16"),
         Attention.parse(shape="1x2x8x16x4", dtype="f32", causal=True),
+        replace(Attention.parse(shape="6x1x8x16x4", dtype="f16"), flat=True),
     ],
     ids=lambda problem: problem.name,
 )
@@ -41,6 +43,15 @@ def test_a_padded_convolution_can_be_taken_with_its_padding_and_without(tools: T
     padded = Conv.parse(shape="2x8x8x4", filter="3x3x8", pad="1x1", stride="2x2", dtype="f32")
     bare = Conv.parse(shape="2x10x10x4", filter="3x3x8", stride="2x2", dtype="f32")
     assert found(problem_mlir(padded), tools, tmp_path) == [(padded, bare)]
+
+
+def test_an_attention_is_known_whatever_type_its_scale_has(tools: Tools, tmp_path: Path) -> None:
+    """Torch has heads and batch in one dimension and the scale in f32. Another scale is another problem."""
+    flat = replace(Attention.parse(shape="6x1x8x16x4", dtype="f16"), flat=True)
+    wide = problem_mlir(flat).replace("arith.constant 0.5 : f16", "arith.constant 0.5 : f32")
+    wide = wide.replace("tensor<6x16x4xf16>, f16,", "tensor<6x16x4xf16>, f32,")
+    assert found(wide, tools, tmp_path) == [(flat,)]
+    assert found(wide.replace("constant 0.5", "constant 0.25"), tools, tmp_path) == [()]
 
 
 def test_what_no_problem_has_is_listed_without_one(tools: Tools, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ ATTENTIONS = [
     Attention.parse(shape="1x2x24x16x32", dtype="f16", causal=True),
     Attention.parse(shape="1x2x16x32x32", dtype="bf16"),
     Attention.parse(shape="1x2x32x32x32", dtype="f8"),
+    replace(Attention.parse(shape="2x3x16x24x8", dtype="f32", causal=True), flat=True),
 ]
 GEMMS = [
     Gemm.parse(shape="12x20x33", dtype="bf16", out="bf16"),
