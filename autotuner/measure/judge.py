@@ -247,7 +247,8 @@ class _Sitting:
         us = _medians(result)
         so_far = Judgement(decision.verdict, decision.reason, contest.stock, us=us, race_us=us, raced=result)
         if decision.winner is None:
-            return replace(so_far, reason=self._with_what_it_needs(decision, result, started))
+            timing = confirm_seconds or (clock.elapsed - started) / max(result.timings, 1)
+            return replace(so_far, reason=self._with_what_it_needs(decision, result, started, timing, reserve))
         self.stage(f"confirming {contest.label(decision.winner)}")
         block_seconds = confirm_seconds or (clock.elapsed - started) / result.timings
         block_seconds *= len({contest.baseline, contest.stock, decision.winner})
@@ -319,16 +320,23 @@ class _Sitting:
                 return replace(won, reason=reason, winner=stock, speedup=alone, over_stock=SAME)
         return replace(won, winner=winner)
 
-    def _with_what_it_needs(self, decision: Decision, result: RaceResult, started: float) -> str:
+    def _with_what_it_needs(
+        self, decision: Decision, result: RaceResult, started: float, timing: float, reserve: float
+    ) -> str:
         """Why there is no winner; where the time was up before the first look, with the time that it would take."""
-        first = result.rules.looks[0]
+        first, clock = result.rules.looks[0], self.clock
         if result.ended != "stopped" or self.stop.requested or result.blocks >= first:
             return decision.reason
-        block = (self.clock.elapsed - started) / max(result.blocks, 1)
+        whole = clock.budget + clock.kept
+        if not result.blocks:
+            race = first * len(result.entrants) * timing + reserve
+            left = max(clock.budget - started, 0.0)
+            reason = f"not raced: a race and its confirmation take about {race:.0f} s, and {left:.0f} s were left"
+            return f"{reason}: {longer(max(started + race + clock.kept, whole))}"
+        block = (clock.elapsed - started) / result.blocks
         # The blocks that are missing, and as many again to confirm what they tell; more than there was in any case.
-        needed = self.clock.elapsed + (2 * first - result.blocks) * block
-        least = self.clock.budget if math.isfinite(self.clock.budget) else 0.0
-        return f"{decision.reason}: {longer(max(needed, least))}"
+        needed = clock.elapsed + (2 * first - result.blocks) * block + clock.kept
+        return f"{decision.reason}: {longer(max(needed, whole if math.isfinite(whole) else 0.0))}"
 
 
 @dataclass
@@ -350,7 +358,7 @@ class RaceDeadline:
         self.blocks += 1
         left = max(self.clock.budget - self.started, 0.0)
         limit = self.started + min(share * left, max(left - self.reserve, 0.0))
-        return self.stop.requested or self.clock.elapsed > limit
+        return self.stop.requested or limit <= self.started or self.clock.elapsed > limit
 
 
 def confirm_blocks(clock: Clock, *, most: int, block_seconds: float) -> int:
@@ -358,7 +366,7 @@ def confirm_blocks(clock: Clock, *, most: int, block_seconds: float) -> int:
     whatever comes. Fewer than the first look's tell nothing."""
     blocks, least = min(most, clock.left / block_seconds), min(LOOKS[0], most)
     if blocks < least:
-        needed = clock.elapsed + least * block_seconds
+        needed = clock.elapsed + least * block_seconds + clock.kept
         raise OutOfTimeError(f"the time was up before the win could be confirmed: {longer(needed)}.")
     return int(blocks)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from autotuner.errors import OutOfTimeError
 from autotuner.measure.interval import median_interval
+from autotuner.system.text import count
 
 ALPHA = 0.05
 LOOKS = (12, 16, 24, 32, 48)
@@ -232,19 +233,27 @@ def decide(result: RaceResult) -> Decision:
     if not result.challengers:
         failed = sum(drop.reason == "failed" for drop in result.dropped.values())
         why = f"{failed} of {len(result.entrants) - 1} could not be timed, " if failed else ""
-        return Decision("no-winner", None, f"{why}none can be more than {gain} faster than the baseline")
+        return Decision("no-winner", None, f"{why}{_none_of(result)} more than {gain} faster than the default")
     choice = _choose(result)
     # A look that was reached has spent its share of alpha: a winner at it stands, even when time then ran out on
     # telling the winners apart. The confirmation has fresh data either way.
     if result.ended in ("stopped", "running") and (choice.winner is None or result.blocks < result.rules.looks[0]):
         return Decision(
-            "inconclusive", None, f"stopped after {result.blocks} blocks, before it was settled", leader=choice.leader
+            "inconclusive",
+            None,
+            f"the race was stopped after {count(result.blocks, 'block')}, before it was settled",
+            leader=choice.leader,
         )
     if choice.winner is not None:
         return choice
     if _none_can_gain(result):
-        return Decision("no-winner", None, f"none can be more than {gain} faster than the baseline")
+        return Decision("no-winner", None, f"{_none_of(result)} more than {gain} faster than the default")
     return Decision("inconclusive", None, f"{result.blocks} blocks cannot tell whether any is more than {gain} faster")
+
+
+def _none_of(result: RaceResult) -> str:
+    raced = len(result.entrants) - 1
+    return "the one that raced cannot be" if raced == 1 else f"none of the {raced} that raced can be"
 
 
 def confirm(

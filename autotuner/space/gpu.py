@@ -126,7 +126,7 @@ class GpuSpace:
                 found.setdefault(name, (parent, []))[1].append(operation)
         if not found:
             raise NoCandidateError(
-                "the compiler gives no tunable pipeline for this dispatch on this target.",
+                "iree-compile emits no pipeline constraints for this dispatch on this target.",
                 remedy="Its operation or element type has no matrix instruction there: try another target or type.",
             )
         if function is None and len(found) > 1:

@@ -18,6 +18,12 @@ def clean(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
 
 
+def count(number: int, what: str) -> str:
+    """`1 call`, `2 calls`, `2 entries`."""
+    several = f"{what[:-1]}ies" if what.endswith("y") else f"{what}es" if what.endswith("ch") else f"{what}s"
+    return f"{number} {what if number == 1 else several}"
+
+
 def microseconds(us: float | None) -> str:
     """A time as people read it."""
     if us is None:

@@ -29,7 +29,7 @@ def _always(_: AnyResult) -> bool:
 
 
 def _untried(result: AnyResult) -> bool:
-    return result.counts.timed + (result.details.tried if result.details else 0) == 0
+    return result.counts.rivals + (result.details.tried if result.details else 0) == 0
 
 
 ENDS = (
@@ -40,6 +40,13 @@ ENDS = (
         "smallest gain that counts.",
         "compile with the `use` line",
         _always,
+    ),
+    Advice(
+        "no-winner",
+        "no knobs",
+        "IREE's compiler has nothing to choose for this problem on this target.",
+        "keep IREE's default; --microkernels auto tries the kernels that fit",
+        lambda result: result.counts.space == 0 and result.reason.startswith("no knobs"),
     ),
     Advice(
         "no-winner",

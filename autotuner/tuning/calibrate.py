@@ -173,7 +173,8 @@ class Calibrator:
             return found
         longer = 2 * found.benchmark.seconds
         noise = (
-            f"this device is noisy: the baseline against itself spreads by {spread:.1%}. "
-            f"Repetitions are lengthened to {longer * 1000:.0f} ms; a quieter machine would tell small gains apart."
+            f"the default against itself spreads by {100 * spread:.2g} %, and gains count from "
+            f"{100 * self.effort.smallest_gain:g} %: repetitions are lengthened to {longer * 1000:.0f} ms. "
+            f"A quieter machine would tell small gains apart."
         )
         return replace(found, benchmark=replace(found.benchmark, seconds=longer), noise=noise)

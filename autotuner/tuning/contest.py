@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
@@ -20,6 +21,7 @@ from autotuner.measure.judge import (
     Takes,
     judge,
     lead,
+    longer,
     timed_by,
 )
 from autotuner.measure.race import LOOKS, Entrant, Rules
@@ -49,7 +51,7 @@ def judge_finalists(loop: TimedLoop, effort: Effort) -> Judgement:
     places = max(2, min(effort.race_entrants, int((timings - 3 - 2 * LOOKS[0]) / (2 + LOOKS[0]))))
     names = _picked(evaluator, first=(BASELINE, stock), count=2 * places)
     if len(names) == 1:
-        return _nothing_to_judge(evaluator)
+        return _nothing_to_judge(loop)
     loop.reporter.stage(f"building {len(names)} finalists for the race")
     builds = _long_builds(loop, names).collect(evaluator)
     if BASELINE not in builds:
@@ -81,6 +83,8 @@ def lead_of_search(loop: TimedLoop, effort: Effort, finalists: Finalists | None 
     builds = (finalists or start_leaders(loop)).collect(evaluator)
     if BASELINE not in builds:
         return Judgement("inconclusive", "the time was up before the finalists were built", BASELINE)
+    if len(builds) == 1:
+        return _nothing_to_judge(loop)
     # Better few that are compared to the end.
     most = max(1, int(max(clock.left, 0.0) / (LEAD_BLOCKS * loop.timing_seconds)) - 1)
     names = [BASELINE, *[name for name in builds if name != BASELINE][:most]]
@@ -119,12 +123,23 @@ def _picked(evaluator: Evaluator, *, first: Sequence[str], count: int) -> list[s
     return list(dict.fromkeys([*first, *(name for name in picked if evaluator.outcomes[name].contends)]))
 
 
-def _nothing_to_judge(evaluator: Evaluator) -> Judgement:
-    if not len(evaluator.plan.space):
-        return Judgement("no-winner", "no knobs here, IREE's default is kept", BASELINE)
-    if not any(o.candidate.kind in SEARCHED for o in evaluator.outcomes.values()):
-        return Judgement("inconclusive", "the time was up before any candidate", BASELINE)
-    return Judgement("no-winner", "nothing but the baseline works here", BASELINE)
+def _nothing_to_judge(loop: TimedLoop) -> Judgement:
+    """Nothing but the default was timed: there was nothing to choose, no time for it, or none of it works."""
+    evaluator = loop.evaluator
+    tried = [o for o in evaluator.outcomes.values() if o.candidate.id != BASELINE]
+    failed = Counter(o.failure for o in tried if o.failure is not None)
+    if not len(evaluator.plan.space) and not tried:
+        return Judgement("no-winner", evaluator.plan.no_knobs, BASELINE)
+    if not failed:
+        budget = loop.clock.budget + loop.clock.kept
+        return Judgement("inconclusive", f"nothing was tried, the time was up: {longer(2 * budget)}", BASELINE)
+    reasons = ", ".join(f"{name} {n}" for name, n in failed.items())
+    unfinished = len(tried) - failed.total()
+    if unfinished:
+        reason = f"all {failed.total()} that were tried failed ({reasons}), and there was no time for {unfinished} more"
+        return Judgement("inconclusive", f"{reason}: {longer(2 * (loop.clock.budget + loop.clock.kept))}", BASELINE)
+    what = "what was tried fails" if len(tried) == 1 else f"all {len(tried)} that were tried fail"
+    return Judgement("no-winner", f"nothing but the default works here: {what} ({reasons})", BASELINE)
 
 
 def _entrants(evaluator: Evaluator, names: Iterable[str]) -> tuple[Entrant, ...]:

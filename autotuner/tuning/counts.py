@@ -8,7 +8,7 @@ from typing import Any
 
 from autotuner.iree.compile import FAILURE_CLASSES, FailureClass
 
-_STEPS = ("space", "asked", "built", "cached", "duplicate", "checked", "timed")
+_STEPS = ("space", "asked", "routes", "built", "cached", "duplicate", "checked", "timed", "rivals")
 
 
 @dataclass(frozen=True)
@@ -17,11 +17,16 @@ class Counts:
 
     space: int = 0
     asked: int = 0
+    """All that was to be built: configurations of the space, IREE's default, and routes."""
+    routes: int = 0
+    """Of those asked: the default and routes, which are not of the space."""
     built: int = 0
     cached: int = 0
     duplicate: int = 0
     checked: int = 0
     timed: int = 0
+    rivals: int = 0
+    """Of those timed: all but the default."""
     failed: Mapping[FailureClass, int] = field(default_factory=lambda: dict.fromkeys(FAILURE_CLASSES, 0))
 
     @classmethod
@@ -37,4 +42,4 @@ class Counts:
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> Counts:
         failed = {name: int(table["failed"].get(name, 0)) for name in FAILURE_CLASSES}
-        return cls(**{step: int(table[step]) for step in _STEPS}, failed=failed)
+        return cls(**{step: int(table.get(step, 0)) for step in _STEPS}, failed=failed)

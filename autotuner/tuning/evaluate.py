@@ -225,11 +225,13 @@ class Evaluator:
         return Counts(
             space=len(self.plan.space),
             asked=len(outcomes),
+            routes=sum(o.candidate.kind not in SEARCHED for o in outcomes),
             built=len(built),
             cached=sum(o.build is not None and o.build.cached for o in outcomes),
             duplicate=sum(o.duplicate_of is not None for o in outcomes),
             checked=sum(o.checked for o in outcomes),
             timed=sum(o.us is not None and o.duplicate_of is None for o in outcomes),
+            rivals=sum(o.us is not None and o.candidate.id != BASELINE for o in outcomes),
             failed=failed,
         )
 

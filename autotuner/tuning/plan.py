@@ -40,6 +40,9 @@ _KERNEL_COMPLEXITY = 200
 """A microkernel is code of one's own: any spec is simpler."""
 
 
+_NO_TILES = "its root operation has no tile sizes that a spec could set"
+
+
 @dataclass(frozen=True)
 class Candidate:
     """Something that can be compiled and timed."""
@@ -89,6 +92,13 @@ class Plan:
     executable_target: str = ""
     """What the compiler makes code for on this processor: a microkernel's executable needs it."""
     notes: tuple[str, ...] = ()
+    obstacle: str = ""
+    """Why there is nothing to choose, in IREE's words; empty where there is."""
+
+    @property
+    def no_knobs(self) -> str:
+        """What is said where the space is empty."""
+        return f"no knobs here, IREE's default is kept: {self.obstacle}"
 
     @classmethod
     def make(cls, problem: Problem, target: Target, executor: BuildExecutor, *, timeout: float) -> Plan:
@@ -234,7 +244,7 @@ def _with_cpu(plan: Plan, texts: Mapping[Route, str], builder: Builder, *, timeo
         else:
             parts[route.name] = part
     if not parts:
-        return replace(plan, notes=tuple(notes))
+        return replace(plan, notes=tuple(notes), obstacle=_NO_TILES)
     space = Space.join("route", {name: part.space for name, part in parts.items()})
     first = {}
     for name, part in parts.items():
@@ -283,7 +293,7 @@ def _executable(plan: Plan, route: str, builder: Builder, *, timeout: float) -> 
 def _with_gpu(plan: Plan, builder: Builder, *, vendor: Vendor, timeout: float) -> Plan:
     """The space that the compiler's own constraints give."""
     if plan.dispatch is None:
-        return replace(plan, notes=("the compiler makes no dispatch that a spec could match",))
+        return _without_knobs(plan, "its dispatch has no root operation that a spec could match")
     # IREE crashes when it emits constraints for a batched contraction or a grouped convolution. Those of one
     # batch entry or group are the same, less one loop.
     single, loops = plan.problem.unbatched()
@@ -291,14 +301,25 @@ def _with_gpu(plan: Plan, builder: Builder, *, vendor: Vendor, timeout: float) -
     try:
         text = builder.inspect(problem_mlir(single), flags, timeout=timeout)
     except CompilerRefusal as refusal:
-        return replace(plan, notes=(f"the compiler gives no constraints: {first_error(refusal.stderr)}",))
+        words = first_error(refusal.stderr)
+        crashed = words.removeprefix("ended by ") if words.startswith("ended by ") else ""
+        how = f"crashes ({crashed})" if crashed else f"refuses it ({words})"
+        return _without_knobs(plan, f"iree-compile {how} when it is asked for pipeline constraints ({CONSTRAINTS})")
     try:
         gpu = read_dispatch_space(text, vendor=vendor, batch=Batch(loops, _batch_loop(plan.dispatch)))
         space = gpu.space
     except NoCandidateError as error:
-        return replace(plan, notes=(error.message,))
+        return _without_knobs(plan, error.message.rstrip("."))
     default = gpu.default()
     return replace(plan, space=space, first=(default,) if default else (), gpu=gpu)
+
+
+def _without_knobs(plan: Plan, why: str) -> Plan:
+    if plan.dispatch is not None and plan.dispatch.dynamic:
+        why = (
+            f"{why}: its sizes are dynamic, whatever --input says of one call. Static sizes in the program can be tuned"
+        )
+    return replace(plan, obstacle=why, notes=(f"no knobs: {why}",))
 
 
 def _batch_loop(dispatch: Dispatch | None) -> int:

@@ -15,7 +15,7 @@ from autotuner.carriers.flagfile import use_line
 from autotuner.iree.compile import PROBLEM
 from autotuner.space.table import ABSENT, Value
 from autotuner.system.listing import Listing
-from autotuner.system.text import clean, microseconds
+from autotuner.system.text import clean, count, microseconds
 from autotuner.system.workspace import Workspace, absolute
 from autotuner.tuning.advice import advice
 
@@ -117,26 +117,32 @@ class Printer:
 
 def tell_problem(result: AnyResult, printer: Printer) -> None:
     """One problem: the verdict, the times, and what to do with it."""
-    best, stock, line = result.best, result.stock, printer.line
+    best, stock, line, counts = result.best, result.stock, printer.line, result.counts
     printer.verdict(result)
     if result.baseline.us is not None:
         line("default", _time(result.baseline.us, result))
     if stock.us is not None and stock.flags:
         line("stock", f"{_time(stock.us, result)}  {' '.join(stock.flags)}")
+    if result.baseline.estimate is not None:
+        line("default", f"estimate {result.baseline.estimate['score']:.2f}, never timed")
     for entry in result.ranking[:SHOWN]:
         score = (entry.estimate or {}).get("score", 0.0)
         line("estimate", f"{score:.2f} ({entry.candidate})  {knobs(entry.config)}")
-    if best is not None and best.us is not None and not result.ranking:
+    if best is not None and result.ranking:
+        folder = result.workspace / "candidates" / result.run / str(best.candidate)
+        if folder.is_dir():
+            line("candidate", f"{folder} (spec.mlir, command.txt), never timed")
+    if best is not None and best.us is not None and counts.rivals and not result.ranking:
         line("best", f"{_time(best.us, result)}  {knobs(best.config) or f'route {best.measured.route}'}")
     printer.speedup(result)
     printer.caches(result)
     if stock.flags and best and best.config:
         printer.over_stock(result, what="stock route")
-    counts = result.counts
     failed = {str(name): n for name, n in counts.failed.items() if n}
     line(
         "candidates",
-        f"{counts.asked} of {counts.space} asked, {counts.built} built, {counts.duplicate} duplicates, "
+        f"{counts.asked - counts.routes} of {count(counts.space, 'configuration')} and {count(counts.routes, 'route')} "
+        f"asked, {counts.built} built, {count(counts.duplicate, 'duplicate')}, "
         f"{counts.timed} timed, {sum(failed.values())} failed{_reasons(failed)}",
     )
     carrier = carrier_named(result.carrier)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypedDict
 
@@ -38,6 +38,8 @@ class Measured:
     """None: nothing was asked of its machine code."""
     race_us: float | None = None
     """Its median in the race, on a device that stays open; `us` of a winner is from fresh processes."""
+    estimate: Mapping[str, float] | None = None
+    """Of IREE's default without a device: what its machine code promises."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -46,12 +48,14 @@ class Measured:
             **({"route": self.route} if self.route is not None else {}),
             **({"isa": self.isa.to_json()} if self.isa is not None else {}),
             **({"race_us": self.race_us} if self.race_us is not None else {}),
+            **({"estimate": dict(self.estimate)} if self.estimate is not None else {}),
         }
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> Measured:
         isa = Isa.from_json(table["isa"]) if "isa" in table else None
-        return cls(table["us"], tuple(table["flags"]), table.get("route"), isa, table.get("race_us"))
+        more = (table.get("race_us"), table.get("estimate"))
+        return cls(table["us"], tuple(table["flags"]), table.get("route"), isa, *more)
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ class Best:
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> Best:
         more = {name: table.get(name) for name in ("candidate", "estimate")}
-        return cls(Measured.from_json(table), table["config"], table["kind"], **more)
+        return cls(replace(Measured.from_json(table), estimate=None), table["config"], table["kind"], **more)
 
 
 @dataclass(frozen=True)

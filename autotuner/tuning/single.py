@@ -28,7 +28,6 @@ from autotuner.tuning.caches import Caches
 from autotuner.tuning.calibrate import Calibration, Calibrator
 from autotuner.tuning.contest import LEADERS, Finalists, judge_finalists, lead_of_search
 from autotuner.tuning.crashes import first_crashes
-from autotuner.tuning.estimate import rank
 from autotuner.tuning.evaluate import Evaluator, Outcome, TimedEvaluator
 from autotuner.tuning.learned import learned
 from autotuner.tuning.loop import LEAST_TIMINGS, RACE_TIMINGS, Loop, TimedLoop
@@ -41,13 +40,12 @@ from autotuner.tuning.ship import Winner, outputs, ship
 from autotuner.tuning.steps import Step, Steps, at_once
 from autotuner.tuning.summary import NOTHING, Summary
 from autotuner.tuning.task import Task
+from autotuner.tuning.untimed import without_device
 
 _LEAD_TIMINGS = 3 * (LEADERS + 1) * LEAD_BLOCKS
 """What a lead takes, with what building the finalists costs."""
 _SHIP_COMPILES, _END_SHARE = 2.0, 0.2
 """What shipping takes, in compiles of the default; and of the budget at most."""
-RANKED = 10
-"""How many candidates a run without a device reports."""
 
 
 @dataclass(frozen=True)
@@ -239,7 +237,8 @@ class SingleRun:
         )
         self.evaluator = timed
         yield from loop.time_baseline()
-        loop.clock = replace(self.clock, budget=self.clock.budget - self._kept_for_the_end(calibration))
+        kept = self._kept_for_the_end(calibration)
+        loop.clock = replace(self.clock, budget=self.clock.budget - kept, kept=kept)
         return loop
 
     def _kept_for_the_end(self, calibration: Calibration) -> float:
@@ -288,20 +287,20 @@ class SingleRun:
 
     def _estimated(self) -> Result:
         """Nothing was timed: the ranking is by what the machine code promises, and says so."""
-        ranked = rank(self.evaluator.outcomes.values(), self.target)[:RANKED]
-        reason = "no device: built and proven, not timed"
-        if not ranked:
-            if self.options.output is not None:
-                self._note(f"nothing is written to {self.options.output}: all that was built is the default")
-            return self.summary.result("compile-only", reason)
-        best = ranked[0][0]
-        self.winner = best.candidate
-        if "best" in self.options.keep:
-            self.evaluator.keep_folder(best)
-        files = self._ship_files(None, best) if self.task.ship and self.options.output is not None else NOTHING
-        result = self.summary.result("compile-only", f"{reason}; the ranking is an estimate", files=files)
+        found = without_device(self.evaluator)
+        ranked, best = found.ranked, found.chosen
+        if ranked and "best" in self.options.keep:
+            self.evaluator.keep_folder(ranked[0][0])
+        files = NOTHING
+        if best is not None:
+            self.winner = best.candidate
+            files = self._ship_files(None, best) if self.task.ship and self.options.output is not None else NOTHING
+        elif self.options.output is not None:
+            self._note(f"nothing is written to {self.options.output}: nothing promises more than the default")
+        result = self.summary.result(found.verdict, found.reason, files=files)
+        default = replace(result.baseline, estimate=found.default.to_json() if found.default else None)
         ranking = tuple(self.summary.best(outcome, {}, estimate=estimate) for outcome, estimate in ranked)
-        return replace(result, best=ranking[0], ranking=ranking)
+        return replace(result, baseline=default, best=ranking[0] if ranking else None, ranking=ranking)
 
     def question_unread(self) -> Question:
         """Before the space is read."""

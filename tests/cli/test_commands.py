@@ -83,7 +83,7 @@ def test_the_result_for_people_says_verdict_problem_and_counts(spoken: subproces
     assert spoken.returncode == 0
     assert re.search(r"^verdict +compile-only: ", spoken.stdout, re.MULTILINE)
     assert re.search(r"^problem +gemm_64x64x64_f16_f32_nn on gfx942 \(none\)$", spoken.stdout, re.MULTILINE)
-    assert re.search(r"^candidates +3 of \d+ asked, 3 built", spoken.stdout, re.MULTILINE)
+    assert re.search(r"^candidates +2 of \d+ configurations and 1 route asked, 3 built", spoken.stdout, re.MULTILINE)
     assert "reading the space" in spoken.stderr
     assert ESCAPE not in spoken.stdout + spoken.stderr, "no colour where there is no terminal"
 

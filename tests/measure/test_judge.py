@@ -166,8 +166,20 @@ def test_a_budget_that_ends_before_the_first_look_says_how_much_would_do() -> No
     timer = Scripted({BASE: (1.0,), "a": (2.0,)})
     found = judged(contest(timer.speeds), timer, budget=9.0)
     # Five blocks of two seconds; 19 more to the first look and a confirmation, and a fifth for luck.
-    assert found.reason == "stopped after 5 blocks, before it was settled: --budget 60s would do"
+    assert found.reason == "the race was stopped after 5 blocks, before it was settled: --budget 60s would do"
     assert (found.verdict, found.winner) == ("inconclusive", None)
+
+
+def test_a_race_that_has_no_time_to_begin_says_what_it_takes_and_what_was_left() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (2.0,)})
+    takes = Takes(timer, lambda name: timer(name))
+    clock = TimerClock(30.0, kept=5.0, timer=timer)
+    found = judge(contest(timer.speeds), takes, clock=clock, stop=Stop())
+    # A second for a first look at what a confirmation takes; 24 for the race, 1.3 times 24 for its confirmation.
+    assert found.reason == (
+        "not raced: a race and its confirmation take about 55 s, and 29 s were left: --budget 75s would do"
+    )
+    assert (found.verdict, timer.blocks("race")) == ("inconclusive", 0)
 
 
 def test_a_win_without_time_for_its_confirmation_is_none_and_keeps_the_times() -> None:

@@ -254,7 +254,7 @@ def test_without_rules_the_constraints_alone_decide(emit: Emit) -> None:
 
 
 def test_a_dispatch_without_constraints_says_so(emit: Emit) -> None:
-    with pytest.raises(NoCandidateError, match="no tunable pipeline"):
+    with pytest.raises(NoCandidateError, match="emits no pipeline constraints"):
         read(emit, "sm_80", ATTENTION)
 
 

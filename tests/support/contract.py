@@ -14,7 +14,7 @@ KEYS = {
     *("speedup_over_stock", "spec", "flagfile", "carrier", "counts", "seconds", "environment"),
     *("timing", "warm", "cold"),
 }
-COUNTS = {"space", "asked", "built", "cached", "duplicate", "checked", "timed", "failed"}
+COUNTS = {"space", "asked", "routes", "rivals", "built", "cached", "duplicate", "checked", "timed", "failed"}
 FAILED = {"compile-error", "compile-timeout", "not-applied", "wrong-result", "run-error", "run-timeout"}
 SECONDS = {"space", "build", "time", "search", "total"}
 ENVIRONMENT = {"iree", "host", "device_name", "driver", "load"}

@@ -35,7 +35,7 @@ def result(verdict: FinalVerdict, *, timed: int = 0, interrupted: bool = False) 
         speedup=None,
         speedup_over_stock=None,
         confidence=0.95,
-        counts=replace(Counts(), timed=timed),
+        counts=replace(Counts(), timed=timed, rivals=timed),
         notes=(),
         interrupted=interrupted,
         workspace=Path(),

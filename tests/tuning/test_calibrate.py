@@ -121,7 +121,7 @@ def test_a_noisy_device_gets_longer_repetitions_and_is_named(calibrate: Callable
     found = calibrate(Scripted(data, {1: (1e5, 1.2e5, 1e5, 1.3e5, 1.1e5)}))
     assert found.benchmark.seconds == 2 * EFFORT.repetition_seconds
     assert found.noise is not None
-    assert found.noise.startswith("this device is noisy: the baseline against itself spreads by 18.2%.")
+    assert found.noise.startswith("the default against itself spreads by 18 %, and gains count from 1 %: repetitions")
 
 
 def test_a_quiet_device_is_left_alone(calibrate: Callable[..., Calibration], data: Data) -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from autotuner.build import Compiled
 from autotuner.iree.isa import Isa
 from autotuner.iree.mlir import Dispatch
 from autotuner.problems import Attention, Gemm, Problem
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.targets import Target
 from autotuner.tuning.estimate import Estimate, estimate
-from autotuner.tuning.plan import Plan
+from autotuner.tuning.evaluate import Evaluator, Outcome
+from autotuner.tuning.plan import Candidate, Plan
+from autotuner.tuning.untimed import Untimed, without_device
 
 MakePlan = Callable[[Problem, str], Plan]
 PLAIN = Isa(threads=256, wavefront=64, occupancy=2, vgpr_spills=0)
@@ -108,3 +115,24 @@ def test_every_candidate_of_a_real_space_has_a_score(make_plan: MakePlan, proble
         assert min(losses.waste, losses.tail, losses.memory, losses.latency, losses.spills) >= 1.0
         scores.add(round(losses.score, 6))
     assert len(scores) > 3
+
+
+def test_what_promises_less_than_the_default_is_not_chosen(make_plan: MakePlan) -> None:
+    plan = make_plan(Gemm.parse(shape="128x128x128"), "gfx942")
+
+    def built(candidate: Candidate, isa: Isa) -> Outcome:
+        return Outcome(candidate, 0, Compiled(None, "", 0.0, (), Path(), binary=candidate.id, isa=isa))
+
+    def concluded(spills: int, default_spills: int) -> Untimed:
+        default = built(plan.baseline, replace(PLAIN, vgpr_spills=default_spills))
+        other = built(plan.candidate(plan.first[0], id="c1"), replace(PLAIN, vgpr_spills=spills))
+        evaluator = cast(Evaluator, SimpleNamespace(plan=plan, outcomes={"baseline": default, "c1": other}))
+        return without_device(evaluator)
+
+    worse, better = concluded(64, 0), concluded(0, 64)
+    assert worse.chosen is None
+    assert worse.reason.startswith(
+        "no device: 1 candidate built and proven, none timed; by an estimate none is better than IREE's default ("
+    )
+    assert better.chosen is not None
+    assert re.search(r"the ranking is an estimate \(the best scores [\d.]+, the default [\d.]+: lower", better.reason)

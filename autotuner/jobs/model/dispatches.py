@@ -11,7 +11,7 @@ from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import Compiled
 from autotuner.iree.run import Invocation
 from autotuner.jobs.model.breakdown import kind_of
-from autotuner.jobs.model.context import NO_TIME, Context, ModelStructure
+from autotuner.jobs.model.context import Context, ModelStructure
 from autotuner.jobs.model.dispatch import DispatchProblem, called_flops, runs_alone
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.extract import Group
@@ -22,6 +22,7 @@ from autotuner.jobs.suite.defaults import DefaultTimer
 from autotuner.system import process
 from autotuner.system.progress import Clock
 from autotuner.system.settings import usable_cores
+from autotuner.system.text import count
 from autotuner.targets import PLAIN, Route, Target
 from autotuner.tuning.pool import WORK
 from autotuner.tuning.result import Result
@@ -51,6 +52,8 @@ class Dispatches:
     """Another route is tuned; this one is for microkernels, which need operations as they were written."""
     rows: dict[str, Row] = field(default_factory=dict)
     results: list[Result] = field(default_factory=list)
+    seconds: float = field(default=0.0, init=False)
+    """What all of them have together."""
     kernels: KernelSearch = field(init=False)
     chosen_kernels: list[KernelEntry] = field(default_factory=list)
     """The microkernels that are to be put into the model."""
@@ -84,12 +87,12 @@ class Dispatches:
 
     def tune(self, *, budget: float) -> list[Entry]:
         """The entries that won or are ahead, the largest share first. All are tuned side by side."""
-        context = self.context
+        context, self.seconds = self.context, budget
         chosen = self._choose()
         context.session.reporter.note(self.ranking())
         if budget <= 0:
             for label in chosen:
-                self._set(label, *NO_TIME)
+                self._set(label, "left-out", self.no_time)
             return []
         self.kernels = KernelSearch.find(context, self.kernels.target, self.route, self.structure, self.shares)
         count = len(chosen) + len(self.kernels.wanted)
@@ -108,6 +111,11 @@ class Dispatches:
         self.chosen_kernels = self.kernels.decide(self._codegen_us())
         self.results += self.kernels.results
         return entries
+
+    @property
+    def no_time(self) -> str:
+        """Why a dispatch was not tuned that nothing but the budget is in the way of."""
+        return f"no time for it in the {max(self.seconds, 0.0):.0f} s that all dispatches have (--budget)"
 
     def _codegen_us(self) -> dict[Group, float]:
         """What the best code of the compiler for a dispatch takes alone, as far as it was timed."""
@@ -149,7 +157,7 @@ class Dispatches:
         row = self.rows[label]
         if part.found is None:
             if part.error is None or isinstance(part.error, OutOfTimeError):
-                self._set(label, *NO_TIME)
+                self._set(label, "left-out", self.no_time)
             else:
                 self._set(label, "skipped", part.error.message)
                 context.note(f"{label}: {part.error.message}")
@@ -162,8 +170,9 @@ class Dispatches:
         # What is only ahead so far may join as well: the whole model is the judge of it.
         winner = found.winner or found.leader
         if winner is None or winner.info is None:
-            state = "left-out" if result.verdict == "inconclusive" else "no-gain"
-            self.rows[label] = replace(row, state=state, reason=result.reason, result=result)
+            state, reason = ("no-gain", result.reason) if len(found.plan.space) else ("no-knobs", found.plan.obstacle)
+            state = "left-out" if result.verdict == "inconclusive" else state
+            self.rows[label] = replace(row, state=state, reason=reason, result=result)
             return None
         state = "ahead" if found.winner is None else "tuned" if context.timed else "estimated"
         self.rows[label] = replace(row, state=state, reason=result.reason, result=result)
@@ -174,7 +183,7 @@ class Dispatches:
         lines = [f"dispatches on route {self.route.name}, by {self.shares.how}:"]
         for row in list(self.rows.values())[:_SHOWN]:
             why = f", {row.state}: {row.reason}" if row.reason else ""
-            lines.append(f"  {row.share:6.1%}  {row.label}, {row.group.calls} calls{why}")
+            lines.append(f"  {row.share:6.1%}  {row.label}, {count(row.group.calls, 'call')}{why}")
         more = len(self.rows) - _SHOWN
         lines += [f"  and {more} more"] if more > 0 else []
         return "\n".join([*lines, f"  {self.others:6.1%}  all others, which have nothing to tune"])

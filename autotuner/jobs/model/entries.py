@@ -15,6 +15,7 @@ from autotuner.jobs.model.extract import FlowDispatch, Group
 from autotuner.specfiles.merge import merge
 from autotuner.tuning.plan import Candidate
 from autotuner.tuning.result import Result
+from autotuner.tuning.ship import ESTIMATED
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,17 @@ class Entry:
             problem=self.label,
             target=result.target,
             device=result.device,
-            verdict="win" if result.verdict == "win" else "judged in the model",
+            verdict=_verdict(result),
             us=result.best.us if result.best else None,
             baseline_us=result.baseline.us,
             command=command,
         ).stamped(tools, result.speedup)
+
+
+def _verdict(result: Result) -> str:
+    if result.verdict == "compile-only":
+        return ESTIMATED
+    return "win" if result.verdict == "win" else "judged in the model"
 
 
 def gain_of(result: Result) -> float:

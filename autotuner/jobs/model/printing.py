@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from autotuner.system.listing import Column, Listing
-from autotuner.system.text import microseconds
+from autotuner.system.text import count, microseconds
 
 if TYPE_CHECKING:
-    from autotuner.jobs.model.result import ModelDetails, ModelResult
+    from autotuner.jobs.model.result import ModelDetails, ModelResult, Row
     from autotuner.tuning.printer import Printer
 
 
@@ -25,8 +25,9 @@ def tell_model(result: ModelResult, printer: Printer) -> None:
         line("route", f"{microseconds(stock.us)}  {stock.route}: {' '.join(stock.flags)}")
     if result.best is not None and result.best.us is not None:
         tried = sum(row.state in ("tuned", "ahead") and row.applied > 0 for row in details.rows)
-        what = f"{len(details.entries)} entries" if result.flagfile else f"{tried} entries, nothing shipped"
-        what += f", {len(details.shipped_kernels)} microkernels" if details.shipped_kernels else ""
+        shipped = count(len(details.entries), "entry")
+        what = shipped if result.flagfile else f"{count(tried, 'entry')}, nothing shipped"
+        what += f", {count(len(details.shipped_kernels), 'microkernel')}" if details.shipped_kernels else ""
         line("best", f"{microseconds(result.best.us)}  route {result.best.measured.route}, {what}")
     printer.speedup(result)
     printer.caches(result)
@@ -51,9 +52,12 @@ def tell_model(result: ModelResult, printer: Printer) -> None:
         line("kernels", f"{details.kernel_spec}, objects in {details.objects}")
     if details.report is not None:
         line("report", str(details.report))
-    printer.files(
-        result, note=f" ({details.applied} of {len(details.entries)} entries applied)", program=details.program
-    )
+    if result.verdict == "compile-only" and result.flagfile is None and result.best is not None:
+        folder = result.workspace / "candidates" / result.run / f"tuned-{result.best.measured.route}"
+        line("candidate", f"{folder} (spec.mlir, command.txt); with -o FILE it is written there")
+    untimed = ", an estimate, never timed" if result.verdict == "compile-only" else ""
+    entries = count(len(details.entries), "entry")
+    printer.files(result, note=f" ({details.applied} of {entries} applied{untimed})", program=details.program)
 
 
 def _reasons(details: ModelDetails, printer: Printer) -> None:
@@ -74,6 +78,14 @@ def _kernel_table(details: ModelDetails) -> Listing:
     return Listing.of(titles, rows)
 
 
+def _applied(row: Row, details: ModelDetails) -> str:
+    """In how many of its dispatches an entry is; what lost as a whole model is in none that ships."""
+    if not row.applied:
+        return ""
+    shipped = any(entry.label == row.label for entry in details.entries)
+    return f"{row.applied} of {len(row.group.symbols)}{'' if shipped else ', not shipped'}"
+
+
 def _table(details: ModelDetails) -> Listing:
     """The dispatches by their share."""
     titles = ("dispatch", _CALLS, _SHARE, "state", _ALONE, "applied", "code")
@@ -86,7 +98,7 @@ def _table(details: ModelDetails) -> Listing:
             f"{row.share:.1%}",
             row.state,
             f"{gain.median:.2f}x" if gain else "",
-            f"{row.applied} of {len(row.group.symbols)}" if row.applied else "",
+            _applied(row, details),
             details.code(row),
         )
         rows.append(words)

@@ -26,8 +26,8 @@ class Row:
     share: float
     us: float | None
     state: str
-    """`tuned`, `ahead` (faster so far, without a verdict), `estimated` (without a device), `no-gain`, `skipped`,
-    `left-out` or `dropped`."""
+    """`tuned`, `ahead` (faster so far, without a verdict), `estimated` (without a device), `no-gain`, `no-knobs`
+    (nothing to choose), `skipped`, `left-out` or `dropped`."""
     reason: str = ""
     result: Result | None = None
     applied: int = 0

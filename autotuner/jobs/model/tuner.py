@@ -25,6 +25,7 @@ from autotuner.jobs.model.context import (
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
 from autotuner.jobs.model.expectation import Known, expectation, expected_seconds
 from autotuner.jobs.model.mixed import put_together
+from autotuner.jobs.model.nothing import Tried, without_device
 from autotuner.jobs.model.pieces import PieceRoute
 from autotuner.jobs.model.program import call_of, check_inputs
 from autotuner.jobs.model.promising import worth_tuning
@@ -196,10 +197,10 @@ class _ModelRun:
         tried = RouteOutcome(route, 0)
         self.tried = [tried]
         self.tuned = put_together(WholeModel(dispatches, tried, None), entries)
-        reason = "no device: every entry is proven in the model, none is timed; the choice is by a static score"
-        if not self.tuned:
-            return self._result("compile-only", "no device, and nothing to put into the model", None, None)
-        return self._ship(self.tuned[-1], "compile-only", reason, None)
+        verdict, reason = without_device(self.tuned, list(dispatches.rows.values()))
+        if not self.tuned or context.options.output is None:
+            return self._result(verdict, reason, None, None)
+        return self._ship(self.tuned[-1], verdict, reason, None)
 
     def _reserve(self) -> float:
         """Seconds that compiling the tuned model and racing it will take."""
@@ -266,10 +267,10 @@ class _ModelRun:
 
     def _nothing_to_race(self, base: RouteOutcome) -> Judgement:
         us = {BASELINE: base.us or 0.0}
-        if any(result.verdict == "inconclusive" for part in self.parts for result in part.results):
-            reason = "the time was too short to tell whether any dispatch gains"
-            return Judgement("inconclusive", reason, BASELINE, us=us)
-        return Judgement("no-winner", "no route and no configuration is faster than the default", BASELINE, us=us)
+        rows = [row for part in self.parts for row in part.rows.values()]
+        tried = Tried.of(self.tried, rows, [result for part in self.parts for result in part.results])
+        verdict, reason = tried.judged(budget=self.context.clock.budget)
+        return Judgement(verdict, reason, BASELINE, us=us)
 
     def _shipped(self, judgement: Judgement) -> ModelResult:
         if judgement.verdict != "win" or judgement.winner is None:

@@ -185,8 +185,10 @@ def test_a_dispatch_that_adds_to_an_operand_is_not_repeated(tmp_path: Path) -> N
 def test_a_pooling_is_no_convolution_and_has_no_knobs(tmp_path: Path) -> None:
     result = run("pool", tmp_path, fake_tools(tmp_path))
     assert result.verdict == "no-winner"
-    assert [(row.group.root.kind, row.state) for row in result.details.rows] == [("convolution", "no-gain")]
-    assert "no knobs" in result.details.rows[0].reason or "none is ahead" in result.details.rows[0].reason
+    assert [(row.group.root.kind, row.state) for row in result.details.rows] == [("convolution", "no-knobs")]
+    why = "its root operation has no tile sizes that a spec could set"
+    assert result.details.rows[0].reason == why
+    assert result.reason == f"no knobs here, IREE's default is kept: {why}"
 
 
 def test_parameters_stay_in_their_file(tmp_path: Path) -> None:
@@ -297,19 +299,36 @@ def test_an_interrupted_run_keeps_its_rows_and_ships_nothing(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("target", [pytest.param("gfx942", marks=pytest.mark.versions), "sm_80"])
-def test_without_a_device_every_entry_is_proven_in_the_model(tmp_path: Path, target: str) -> None:
-    chip = Target.parse(target)
-    result = run("twice", tmp_path, None, target=chip, model={"function": "twice"}, device="none", trials=2)
-    assert result.verdict == "compile-only"
-    assert result.speedup is None
-    assert len(result.details.entries) == 1, [
-        (row.state, row.reason, row.result and row.result.counts) for row in result.details.rows
-    ]
-    assert result.details.applied == 1
-    assert result.details.rows[0].state == "estimated"
-    assert result.details.rows[0].applied == 2
+def test_without_a_device_what_promises_more_than_the_default_is_proven_in_the_model(
+    tmp_path: Path, target: str
+) -> None:
+    chip, output, model = Target.parse(target), tmp_path / "twice.mlir", {"function": "twice"}
+    result = run("twice", tmp_path, None, target=chip, model=model, output=output, device="none", trials=6)
+    (row,) = result.details.rows
+    assert (result.verdict, result.speedup) == ("compile-only", None)
+    assert row.result is not None
+    assert row.result.best is not None
+    assert row.result.best.estimate is not None
+    assert row.result.baseline.estimate is not None
+    if row.result.best.estimate["score"] > row.result.baseline.estimate["score"]:
+        assert row.state == "no-gain"
+        assert "by an estimate none is better than IREE's default" in row.reason
+        assert result.reason == ("no device: by an estimate no candidate is better than IREE's default in any dispatch")
+        assert (result.flagfile, output.exists()) == (None, False)
+        return
+    assert result.reason == "no device: 1 entry is proven in the model, chosen by an estimate, never timed"
+    assert (len(result.details.entries), result.details.applied) == (1, 1)
+    assert (row.state, row.applied) == ("estimated", 2)
     assert result.flagfile is not None
     compiles(result.flagfile, "twice", tmp_path)
+    (entry,) = read(output).entries
+    assert entry.provenance is not None
+    assert entry.provenance.verdict == "compile-only: an estimate, never timed"
+    unasked = run("twice", tmp_path, None, target=chip, model=model, device="none", trials=6)
+    assert (unasked.spec, unasked.flagfile) == (None, None)
+    folder = unasked.workspace / "candidates" / unasked.run / "tuned-plain"
+    assert f"candidate  {folder} (spec.mlir, command.txt); with -o FILE it is written there" in str(unasked)
+    assert (folder / "spec.mlir").is_file()
 
 
 def test_three_dispatches_end_to_end_with_real_times(tmp_path: Path) -> None:
