@@ -16,7 +16,7 @@ from iree.compiler.dialects import iree_codegen, iree_gpu
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.space import attributes, prune
 from autotuner.space.constraints import Column, constraint_operations, read_program
-from autotuner.space.duplicates import USED
+from autotuner.space.duplicates import TURNED_LINE, USED
 from autotuner.space.gpu_config import (
     BY_SWIZZLED_DMA,
     COLUMN_MAJOR,
@@ -91,6 +91,8 @@ class GpuSpace:
         self._module, self._function, self._vendor, self._batch = module, function, vendor, batch
         self._pipelines: dict[str, _Pipeline] = {}
         pruned: dict[str, int] = {}
+        if batch.loops:  # the line of one batch entry is one of many
+            rules = [rule for rule in rules if rule is not TURNED_LINE]
         with module.context:
             self._root = attributes.root_operation(function)
             for operation in operations:

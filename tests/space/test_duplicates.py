@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from autotuner.space.duplicates import DUPLICATES, FEW_REGISTERS, IDLE_REQUEST, NO_PADDING, TURNED_LINE
-from autotuner.space.gpu import GpuSpace
+from autotuner.space.gpu import Batch, GpuSpace
 from autotuner.space.prune import RULES, Chip, Kernel, Tile
 from autotuner.space.table import Value
 
@@ -81,6 +81,8 @@ def test_workgroups_in_one_line_are_not_transposed(emit: Emit) -> None:
     turned = kept[kept["reorder_workgroups"] == "transpose"]
     assert len(turned) > 0
     assert (turned["wg_0"] < 64).all()
+    # The lines of several batch entries are beside each other: there the order matters.
+    assert TURNED_LINE.reason not in GpuSpace.read(text, vendor="nvidia", batch=Batch(1)).pruned
 
 
 def test_what_is_left_out_has_a_twin_that_stays(emit: Emit) -> None:
