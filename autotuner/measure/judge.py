@@ -116,6 +116,8 @@ class Judgement:
     """Of those that raced: the race's own, which a confirmation in fresh processes stands beside."""
     speedup: Interval | None = None
     """Of the one that was confirmed, over the baseline."""
+    confirmed_name: str | None = None
+    """Whose speedup that is, whether it holds or not."""
     over_stock: Interval | None = None
     raced: RaceResult | None = None
     confirmed: Confirmation | None = None
@@ -304,6 +306,7 @@ class _Sitting:
             reason=confirmation.reason,
             us={**so_far.us, **_medians(confirmation)},
             speedup=confirmation.speedup,
+            confirmed_name=winner,
             over_stock=over,
             confirmed=confirmation,
         )
@@ -317,7 +320,7 @@ class _Sitting:
             alone = won.confirmed.ratio(stock, contest.baseline, alpha=contest.rules.alpha)
             if alone is not None and alone.low > 1 + contest.rules.smallest_gain:
                 reason = f"what was tuned gains nothing certain over {contest.label(stock)}"
-                return replace(won, reason=reason, winner=stock, speedup=alone, over_stock=SAME)
+                return replace(won, reason=reason, winner=stock, speedup=alone, confirmed_name=stock, over_stock=SAME)
         return replace(won, winner=winner)
 
     def _with_what_it_needs(

@@ -31,6 +31,7 @@ VERDICTS = {
     "failed": "red",
     "interrupted": "yellow",
 }
+DRIFTED = "the machine drifted between the pairs, so the quotient of the two times is another"
 SHOWN = 3
 """How many of a ranking are printed."""
 
@@ -92,6 +93,10 @@ class Printer:
         if (ratio := result.speedup) is not None:
             interval = f"95 % interval {ratio.low:.3f} to {ratio.high:.3f}"
             self.line("speedup", f"{ratio.median:.3f}x{over}, {interval}")
+            times = result.baseline.us, result.best.us if result.best else None
+            if times[0] and times[1] and not ratio.low <= times[0] / times[1] <= ratio.high:
+                quotient = times[0] / times[1]
+                self.line("", f"by pairs of timings side by side; {DRIFTED} ({quotient:.3f})")
 
     def caches(self, result: AnyResult, *, names: tuple[str, str] = ("default", "best")) -> None:
         if result.caches is not None:

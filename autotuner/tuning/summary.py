@@ -63,11 +63,15 @@ class Summary:
         )
 
     def fastest(self, judgement: Judgement | None) -> Outcome | None:
-        """The winner; where there is none, the fastest of those that were timed."""
+        """The one that the speedup is of, winner or not; else the fastest of those that were timed."""
         outcomes = self.evaluator.outcomes
-        if judgement is not None and judgement.winner is not None:
-            return outcomes[judgement.winner]
-        return min((o for o in outcomes.values() if o.contends), key=lambda o: o.us or math.inf, default=None)
+        if judgement is not None and judgement.confirmed_name is not None:
+            return outcomes[judgement.confirmed_name]
+        # A time of the search is not compared with one of the race: where there was one, the fastest of it.
+        us = judgement.us if judgement else {}
+        contenders = [o for o in outcomes.values() if o.contends]
+        raced = [o for o in contenders if o.candidate.id in us] or contenders
+        return min(raced, key=lambda o: us.get(o.candidate.id, o.us or math.inf), default=None)
 
     def measured(self, outcome: Outcome | None, us: Times, race_us: Times = NONE) -> Measured:
         """`us` are times side by side, by candidate; without one, that of the search counts."""

@@ -182,6 +182,14 @@ def test_a_race_that_has_no_time_to_begin_says_what_it_takes_and_what_was_left()
     assert (found.verdict, timer.blocks("race")) == ("inconclusive", 0)
 
 
+def test_a_confirmation_that_does_not_hold_says_whose_speedup_it_tells() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (1.1,) * 12 + (0.9,) * 24, "b": (1.02,) * 60})
+    found = judged(contest(timer.speeds), timer)
+    assert found.speedup is not None
+    assert (found.winner, found.confirmed_name) in ((None, "a"), (None, "b"), ("b", "b"), ("a", "a"))
+    assert found.us[BASE] / found.us[str(found.confirmed_name)] == pytest.approx(found.speedup.median)
+
+
 def test_a_win_without_time_for_its_confirmation_is_none_and_keeps_the_times() -> None:
     timer = Scripted({BASE: (1.0,), "a": (2.0,)})
     found = judged(contest(timer.speeds), timer, budget=40.0)

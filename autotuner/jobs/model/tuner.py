@@ -275,11 +275,15 @@ class _ModelRun:
     def _shipped(self, judgement: Judgement) -> ModelResult:
         if judgement.verdict != "win" or judgement.winner is None:
             return self._result(judgement.verdict, judgement.reason, judgement, None)
-        made = next((t for t in self.tuned if t.name == judgement.winner), None)
-        if made is None:
-            stock = next(t for t in self.tried if t.route.name == judgement.winner)
-            made = Tuned(stock, judgement.winner, (), Parts(), _built(stock.build), stock.error, stock.row)
-        return self._ship(made, "win", judgement.reason, judgement)
+        return self._ship(self._named(judgement.winner), "win", judgement.reason, judgement)
+
+    def _named(self, name: str) -> Tuned:
+        """What raced under this name: what tuning made of a route, or a route as it is."""
+        made = next((t for t in self.tuned if t.name == name), None)
+        if made is not None:
+            return made
+        stock = next(t for t in self.tried if t.route.name == name)
+        return Tuned(stock, name, (), Parts(), _built(stock.build), stock.error, stock.row)
 
     def _ship(self, made: Tuned, verdict: FinalVerdict, reason: str, judgement: Judgement | None) -> ModelResult:
         context = self.context
@@ -319,7 +323,9 @@ class _ModelRun:
         for made_row in self.tuned:
             if made_row.name in us:
                 context.session.store.set_us(made_row.row, us[made_row.name])
-        shown = made or (self.tuned[0] if self.tuned else None)
+        # The times that are told are of what the speedup is of.
+        compared = judgement.confirmed_name if judgement else None
+        shown = made or (self._named(compared) if compared else self.tuned[0] if self.tuned else None)
         # Where a route wins that was not tuned itself, the ranking is of the one that was.
         first = self.parts[0] if self.parts else None
         part = next((p for p in self.parts if shown is not None and p.route == shown.tried.route), first)

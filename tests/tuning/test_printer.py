@@ -1,0 +1,59 @@
+"""What the screen says of times and counts agrees with itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autotuner.measure.race import Interval
+from autotuner.system.text import count
+from autotuner.tuning.counts import Counts
+from autotuner.tuning.result import Best, Measured, Result
+from tests.tuning.test_result import RESULT
+
+AGREE: Result = replace(
+    RESULT,
+    baseline=Measured(114.3),
+    stock=Measured(),
+    best=Best(Measured(100.0), {"tile_m": 8}),
+    speedup=Interval(1.143, 1.101, 1.190),
+    counts=Counts(space=9, asked=3, routes=1, built=3, timed=3, rivals=2),
+)
+
+
+def lines(result: Result) -> dict[str, str]:
+    return {line[:11].strip(): line[11:] for line in str(result).splitlines() if line.strip()}
+
+
+def test_times_that_agree_with_the_ratio_need_no_words() -> None:
+    said = lines(AGREE)
+    assert said["speedup"] == "1.143x over default, 95 % interval 1.101 to 1.190"
+    assert "drifted" not in str(AGREE)
+
+
+def test_times_that_cannot_agree_with_the_ratio_have_one_sentence() -> None:
+    apart = replace(AGREE, baseline=Measured(258.4), best=Best(Measured(306.1), {"tile_m": 8}))
+    assert (
+        "by pairs of timings side by side; the machine drifted between the pairs, so the quotient of the two times is "
+        "another (0.844)" in str(apart)
+    )
+
+
+def test_configurations_and_routes_are_counted_apart() -> None:
+    said = "2 of 9 configurations and 1 route asked, 3 built, 0 duplicates, 3 timed, 0 failed"
+    assert lines(AGREE)["candidates"] == said
+
+
+def test_the_default_alone_is_no_best() -> None:
+    alone = replace(AGREE, verdict="no-winner", speedup=None, counts=replace(AGREE.counts, timed=1, rivals=0))
+    assert "best" not in lines(alone)
+    assert "best" in lines(AGREE)
+
+
+@pytest.mark.parametrize(
+    ("number", "what", "said"),
+    [(1, "call", "1 call"), (2, "entry", "2 entries"), (0, "dispatch", "0 dispatches"), (1, "entry", "1 entry")],
+)
+def test_a_number_goes_with_its_noun(number: int, what: str, said: str) -> None:
+    assert count(number, what) == said
