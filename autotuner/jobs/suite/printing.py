@@ -9,7 +9,7 @@ from rich.text import Text
 from autotuner.carriers.flagfile import use_line
 from autotuner.jobs.suite.rows import FINAL, RAW
 from autotuner.system.listing import Column, Listing
-from autotuner.system.text import microseconds
+from autotuner.system.text import count, microseconds
 from autotuner.tuning.printer import VERDICTS
 
 if TYPE_CHECKING:
@@ -32,12 +32,16 @@ def tell_suite(result: SuiteResult, printer: Printer) -> None:
     for verdict in _UNTRIED:
         if rows := [row for row in details.rows if row.verdict == verdict]:
             share = sum(row.share or 0.0 for row in rows)
-            line("", f"{verdict}: {len(rows)} problems, {share:.3g} % of the time")
+            line("", f"{verdict}: {count(len(rows), 'problem')}, {share:.3g} % of the time")
     uplift = details.uplift
-    printer.verdict(result, what="suite", more=f", {uplift.problems} problems")
+    printer.verdict(result, what="suite", more=f", {count(uplift.problems, 'problem')}")
     if uplift.us_total is not None:
-        saved = uplift.us_saved or 0.0
-        line("time", f"{microseconds(uplift.us_total)} by default, {microseconds(uplift.us_total - saved)} tuned")
+        total, several = uplift.us_total, len(details.groups) > 1
+        one = f"{microseconds(total - (details.us_saved or 0.0))} {'by one compile' if several else 'tuned'}"
+        line("time", f"{microseconds(total)} by default, {one}")
+        if several:
+            each = microseconds(total - (uplift.us_saved or 0.0))
+            line("", f"{each} if each problem had flags of its own: {len(details.groups)} compiles")
     if uplift.kept and uplift.average is not None:
         line("uplift", f"weighted {uplift.weighted:.2f} %, average {uplift.average:.2f} %")
         line(
@@ -47,7 +51,8 @@ def tell_suite(result: SuiteResult, printer: Printer) -> None:
     line("results", f"{details.folder / RAW}, {FINAL}")
     for group in details.groups:
         flags = " ".join(group.flags) or "no flags of its own"
-        line("group", f"{len(group.problems)} winners, {microseconds(group.us_saved)} saved, {group.carrier}: {flags}")
+        winners = count(len(group.problems), "winner")
+        line("group", f"{winners}, {microseconds(group.us_saved)} saved, {group.carrier}: {flags}")
         if group.spec is not None:
             line("spec", str(group.spec))
         if group.flagfile is not None:

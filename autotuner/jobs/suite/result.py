@@ -13,6 +13,7 @@ from autotuner.jobs.suite.ship import Group
 from autotuner.jobs.suite.uplift import Uplift
 from autotuner.jobs.suite.workload import Workload
 from autotuner.measure.race import ALPHA, Interval
+from autotuner.system.text import count
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result, RunFacts
@@ -50,10 +51,28 @@ class SuiteDetails:
     def tried(self) -> int:
         return 0
 
+    @property
+    def together(self) -> tuple[Row, ...]:
+        """The kept problems that one compile makes faster: those of the group that saves most."""
+        main = self.groups[0] if self.groups else None
+        names = set(main.problems) - set(main.lost) if main else set()
+        return tuple(row for row in self.rows if row.kept and row.problem in names)
+
+    @property
+    def us_saved(self) -> float | None:
+        """By one compile; what is not in it is counted at its default's time."""
+        return None if self.uplift.us_total is None else self.groups[0].us_saved if self.groups else 0.0
+
+    @property
+    def saved(self) -> float:
+        """The same in per cent of the workload's time."""
+        return 100 * (self.us_saved or 0.0) / self.uplift.us_total if self.uplift.us_total else 0.0
+
     def to_json(self) -> dict[str, Any]:
         return {
             "problems": [row.listed() for row in self.rows],
             "uplift": {**self.uplift.to_json(), "estimate": self.estimate},
+            "one_compile": {"problems": len(self.together), "us_saved": self.us_saved, "saved": self.saved},
             "groups": [group.to_json() for group in self.groups],
             "results": str(self.folder),
             "skipped": [one.to_json() for one in self.workload.skipped[:_LISTED]],
@@ -83,7 +102,7 @@ def suite_result(run: Run, details: SuiteDetails, *, environment: Mapping[str, A
         speedup=_speedup(details),
         speedup_over_stock=None,
         # The ends of the interval are those of all problems at once.
-        confidence=max(0.0, 1 - ALPHA * sum(row.kept for row in details.rows)),
+        confidence=max(0.0, 1 - ALPHA * len(details.together)),
         counts=Counts.total(row.counts for row in details.rows if row.counts is not None),
         files=Files(main.spec, main.flagfile, main.carrier) if main else Files(),
         details=details,
@@ -105,23 +124,27 @@ def _reason(details: SuiteDetails, verdict: FinalVerdict) -> str:
     if verdict != "win":
         return _REASONS[verdict]
     tuned = sum(row.verdict in TUNED for row in details.rows)
-    gain = f"{details.uplift.weighted:.2f} % of the workload's time is saved"
-    return f"{details.uplift.kept} of {tuned} tuned problems gain 3 % or more; {gain}"
+    gain = f"one compile saves {details.saved:.2f} % of the workload's time"
+    if len(details.groups) > 1:
+        gain += f" ({details.uplift.weighted:.2f} % if each had flags of its own)"
+    verb = "gains" if details.uplift.kept == 1 else "gain"
+    return f"{details.uplift.kept} of {count(tuned, 'tuned problem')} {verb} 3 % or more; {gain}"
 
 
 def _best(details: SuiteDetails, main: Group | None) -> Best | None:
-    uplift = details.uplift
-    if uplift.us_total is None or uplift.us_saved is None:
+    total, saved = details.uplift.us_total, details.us_saved
+    if total is None or saved is None:
         return None
     kinds = {row.kind for row in details.rows if main and row.problem in main.problems}
-    measured = Measured(uplift.us_total - uplift.us_saved, main.flags if main else ())
+    measured = Measured(total - saved, main.flags if main else ())
     return Best(measured, {}, "microkernel" if kinds == {"microkernel"} else "codegen")
 
 
 def _speedup(details: SuiteDetails) -> Interval | None:
-    """Of the totals. The ends are those of all problems at once, which holds at least with `confidence`."""
+    """Of the totals, by one compile. The ends are those of all its problems at once, which holds at least with
+    `confidence`."""
     total = details.uplift.us_total
-    kept = [row for row in details.rows if row.kept]
+    kept = details.together
     if not total or not kept:
         return None
 

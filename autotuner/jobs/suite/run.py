@@ -25,6 +25,7 @@ from autotuner.system import process
 from autotuner.system.digests import read_by_flags
 from autotuner.system.progress import LATE_SECONDS, Clock
 from autotuner.system.settings import usable_cores
+from autotuner.system.text import count
 from autotuner.system.workspace import write_whole
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
@@ -186,7 +187,7 @@ class _SuiteRun:
             weights = {name: float(_work(entry)) for name, entry in self.entries.items()}
         unknown = sum(weight == 0 for weight in weights.values())
         if unknown and not self.run.stopped:
-            self._note(f"shares leave out {unknown} problems whose default has no time")
+            self._note(f"shares leave out {count(unknown, 'problem')} whose default has no time")
         for name, share in zip(weights, shares(list(weights.values())), strict=True):
             row = self.rows[name] = replace(self.rows[name], share=share if weights[name] else None)
             if row.verdict == "waiting" and weights[name] and share < self.threshold:
@@ -204,15 +205,14 @@ class _SuiteRun:
         if self.run.earlier is not None:
             finished = sum(row.verdict in TUNED for row in self.rows.values())
             self._note(f"going on with run {self.run.id}: {finished} problems are finished, {len(queue)} are left")
-        total = len(queue)
-        began = False
+        begun = 0
         while queue and not self.run.stopped:
             budget = self.options.budget
             if budget is not None:
                 parts = divide(
                     self.clock.left - self._shipping(budget), [self.rows[name].share or 0.0 for name in queue]
                 )
-                if began and parts[0] < LEAST_SECONDS:
+                if begun and parts[0] < LEAST_SECONDS:
                     parts[0] = 0.0
                 while queue and parts[len(queue) - 1] <= 0:
                     reason = f"--budget leaves less than {LEAST_SECONDS:.0f} s for it"
@@ -221,12 +221,14 @@ class _SuiteRun:
                     break
                 budget = parts[0]
             name = queue.pop(0)
-            began = True
-            self._tune_one(name, budget, place=f"{total - len(queue)}/{total}")
+            begun += 1
+            self._tune_one(name, budget, place=f"{begun}/{begun + len(queue)}")
         left_out = [row for row in self.rows.values() if row.verdict == "left-out"]
         if left_out:
             share = sum(row.share or 0.0 for row in left_out)
-            self._note(f"--budget leaves out {len(left_out)} problems ({share:.2g} % of the time); give more of it")
+            self._note(
+                f"--budget leaves out {count(len(left_out), 'problem')} ({share:.2g} % of the time); give more of it"
+            )
 
     def _shipping(self, budget: float) -> float:
         """Seconds for the end: every winner is compiled twice, and the next one may win as well."""

@@ -260,6 +260,16 @@ def test_winners_that_need_different_flags_are_grouped_and_the_better_group_is_t
     assert document["flagfile"] == by_flags["flagfile"] != by_spec["flagfile"]
     assert "--iree-opt-data-tiling" in Path(document["flagfile"]).read_text()
     assert "--iree-opt-data-tiling" not in Path(by_spec["flagfile"]).read_text()
+    # Of 1200 ms; a compile has the flags of one group.
+    assert result.reason == (
+        "2 of 2 tuned problems gain 3 % or more; one compile saves 37.50 % of the workload's time "
+        "(57.50 % if each had flags of its own)"
+    )
+    assert (document["best"]["us"], document["speedup"]["median"]) == pytest.approx((750e3, 1.6))
+    assert document["one_compile"] == {"problems": 1, "us_saved": pytest.approx(450e3), "saved": pytest.approx(37.5)}
+    assert "1200.000 ms by default, 750.000 ms by one compile" in str(result)
+    assert "510.000 ms if each problem had flags of its own: 2 compiles" in str(result)
+    assert "1 winner, 450.000 ms saved" in str(result)
     assert any("2 sets of flags" in note for note in result.notes)
 
 
@@ -300,7 +310,7 @@ def test_what_the_budget_does_not_suffice_for_and_what_contributes_little_is_lef
     assert rows[LARGE].verdict == "left-out"
     assert "--budget" in rows[LARGE].reason
     assert rows[SMALL].verdict == rows["gemm_16x16x16_f32_f32_nn"].verdict == "below-threshold"
-    assert any("leaves out 1 problems" in note for note in result.notes)
+    assert any("leaves out 1 problem (" in note for note in result.notes)
     assert result.verdict == "inconclusive"
 
 
