@@ -32,12 +32,13 @@ def _no_padding(kernel: Kernel) -> Mask:
     if kernel.unpadded is None or kernel.padding is None:
         return np.zeros(1, bool)
     room = kernel.chip.shared_memory - kernel.shared
-    idle: Mask = (kernel.unpadded > 0) & ((kernel.padding == 0) | (kernel.padding > room))
+    no_room: Mask = (kernel.padding > room) & kernel.product
+    idle: Mask = (kernel.unpadded > 0) & ((kernel.padding == 0) | no_room)
     return idle
 
 
 def _few_registers(kernel: Kernel) -> Mask:
-    if not kernel.chip.cdna:
+    if not kernel.chip.cdna or not kernel.product:
         return np.zeros(1, bool)
     held: Grid = kernel.staged // 4
     for tile in kernel.accumulators:

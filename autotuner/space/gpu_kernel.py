@@ -23,6 +23,7 @@ from autotuner.space.gpu_config import (
     REORDER,
     TRANSPOSE,
     WAVES,
+    windowed,
 )
 from autotuner.space.prune import Chip, Grid, Kernel, Tile
 from autotuner.space.table import Knob, Value
@@ -136,6 +137,7 @@ def _contraction(
         unswizzled=_unswizzled(knobs, rows),
         widened=_widened(knobs["mma_kind"], root, rows),
         strided=len(tiles) == len(dimensions) and _strided(maps, parallel),
+        product=not windowed(root),
         padding=padding,
         unpadded=unpadded * by_threads,
         turned_line=rows.chosen(REORDER, TRANSPOSE, without=0) * _in_one_line(workgroups),

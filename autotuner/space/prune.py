@@ -97,6 +97,8 @@ class Kernel:
     """Whether a window moves by more than one, and is not copied out into a matrix first."""
     scores: tuple[Grid, Grid] | None = None
     """Attention: the tile of keys, and the columns of the instruction that multiplies queries with keys."""
+    product: bool = False
+    """Whether it is a plain matrix product: of a window or of softmax less is known."""
     padding: Grid | None = None
     """Bytes that padding adds to the shared memory."""
     unpadded: Grid | None = None

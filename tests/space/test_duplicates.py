@@ -26,7 +26,7 @@ def kernel(m: int, n: int, k: int, threads: int, *, chip: Chip = MI300) -> Kerne
     promoted = Tile((number(m), number(k)), 16), Tile((number(k), number(n)), 16)
     shared, none = promoted[0].bytes + promoted[1].bytes, number(0)
     sums = Tile((number(m), number(n)), 32)
-    return Kernel(chip, number(threads), promoted, (sums,), shared, waves=none, stages=none, staged=none)
+    return Kernel(chip, number(threads), promoted, (sums,), shared, waves=none, stages=none, staged=none, product=True)
 
 
 def waves(base: Kernel, count: int) -> Kernel:
@@ -58,6 +58,7 @@ def test_two_waves_change_nothing_where_registers_are_enough() -> None:
     assert not FEW_REGISTERS.rejects(waves(few, 3)).any()
     assert not FEW_REGISTERS.rejects(waves(many, 2)).any()
     assert not FEW_REGISTERS.rejects(waves(replace(few, staged=number(4 * 256)), 2)).any()
+    assert not FEW_REGISTERS.rejects(waves(replace(few, product=False), 2)).any()  # one of five convolutions differed
 
 
 def test_without_padding_is_the_same_where_nothing_is_padded() -> None:
@@ -68,6 +69,7 @@ def test_without_padding_is_the_same_where_nothing_is_padded() -> None:
     assert NO_PADDING.rejects(unpadded(full, padding=8 * 512)).all()
     assert not NO_PADDING.rejects(unpadded(full, padding=8 * 256)).any()
     assert NO_PADDING.rejects(unpadded(full, padding=0)).all()
+    assert not NO_PADDING.rejects(unpadded(replace(full, product=False), padding=8 * 512)).any()
     assert not NO_PADDING.rejects(replace(unpadded(full, padding=8 * 512), unpadded=number(0))).any()
 
 
