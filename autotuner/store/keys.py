@@ -13,7 +13,7 @@ def run_key(*, problem: Json, target: str, flags: Sequence[str], reads: Sequence
     """The same for runs that ask the same question of the same programs and files.
 
     `reads` are the digests of what is not in the question's words. They are the key's second half: of a run that
-    differs only there it can be said why it is not gone on with.
+    differs only there it can be said why it is not continued.
     """
     question = json.dumps([problem, target, list(flags)], sort_keys=True)
     return "-".join(hashlib.sha256(text.encode()).hexdigest()[:16] for text in (question, json.dumps(list(reads))))

@@ -215,7 +215,7 @@ class Run:
 
 
 def _earlier(question: Question, new: NewRun, session: Session, account: Account) -> RunRow | None:
-    """The run that --resume goes on with; one that cannot be gone on with is named."""
+    """The run that --resume continues; one that cannot be continued is named."""
     store, kind, parent = session.store, new.kind, new.parent
     found = store.unfinished_run(new.key, kind=kind, parent=parent)
     if found is None and question.has_parts:
@@ -225,10 +225,10 @@ def _earlier(question: Question, new: NewRun, session: Session, account: Account
     outdated = store.outdated_run(new.key, kind=kind, parent=parent, finished=question.has_parts)
     if outdated is not None:
         account.note(
-            f"run {outdated.id} is not gone on with: IREE, the input, a microkernel or a file of --flag is another now"
+            f"run {outdated.id} is not continued: IREE, the input, a microkernel or a file of --flag has changed since"
         )
     elif (other := store.like_it(new, finished=question.has_parts)) is not None:
-        account.note(f"run {other.id} is not gone on with: it had {_differing(other, new)}")
+        account.note(f"run {other.id} is not continued: it had {_differing(other, new)}")
     return None
 
 

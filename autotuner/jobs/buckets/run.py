@@ -262,7 +262,7 @@ class _FamilyRun:
     def _texts(self, done: Sequence[BucketResult]) -> list[str]:
         """The specs in the order in which they are tried.
 
-        IREE reads an M of which only the least is known as at most -1, which is within every bound: such a one is
+        Where only the least M is known, IREE reads the upper bound as -1, which is within every bound: such an M is
         `any` or nothing, so it is taken out before the bounded buckets are asked.
         """
         tuned = [one for one in done if one.spec]

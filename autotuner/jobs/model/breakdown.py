@@ -146,7 +146,7 @@ class TimeTable:
 
     @property
     def how(self) -> str:
-        """How the figures were come by."""
+        """Where the figures come from."""
         said = dict.fromkeys(side.how for side in (self.before, self.after) if side)
         return "; ".join(said)
 

@@ -288,4 +288,4 @@ def test_blocks_of_other_code_are_not_gone_on_with(
     flagfile("tiled", TILED, "--iree-opt-level=O1")
     second = experiment("default", workspace.parent / "tiled.flags", fake().tools, resume=True, device="none")
     assert second.run != first.run
-    assert any(f"run {first.run} is not gone on with" in note for note in second.notes)
+    assert any(f"run {first.run} is not continued" in note for note in second.notes)

@@ -213,7 +213,7 @@ def test_a_suite_is_not_gone_on_with_when_what_it_read_is_another(here: Path, ch
     watcher = Notes()
     again = run(file, fake, device="none", resume=True, reporter=watcher, **more)
     assert again.run != first.run
-    assert any(f"run {first.run} is not gone on with: IREE, the input" in note for note in watcher.notes)
+    assert any(f"run {first.run} is not continued: IREE, the input" in note for note in watcher.notes)
     assert runs_of(file, "suite") == [again.run, first.run]
 
 
@@ -221,10 +221,10 @@ def test_a_suite_that_begins_anew_for_another_option_says_so(here: Path) -> None
     file, fake = write(here, SHAPES.splitlines(keepends=True)[0] + "gemm,8x8x8,f32,2\n"), fake_tools(here)
     first = run(file, fake, device="none")
     seeded = run(file, fake, device="none", resume=True, seed=1)
-    assert f"run {first.run} is not gone on with: it had --seed 0" in seeded.notes
+    assert f"run {first.run} is not continued: it had --seed 0" in seeded.notes
     flags = Target.parse("cpu", flags=["--iree-opt-level=O1"])
     third = run(file, fake, device="none", resume=True, seed=1, target=replace(flags, routes=ONE_ROUTE.routes))
-    assert f"run {seeded.run} is not gone on with: it had other options" in third.notes
+    assert f"run {seeded.run} is not continued: it had other options" in third.notes
 
 
 @pytest.mark.parametrize(("flag", "fine"), [("--iree-opt-data-tiling", True), ("--load=x.so", False)])
@@ -353,7 +353,7 @@ def test_an_interrupted_suite_goes_on_with_the_problem_that_it_was_at(here: Path
     second = run(file, fake, resume=True)
     runs = {row.problem: row.run for row in first.details.rows}
     assert {row.problem: row.run for row in second.details.rows} == runs, (
-        "both are the same runs, one of them gone on with"
+        "both are the same runs, one of them continued"
     )
     assert {row.verdict for row in second.details.rows} == {"no-winner"}
     with Store.open(None, workspace=here / "workspace", create=False) as store:
