@@ -15,7 +15,7 @@ from autotuner.carriers.provenance import ENTRY, OBJECTS, Provenance, text_dicti
 from autotuner.carriers.render import microkernel_mlir
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.mlir import parse, walk
-from autotuner.microkernels.instance import Binding, Call, Instance, Panels
+from autotuner.microkernels.instance import SCRATCH, Access, Binding, Call, Instance, Panels
 from autotuner.problems import Operand, Problem
 from autotuner.targets.backends import Backend, backend_of
 
@@ -35,10 +35,11 @@ class Buffer:
     number: int
     tensor: Operand
     operand: int
-    written: bool
+    access: Access
     permutation: tuple[int, ...]
     zeroed: bool
     last: bool
+    """No buffer that is passed follows."""
     panels: Panels | None = None
 
     @property
@@ -50,14 +51,24 @@ class Buffer:
         return self.tensor.element.mlir
 
     @property
+    def written(self) -> bool:
+        """It is the problem's result."""
+        return self.access == "write"
+
+    @property
+    def mutable(self) -> bool:
+        """It is a result of the dispatch; nobody reads what scratch becomes."""
+        return self.access != "read"
+
+    @property
     def tied(self) -> bool:
         """The result comes into a tensor that is passed: IREE puts other results behind all operands."""
-        return self.written and (self.zeroed or not self.last)
+        return self.mutable and (self.zeroed or not self.last)
 
     @property
     def own(self) -> bool:
         """It needs a tensor beside the problem's operands."""
-        return self.tied or (bool(self.permutation or self.panels) and not self.written)
+        return self.tied or (bool(self.permutation or self.panels) and not self.mutable)
 
     @property
     def zero(self) -> str:
@@ -67,7 +78,7 @@ class Buffer:
 
     @property
     def value(self) -> str:
-        if self.written and not self.zeroed:
+        if self.mutable and not self.zeroed:
             return f"%empty{self.number}"
         return f"%buffer{self.number}" if self.own else f"%arg{self.operand}"
 
@@ -125,7 +136,22 @@ class Kernel:
     @property
     def passed(self) -> tuple[Buffer, ...]:
         """What the dispatch takes; a result that is not tied is no operand."""
-        return tuple(b for b in self.buffers if not b.written or b.tied)
+        return tuple(b for b in self.buffers if not b.mutable or b.tied)
+
+    @property
+    def results(self) -> tuple[Buffer, ...]:
+        """What the dispatch gives: the problem's result, and scratch that nobody reads."""
+        return _results(self.buffers)
+
+    @property
+    def called(self) -> str:
+        """The problem's result among those of the dispatch."""
+        return "%called" if len(self.results) == 1 else f"%called#{self.results.index(self.written)}"
+
+    @property
+    def ties(self) -> tuple[int, ...]:
+        """For each result the operand that it is put into, constants first; -1: into none."""
+        return tuple(len(self.constants) + self.passed.index(b) if b.tied else -1 for b in self.results)
 
     @property
     def written(self) -> Buffer:
@@ -145,8 +171,8 @@ def executable_name(number: int) -> str:
 def marker(call: Call) -> tuple[str, ...]:
     """What tells a GPU kernel's dispatch from others: the symbol, and the types of what goes in and comes out."""
     buffers = _buffers(call.instance)
-    tensors = [b.type for b in buffers if not b.written or b.tied]
-    return (call.instance.symbol, *tensors, next(b.type for b in buffers if b.written))
+    passed = [b.type for b in buffers if not b.mutable or b.tied]
+    return (call.instance.symbol, *passed, *(b.type for b in _results(buffers)))
 
 
 def spec_mlir(
@@ -233,11 +259,16 @@ def _kernel(number: int, call: Call, *, target: str, forms: Forms) -> Kernel:
 
 
 def _buffers(instance: Instance) -> tuple[Buffer, ...]:
-    last = len(instance.bindings) - 1
+    last = max(i for i, b in enumerate(instance.bindings) if b.access == "read" or b.zeroed)
     return tuple(
-        Buffer(i, b.tensor, b.operand, b.access == "write", b.permutation, b.zeroed, i == last, b.panels)
+        Buffer(i, b.tensor, b.operand, b.access, b.permutation, b.zeroed, i >= last, b.panels)
         for i, b in enumerate(instance.bindings)
     )
+
+
+def _results(buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
+    """Scratch that is passed goes last: behind another result IREE copies the problem's one into its place."""
+    return tuple(sorted((b for b in buffers if b.mutable), key=lambda b: b.tied and not b.written))
 
 
 def _convertible(binding: Binding, operand: Operand) -> bool:
@@ -263,6 +294,8 @@ def _check(instance: Instance, problem: Problem) -> None:
             f"{instance.name} does not write exactly the output of {problem.name}.", remedy="Check its bindings."
         )
     for binding in instance.bindings:
+        if binding.access == SCRATCH:
+            continue
         if not 0 <= binding.operand <= output or (binding.access == "read" and binding.operand == output):
             raise UsageError(
                 f"{instance.name} reads operand {binding.operand}, which is no input of {problem.name}.",

@@ -36,7 +36,7 @@ class Expression:
     @property
     def names(self) -> frozenset[str]:
         """The values that it needs."""
-        return _names(_tree(self.text))
+        return _names(self.text)
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         self._refuse_unknown(values)
@@ -234,7 +234,9 @@ def _call_objection(name: str, count: int) -> str:
     return ""
 
 
-def _names(tree: ast.expr) -> frozenset[str]:
+@lru_cache(maxsize=4096)
+def _names(text: str) -> frozenset[str]:
+    tree = _tree(text)
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called)
 

@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Literal
 
 from autotuner.problems import Operand, Problem
+from autotuner.problems.dtypes import element_type
 
-Access = Literal["read", "write"]
+Access = Literal["read", "write", "scratch"]
+"""Scratch is memory for the time of the call, which is none of the problem's operands."""
+SCRATCH: Access = "scratch"
+NO_OPERAND = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +33,21 @@ class Binding:
     """One buffer of the kernel, in the order of its parameters."""
 
     operand: int
-    """Which of the problem's operands it is; the output is the last."""
+    """Which of the problem's operands it is; the output is the last. Scratch is `NO_OPERAND`."""
     access: Access
     tensor: Operand
     """As the kernel wants it, after `permutation`."""
     permutation: tuple[int, ...] = ()
     """How the problem's operand is transposed before the call; empty: it is taken as it is."""
     zeroed: bool = False
-    """The kernel adds to what is there: the buffer must be zero before."""
+    """The kernel adds to what is there: the buffer must be zero before. Scratch it leaves as zero again."""
     panels: Panels | None = None
     """How it is packed, after `permutation`."""
+
+    @classmethod
+    def scratch(cls, size: int, *, zeroed: bool = False) -> Binding:
+        """So many bytes."""
+        return cls(NO_OPERAND, SCRATCH, Operand((size,), element_type("i8")), zeroed=zeroed)
 
     def in_panels(self, axis: int, width: int, *, lead: int) -> Binding:
         """The same with one dimension cut into panels: they stand after `lead` dimensions, the others behind them in

@@ -11,7 +11,7 @@ from typing import cast
 
 from autotuner.errors import UsageError
 from autotuner.microkernels.expressions import FUNCTIONS, Expression
-from autotuner.microkernels.instance import Access
+from autotuner.microkernels.instance import SCRATCH, Access
 from autotuner.microkernels.manifest import (
     LANES,
     NAMED,
@@ -23,6 +23,7 @@ from autotuner.microkernels.manifest import (
     Manifest,
     ObjectFile,
     Provider,
+    is_gpu,
 )
 from autotuner.microkernels.providers import misa
 from autotuner.microkernels.providers.misa import KernelName
@@ -35,6 +36,7 @@ from autotuner.system.text import short
 FILE = "microkernel.toml"
 _NAMINGS = {"misa": misa.VALUES}
 _ELEMENTS = ("f32", "f16", "bf16", "i8", "i32", "f8E4M3FN", "f8E4M3FNUZ", PROBLEM, NAMED)
+_ALIGNMENTS = tuple(1 << power for power in range(7))
 _MAX_CONSTANTS = 64
 _MAX_CONDITIONS = 64
 _MAX_COMBINATIONS = 1 << 60
@@ -88,7 +90,7 @@ def load(file: Path) -> Manifest:
         conditions=table.expressions("conditions", known, most=_MAX_CONDITIONS, default=()),
         symbol=symbol,
         naming=naming,
-        buffers=_buffers(table, operation, naming, known, epilogues),
+        buffers=_buffers(table, operation, naming, known, epilogues, on_gpus=_on_gpus(provider, objects)),
         constants=table.expressions("constants", built, most=_MAX_CONSTANTS, default=()),
         workgroup_size=table.expressions("workgroup_size", built, least=1, most=3),
         subgroup_size=table.expression("subgroup_size", built, default=SUBGROUP),
@@ -185,12 +187,25 @@ def _check_new(table: Table, name: str, known: Collection[str], reports: Collect
         raise table.error(name, "this name has a meaning already.", "Choose another.")
 
 
+def _on_gpus(provider: Provider, objects: Collection[str]) -> bool:
+    return all(map(is_gpu, (*provider.chips, *objects)))
+
+
 def _buffers(
-    table: Table, operation: type[Operation], naming: str, known: Collection[str], epilogues: Collection[str]
+    table: Table,
+    operation: type[Operation],
+    naming: str,
+    known: Collection[str],
+    epilogues: Collection[str],
+    *,
+    on_gpus: bool,
 ) -> tuple[Buffer, ...]:
     operands = tuple(name for name in operation.letters if name not in OPERANDS or name in epilogues)
     buffers: list[Buffer] = []
     for entry in table.tables("bindings"):
+        if entry.values.get("operand") == SCRATCH:
+            buffers.append(_scratch(entry, known, on_gpus=on_gpus))
+            continue
         buffer = _buffer(entry, operation, operands, naming, known)
         if buffer.operand in (other.operand for other in buffers):
             raise entry.error("operand", f"{buffer.operand} is bound twice.", "Leave one of them.")
@@ -218,15 +233,36 @@ def _buffer(
     if element == NAMED and not (naming and is_out):
         remedy = f"Say {NAMED!r} only of out, beside a `naming`."
         raise entry.error("element", "the kernel's name does not say it.", remedy)
-    zeroed = Expression("0")
-    if entry.has("zeroed"):
-        value = entry.values["zeroed"]
-        zeroed = Expression(str(int(value))) if isinstance(value, bool) else entry.expression("zeroed", known)
-        if not is_out:
-            raise entry.error("zeroed", "an input cannot be zeroed.", "Say it of out, if at all.")
+    if entry.has("zeroed") and not is_out:
+        raise entry.error("zeroed", "an input cannot be zeroed.", "Say it of out or scratch, if at all.")
+    zeroed = _zeroed(entry, known)
     panels, panelled = _panels(entry, operation, operand, known)
     entry.close()
     return Buffer(operand, access, layout, element, zeroed, panels, panelled)
+
+
+def _scratch(entry: Table, known: Collection[str], *, on_gpus: bool) -> Buffer:
+    operand = entry.choice("operand", (SCRATCH,))
+    if not on_gpus:
+        raise entry.error("operand", "a processor's kernel gets no scratch.", "Use its stack.")
+    alignment = entry.number("alignment", default=1)
+    if alignment not in _ALIGNMENTS:
+        remedy = (
+            f"IREE aligns buffers to {_ALIGNMENTS[-1]} bytes: ask for that at the most, and round up in the kernel."
+        )
+        raise entry.error("alignment", f"{alignment} is not one of {', '.join(map(str, _ALIGNMENTS))}.", remedy)
+    element = entry.choice("element", _ELEMENTS[: _ELEMENTS.index(PROBLEM)], default="i8")
+    size = entry.expression("bytes", known)
+    zeroed = _zeroed(entry, known)
+    entry.close()
+    return Buffer(operand, SCRATCH, "", element, zeroed, bytes=size)
+
+
+def _zeroed(entry: Table, known: Collection[str]) -> Expression:
+    if not entry.has("zeroed"):
+        return Expression("0")
+    value = entry.values["zeroed"]
+    return Expression(str(int(value))) if isinstance(value, bool) else entry.expression("zeroed", known)
 
 
 def _panels(entry: Table, operation: type[Operation], operand: str, known: Collection[str]) -> tuple[Expression, str]:

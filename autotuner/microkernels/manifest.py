@@ -14,7 +14,7 @@ from typing import Literal
 
 from autotuner.errors import UsageError
 from autotuner.microkernels.expressions import Expression
-from autotuner.microkernels.instance import Access, Binding, Instance
+from autotuner.microkernels.instance import SCRATCH, Access, Binding, Instance
 from autotuner.microkernels.isa import choose_isa
 from autotuner.microkernels.providers.misa import KernelName
 from autotuner.problems import Operand, Operation, Problem
@@ -34,6 +34,7 @@ _NONE = Expression("0")
 _MAX_THREADS = 1024
 _MAX_PANEL = 4096
 _MAX_GRID = (1 << 31) - 1
+_MAX_SCRATCH = (1 << 31) - 1
 
 
 class DoesNotFitError(UsageError):
@@ -54,6 +55,12 @@ class Buffer:
     """The width of the panels that it comes in; 0: none."""
     panelled: str = ""
     """The dimension that is cut into panels; the others keep their order."""
+    bytes: Expression = _NONE
+    """Of scratch; with 0 of them the pointer is left out of the call."""
+
+    @property
+    def is_scratch(self) -> bool:
+        return self.access == SCRATCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,13 +195,19 @@ class Manifest:
             numbers |= kernel.values
         elif symbol not in (None, self.symbol):
             raise UsageError(f"{self.name} has no kernel {symbol!r}.", remedy=f"It has {self.symbol}.")
+        # Most choices of parameters fit nowhere: what needs no values is asked first.
+        later = [condition for condition in self.conditions if condition.names & self.values.keys()]
+        self._hold([condition for condition in self.conditions if condition not in later], numbers)
         for name, value in self.values.items():
             numbers[name] = self._evaluate(f"values.{name}", value, numbers)
-        for condition in self.conditions:
+        self._hold(later, numbers)
+        return numbers
+
+    def _hold(self, conditions: Iterable[Expression], numbers: Mapping[str, int]) -> None:
+        for condition in conditions:
             if not self._evaluate("conditions", condition, numbers):
                 given = ", ".join(f"{name} = {numbers[name]}" for name in sorted(condition.names))
                 raise self._unfit(f"it needs {condition.text}, and here {given}.", "Choose another shape or kernel.")
-        return numbers
 
     def bind(
         self,
@@ -211,8 +224,7 @@ class Manifest:
         reports = {name: given.pop(name) for name in REPORTS[self.provider.kind] if name in given}
         numbers = self.fit(problem, chip, parameters=given, symbol=symbol, features=features)
         kernel = symbol or self.symbol
-        there = self._declared(problem).operand_names
-        buffers = [buffer for buffer in self.buffers if buffer.operand in there]
+        buffers = self.bound(problem, numbers)
         bindings = tuple(self._binding(buffer, problem, numbers, kernel) for buffer in buffers)
         numbers |= reports
         workgroup = self._sizes("workgroup_size", self.workgroup_size, numbers, most=_MAX_THREADS)
@@ -235,6 +247,11 @@ class Manifest:
             local_memory=memory,
             grid=self._sizes("grid", self.grid, numbers, most=_MAX_GRID),
         )
+
+    def bound(self, problem: Problem, numbers: Mapping[str, int]) -> tuple[Buffer, ...]:
+        """The pointers that a call has: the problem's operands, and scratch that is needed with these numbers."""
+        there = self._declared(problem).operand_names
+        return tuple(b for b in self.buffers if b.operand in there or (b.is_scratch and self._bytes(b, numbers)))
 
     def _declared(self, problem: Problem) -> Operation:
         """The problem, when it is one that this kernel computes."""
@@ -277,7 +294,16 @@ class Manifest:
             raise self._unfit(f"it has no object for {chip}.", f"{have} Give one yourself.")
         return (self.objects[match].verified(),)
 
+    def _bytes(self, buffer: Buffer, numbers: Mapping[str, int]) -> int:
+        size = self._evaluate("bytes", buffer.bytes, numbers)
+        if not 0 <= size <= _MAX_SCRATCH:
+            raise self._unfit(f"its scratch has {size} bytes.", f"{_MAX_SCRATCH} are the most.")
+        return size
+
     def _binding(self, buffer: Buffer, problem: Problem, numbers: Mapping[str, int], kernel: str) -> Binding:
+        if buffer.is_scratch:
+            zeroed = bool(self._evaluate("zeroed", buffer.zeroed, numbers))
+            return Binding.scratch(self._bytes(buffer, numbers), zeroed=zeroed)
         declared = self._declared(problem)
         index = declared.operand_names.index(buffer.operand)
         own = problem.operands[index]

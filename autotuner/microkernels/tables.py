@@ -64,6 +64,14 @@ class Table:
             raise self.error(key, f"{short(min(doubles))} stands there twice.", "Leave one.")
         return tuple(values)
 
+    def number(self, key: str, *, default: int) -> int:
+        if not self.has(key):
+            return default
+        value = self._typed(key, int, f"Write {key} = {default}.")
+        if isinstance(value, bool):
+            raise self.error(key, f"it is {_WORDS[bool]}.", f"Write {key} = {default}.")
+        return value
+
     def numbers(self, key: str) -> tuple[int, ...]:
         remedy = f"Write {key} = [1, 2], the default first."
         values = self._typed(key, list, remedy)

@@ -79,7 +79,10 @@ class Gemm(Operation):
         return cls(1, 1, 1)
 
     def variables(self) -> Mapping[str, int]:
-        return {"m": self.m, "n": self.n, "k": self.k, "batch": self.batch, **self.epilogue.variables()}
+        transposed = {
+            f"transpose_{side}": int(letter == "t") for side, letter in zip(("lhs", "rhs"), self.layout, strict=True)
+        }
+        return {"m": self.m, "n": self.n, "k": self.k, "batch": self.batch, **transposed, **self.epilogue.variables()}
 
     def dimensions(self, operand: str) -> str:
         if operand == "bias":

@@ -45,6 +45,7 @@ def instance(
     zeroed: bool = False,
     out_first: bool = False,
     writes: str = "",
+    scratch: Mapping[int, bool] | None = None,
     objects: tuple[Path, ...] = (Path("kernel.hsaco"),),
 ) -> Instance:
     """A kernel of the right form; what it computes is not asked here."""
@@ -59,6 +60,8 @@ def instance(
         bindings.append(Binding(number, access, Operand(shape, element), axes, zeroed=zeroed and written))
     if out_first:
         bindings.insert(0, bindings.pop())
+    for place, is_zeroed in (scratch or {}).items():
+        bindings.insert(place, Binding.scratch(128, zeroed=is_zeroed))
     subgroup = 64 if chip.startswith("gfx") else 32
     return Instance(
         "kernel", "kernel", chip, objects, tuple(bindings), (1, -2, 4294967295), (256, 1, 1), subgroup, 1024, (7, 8, 9)
@@ -91,6 +94,10 @@ CASES = {
     "out first": Case.of(GEMM, out_first=True),
     "other order, zeroed, first": Case.of(GEMM, order=TRANSPOSED, zeroed=True, out_first=True),
     "other type": Case.of(GEMM, writes="f16"),
+    "scratch": Case.of(GEMM, scratch={3: False}),
+    "scratch before the result": Case.of(GEMM, scratch={2: False}),
+    "zeroed scratch, and other": Case.of(GEMM, scratch={2: True, 4: False, 5: False}, order=TRANSPOSED),
+    "zeroed scratch behind the result": Case.of(GEMM, scratch={3: True}),
     "other type and order": Case.of(GEMM, writes="f16", order=TRANSPOSED, zeroed=True),
     "padded": Case.of(PADDED, order=FILTERS_LAST, zeroed=True),
     "padded i8": Case.of(Conv.parse(shape="2x8x8x16", filter="3x3x32", pad="1x2", dtype="i8")),
@@ -119,6 +126,22 @@ def test_every_problem_is_replaced_by_its_kernel(tools: Tools, executor: Executo
 
     jobs = {name: executor.submit(trouble, i, case) for i, (name, case) in enumerate(CASES.items())}
     assert {name: job.result() for name, job in jobs.items()} == dict.fromkeys(CASES, "")
+
+
+@pytest.mark.parametrize(
+    ("scratch", "results"),
+    [
+        ({3: False}, ["-1", "tensor<64x96xf32>, tensor<128xi8>", "%called#0"]),
+        ({2: True, 4: False}, ["-1 : index, -1 : index, 5", "f32>, tensor<128xi8>, tensor<128xi8>)", "%called#0"]),
+        ({0: False}, ["-1 : index, 3 : index", "tensor<64x96xf32>, tensor<128xi8>", "%called#0"]),
+    ],
+)
+def test_scratch_is_a_result_that_nobody_reads(scratch: Mapping[int, bool], results: list[str]) -> None:
+    text = spec_mlir([Call(instance(GEMM, scratch=scratch), GEMM)])
+    for words in results:
+        assert words in text
+    assert text.count("<storage_buffer>") == 1 + len(scratch)
+    assert text.count("linalg.fill ins(%zero") == sum(scratch.values())
 
 
 MODEL = """

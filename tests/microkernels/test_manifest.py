@@ -104,6 +104,51 @@ def test_a_batch_stays_outermost_and_parameters_count(folder: Path) -> None:
     assert out.tensor.text == "3x64x64xf32"
 
 
+SCRATCH = """
+[[bindings]]
+operand = "scratch"
+element = "f32"
+bytes = "tile * rows * 4 if tile == 128 else 0"
+alignment = 64
+zeroed = "tile == 128"
+
+[objects.gfx942]"""
+
+
+def test_scratch_comes_in_the_order_of_the_pointers_and_only_where_it_is_needed(folder: Path) -> None:
+    manifest = written(folder, GEMM.replace("\n[objects.gfx942]", SCRATCH))
+    problem = Gemm.parse(shape="512x128x64")
+    *_, out, scratch = manifest.bind(problem, "gfx942").bindings
+    assert (out.access, scratch.access, scratch.tensor.text, scratch.zeroed) == ("write", "scratch", "2048xi8", True)
+    without = manifest.bind(problem, "gfx942", parameters={"tile": 64})
+    assert [binding.access for binding in without.bindings] == ["read", "read", "write"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("alignment = 64", "alignment = 128", "IREE aligns buffers to 64 bytes"),
+        ("alignment = 64", "alignment = 3", "3 is not one of 1, 2, 4"),
+        ("alignment = 64", "alignment = true", "it is true or false"),
+        ('bytes = "', 'size = "', "bytes: it is missing"),
+        ('element = "f32"\nbytes', 'element = "problem"\nbytes', "not known"),
+        ("objects.gfx942", "objects.x86_64", "a processor's kernel gets no scratch"),
+    ],
+)
+def test_scratch_that_cannot_be_given_is_refused(folder: Path, old: str, new: str, says: str) -> None:
+    text = GEMM.replace("\n[objects.gfx942]", SCRATCH)
+    assert old in text
+    with pytest.raises(UsageError) as refusal:
+        written(folder, text.replace(old, new))
+    assert says in f"{refusal.value.message} {refusal.value.remedy}"
+
+
+def test_scratch_of_a_size_that_no_chip_has_is_refused(folder: Path) -> None:
+    manifest = written(folder, GEMM.replace("\n[objects.gfx942]", SCRATCH.replace("rows * 4", "0 - 1")))
+    with pytest.raises(DoesNotFitError, match="scratch has -1 bytes"):
+        manifest.bind(Gemm.parse(shape="512x128x64"), "gfx942")
+
+
 def test_the_settings_are_all_choices_of_parameters_the_default_first(folder: Path) -> None:
     assert list(written(folder).settings()) == [{"tile": 128, "stages": 2}, {"tile": 64, "stages": 2}]
 
@@ -368,7 +413,8 @@ PROBLEMS: list[Operation] = [
 
 def test_expressions_may_use_the_problems_numbers() -> None:
     gemm, conv, attention = (problem.variables() for problem in PROBLEMS)
-    assert gemm == {"m": 2, "n": 3, "k": 4, "batch": 1, "bias": 0, "residual": 0, "relu": 0, "clip": 0}
+    sizes, transposed = {"m": 2, "n": 3, "k": 4, "batch": 1}, {"transpose_lhs": 0, "transpose_rhs": 0}
+    assert gemm == sizes | transposed | {"bias": 0, "residual": 0, "relu": 0, "clip": 0}
     assert (conv["ho"], conv["wo"], conv["k"], conv["f"], conv["y"], conv["stride_h"]) == (4, 8, 4, 4, 3, 2)
     assert attention == {"batch": 1, "heads": 2, "queries": 3, "keys": 4, "width": 5, "causal": 1}
     assert all(list(problem.smallest().variables()) == list(problem.variables()) for problem in PROBLEMS)

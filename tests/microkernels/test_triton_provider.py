@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,7 +28,8 @@ from autotuner.system import process
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 
 GEMM = Gemm.parse(shape="1024x1024x1024", dtype="f16")
-SMALL = {"bm": 64, "bn": 128, "num_warps": 4}
+SMALL = {"bm": 64, "bn": 128, "num_warps": 4, "tma": 0}
+PERSISTENT = {"workers": 132, "tma": 1}
 PTX = """
 .version 8.6
 .target sm_90a
@@ -88,7 +90,7 @@ def fitting(manifest: Manifest, problem: Problem, chip: str) -> list[dict[str, i
     return found
 
 
-def gemm_job(problem: Problem = GEMM, chip: str = "sm_90", parameters: Mapping[str, int] | None = None) -> Job:
+def gemm_job(problem: Problem = GEMM, chip: str = "sm_90", parameters: Mapping[str, int] = SMALL) -> Job:
     manifest = shipped("gemm_triton")
     assert manifest.provider.source is not None
     return plan(manifest, problem, chip, manifest.provider.source.read_bytes(), parameters=parameters)
@@ -122,6 +124,19 @@ def test_scratch_that_is_read_is_an_error() -> None:
         trim_ptx(PTX, "kern", 2)
     with pytest.raises(ValueError, match="4 parameters"):
         trim_ptx(PTX, "kernel", 5)
+
+
+def test_tritons_own_scratch_goes_behind_the_pointers_and_is_aligned(tmp_path: Path) -> None:
+    used = PTX.replace("\tret;", "\tld.param.b64 	%rd2, [kernel_param_2];\n\tret;")
+    text = trim_ptx(used, "kernel", 2, pointers=1, alignment=128)
+    header = text[text.index("(") : text.index(".reqntid")]
+    assert [int(name) for name in re.findall(r"kernel_param_(\d+)", header)] == [0, 2, 1]
+    assert "[kernel_param_2];\n\tadd.s64 %rd2, %rd2, 127;\n\tand.b64 %rd2, %rd2, -128;" in text
+    (tmp_path / "kernel.ptx").write_text(text)
+    (kernel,) = inspect(tmp_path / "kernel.ptx")
+    assert [argument.kind for argument in kernel.arguments or ()] == ["pointer", "pointer", "value"]
+    with pytest.raises(ValueError, match="a way that is not known"):
+        trim_ptx(PTX, "kernel", 2, pointers=1, alignment=128)
 
 
 def test_amd_assembly_loses_its_scratch_arguments() -> None:
@@ -158,10 +173,13 @@ def test_the_source_is_read_for_its_parameters_and_not_run(tmp_path: Path) -> No
 
 def test_a_job_has_types_alignment_and_constexprs() -> None:
     job = gemm_job(Gemm.parse(shape="1024x1000x1024", dtype="bf16", layout="tn", out="bf16"), parameters=SMALL)
-    assert list(job.signature.items())[:4] == [("a", "*bf16"), ("b", "*bf16"), ("c", "*bf16"), ("M", "i32")]
-    assert job.aligned == [0, 1, 2, 3, 5]  # 1000 is no multiple of 16
-    assert job.arguments == 6
+    types = [type_ for type_ in job.signature.values() if type_ != "constexpr"]
+    assert types == ["*bf16", "*bf16", "*bf16", "i32", "i32", "i32"]
+    assert (job.pointers, job.arguments) == (3, 6)
+    aligned = {list(job.signature)[position]: divisor for position, divisor in job.aligned}
+    assert aligned == {"a": 16, "b": 16, "c": 16, "M": 16, "N": 8, "K": 16}
     assert job.constexprs["BM"] == 64
+    assert (job.constexprs["bias"], job.constexprs["partial"], job.constexprs["BIAS"]) == (None, None, 0)
     assert (job.constexprs["TRANSPOSE_LHS"], job.constexprs["TRANSPOSE_RHS"]) == (1, 0)
     assert (job.constexprs["EVEN_M"], job.constexprs["EVEN_N"]) == (1, 0)
     assert job.options == {"num_warps": 4, "num_stages": 3}
@@ -178,10 +196,20 @@ def test_pointers_that_a_problem_lacks_are_none_and_no_arguments() -> None:
     )  # fmt: skip
     names = ("image", "weights", "bias", "residual", "out")
     assert [whole.signature[name] for name in names] == ["*fp16", "*fp16", "*fp32", "*fp32", "*fp16"]
-    assert (whole.arguments, whole.aligned) == (5, [0, 1, 2, 3, 4])
+    assert (whole.arguments, whole.aligned) == (5, [(i, 16) for i in range(5)])
     assert (whole.constexprs["CLIP_HIGH"], whole.constexprs["HIGH_BITS"]) == (1, 0x40C00000)
     assert (bare.constexprs["bias"], bare.constexprs["residual"], bare.constexprs["CLIP_LOW"]) == (None, None, 0)
-    assert (bare.arguments, bare.aligned) == (3, [0, 1, 4])
+    assert (bare.arguments, bare.aligned) == (3, [(0, 16), (1, 16), (4, 16)])
+
+
+def test_a_job_has_the_pointers_of_an_epilogue_and_of_scratch() -> None:
+    problem = Gemm.parse(shape="64x4096x8192", epilogue="bias,residual,clip=-1:6")
+    job = gemm_job(problem, parameters=SMALL | {"fill": 1})
+    types = {name: type_ for name, type_ in job.signature.items() if type_.startswith("*")}
+    assert list(types) == ["a", "b", "bias", "residual", "counters", "c", "partial"]
+    assert list(types.values()) == ["*fp16", "*fp16", "*fp32", "*fp32", "*i32", "*fp32", "*fp32"]
+    assert job.constexprs["SPLIT"] == 4
+    assert (job.constexprs["BIAS"], job.constexprs["CLIP_HIGH"], job.constexprs["LOW_BITS"]) == (1, 1, 0xBF800000)
 
 
 def test_the_key_follows_all_that_the_object_depends_on() -> None:
@@ -192,19 +220,21 @@ def test_the_key_follows_all_that_the_object_depends_on() -> None:
         cache_key(job, b"a", "3.5"),
         cache_key(replace(job, chip="sm_80"), b"a", "3.4"),
         cache_key(replace(job, options={"num_warps": 4}), b"a", "3.4"),
-        cache_key(replace(job, aligned=[0]), b"a", "3.4"),
-        cache_key(replace(job, constexprs=job.constexprs | {"BM": 64}), b"a", "3.4"),
+        cache_key(replace(job, aligned=[(0, 16)]), b"a", "3.4"),
+        cache_key(replace(job, constexprs=job.constexprs | {"BM": 32}), b"a", "3.4"),
     }
     assert len(keys) == 7
     assert cache_key(gemm_job(Gemm.parse(shape="2048x1024x1024", dtype="f16")), b"a", "3.4") in keys
 
 
 def test_constexprs_that_nothing_names_are_refused() -> None:
-    source = b"def gemm_triton(a, b, c, M, N, K, DEPTH: tl.constexpr): pass"
+    pointers = b"a, b, bias, residual, counters, c, partial"
+    source = b"def gemm_triton(%s, M, N, K, DEPTH: tl.constexpr): pass" % pointers
     with pytest.raises(UsageError, match="DEPTH"):
-        plan(shipped("gemm_triton"), GEMM, "sm_90", source)
-    with pytest.raises(UsageError, match="3 pointers, then 3 constants"):
-        plan(shipped("gemm_triton"), GEMM, "sm_90", b"def gemm_triton(a, b, BM: tl.constexpr, c, M, N, K): pass")
+        plan(shipped("gemm_triton"), GEMM, "sm_90", source, parameters=SMALL)
+    source = b"def gemm_triton(a, b, BM: tl.constexpr, c, M, N, K): pass"
+    with pytest.raises(UsageError, match="7 pointers, then 3 constants"):
+        plan(shipped("gemm_triton"), GEMM, "sm_90", source, parameters=SMALL)
 
 
 def test_without_triton_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -237,18 +267,23 @@ def test_only_sources_of_the_workspace_are_run(tmp_path: Path) -> None:
     ("name", "problem"),
     [
         ("gemm_triton", Gemm.parse(shape="4096x4096x4096", dtype="f16")),
-        ("batched_gemm_triton", Gemm.parse(shape="512x512x512", dtype="bf16", batch=8)),
         ("conv_triton", Conv.parse(shape="2x64x64x320", filter="3x3x320", pad="1x1")),
         ("conv_triton", Conv.parse(shape="1x14x14x96", filter="1x1x208", dtype="bf16", layout="nchw-fchw")),
         ("conv_triton", Conv.parse(shape="8x224x224x3", filter="7x7x64", stride="2x2", pad="3x3")),
         ("conv_nchw_triton", Conv.parse(shape="1x14x14x96", filter="3x3x208", pad="1x1", layout="nchw-fchw")),
+        ("gemm_triton", Gemm.parse(shape="512x512x512", dtype="bf16", batch=8)),
+        ("gemm_triton", Gemm.parse(shape="48x7168x4096")),
+        ("gemm_triton", Gemm.parse(shape="512x768x1024")),
+        ("gemv_triton", Gemm.parse(shape="1x4096x4096", layout="nt")),
+        ("gemv_triton", Gemm.parse(shape="4096x1x4096", layout="tn")),
+        ("gemm_triton", Gemm.parse(shape="1024x1280x14336")),
         ("attention_triton", Attention.parse(shape="2x16x2048x2048x128", causal=True)),
     ],
 )
 def test_every_shipped_kernel_has_variants(name: str, problem: Problem, chip: str) -> None:
     manifest = shipped(name)
     settings = fitting(manifest, problem, chip)
-    assert 3 <= len(settings) <= 24
+    assert 1 <= len(settings) <= 48
     assert manifest.provider.source is not None
     for setting in settings:
         plan(manifest, problem, chip, manifest.provider.source.read_bytes(), parameters=setting)
@@ -275,9 +310,6 @@ def test_objects_fit_their_instances(chip: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "problem", "parameters"),
     [
-        ("gemm_triton", Gemm.parse(shape="130x200x70", dtype="bf16", layout="tt"), SMALL),
-        ("gemm_triton", Gemm.parse(shape="4096x4096x64", dtype="f16", out="f16"), {"bn": 128, "workers": 132}),
-        ("batched_gemm_triton", Gemm.parse(shape="100x64x64", batch=3, layout="nt"), {"bm": 64, "bn": 64}),
         (
             "conv_triton",
             Conv.parse(shape="2x9x7x40", filter="3x3x48", pad="1x1", stride="2x1", epilogue="bias,residual,clip=0:6"),
@@ -286,8 +318,17 @@ def test_objects_fit_their_instances(chip: str, tmp_path: Path) -> None:
         (
             "conv_nchw_triton",
             Conv.parse(shape="1x8x8x24", filter="3x3x40", out="f16", epilogue="bias,relu", layout="nchw-fchw"),
-            {"bm": 32, "bn": 32, "bk": 32},
+            {"bm": 32, "bn": 32},
         ),
+        ("gemm_triton", Gemm.parse(shape="130x200x70", dtype="bf16", layout="tt"), SMALL | {"bn": 64}),
+        ("gemm_triton", Gemm.parse(shape="4096x4096x64", dtype="f16", out="f16"), PERSISTENT),
+        (
+            "gemm_triton",
+            Gemm.parse(shape="8x1024x8192", epilogue="bias,residual,relu"),
+            {"bm": 16, "bn": 64, "num_warps": 4, "num_stages": 4, "fill": 1, "tma": 0},
+        ),
+        ("gemv_triton", Gemm.parse(shape="1x100x4096", dtype="bf16", epilogue="bias,clip=:6"), {"bn": 64, "fill": 2}),
+        ("gemm_triton", Gemm.parse(shape="100x64x64", batch=3, layout="nt"), SMALL | {"bn": 64}),
         ("attention_triton", Attention.parse(shape="1x2x100x60x40", causal=True), {"bm": 64, "bn": 64, "num_warps": 4}),
         ("attention_triton", Attention.parse(shape="1x2x64x64x64", dtype="bf16"), {"bm": 64, "bn": 64, "num_warps": 4}),
     ],

@@ -10,18 +10,20 @@ import contextlib
 import hashlib
 import importlib.metadata
 import json
+import math
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from autotuner.errors import StorageError, UsageError
-from autotuner.microkernels.instance import Instance
+from autotuner.microkernels.instance import Binding, Instance
 from autotuner.microkernels.library import own_folder, shipped_folder
-from autotuner.microkernels.manifest import PROBLEM, Manifest, subgroup_of
+from autotuner.microkernels.manifest import PROBLEM, Buffer, Manifest, subgroup_of
 from autotuner.microkernels.providers import triton_compile
 from autotuner.microkernels.providers.c import ObjectRefusalError, problem_macros
 from autotuner.microkernels.providers.triton_compile import ALIGNED, JOB, RESULT, SOURCE, Job
@@ -45,8 +47,8 @@ _POINTERS = {
     "f8E4M3FN": "*fp8e4nv",
     "f8E4M3FNUZ": "*fp8e4b8",
 }
-_CONSTEXPR = "constexpr"
-_FORMAT = "triton-1"
+CONSTEXPR = "constexpr"
+_FORMAT = "triton-2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,10 @@ class Built:
     """Bytes of dynamic shared memory that the launch must give."""
     threads: int
     """Of a workgroup."""
+    scratch: int = 0
+    """Bytes of global memory that Triton itself wants for each workgroup: descriptors that are made on the device."""
+    alignment: int = 0
+    """Of that memory; the kernel rounds up what it is given."""
 
 
 def bind(
@@ -72,9 +78,13 @@ def bind(
 ) -> Instance:
     """The kernel with its object, for this problem and this choice of parameters."""
     built = provide(manifest, problem, chip, workspace=workspace, parameters=parameters, timeout=timeout)
-    return manifest.bind(
+    instance = manifest.bind(
         problem, chip, objects=(built.path,), parameters={**(parameters or {}), "shared": built.shared}
     )
+    if not built.scratch:
+        return instance
+    own = Binding.scratch(built.scratch * math.prod(instance.grid) + built.alignment)
+    return replace(instance, bindings=(*instance.bindings, own))
 
 
 def provide(
@@ -144,21 +154,28 @@ def plan(
             f"{manifest.name}: nothing says what the constexpr {unknown[0]} is.",
             remedy=f"Add {unknown[0].lower()} to [parameters] or [values] of the manifest.",
         )
-    elements = [_element(manifest, problem, i) for i in range(pointers)]
-    missing = [name for name, element in zip(plain, elements, strict=False) if not element]
-    types = [_POINTERS[element] if element else _CONSTEXPR for element in elements] + ["i32"] * constants
-    divisible = [
-        pointers + i
+    bound = manifest.bound(problem, numbers)
+    types = {
+        name: _POINTERS[_element(buffer, problem)] if buffer in bound else CONSTEXPR
+        for name, buffer in zip(plain, manifest.buffers, strict=False)
+    }
+    sizes = {
+        pointers + i: math.gcd(value.evaluate(numbers), ALIGNED)
         for i, value in enumerate(manifest.constants)
-        if value.names <= numbers.keys() and value.evaluate(numbers) % ALIGNED == 0
-    ]
+        if value.names <= numbers.keys()
+    }
     job = Job(
         symbol=manifest.symbol,
         chip=chip,
         warp=subgroup_of(chip),
-        signature=dict(zip(plain, types, strict=True)) | dict.fromkeys(constexprs, _CONSTEXPR),
-        constexprs=dict.fromkeys(missing) | {name: numbers[name.lower()] for name in constexprs},
-        aligned=[*(i for i, element in enumerate(elements) if element), *divisible],
+        pointers=len(bound),
+        signature=types | dict.fromkeys(plain[pointers:], "i32") | dict.fromkeys(constexprs, CONSTEXPR),
+        constexprs={name: None for name, type_ in types.items() if type_ == CONSTEXPR}
+        | {name: numbers[name.lower()] for name in constexprs},
+        aligned=[
+            *((i, ALIGNED) for i, type_ in enumerate(types.values()) if type_ != CONSTEXPR),
+            *((position, divisor) for position, divisor in sizes.items() if divisor > 1),
+        ],
         options={},
     )
     job.options.update({name: numbers[name] for name in OPTIONS[job.backend] if numbers.get(name)})
@@ -171,14 +188,10 @@ def _told(problem: Problem) -> dict[str, int]:
     return {name.lower(): value for name, value in {**epilogue, **problem_macros(problem)}.items()}
 
 
-def _element(manifest: Manifest, problem: Problem, position: int) -> str:
-    """The type behind a pointer; empty where the problem has no such operand: the kernel gets None."""
-    buffer = manifest.buffers[position]
-    names = problem.operand_names if isinstance(problem, Operation) else ()
-    if buffer.operand not in names:
-        return ""
+def _element(buffer: Buffer, problem: Problem) -> str:
     if buffer.element != PROBLEM:
         return buffer.element
+    names = problem.operand_names if isinstance(problem, Operation) else ()
     return problem.operands[names.index(buffer.operand)].element.name
 
 
@@ -207,7 +220,7 @@ def _kept(final: Path) -> Built | None:
         report = json.loads(final.with_suffix(".json").read_text())
         if file_digest(final) != report["sha256"]:
             return None
-        return Built(final, str(report["symbol"]), int(report["shared"]), int(report["threads"]))
+        return _built(final, report)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -235,4 +248,9 @@ def _build(job: Job, source: Path, text: bytes, final: Path, *, timeout: float) 
         if making is not None:
             with contextlib.suppress(OSError):
                 shutil.rmtree(making)
-    return Built(final, report["symbol"], report["shared"], report["threads"])
+    return _built(final, report)
+
+
+def _built(final: Path, report: Mapping[str, Any]) -> Built:
+    numbers = {name: int(report[name]) for name in ("shared", "threads", "scratch", "alignment")}
+    return Built(final, str(report["symbol"]), **numbers)

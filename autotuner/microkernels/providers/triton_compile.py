@@ -33,12 +33,14 @@ class Job:
     chip: str
     warp: int
     """How many threads go in step."""
+    pointers: int
+    """How many parameters are pointers, those of the problem and scratch that the source asks for; they come first."""
     signature: dict[str, str]
     """Every parameter, in order, with its type in Triton's words."""
     constexprs: dict[str, int | None]
-    """None: a pointer that is not there."""
-    aligned: list[int]
-    """Positions of pointers to, and sizes of, multiples of 16."""
+    """None: a pointer that this problem does not have."""
+    aligned: list[tuple[int, int]]
+    """Positions of pointers and sizes, each with a power of two, up to 16, that divides it: loads get that wide."""
     options: dict[str, int]
 
     @property
@@ -54,20 +56,42 @@ class Job:
 # --- Of the objects -------------------------------------------------------------------------------------------------
 
 
-def trim_ptx(text: str, symbol: str, keep: int) -> str:
-    """The text whose entry has just its first `keep` parameters; the others, Triton's scratch, must be unused."""
+def trim_ptx(text: str, symbol: str, keep: int, *, pointers: int = 0, alignment: int = 0) -> str:
+    """The text whose entry has just its first `keep` parameters; what Triton adds must be unused.
+
+    With an `alignment` the first that Triton adds, its scratch, is used: it goes behind the pointers, as parameters are
+    read by name, and is rounded up where it is read: IREE aligns buffers to less.
+    """
     blanked = _COMMENT.sub(lambda match: " " * len(match[0]), text)
     header = re.search(rf"\.entry\s+{re.escape(symbol)}\s*\(([^()]*)\)", blanked)
     if header is None:
         raise ValueError(f"the PTX has no entry {symbol}")
     declarations = header[1].split(",") if header[1].strip() else []
-    for declaration in declarations[keep:]:
-        name = re.findall(r"[\w$%.]+", declaration.partition("[")[0])[-1]
-        if re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", blanked[header.end() :]):
-            raise ValueError(f"the kernel uses scratch memory ({name}), which IREE does not give it")
-    if len(declarations) < keep:
-        raise ValueError(f"the PTX has {len(declarations)} parameters, not {keep}")
-    return text[: header.start(1)] + ",".join(declarations[:keep]).rstrip() + "\n" + text[header.end(1) :]
+    own = declarations[keep : keep + bool(alignment)]
+    for declaration in declarations[keep + len(own) :]:
+        name = _parameter(declaration)
+        if _named(name).search(blanked[header.end() :]):
+            raise ValueError(f"the kernel uses memory ({name}) that neither its manifest nor Triton's report has")
+    if len(declarations) < keep + bool(alignment):
+        raise ValueError(f"the PTX has {len(declarations)} parameters, not {keep + bool(alignment)}")
+    kept = [*declarations[:pointers], *own, *declarations[pointers:keep]]
+    kept = [declaration.strip() for declaration in kept]
+    body = text[header.end(1) :]
+    for declaration in own:
+        read = re.compile(rf"(ld\.param\.[bu]64\s+(%\w+),\s*\[{re.escape(_parameter(declaration))}\];)")
+        body, count = read.subn(rf"\1\n\tadd.s64 \2, \2, {alignment - 1};\n\tand.b64 \2, \2, -{alignment};", body)
+        if count == 0 or count != len(_named(_parameter(declaration)).findall(blanked[header.end() :])):
+            raise ValueError("the PTX reads Triton's scratch in a way that is not known")
+    return text[: header.start(1)] + "\n\t" + ",\n\t".join(kept) + "\n" + body
+
+
+def _parameter(declaration: str) -> str:
+    name: str = re.findall(r"[\w$%.]+", declaration.partition("[")[0])[-1]
+    return name
+
+
+def _named(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w$]){re.escape(name)}(?![\w$])")
 
 
 def trim_amdgcn(text: str, llvm: str, symbol: str, keep: int) -> str:
@@ -80,7 +104,7 @@ def trim_amdgcn(text: str, llvm: str, symbol: str, keep: int) -> str:
     explicit = [entry for entry in entries if "hidden_" not in entry]
     for number in range(keep, len(explicit)):
         if re.search(rf"%{number}\b", function[2]):
-            raise ValueError("the kernel uses scratch memory, which IREE does not give it")
+            raise ValueError("the kernel uses scratch memory of Triton's own, which is for NVIDIA's chips only")
     # What the driver fills in is listed also where nothing reads it; what is read has its place, after a gap now.
     hidden = entries[len(explicit) :] if "implicitarg.ptr" in llvm else []
     text = text[: listed.start(1)] + "".join(explicit[:keep] + hidden) + text[listed.end(1) :]
@@ -115,8 +139,11 @@ def compile_job(folder: Path) -> None:
     spec.loader.exec_module(module)
     kernel = _compile(job, getattr(module, job.symbol))
     warps = int(kernel.metadata.num_warps)
+    scratch = int(getattr(kernel.metadata, "global_scratch_size", 0))  # older ones for AMD do not speak of it
+    alignment = int(kernel.metadata.global_scratch_align) if scratch else 0
     if job.backend == "cuda":
-        data = trim_ptx(kernel.asm["ptx"], job.symbol, job.arguments).encode()
+        text = trim_ptx(kernel.asm["ptx"], job.symbol, job.arguments, pointers=job.pointers, alignment=alignment)
+        data = text.encode()
     else:
         data = _trimmed_hsaco(job, kernel)
     name = f"kernel.{'ptx' if job.backend == 'cuda' else 'hsaco'}"
@@ -126,6 +153,8 @@ def compile_job(folder: Path) -> None:
         "symbol": job.symbol,
         "shared": int(kernel.metadata.shared),
         "threads": job.warp * warps,
+        "scratch": scratch,
+        "alignment": alignment,
         "sha256": hashlib.sha256(data).hexdigest(),
     }
     (folder / RESULT).write_text(json.dumps(report))
@@ -140,7 +169,7 @@ def _target(job: Job) -> Any:
 
 def _compile(job: Job, function: Any) -> Any:
     compiler = importlib.import_module("triton.compiler")
-    aligned = {(position,): [["tt.divisibility", ALIGNED]] for position in job.aligned}
+    aligned = {(position,): [["tt.divisibility", divisor]] for position, divisor in job.aligned}
     source = compiler.ASTSource(function, job.signature, constexprs=job.constexprs, attrs=aligned)
     options: dict[str, Any] = {**job.options, "enable_fp_fusion": True}
     target = _target(job)

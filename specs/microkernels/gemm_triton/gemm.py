@@ -1,4 +1,8 @@
-"""A matrix product for GPUs in Triton: tiles in groups that share the cache, masks only where sizes do not divide."""
+"""Matrix products for GPUs in Triton, batched or not, of any size.
+
+Tiles are read by descriptors that the kernel makes itself (TMA), or by pointers. Where there are few tiles, some
+workgroups share the depth of each, wait for one another and add up their sums.
+"""
 
 import triton
 import triton.language as tl
@@ -8,7 +12,11 @@ import triton.language as tl
 def gemm_triton(
     a,
     b,
+    bias,
+    residual,
+    counters,
     c,
+    partial,
     M,
     N,
     K,
@@ -22,50 +30,164 @@ def gemm_triton(
     EVEN_N: tl.constexpr,
     EVEN_K: tl.constexpr,
     WORKERS: tl.constexpr,
+    SPLIT: tl.constexpr,
+    TMA: tl.constexpr,
+    BIAS: tl.constexpr,
+    RESIDUAL: tl.constexpr,
+    CLIP_LOW: tl.constexpr,
+    CLIP_HIGH: tl.constexpr,
+    LOW_BITS: tl.constexpr,
+    HIGH_BITS: tl.constexpr,
 ):
+    entry = tl.program_id(2).to(tl.int64)
+    a += entry * M * K
+    b += entry * K * N
+    c += entry * M * N
+    if RESIDUAL:
+        residual += entry * M * N
     tiles_m, tiles_n = tl.cdiv(M, BM), tl.cdiv(N, BN)
+    steps = tl.cdiv(K, BK)
+    # In parts, the way to whole lines through shared memory leaves room for the loads of the next tile.
+    PARTS: tl.constexpr = 1 if BM * BN <= 8192 else BM * BN // 8192
+    da, db = descriptors(a, b, M, N, K, BM, BN, BK, TRANSPOSE_LHS, TRANSPOSE_RHS, TMA)
     if WORKERS:
         # Flattened, the loads of the next tile begin before the last one is stored.
         for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, WORKERS, flatten=True):
-            one_tile(
-                a, b, c, M, N, K, tile, tiles_m, tiles_n,
-                BM, BN, BK, GROUP, TRANSPOSE_LHS, TRANSPOSE_RHS, EVEN_M, EVEN_N, EVEN_K, 4,
+            m, n = place(tile, tiles_m, tiles_n, GROUP)
+            if TMA:
+                total = tl.zeros((BM, BN), tl.float32)
+                for k in range(steps):
+                    x, y = by_descriptor(da, db, m * BM, n * BN, k * BK, TRANSPOSE_LHS, TRANSPOSE_RHS)
+                    total = tl.dot(x, y, total)
+            else:
+                total = by_pointers(
+                    a, b, M, N, K, m * BM, n * BN, 0, steps,
+                    BM, BN, BK, TRANSPOSE_LHS, TRANSPOSE_RHS, EVEN_M, EVEN_N, EVEN_K,
+                )  # fmt: skip
+            put(
+                c, bias, residual, M, N, m * BM, n * BN, total, PARTS, EVEN_M, EVEN_N,
+                BIAS, RESIDUAL, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
             )  # fmt: skip
     else:
-        one_tile(
-            a, b, c, M, N, K, tl.program_id(0), tiles_m, tiles_n,
-            BM, BN, BK, GROUP, TRANSPOSE_LHS, TRANSPOSE_RHS, EVEN_M, EVEN_N, EVEN_K, 1,
-        )  # fmt: skip
+        part, tile = tl.program_id(0) % SPLIT, tl.program_id(0) // SPLIT
+        m, n = place(tile, tiles_m, tiles_n, GROUP)
+        each = tl.cdiv(steps, SPLIT)
+        first, end = part * each, min(part * each + each, steps)
+        if TMA:
+            total = tl.zeros((BM, BN), tl.float32)
+            for k in range(first, end):
+                x, y = by_descriptor(da, db, m * BM, n * BN, k * BK, TRANSPOSE_LHS, TRANSPOSE_RHS)
+                total = tl.dot(x, y, total)
+        else:
+            total = by_pointers(
+                a, b, M, N, K, m * BM, n * BN, first, end,
+                BM, BN, BK, TRANSPOSE_LHS, TRANSPOSE_RHS, EVEN_M, EVEN_N, EVEN_K,
+            )  # fmt: skip
+        if SPLIT == 1:
+            put(
+                c, bias, residual, M, N, m * BM, n * BN, total, PARTS, EVEN_M, EVEN_N,
+                BIAS, RESIDUAL, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+            )  # fmt: skip
+        else:
+            HIGH: tl.constexpr = 4
+            slots = partial + tile.to(tl.int64) * (SPLIT * BM * BN)
+            keep(slots + part * (BM * BN), total, PARTS, BN)
+            wait(counters + tile, SPLIT)
+            # Each adds up its share of the rows, always in the same order.
+            for strip in range(part, BM // HIGH, SPLIT):
+                at = slots + (strip * HIGH + tl.arange(0, HIGH))[:, None] * BN + tl.arange(0, BN)[None, :]
+                sums = tl.zeros((HIGH, BN), tl.float32)
+                for other in tl.range(SPLIT, num_stages=1, loop_unroll_factor=4):
+                    sums += tl.load(at + other * (BM * BN), cache_modifier=".cg")
+                put(
+                    c, bias, residual, M, N, m * BM + strip * HIGH, n * BN, sums, 1, EVEN_M, EVEN_N,
+                    BIAS, RESIDUAL, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+                )  # fmt: skip
+            leave(counters + tile, SPLIT)
 
 
 @triton.jit
-def one_tile(
+def wait(counter, SPLIT: tl.constexpr):
+    """Until all that share a tile are here. They are neighbours in the grid: none waits for one that cannot start."""
+    tl.debug_barrier()
+    seen = tl.atomic_add(counter, 1, sem="acq_rel", scope="gpu") + 1
+    while seen < SPLIT:
+        seen = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
+
+
+@triton.jit
+def leave(counter, SPLIT: tl.constexpr):
+    """The last one leaves the counter as it was."""
+    tl.debug_barrier()
+    if tl.atomic_add(counter, 1, sem="acq_rel", scope="gpu") == 2 * SPLIT - 1:
+        tl.store(counter, 0)
+
+
+@triton.jit
+def place(tile, tiles_m, tiles_n, GROUP: tl.constexpr):
+    """Tiles go in groups of rows, so that those that run together share what they read."""
+    group = tile // (GROUP * tiles_n)
+    within = tile % (GROUP * tiles_n)
+    rows = min(tiles_m - group * GROUP, GROUP)
+    return group * GROUP + within % rows, within // rows
+
+
+@triton.jit
+def descriptors(
     a,
     b,
-    c,
     M,
     N,
     K,
-    tile,
-    tiles_m,
-    tiles_n,
     BM: tl.constexpr,
     BN: tl.constexpr,
     BK: tl.constexpr,
-    GROUP: tl.constexpr,
+    TRANSPOSE_LHS: tl.constexpr,
+    TRANSPOSE_RHS: tl.constexpr,
+    TMA: tl.constexpr,
+):
+    da, db = a, b
+    if TMA and TRANSPOSE_LHS:
+        da = tl.make_tensor_descriptor(a, [K, M], [M, 1], [BK, BM])
+    elif TMA:
+        da = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    if TMA and TRANSPOSE_RHS:
+        db = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BN, BK])
+    elif TMA:
+        db = tl.make_tensor_descriptor(b, [K, N], [N, 1], [BK, BN])
+    return da, db
+
+
+@triton.jit
+def by_descriptor(da, db, m, n, k, TRANSPOSE_LHS: tl.constexpr, TRANSPOSE_RHS: tl.constexpr):
+    x = da.load([k, m]).T if TRANSPOSE_LHS else da.load([m, k])
+    y = db.load([n, k]).T if TRANSPOSE_RHS else db.load([k, n])
+    return x, y
+
+
+@triton.jit
+def by_pointers(
+    a,
+    b,
+    M,
+    N,
+    K,
+    m,
+    n,
+    first,
+    end,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
     TRANSPOSE_LHS: tl.constexpr,
     TRANSPOSE_RHS: tl.constexpr,
     EVEN_M: tl.constexpr,
     EVEN_N: tl.constexpr,
     EVEN_K: tl.constexpr,
-    PARTS: tl.constexpr,
 ):
-    group = tile // (GROUP * tiles_n)
-    within = tile % (GROUP * tiles_n)
-    rows = min(tiles_m - group * GROUP, GROUP)
-    m = group * GROUP + within % rows
-    n = within // rows
-    rm, rn, rk = m * BM + tl.arange(0, BM), n * BN + tl.arange(0, BN), tl.arange(0, BK)
+    """The sums over some steps of the depth, with masks only where sizes do not divide."""
+    ks = tl.arange(0, BK)
+    rm, rn, rk = m + tl.arange(0, BM), n + tl.arange(0, BN), first * BK + ks
     if TRANSPOSE_LHS:
         pa, step_a = a + rk[None, :] * M + rm[:, None], BK * M
     else:
@@ -75,45 +197,104 @@ def one_tile(
     else:
         pb, step_b = b + rk[:, None] * N + rn[None, :], BK * N
     total = tl.zeros((BM, BN), tl.float32)
-    for k in range(0, K, BK):
+    for k in range(first, end):
         if EVEN_K and EVEN_M:
             x = tl.load(pa)
         elif EVEN_K:
             x = tl.load(pa, mask=rm[:, None] < M, other=0.0)
         elif EVEN_M:
-            x = tl.load(pa, mask=rk[None, :] < K - k, other=0.0)
+            x = tl.load(pa, mask=ks[None, :] < K - k * BK, other=0.0)
         else:
-            x = tl.load(pa, mask=(rm[:, None] < M) & (rk[None, :] < K - k), other=0.0)
+            x = tl.load(pa, mask=(rm[:, None] < M) & (ks[None, :] < K - k * BK), other=0.0)
         if EVEN_K and EVEN_N:
             y = tl.load(pb)
         elif EVEN_K:
             y = tl.load(pb, mask=rn[None, :] < N, other=0.0)
         elif EVEN_N:
-            y = tl.load(pb, mask=rk[:, None] < K - k, other=0.0)
+            y = tl.load(pb, mask=ks[:, None] < K - k * BK, other=0.0)
         else:
-            y = tl.load(pb, mask=(rn[None, :] < N) & (rk[:, None] < K - k), other=0.0)
+            y = tl.load(pb, mask=(rn[None, :] < N) & (ks[:, None] < K - k * BK), other=0.0)
         total = tl.dot(x, y, total)
         pa += step_a
         pb += step_b
-    store(c, M, N, rm, n * BN, total, EVEN_M, EVEN_N, PARTS)
+    return total
 
 
 @triton.jit
-def store(
-    c, M, N, rm, first, total, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, PARTS: tl.constexpr
-):  # fmt: skip
-    """In parts, the way to whole lines through shared memory leaves room for the loads of the next tile."""
+def halves(total):
+    """The left and the right columns."""
+    BM: tl.constexpr = total.shape[0]
+    BN: tl.constexpr = total.shape[1]
+    return tl.split(tl.permute(tl.reshape(total, (BM, 2, BN // 2)), (0, 2, 1)))
+
+
+@triton.jit
+def keep(slot, total, PARTS: tl.constexpr, WIDTH: tl.constexpr):
+    """Sums that others will add to theirs."""
     BM: tl.constexpr = total.shape[0]
     BN: tl.constexpr = total.shape[1]
     if PARTS > 1:
-        left, right = tl.split(tl.permute(tl.reshape(total, (BM, 2, BN // 2)), (0, 2, 1)))
-        store(c, M, N, rm, first, left, EVEN_M, EVEN_N, PARTS // 2)
-        store(c, M, N, rm, first + BN // 2, right, EVEN_M, EVEN_N, PARTS // 2)
+        left, right = halves(total)
+        keep(slot, left, PARTS // 2, WIDTH)
+        keep(slot + BN // 2, right, PARTS // 2, WIDTH)
     else:
-        rn = first + tl.arange(0, BN)
-        pc = c + rm[:, None] * N + rn[None, :]
-        result = total.to(c.dtype.element_ty)
+        tl.store(slot + tl.arange(0, BM)[:, None] * WIDTH + tl.arange(0, BN)[None, :], total, cache_modifier=".cg")
+
+
+@triton.jit
+def put(
+    c,
+    bias,
+    residual,
+    M,
+    N,
+    m,
+    n,
+    total,
+    PARTS: tl.constexpr,
+    EVEN_M: tl.constexpr,
+    EVEN_N: tl.constexpr,
+    BIAS: tl.constexpr,
+    RESIDUAL: tl.constexpr,
+    CLIP_LOW: tl.constexpr,
+    CLIP_HIGH: tl.constexpr,
+    LOW_BITS: tl.constexpr,
+    HIGH_BITS: tl.constexpr,
+):
+    """The sums with their epilogue into the result."""
+    if PARTS > 1:
+        SIDE: tl.constexpr = total.shape[1] // 2
+        left, right = halves(total)
+        put(
+            c, bias, residual, M, N, m, n, left, PARTS // 2, EVEN_M, EVEN_N,
+            BIAS, RESIDUAL, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+        )  # fmt: skip
+        put(
+            c, bias, residual, M, N, m, n + SIDE, right, PARTS // 2, EVEN_M, EVEN_N,
+            BIAS, RESIDUAL, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+        )  # fmt: skip
+    else:
+        value = total
+        BM: tl.constexpr = value.shape[0]
+        BN: tl.constexpr = value.shape[1]
+        rm, rn = m + tl.arange(0, BM), n + tl.arange(0, BN)
+        at = rm[:, None] * N + rn[None, :]
+        inside = (rm[:, None] < M) & (rn[None, :] < N)
+        if BIAS:
+            value += tl.load(bias + rn, mask=rn < N, other=0.0)[None, :].to(tl.float32)
+        if RESIDUAL:
+            value += tl.load(residual + at, mask=inside, other=0.0).to(tl.float32)
+        if CLIP_LOW:
+            value = tl.maximum(value, number(LOW_BITS), propagate_nan=tl.PropagateNan.ALL)
+        if CLIP_HIGH:
+            value = tl.minimum(value, number(HIGH_BITS), propagate_nan=tl.PropagateNan.ALL)
+        result = value.to(c.dtype.element_ty)
         if EVEN_M and EVEN_N:
-            tl.store(pc, result)
+            tl.store(c + at, result)
         else:
-            tl.store(pc, result, mask=(rm[:, None] < M) & (rn[None, :] < N))
+            tl.store(c + at, result, mask=inside)
+
+
+@triton.jit
+def number(BITS: tl.constexpr):
+    return tl.full((1, 1), BITS, tl.uint32).to(tl.float32, bitcast=True)
