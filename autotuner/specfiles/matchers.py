@@ -16,6 +16,9 @@ _KINDS = ("contraction", "convolution", "attention", "online_attention")
 _CONSTANT, _YIELD = "transform.param.constant", "transform.yield"
 _GENERAL = ("transform.iree.match.dim_bounds", "transform.iree.match.dim_is_multiple_of")
 _NAMING = ("sym_name", "sym_visibility")
+_EQUAL = f"{_STRUCTURE}dims_equal"
+_UNSAID = f"{_STRUCTURE}has_no_lowering_config"
+"""What many ask beside: which operations are meant does not depend on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +63,7 @@ def describe(matcher: Any) -> Matches:
     if structure is not None:
         kind = structure.name.removeprefix(_STRUCTURE)
         roles = [*ROLES["attention" if "attention" in kind else kind], "strides", "dilations"]
-        sizes = {}
-        for op in ops:
-            if op.name == f"{_STRUCTURE}dims_equal":
-                value = ir.OpResult(op.operands[0])
-                if value.owner == structure and value.result_number < len(roles):
-                    sizes[roles[value.result_number]] = tuple(ir.DenseI64ArrayAttr(op.attributes["expected_values"]))
+        sizes = _sizes(ops, structure, roles)
         types = tuple(str(structure.attributes[name]) for name in _type_names(structure))
         wanted = roles[: len(structure.results)]
         ordered = tuple((role, sizes[role]) for role in wanted if role in sizes)
@@ -84,11 +82,40 @@ def describe(matcher: Any) -> Matches:
     return Matches(kind, (), types, bounds, exact=bool(types) and not bounds and not any("?" in t for t in types))
 
 
+def _sizes(ops: list[Any], structure: Any, roles: list[str]) -> dict[str, tuple[int, ...]]:
+    """By role, as they are asked for; a role that the operation's own maps have no loop for has none."""
+    sizes: dict[str, tuple[int, ...]] = {}
+    if structure.name == f"{_STRUCTURE}contraction" and "indexing_maps" in structure.attributes:
+        maps = [ir.AffineMapAttr(entry).value for entry in ir.ArrayAttr(structure.attributes["indexing_maps"])]
+        sizes = {role: () for role, loops in zip(roles, contraction_roles(maps), strict=False) if not loops}
+    for op in ops:
+        if op.name == _EQUAL:
+            value = ir.OpResult(op.operands[0])
+            if value.owner == structure and value.result_number < len(roles):
+                sizes[roles[value.result_number]] = tuple(ir.DenseI64ArrayAttr(op.attributes["expected_values"]))
+    return sizes
+
+
+def _exact_key(matcher: Any) -> str | None:
+    """Of a matcher that asks for one operation with one size of everything, in whatever words; None of any other."""
+    ops = [op for op in _body(matcher) if op.name not in (_CONSTANT, _YIELD, _UNSAID)]
+    structure = next((op for op in ops if op.name.removeprefix(_STRUCTURE) in _KINDS), None)
+    if structure is None or any(op.name != _EQUAL for op in ops if op != structure):
+        return None
+    found = describe(matcher)
+    if not found.exact:
+        return None
+    asked = [f"{name}={structure.attributes[name]}" for name in sorted(structure.attributes)]
+    return " ".join([structure.name, *asked, *(f"{role}={dims}" for role, dims in found.sizes)])
+
+
 def key(matcher: Any, named: Mapping[str, Any]) -> str:
     """The same for two matchers that accept the same, whatever constants they yield and in which order they ask.
 
     `named` are the symbols of the matcher's module: what a matcher includes is a part of it.
     """
+    if (exact := _exact_key(matcher)) is not None:
+        return exact
     keys = _Keys(named)
     return "\n".join(sorted(keys.op(op) for op in _body(matcher) if op.name not in (_CONSTANT, _YIELD)))
 

@@ -95,8 +95,9 @@ def merge(
 ) -> Merged:
     """Merges tuning specs, given as texts or as paths.
 
-    Of two entries that match the same operations the faster by their recorded figures is kept; without figures of
-    both it is an error, unless `force` lets the later one win. Without `trust` a spec that could do harm is refused.
+    Of two entries that match the same operations the faster by their recorded figures is kept, or the one that has
+    figures; without any it is an error, unless `force` lets the later one win. Without `trust` a spec that could do
+    harm is refused.
     `made_by` are more lines for the leading comment, `names` what errors call the texts.
     """
     if not specs:
@@ -213,12 +214,14 @@ def _better(old: _Place, new: _Place, sources: Sequence[_Source], *, force: bool
     elif mine.median is not None and yours.median is not None:
         newer = yours.median > mine.median
         reason = f"gains less: {min(mine.median, yours.median):.3f}x, {{}} has {max(mine.median, yours.median):.3f}x"
+    elif mine.has_figures != yours.has_figures:
+        newer, reason = yours.has_figures, "it has no figures, and {} was timed"
     elif force:
         newer, reason = True, "by --force: {} comes later and matches the same"
     else:
         raise UsageError(
             f"{first} (@{old.entry.name}) and {second} (@{new.entry.name}) match the same ({new.entry.matches.text}), "
-            "and no figures tell which is faster.",
+            "and neither was timed: nothing tells which is faster.",
             remedy="Leave one out, or give --force: then the later file wins.",
         )
     return (new, reason.format(second)) if newer else (old, reason.format(first))

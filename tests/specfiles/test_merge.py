@@ -88,9 +88,41 @@ def test_of_two_that_match_the_same_the_faster_by_its_figures_stays(
     assert read_spec(merged.text).entries == merged.entries
 
 
-def test_without_figures_of_both_it_is_an_error_unless_forced(small: Plan, tools: Tools) -> None:
-    texts = [make_spec(small, 0), make_spec(small, 1, provenance=None)]
-    with pytest.raises(UsageError, match="no figures tell which is faster"):
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_what_was_timed_stays_before_what_was_not_and_it_is_said(small: Plan, tools: Tools, order: list[int]) -> None:
+    both = [make_spec(small, 0), make_spec(small, 1, provenance=None)]
+    merged = merge([both[number] for number in order], tools=tools, names=[f"{number}.mlir" for number in order])
+    assert configurations(merged) == [read_spec(both[0]).entries[0].compilation_info]
+    (dropped,) = merged.dropped
+    assert (dropped.source, dropped.reason) == ("1.mlir", "it has no figures, and 0.mlir was timed")
+
+
+ELSEWHERE = """transform.iree.match.has_no_lowering_config %op : !transform.any_op
+    %batch, %m, %n, %k = transform.iree.match.contraction %op, lhs_type = f32, rhs_type = f32, output_type = f32,
+      indexing_maps = [affine_map<(i, j, l) -> (i, l)>, affine_map<(i, j, l) -> (l, j)>,
+                       affine_map<(i, j, l) -> (i, j)>]
+      : !transform.any_op -> !transform.param<i64>
+    transform.iree.match.dims_equal %k, [48] : !transform.param<i64>
+    transform.iree.match.dims_equal %m, [64] : !transform.param<i64>
+    transform.iree.match.dims_equal %n, [32] : !transform.param<i64>"""
+"""The matcher of the small problem in other words: nothing is said of a batch that there is not."""
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_matchers_of_the_same_problem_in_other_words_overlap(small: Plan, tools: Tools, order: list[int]) -> None:
+    estimated = replace(TIMED, verdict="compile-only", us=None, baseline_us=None, low=None, median=None, high=None)
+    theirs = FRAME.replace("HELPER", "").replace("BODY", ELSEWHERE)
+    both = [make_spec(small, 0, provenance=estimated), theirs]
+    with pytest.raises(UsageError, match=r"match the same .* and neither was timed: nothing tells which is faster"):
+        merge([both[number] for number in order], tools=tools)
+    timed = [make_spec(small, 0), theirs]
+    merged = merge([timed[number] for number in order], tools=tools)
+    assert [entry.provenance for entry in merged.entries] == [TIMED]
+
+
+def test_without_figures_it_is_an_error_unless_forced(small: Plan, tools: Tools) -> None:
+    texts = [make_spec(small, 0, provenance=None), make_spec(small, 1, provenance=None)]
+    with pytest.raises(UsageError, match="neither was timed: nothing tells which is faster"):
         merge(texts, tools=tools)
     merged = merge(texts, tools=tools, force=True)
     assert configurations(merged) == [read_spec(texts[1]).entries[0].compilation_info]
