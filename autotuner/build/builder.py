@@ -200,6 +200,7 @@ class Builder:
             cached=True,
             took=record["seconds"],
             applied=record["applied"],
+            dumped={what: tuple(texts) for what, texts in record.get("dumped", {}).items()},
         )
 
 

@@ -23,7 +23,11 @@ from autotuner.system import process
 PROBLEM, SPEC, BEGUN, MODULE = "problem.mlir", "spec.mlir", "begun.mlirbc", "module.vmfb"
 """The names of what goes into a compile's folder and comes out of it."""
 Phase = Literal["preprocessing", "flow", "executable-sources", "executable-configurations", "hal"]
-Dump = Literal["configurations", "benchmarks", "binaries"]
+Dump = Literal["configurations", "benchmarks", "binaries", "phases"]
+PREPROCESSED: Phase = "preprocessing"
+FLOW: Phase = "flow"
+_READ_PHASES = (PREPROCESSED, FLOW)
+"""Of the phases that a compile dumps, those that are read."""
 REPEAT = "--iree-hal-benchmark-dispatch-repeat-count"
 WITHOUT_WEIGHTS = ("--mlir-elide-elementsattrs-if-larger=1024", "--mlir-elide-resource-strings-if-larger=1024")
 """A model's weights would make the text as large as the model; what is inside a dispatch is always smaller."""
@@ -144,7 +148,9 @@ class Compile:
         # Problems are compiled as many at a time as there are cores: threads of their own would only get in each
         # other's way. A whole model is compiled alone, for minutes: there threads help.
         threads = () if whole else (_ONE_THREAD,)
-        stop = (f"--compile-to={self.stop}", *(WITHOUT_WEIGHTS if whole else ())) if self.stop else ()
+        stop = (f"--compile-to={self.stop}",) if self.stop else ()
+        # What is printed, also on the way to a module, has no weights.
+        prints = self.stop is not None or "phases" in self.dumps
         kept = self.stop in KEPT
         return (
             str(tools.iree_compile),
@@ -153,8 +159,9 @@ class Compile:
             *((REMARKS,) if self.figures == "remarks" else ()),
             *threads,
             *tools.printing,
-            *(f"--iree-hal-dump-executable-{what}-to={what}" for what in self.dumps),
+            *map(_dump_flag, self.dumps),
             *stop,
+            *(WITHOUT_WEIGHTS if whole and prints else ()),
             # Text has no locations, and these become part of a module.
             *(("--emit-mlir-bytecode",) if kept else ()),
             "-o",
@@ -186,7 +193,7 @@ class Compiled:
     isa: Isa = NO_FIGURES
     text: str = field(default="", repr=False)
     """What was printed where it stopped."""
-    dumped: Mapping[Dump, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    dumped: Mapping[Dump | Phase, tuple[str, ...]] = field(default_factory=dict, repr=False)
     lasting: bool = True
     """It would end the same way again."""
     key: str = ""
@@ -214,7 +221,9 @@ class Compiled:
     def record(self) -> dict[str, Any]:
         """What the build cache keeps of it, beside the module."""
         kept = {name: getattr(self, name) for name in ("failure", "stderr", "binary", "applied")}
-        return {**kept, "seconds": self.took, "isa": self.isa.to_json()}
+        # Of a whole model's compile its dispatches are read, whenever it is asked for.
+        dumped = {what: self.dumped[what] for what in (*_READ_PHASES, "configurations") if FLOW in self.dumped}
+        return {**kept, "seconds": self.took, "isa": self.isa.to_json(), "dumped": dumped}
 
     @classmethod
     def refused(cls, why: str) -> Compiled:
@@ -254,7 +263,7 @@ def compile_program(job: Compile, tools: Tools, folder: Path, *, begun: Begun | 
         made = replace(
             made,
             text=done.stdout,
-            dumped={what: read_folder(folder / what) for what in job.dumps if what != "binaries"},
+            dumped=_read_dumps(job, folder),
             binary=hash_binaries(binaries) if "binaries" in job.dumps else "",
             isa=read_isa(binaries, vmfb, remarks=remarks, ptxas=tools.ptxas) if job.figures else NO_FIGURES,
         )
@@ -293,13 +302,28 @@ def _remove_outputs(folder: Path) -> None:
 
 
 def _remove_dumps(folder: Path) -> None:
-    for name in ("configurations", "benchmarks", "binaries"):
+    for name in ("configurations", "benchmarks", "binaries", "phases"):
         shutil.rmtree(folder / name, ignore_errors=True)
 
 
-def read_folder(folder: Path) -> tuple[str, ...]:
+def _dump_flag(what: Dump) -> str:
+    name = "--dump-compilation" if what == "phases" else "--iree-hal-dump-executable"
+    return f"{name}-{what}-to={what}"
+
+
+def _read_dumps(job: Compile, folder: Path) -> dict[Dump | Phase, tuple[str, ...]]:
+    found: dict[Dump | Phase, tuple[str, ...]] = {}
+    for what in job.dumps:
+        if what == "phases":
+            found |= {phase: read_folder(folder / what, f"*.{phase}.mlir") for phase in _READ_PHASES}
+        elif what != "binaries":
+            found[what] = read_folder(folder / what)
+    return found
+
+
+def read_folder(folder: Path, pattern: str = "*.mlir") -> tuple[str, ...]:
     """The MLIR files of a folder."""
-    return tuple(path.read_text() for path in sorted(folder.glob("*.mlir")))
+    return tuple(path.read_text() for path in sorted(folder.glob(pattern)))
 
 
 def hash_binaries(folder: Path) -> str:

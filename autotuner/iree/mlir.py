@@ -191,6 +191,7 @@ def _calls_mmt4d(table: Mapping[str, ir.Attribute], triple: str) -> bool:
     return enabled == "all" or "mmt4d" in enabled.split(",")
 
 
+@lru_cache(maxsize=64)
 def read_features(executable_target: str) -> frozenset[str]:
     """The instructions that the processor of an executable target has, by LLVM's names; none of an empty text."""
     if not executable_target:

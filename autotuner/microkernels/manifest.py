@@ -151,15 +151,22 @@ class Manifest:
 
     def settings(self) -> Iterator[dict[str, int]]:
         """The choices of parameters, the defaults first; of too many, seeded ones that differ."""
-        if self.combinations <= MOST_SETTINGS:
-            chosen: Iterable[tuple[int, ...]] = itertools.product(*self.parameters.values())
-        else:
-            draw = random.Random(0)
-            defaults = tuple(values[0] for values in self.parameters.values())
-            drawn = (tuple(map(draw.choice, self.parameters.values())) for _ in range(MOST_SETTINGS - 1))
-            chosen = dict.fromkeys((defaults, *drawn))
-        for values in chosen:
-            yield dict(zip(self.parameters, values, strict=True))
+        seen: set[tuple[int, ...]] = set()
+        for values in itertools.product(*self.parameters.values()) if self._are_few else self._drawn():
+            if values not in seen:
+                seen.add(values)
+                yield dict(zip(self.parameters, values, strict=True))
+
+    @property
+    def _are_few(self) -> bool:
+        return self.combinations <= MOST_SETTINGS
+
+    def _drawn(self) -> Iterator[tuple[int, ...]]:
+        """One by one: who asks for the first that fits draws no others."""
+        draw = random.Random(0)
+        yield tuple(values[0] for values in self.parameters.values())
+        for _ in range(MOST_SETTINGS - 1):
+            yield tuple(map(draw.choice, self.parameters.values()))
 
     def computes(self, problem: Problem, chip: str) -> bool:
         """Could some choice of its parameters fit? Of what is refused here, none does."""

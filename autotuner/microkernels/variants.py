@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -59,24 +60,27 @@ class Variants:
         workspace: Path,
         kernel: Kernel | None = None,
         executable_target: str = "",
-        first: bool = False,
+        first: Mapping[str, int] | None = None,
     ) -> Variants:
         """Refuses when no choice of its parameters fits the problem; `kernel` may bring an object of the user's.
 
-        With `first` there is one variant, the first that fits: it takes seconds to look at thousands.
+        With `first` there is one variant: the defaults with these values, or else the first that fits. It takes seconds
+        to look at thousands.
         """
         objects, symbol = (kernel.objects, kernel.symbol) if kernel else ((), None)
         features = read_features(executable_target)
         rows, refusal = [], None
         values = {name: tuple(sorted(choices)) for name, choices in manifest.parameters.items()}
-        for setting in manifest.settings():
+        wanted = {name: value for name, value in (first or {}).items() if value in values.get(name, ())}
+        before = [{**next(manifest.settings()), **wanted}] if wanted else []
+        for setting in itertools.chain(before, manifest.settings()):
             try:
                 manifest.fit(problem, chip, parameters=setting, symbol=symbol, features=features)
             except DoesNotFitError as error:
                 refusal = refusal or error
             else:
                 rows.append([values[name].index(value) for name, value in setting.items()])
-                if first:
+                if first is not None:
                     break
         if not rows:
             raise refusal or DoesNotFitError(f"{manifest.name} has no variant.", remedy="Check its parameters.")
@@ -156,36 +160,40 @@ def find_variants(
     executable_target: str = "",
 ) -> tuple[list[Variants], list[str]]:
     """Those that were asked for, which must fit, or with `auto` all that do; and why others were left out."""
-    folders = search_folders(workspace)
     chip = kernel_chip(target, device)
-    found: dict[str, Variants] = {}
+    found: list[Variants] = []
+    manifests, notes = find_manifests(wanted, workspace=workspace)
+    for manifest, kernel in manifests:
+        try:
+            variants = Variants.of(
+                manifest, problem, chip, workspace=workspace, kernel=kernel, executable_target=executable_target
+            )
+        except DoesNotFitError as error:
+            if kernel is not None:
+                raise
+            notes.append(f"microkernel left out: {error.message}")
+        else:
+            found.append(variants)
+            notes += _sampled(manifest)
+    return found, notes
+
+
+def find_manifests(
+    wanted: Sequence[Kernel], *, workspace: Path
+) -> tuple[list[tuple[Manifest, Kernel | None]], list[str]]:
+    """Those that were asked for, each once, with what the user said of it or None where `auto` found it; and notes."""
+    folders = search_folders(workspace)
+    found: dict[str, tuple[Manifest, Kernel | None]] = {}
     notes = []
     for kernel in wanted:
         if kernel.name != AUTO:
             manifest = find(kernel.name, folders)
-            variants = Variants.of(
-                manifest,
-                problem,
-                chip,
-                workspace=workspace,
-                kernel=kernel,
-                executable_target=executable_target,
-            )
-            found[manifest.name] = variants
-            notes += _sampled(manifest)
+            found[manifest.name] = (manifest, kernel)
             continue
         listing = all_manifests(folders)
         notes += [f"microkernel {broken.name} is left out: {broken.why}" for broken in listing.broken]
         for manifest in listing.manifests:
-            try:
-                variants = Variants.of(
-                    manifest, problem, chip, workspace=workspace, executable_target=executable_target
-                )
-            except DoesNotFitError as error:
-                notes.append(f"microkernel left out: {error.message}")
-            else:
-                found.setdefault(manifest.name, variants)
-                notes += _sampled(manifest)
+            found.setdefault(manifest.name, (manifest, None))
     return list(found.values()), notes
 
 

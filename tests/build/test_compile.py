@@ -12,6 +12,7 @@ from autotuner.carriers.calls import preprocess
 from autotuner.carriers.render import problem_mlir
 from autotuner.iree.compile import Compile, CompilerRefusal, compile_program, inspect
 from autotuner.iree.tools import Tools
+from autotuner.jobs.model.context import Model, structure_in
 from autotuner.jobs.model.program import Program, ProgramBuilder
 from autotuner.problems import Gemm
 from autotuner.system.cache import Cache
@@ -41,8 +42,26 @@ def test_an_error_with_exit_code_zero_is_seen_by_everybody(tools: Tools, source:
     builder = ProgramBuilder(tools, Cache(tmp_path / "cache"), Program(model, "model"))
     assert builder.build(flags, timeout=120).failure == "compile-error"
     assert builder.build_fresh(flags, folder=tmp_path / "fresh", timeout=120).failure == "compile-error"
-    with pytest.raises(CompilerRefusal, match="no-such-pass"):
-        builder.flow(flags, timeout=120)
+    assert builder.configured(flags, timeout=120).failure == "compile-error"
+
+
+def test_the_dispatches_of_a_model_are_read_from_the_compile_of_its_module(
+    tools: Tools, source: str, tmp_path: Path
+) -> None:
+    """One compile tells both, kept with the module; and it is the module that a user gets."""
+    model = tmp_path / "model.mlir"
+    model.write_text(source)
+    builder = ProgramBuilder(tools, Cache(tmp_path / "cache"), Program(model, "model"))
+    made, again = (builder.build(FLAGS, timeout=120) for _ in range(2))
+    assert (made.cached, again.cached) == (False, True)
+    for one in (made, again):
+        found = structure_in(one, Model(model))
+        assert [group.root.loops for group in found.groups] == [(16, 16, 16)]
+        assert "linalg.matmul" in found.preprocessed
+    # Where dumps lie is part of a module.
+    job = Compile(model, FLAGS, 120, dumps=("configurations", "benchmarks", "binaries"))
+    by_hand = compile_program(job, tools, tmp_path / "by-hand")
+    assert made.vmfb.read_bytes() == by_hand.vmfb.read_bytes()
 
 
 def test_only_a_whole_model_is_compiled_by_several_threads(tools: Tools, source: str, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from autotuner.carriers.outputs import MODEL, Outputs, files_in
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.benchmark import DispatchTime
-from autotuner.iree.compile import ROOT_ATTRIBUTES, Compiled, CompilerRefusal, first_error
+from autotuner.iree.compile import FLOW, PREPROCESSED, Compiled, first_error
 from autotuner.iree.mlir import by_name, resources
 from autotuner.iree.run import Invocation
 from autotuner.jobs.model.dispatch import group_flops
@@ -20,7 +20,6 @@ from autotuner.jobs.model.program import Program, ProgramBuilder, input_shapes, 
 from autotuner.problems import OPERATIONS
 from autotuner.problems.accuracy import Precision
 from autotuner.store.rows import BuildRow, Kind
-from autotuner.system.execution import in_a_thread
 from autotuner.system.names import checked_name
 from autotuner.system.progress import Clock
 from autotuner.system.workspace import Workspace
@@ -86,6 +85,8 @@ class ModelStructure:
     others: tuple[FlowDispatch, ...]
     configured: Mapping[str, str] = field(repr=False)
     """The configured executables by name."""
+    preprocessed: str = field(default="", repr=False)
+    """The program as it goes into IREE's own pipelines: what a microkernel's spec is matched with."""
 
     @property
     def ops(self) -> set[str]:
@@ -193,15 +194,17 @@ class Context:
             self.read[vmfb] = found
         return found
 
-    def structure(self, route: Route, *, more: Sequence[str] = ()) -> ModelStructure:
-        """Asks the compiler what it makes of the model on this route, and with `more` flags."""
+    def structure(self, build: Compiled) -> ModelStructure:
+        """What the compiler made of the model."""
         with self.clocked("space"):
+            return structure_in(build, self.model)
+
+    def configured(self, route: Route, *, more: Sequence[str] = ()) -> ModelStructure:
+        """The same without a module, with `more` flags."""
+        with self.clocked("space"):
+            flags = [*self.flags(route), *more]
             return read_structure(
-                self.builder,
-                self.model,
-                [*self.flags(route), *more],
-                target=self.target.name,
-                timeout=self.compile_timeout,
+                self.builder, self.model, flags, target=self.target.name, timeout=self.compile_timeout
             )
 
 
@@ -226,18 +229,28 @@ def run_timeout(options: Options) -> float:
 
 
 def read_structure(
-    builder: ProgramBuilder, model: Model, flags: Sequence[str], *, target: str, timeout: float
+    builder: ProgramBuilder,
+    model: Model,
+    flags: Sequence[str],
+    *,
+    target: str,
+    timeout: float,
+    module: bool = False,
 ) -> ModelStructure:
-    """The model's dispatches, from the compiler."""
-    try:
-        flow_text = in_a_thread(lambda: builder.flow(flags, timeout=timeout))
-        configured = builder.configured([*flags, ROOT_ATTRIBUTES], timeout=timeout)
-        text = flow_text.result()
-    except CompilerRefusal as refusal:
+    """The model's dispatches, from the compiler; with `module` from a compile that makes one, which is kept."""
+    made = builder.build(flags, timeout=timeout) if module else builder.configured(flags, timeout=timeout)
+    if not made.ok:
         raise NoCandidateError(
-            f"iree-compile cannot compile {builder.program.name} for {target}: {first_error(refusal.stderr)}",
+            f"iree-compile cannot compile {builder.program.name} for {target}: {first_error(made.stderr)}",
             remedy="Check the model, --flag and --target.",
-        ) from refusal
+        )
+    return structure_in(made, model)
+
+
+def structure_in(build: Compiled, model: Model) -> ModelStructure:
+    """The model's dispatches, as a compile left them behind."""
+    (text,), configured = build.dumped[FLOW], build.dumped["configurations"]
     flow = read_flow(text, function=model.function, shapes=input_shapes(model.inputs))
     groups, others = group(flow.pieces, read_roots(configured))
-    return ModelStructure(flow, groups, others, by_name(one + resources(text) for one in configured))
+    by_names = by_name(one + resources(text) for one in configured)
+    return ModelStructure(flow, groups, others, by_names, build.dumped[PREPROCESSED][0])

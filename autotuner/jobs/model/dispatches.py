@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -85,16 +85,26 @@ class Dispatches:
         """The share of those that can be run alone."""
         return sum(row.share for row in self.rows.values() if self._obstacle(row.group) == "")
 
-    def tune(self, *, budget: float) -> list[Entry]:
-        """The entries that won or are ahead, the largest share first. All are tuned side by side."""
+    def find_kernels(self) -> KernelSearch:
+        """Where microkernels fit."""
+        self.kernels = KernelSearch.find(self.context, self.kernels.target, self.route, self.structure, self.shares)
+        return self.kernels
+
+    def tune(self, *, budget: float, standing: Sequence[KernelEntry] = (), gains: bool = False) -> list[Entry]:
+        """The entries that won or are ahead, the largest share first. All are tuned side by side.
+
+        `standing` are the microkernels that are in the model by their defaults; `gains` says that it is faster so.
+        """
         context, self.seconds = self.context, budget
         chosen = self._choose()
+        if gains and budget < RACED_FROM * (len(chosen) + len(self.kernels.wanted)):
+            chosen = self._without(chosen, {entry.place.group for entry in standing})
         context.session.reporter.note(self.ranking())
         if budget <= 0:
             for label in chosen:
                 self._set(label, "left-out", self.no_time)
+            self.chosen_kernels = self.kernels.decide({}, standing)
             return []
-        self.kernels = KernelSearch.find(context, self.kernels.target, self.route, self.structure, self.shares)
         count = len(chosen) + len(self.kernels.wanted)
         race = budget >= RACED_FROM * count
         parts = [self._part(label, number, count, budget, race) for number, label in enumerate(chosen, 1)]
@@ -108,7 +118,7 @@ class Dispatches:
         else:
             self._build_each(both, budget)
         entries = [entry for part in parts if (entry := self._entry(part)) is not None]
-        self.chosen_kernels = self.kernels.decide(self._codegen_us())
+        self.chosen_kernels = self.kernels.decide(self._codegen_us(), standing)
         self.results += self.kernels.results
         return entries
 
@@ -116,6 +126,13 @@ class Dispatches:
     def no_time(self) -> str:
         """Why a dispatch was not tuned that nothing but the budget is in the way of."""
         return f"no time for it in the {max(self.seconds, 0.0):.0f} s that all dispatches have (--budget)"
+
+    def _without(self, chosen: Sequence[str], computed: Collection[Group | None]) -> list[str]:
+        """Where time is short, what a microkernel computes faster is not searched."""
+        taken = [label for label in chosen if self.rows[label].group in computed]
+        for label in taken:
+            self._set(label, "left-out", "a microkernel computes it")
+        return [label for label in chosen if label not in taken]
 
     def _codegen_us(self) -> dict[Group, float]:
         """What the best code of the compiler for a dispatch takes alone, as far as it was timed."""

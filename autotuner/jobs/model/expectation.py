@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from autotuner.measure.judge import MORE
 from autotuner.measure.race import LOOKS
 
 _PER_DISPATCH = 0.05
 """Of the effort's budget for a single problem, for each dispatch: there it is one of many, in one pool."""
 _COMPILES = 3
 """Of the whole with its entries: one that is raced, one when something is dropped, one that ships."""
+SHIPPING = 1.2
+"""Of a compile as it took before: what ships is compiled once more, and read."""
+_STARTING = 0.3
+"""Seconds around a timing, in a race and in a process of its own, on the average."""
+_CALLS = 5.0
+"""Of the model in a timing of the race and one of the confirmation."""
 _ROUND = 10.0
 """Seconds that what is told is rounded up to."""
 
@@ -37,6 +44,21 @@ def expected_seconds(known: Known, *, single: float, most: float) -> float:
     tuning = known.dispatches * _PER_DISPATCH * single
     whole = _COMPILES * known.compile_seconds + LOOKS[0] * known.block_seconds
     return min(math.ceil((known.elapsed + routes + tuning + whole) / _ROUND) * _ROUND, most)
+
+
+def racing_seconds(*, default: float, best: float, rivals: int, compile_seconds: float) -> float:
+    """For the first look of a race, a confirmation of as many blocks, and the compile of what ships.
+
+    `default` is what timing the default takes in both, `best` one call of the best rival.
+    """
+    block = default + rivals * min(default, _STARTING + _CALLS * best)
+    return MORE * LOOKS[0] * block + SHIPPING * compile_seconds
+
+
+def too_small(budget: float, least: float) -> str:
+    """What the user is told where no verdict can be expected in the time."""
+    wanted = math.ceil(least / _ROUND) * _ROUND
+    return f"{in_words(budget)} will hardly do for a verdict on this model: --budget {wanted:.0f}s is the least"
 
 
 def expectation(whole: float, left: float) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median
 from typing import Any
 
 from autotuner.build import BuildJob
-from autotuner.carriers.calls import preprocess
 from autotuner.carriers.forms import Forms
 from autotuner.carriers.microkernel import SPEC_FLAG, executable_target
 from autotuner.carriers.operations import Operation, Reading, forms_of, read_operations
@@ -22,9 +20,9 @@ from autotuner.jobs.model.entries import gain_of
 from autotuner.jobs.model.extract import Group, root_key
 from autotuner.jobs.model.shares import Shares
 from autotuner.microkernels.instance import Call
-from autotuner.microkernels.library import all_manifests, find, search_folders
+from autotuner.microkernels.library import find, search_folders
 from autotuner.microkernels.manifest import Manifest
-from autotuner.microkernels.variants import AUTO, Kernel, Variants, fits, kernel_chip
+from autotuner.microkernels.variants import Kernel, Variants, find_manifests, fits, kernel_chip
 from autotuner.problems import Problem
 from autotuner.space import Config
 from autotuner.targets import Route, Target
@@ -38,6 +36,8 @@ from autotuner.tuning.together import Part
 PACKED = "packed"
 """The parameter of a manifest that has constant weights packed before the program runs."""
 TASK = Task(race=False, ship=False, recall=True, microkernels_alone=True)
+EXPECTED_GAIN = 0.3
+"""The part of its time that a kernel is thought to save of a place as long as nothing is known."""
 
 
 @dataclass(frozen=True)
@@ -149,16 +149,10 @@ class KernelSearch:
         with context.clocked("space"):
             library = _Library.open(context)
             try:
-                text = preprocess(
-                    context.session.tools,
-                    context.program.path,
-                    context.flags(route),
-                    timeout=context.compile_timeout,
-                )
-                places = library.places(read_operations(text), found.executable_target)
-            except (CompilerRefusal, AutotuneError) as error:
-                if isinstance(error, OutOfTimeError):
-                    raise
+                places = library.places(read_operations(structure.preprocessed), found.executable_target)
+            except OutOfTimeError:
+                raise
+            except AutotuneError as error:
                 context.note(f"no microkernel joins: {error}")
                 return found
             groups = _groups(context, target, places, structure)
@@ -195,44 +189,51 @@ class KernelSearch:
             number += 1
         return list(self.parts.values())
 
-    def decide(self, codegen: Mapping[Group, float]) -> list[KernelEntry]:
-        """The kernels that are faster alone than the compiler's best code for the same dispatches, in µs."""
-        taken = [entry for label in self.parts if (entry := self._decide(label, codegen)) is not None]
-        return [*taken, *self.without_timing(taken)]
+    def defaults(self) -> list[KernelEntry]:
+        """A kernel for every place, by its defaults; with --top for the first ones only.
 
-    def without_timing(self, taken: Sequence[KernelEntry]) -> Iterator[KernelEntry]:
-        """Kernels for places that were left out, by their defaults: those that won somewhere and were nowhere slower.
-
-        Where no variant was ahead it is not known which is faster: the model is the judge.
+        Nothing is known of them alone: the model is the judge.
         """
-        gains: dict[str, list[float]] = {}
-        for entry in taken:
-            gains.setdefault(entry.variants.manifest.name, []).append(entry.gain)
-        lost = {row.kernel for row in self.rows.values() if row.state == "codegen"}
-        for label, row in self.rows.items():
-            name = next((name for name in row.place.kernels if name in gains and name not in lost), None)
-            if name is None or row.state != "left-out" or self.context.model.top is not None:
-                continue
-            variants = self._variants(name, row.place.problem)
-            config = _packed(variants, variants.default(), row.place)
-            why = f"it was not timed alone; {name} is faster for {len(gains[name])} other operations"
-            self.set_row(label, state="taken", reason=why, kernel=name)
-            yield KernelEntry(label, row.place, row.place.share, median(gains[name]), variants, config)
+        every = self.context.model.top is None
+        return [self._default(label, row.place) for label, row in self.rows.items() if every or row.state == "ranked"]
 
-    def _variants(self, name: str, problem: Problem) -> Variants:
-        context = self.context
+    def _default(self, label: str, place: Place) -> KernelEntry:
+        context, name = self.context, place.kernels[0]
         root = context.session.workspace.root
-        chip = kernel_chip(context.target, context.session.device)
-        manifest = find(name, search_folders(root))
-        made_for = self.executable_target
-        return Variants.of(manifest, problem, chip, workspace=root, executable_target=made_for, first=True)
+        variants = Variants.of(
+            find(name, search_folders(root)),
+            place.problem,
+            kernel_chip(context.target, context.session.device),
+            workspace=root,
+            kernel=next((kernel for kernel in context.options.microkernels if kernel.name == name), None),
+            executable_target=self.executable_target,
+            first={PACKED: 1} if place.constant else {},
+        )
+        self.set_row(label, kernel=name)
+        return KernelEntry(label, place, place.share, EXPECTED_GAIN, variants, variants.space[0])
+
+    def decide(self, codegen: Mapping[Group, float], standing: Sequence[KernelEntry]) -> list[KernelEntry]:
+        """The kernels of the model: by what its search found, or as it stands there by its defaults.
+
+        A kernel that is slower alone than the compiler's best code for the same dispatches (in µs) is none of them.
+        """
+        there = {entry.label: entry for entry in standing}
+        for label, entry in there.items():
+            self.set_row(label, state="taken", reason="by its defaults", kernel=entry.variants.manifest.name)
+        for label in self.parts:
+            found = self._decide(label, codegen)
+            if found is not None:
+                there[label] = found
+            elif self.rows[label].state == "codegen":
+                there.pop(label, None)
+                self.set_row(label, applied=0)
+        return list(there.values())
 
     def _decide(self, label: str, codegen: Mapping[Group, float]) -> KernelEntry | None:
         context, part, row = self.context, self.parts[label], self.rows[label]
         if part.found is None:
             timed_out = part.error is None or isinstance(part.error, OutOfTimeError)
-            state, why = NO_TIME if timed_out else ("skipped", str(part.error))
-            self.set_row(label, state=state, reason=why)
+            self._not_searched(label, *(NO_TIME if timed_out else ("skipped", str(part.error))))
             return None
         found, result = part.found, part.found.result
         spent = {step: used for step, used in result.seconds.items() if step not in WORK}
@@ -248,8 +249,10 @@ class KernelSearch:
         self.set_row(label, result=result, us=own, codegen_us=other)
         if winner is None:
             untimed = result.best is None and result.verdict == "inconclusive"
-            state, why = NO_TIME if untimed else ("codegen", result.reason)
-            self.set_row(label, state=state, reason=why)
+            if untimed:
+                self._not_searched(label, *NO_TIME)
+            else:
+                self.set_row(label, state="codegen", reason=result.reason)
             return None
         variants, config = _chosen(winner.config, found.plan.kernels, row.place)
         self.set_row(label, kernel=variants.manifest.name)
@@ -259,6 +262,13 @@ class KernelSearch:
         times = f"alone it takes {own:.1f} µs, the compiler's code {other:.1f}" if own and other else "it is not timed"
         self.set_row(label, state="taken", reason=times)
         return KernelEntry(label, row.place, row.place.share, gain_of(result), variants, config, result)
+
+    def _not_searched(self, label: str, state: str, why: str) -> None:
+        """One that stands in the model by its defaults stays there."""
+        if self.rows[label].state == "taken":
+            self.set_row(label, reason=f"by its defaults: {why}")
+        else:
+            self.set_row(label, state=state, reason=why)
 
     @property
     def results(self) -> list[Result]:
@@ -277,16 +287,11 @@ class _Library:
 
     @classmethod
     def open(cls, context: Context) -> _Library:
-        wanted = [kernel.name for kernel in context.options.microkernels]
-        folders = search_folders(context.session.workspace.root)
-        manifests = {name: find(name, folders) for name in wanted if name != AUTO}
-        if AUTO in wanted:
-            listing = all_manifests(folders)
-            for broken in listing.broken:
-                context.note(f"microkernel {broken.name} is left out: {broken.why}")
-            manifests |= {manifest.name: manifest for manifest in listing.manifests}
+        found, notes = find_manifests(context.options.microkernels, workspace=context.session.workspace.root)
+        for note in notes:
+            context.note(note)
         chip = kernel_chip(context.target, context.session.device)
-        return cls(tuple(manifests.values()), chip)
+        return cls(tuple(manifest for manifest, _ in found), chip)
 
     def places(self, operations: Sequence[Operation], executable_target: str) -> list[Place]:
         """By problem: of each operation the most that some kernel computes as one piece."""

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autotuner._version import __version__
 from autotuner.build.ship import write_parts
-from autotuner.carriers.calls import kernel_calls, preprocess, prove
+from autotuner.carriers.calls import kernel_calls, prove
 from autotuner.carriers.carrier import MicrokernelCarrier, Parts, Said
+from autotuner.carriers.microkernel import function_name
 from autotuner.errors import AutotuneError, OutOfTimeError
-from autotuner.iree.compile import Compiled, CompilerRefusal, first_error
+from autotuner.iree.compile import PREPROCESSED, Compiled, first_error
 from autotuner.jobs.model.context import ModelStructure
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.entries import Entry, applied
 from autotuner.jobs.model.extract import root_key
 from autotuner.jobs.model.kernels import KernelEntry
+from autotuner.jobs.model.shares import Shares
 from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.microkernels.instance import Call
+from autotuner.space import Config
 from autotuner.system import process
+
+KERNELS = "kernels"
+FINDING = 5.0
+"""Seconds, about, for finding where microkernels fit and for compiling these."""
+_TURNS = 2
+"""How often two models with microkernels are timed, before the faster of them is raced."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,8 @@ class KernelMix:
     """Puts kernels into the model beside what tuning made of it, and takes out again what does not hold up there."""
 
     whole: WholeModel
+    name: str
+    """Of the model that is made, and of its folder."""
     calls: dict[tuple[str, int], Call] = field(default_factory=dict)
     """Each kernel is built once for its place and number."""
 
@@ -44,69 +56,79 @@ class KernelMix:
     def dispatches(self) -> Dispatches:
         return self.whole.dispatches
 
-    @property
-    def name(self) -> str:
-        return f"tuned-{self.whole.tried.route.name}-kernels"
-
     def make(self, kernels: Sequence[KernelEntry], tuned: Tuned | None) -> Tuned | None:
         """The model with kernels and with the entries of `tuned`; None when no kernel is left."""
         context, tried = self.dispatches.context, self.whole.tried
         context.stage(f"compiling the model with {len(kernels)} microkernels on route {tried.route.name}")
         row = context.row("microkernel", tried.route)
         entries = tuned.entries if tuned else ()
-        without = tuned.build if tuned else tried.build
+        made = self._applied(kernels, entries, self.name)
+        lost = self._losing(made, entries, tuned.build if tuned else tried.build) if made else {}
+        if made is not None and lost:
+            made = self._with_fewer(made, lost, entries)
+        if made is None:
+            context.session.store.record_failure(row, "not-applied", stderr="no microkernel was left")
+            return None
+        return self._checked(made, row)
+
+    def _applied(self, kernels: Sequence[KernelEntry], entries: Sequence[Entry], name: str) -> _Mixed | None:
+        """The model with those of the kernels that it calls; None where it calls none, or does not compile."""
         kept: Sequence[KernelEntry] = tuple(kernels)
         while kept:
-            made = self._mixed(kept, entries, self.name)
-            if made is None:
-                return None
-            if not made.build.ok:
-                context.session.store.record_failure(row, made.build.failure or "", stderr=made.build.stderr)
-                self._drop(kept, f"the model does not compile with it: {first_error(made.build.stderr)[:120]}")
-                return None
-            lost = self._losing(made, entries, without) if len(made.kernels) == len(kept) else {}
-            if len(made.kernels) == len(kept) and not lost:
-                return self._checked(made, row)
-            kept = [entry for entry in made.kernels if entry.label not in lost]
-        context.session.store.record_failure(row, "not-applied", stderr="no microkernel was left")
+            made = self._mixed(kept, entries, name)
+            if made is None or len(made.kernels) == len(kept):
+                return made
+            kept = made.kernels
         return None
 
-    def _mixed(self, kernels: Sequence[KernelEntry], entries: Sequence[Entry], name: str) -> _Mixed | None:
-        """Compiles the model with those kernels that are called in it."""
-        context, route = self.dispatches.context, self.whole.tried.route
-        proven = self._proven(kernels, name)
-        if not proven:
-            return None
-        parts = self._parts(proven)
-        flags = write_parts(self.whole.files(name), parts)
-        structure = context.structure(route, more=flags)
-        moved = tuple(_moved(entries, structure))
-        both, build = self.whole.build(moved, name, structure=structure, kernels=parts)
-        there = tuple(entry for entry in moved if applied(build, entry)[0]) if build.ok else moved
-        if len(there) < len(moved):
-            both, build = self.whole.build(there, name, structure=structure, kernels=parts)
-        return _Mixed(tuple(proven), there, both, build)
+    def _with_fewer(self, made: _Mixed, lost: Mapping[str, str], entries: Sequence[Entry]) -> _Mixed | None:
+        """The model without those that lose; as it is, where there is no time for that."""
+        left = [entry for entry in made.kernels if entry.label not in lost]
+        try:
+            # In a folder of its own: what is made already is not to be lost.
+            fewer = self._applied(left, entries, f"{self.name}-fewer")
+        except OutOfTimeError:
+            self.dispatches.context.note("no time to compile the model without microkernels that lose: they stay")
+            return made
+        for entry in made.kernels:
+            if entry.label in lost:
+                self._drop([entry], lost[entry.label])
+        return fewer
 
-    def _proven(self, kernels: Sequence[KernelEntry], name: str) -> list[KernelEntry]:
-        """Those that are called in the preprocessed model; a kernel that cannot be built is none of them."""
-        context, tools = self.dispatches.context, self.dispatches.context.session.tools
+    def _mixed(self, kernels: Sequence[KernelEntry], entries: Sequence[Entry], name: str) -> _Mixed | None:
+        """Compiles the model with these kernels, and says which are called in it; None where it does not compile."""
         built = [entry for number, entry in enumerate(kernels) if self._builds(entry, number)]
         if not built:
-            return []
+            return None
         parts = self._parts(built)
-        flags = write_parts(self.whole.files(name), parts)
-        words = [*context.flags(self.whole.tried.route), *flags]
-        try:
-            text = preprocess(tools, context.program.path, words, timeout=context.compile_timeout)
-        except CompilerRefusal as refusal:
-            self._drop(built, f"the model does not take its spec: {first_error(refusal.stderr)[:120]}")
-            return []
-        proof = prove(text, kernel_calls([self._call(entry, number) for number, entry in enumerate(built)]))
+        there, both, build = self._with_entries(entries, parts, name)
+        if not build.ok:
+            self._drop(built, f"the model does not compile with it: {first_error(build.stderr)[:120]}")
+            return None
+        calls = kernel_calls([self._call(entry, number) for number, entry in enumerate(built)])
+        (text,) = build.dumped[PREPROCESSED]
+        proof = prove(text, calls)
         for entry, count in zip(built, proof.found, strict=True):
             self.dispatches.kernels.set_row(entry.label, applied=count)
             if not count:
                 self._drop([entry], "it is called nowhere in the model")
-        return [entry for entry, count in zip(built, proof.found, strict=True) if count]
+        called = tuple(entry for entry, count in zip(built, proof.found, strict=True) if count)
+        return _Mixed(called, there, both, build)
+
+    def _with_entries(
+        self, entries: Sequence[Entry], kernels: Parts, name: str
+    ) -> tuple[tuple[Entry, ...], Parts, Compiled]:
+        """The model with kernels and those of the entries that apply beside them."""
+        if not entries:
+            return ((), *self.whole.build((), name, kernels=kernels))
+        context, route = self.dispatches.context, self.whole.tried.route
+        structure = context.configured(route, more=write_parts(self.whole.files(name), kernels))
+        moved = tuple(_moved(entries, structure))
+        both, build = self.whole.build(moved, name, structure=structure, kernels=kernels)
+        there = tuple(entry for entry in moved if applied(build, entry)[0]) if build.ok else moved
+        if len(there) < len(moved):
+            both, build = self.whole.build(there, name, structure=structure, kernels=kernels)
+        return there, both, build
 
     def _builds(self, entry: KernelEntry, number: int) -> bool:
         try:
@@ -143,11 +165,15 @@ class KernelMix:
         return MicrokernelCarrier(calls, self.dispatches.kernels.executable_target, forms).parts(said)
 
     def _losing(self, made: _Mixed, entries: Sequence[Entry], without: Compiled | None) -> dict[str, str]:
-        """Kernels without which the whole model is faster."""
-        context, name = self.dispatches.context, f"without-{self.name}"
+        """Kernels that are slower inside the model than the compiler's code there, or without which it is faster."""
         if without is None:
             return {}
+        context = self.dispatches.context
         context.stage("looking for microkernels that lose inside the model")
+        before, after = self.whole.readings(without, made.build)
+        if before is not None and after is not None:
+            return slower_inside(made.kernels, before, after)
+        name = f"without-{self.name}"
 
         def build(some: Sequence[KernelEntry]) -> Compiled:
             fewer = self._mixed(some, entries, name)
@@ -155,9 +181,6 @@ class KernelMix:
 
         lost = self.whole.losers(made.kernels, made.build, without, build)
         shutil.rmtree(context.folder / name, ignore_errors=True)
-        for entry in made.kernels:
-            if entry.label in lost:
-                self._drop([entry], lost[entry.label])
         return lost
 
     def _checked(self, made: _Mixed, row: int) -> Tuned | None:
@@ -172,12 +195,49 @@ class KernelMix:
 
     def _drop(self, kernels: Sequence[KernelEntry], why: str) -> None:
         for entry in kernels:
-            self.dispatches.kernels.set_row(entry.label, state="dropped", reason=why)
+            self.dispatches.kernels.set_row(entry.label, state="dropped", reason=why, applied=0)
             self.dispatches.context.note(f"the microkernel for {entry.label} is left out: {why}")
 
 
-def put_together(whole: WholeModel, entries: Sequence[Entry]) -> list[Tuned]:
-    """The model with these entries, then with microkernels too, as far as there is time before the race begins."""
+def slower_inside(kernels: Sequence[KernelEntry], before: Shares, after: Shares) -> dict[str, str]:
+    """Kernels whose dispatches take longer within the model than the compiler's for the same, and how much."""
+    lost = {}
+    for number, entry in enumerate(kernels):
+        group = entry.place.group
+        if group is None:
+            continue
+        part = min(entry.place.calls / group.calls, 1.0)
+        old = part * sum(before.us.get(piece.export, 0.0) for piece in group.pieces)
+        new = after.us.get(function_name(number), 0.0)
+        if new > old > 0:
+            lost[entry.label] = f"within the model it takes {new:.1f} µs, the compiler's code {old:.1f} µs"
+    return lost
+
+
+def kernels_first(whole: WholeModel) -> Tuned | None:
+    """All microkernels that fit, by their defaults, in one compile: where they gain most is searched after that."""
+    dispatches, context = whole.dispatches, whole.dispatches.context
+    if not context.options.microkernels or whole.race is None:
+        return None
+    compiling = whole.tried.build.took if whole.tried.build else 0.0
+    if context.clock.left - whole.racing < FINDING + compiling:
+        context.note("no time to compile the model with microkernels: a longer --budget would try them")
+        return None
+    try:
+        with process.until(context.clock.at(context.clock.budget - whole.racing)):
+            kernels = dispatches.find_kernels().defaults()
+            made = KernelMix(whole, f"{KERNELS}-{whole.tried.route.name}").make(kernels, None) if kernels else None
+            return whole.timed(made) if made else None
+    except OutOfTimeError:
+        context.note("no time to compile the model with microkernels: a longer --budget would try them")
+    return None
+
+
+def put_together(whole: WholeModel, entries: Sequence[Entry], first: Tuned | None = None) -> list[Tuned]:
+    """The model with these entries, then with microkernels too, as far as there is time before the race begins.
+
+    `first` is the model with microkernels by their defaults. Of the two with kernels the faster is raced.
+    """
     context, kernels = whole.dispatches.context, whole.dispatches.chosen_kernels
     found: list[Tuned] = []
     what = f"{len(entries)} entries"
@@ -186,11 +246,25 @@ def put_together(whole: WholeModel, entries: Sequence[Entry]) -> list[Tuned]:
             tuned = whole.make(entries) if entries else None
             found += [tuned] if tuned else []
             what = f"{len(kernels)} microkernels"
-            mixed = KernelMix(whole).make(kernels, tuned) if kernels else None
-            found += [mixed] if mixed else []
+            if kernels and (first is None or tuned or _configs(kernels) != _configs(first.kernels)):
+                mixed = KernelMix(whole, f"tuned-{whole.tried.route.name}-{KERNELS}").make(kernels, tuned)
+                first = _faster(whole, first, mixed)
     except OutOfTimeError:
         context.note(f"no time to compile the model with {what}: a longer --budget would try them")
-    return found
+    return [*found, *([first] if first else [])]
+
+
+def _faster(whole: WholeModel, first: Tuned | None, mixed: Tuned | None) -> Tuned | None:
+    """Of the model with kernels by their defaults and with those that were searched; timed in turns."""
+    if first is None or mixed is None:
+        return mixed or first
+    for _ in range(_TURNS):
+        first, mixed = whole.timed(first), whole.timed(mixed)
+    return first if (first.us or math.inf) < (mixed.us or math.inf) else mixed
+
+
+def _configs(kernels: Sequence[KernelEntry]) -> dict[str, Config]:
+    return {entry.label: entry.config for entry in kernels}
 
 
 def _moved(entries: Sequence[Entry], structure: ModelStructure) -> list[Entry]:

@@ -13,7 +13,7 @@ import numpy as np
 from autotuner.build import Builder, BuildJob
 from autotuner.devices.device import Computed
 from autotuner.errors import UsageError
-from autotuner.iree.compile import Compile, Compiled, Dump, compile_program, inspect
+from autotuner.iree.compile import CONFIGURED, ROOT_ATTRIBUTES, Compile, Compiled, Dump, compile_program, inspect
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.benchmark_file import ENDING, import_benchmark
@@ -28,7 +28,9 @@ from autotuner.system.cache import Cache
 from autotuner.system.digests import known_digest
 
 FORMATS = (".mlir", ".mlirbc", ".onnx")
-_DUMPS: tuple[Dump, ...] = ("configurations", "benchmarks", "binaries")
+_READ: tuple[Dump, ...] = ("configurations", "phases")
+"""What tells a model's dispatches."""
+_DUMPS: tuple[Dump, ...] = (*_READ, "benchmarks", "binaries")
 """Of executables that are substituted the configurations are those before; of some there is no benchmark."""
 
 
@@ -231,17 +233,13 @@ class ProgramBuilder:
     cache: Cache
     program: Program
 
-    def flow(self, flags: Iterable[str], *, timeout: float) -> str:
-        """The program after its dispatches were formed, without its weights."""
-        return inspect(Compile(self.program.path, tuple(flags), timeout, stop="flow"), self.tools).text
-
     def preprocessed(self, flags: Iterable[str], *, timeout: float) -> str:
         """The program as it goes into IREE's own pipelines, without its weights."""
         return inspect(Compile(self.program.path, tuple(flags), timeout, stop="preprocessing"), self.tools).text
 
-    def configured(self, flags: Iterable[str], *, timeout: float) -> tuple[str, ...]:
-        """The configured executables, each as the compiler would go on with it."""
-        return self._builder.executables(self.program.path, flags, timeout=timeout)
+    def configured(self, flags: Sequence[str], *, timeout: float) -> Compiled:
+        """The program up to where its dispatches are configured: there is no module of it."""
+        return self._builder.build(replace(self.job(flags, timeout=timeout), stop=CONFIGURED, dumps=_READ))
 
     def build(self, flags: Sequence[str], *, timeout: float) -> Compiled:
         """A module, remembered by the model, the flags and the files that these name."""
@@ -251,8 +249,14 @@ class ProgramBuilder:
         """A module in `folder`, with what must be known to prove what is in it."""
         return compile_program(self.job(flags, timeout=timeout), self.tools, folder)
 
+    def build_shipped(self, flagfile: Path, *, folder: Path, timeout: float) -> Compiled:
+        """The same by a flagfile and nothing else, as a user does it."""
+        job = replace(self.job((), timeout=timeout), flags=(f"@{flagfile}",))
+        return compile_program(job, self.tools, folder)
+
     def job(self, flags: Sequence[str], *, timeout: float) -> BuildJob:
-        return BuildJob(self.program.path, tuple(flags), timeout, dumps=_DUMPS)
+        """Its dispatches say which operation each is about: that changes nothing in the module."""
+        return BuildJob(self.program.path, (*flags, ROOT_ATTRIBUTES), timeout, dumps=_DUMPS)
 
     def command(self, flags: Sequence[str], *, vmfb: Path) -> tuple[str, ...]:
         """What makes the module by hand."""

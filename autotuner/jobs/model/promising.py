@@ -19,8 +19,6 @@ _SECOND_BUDGET = 600.0
 _FIRST_SHARE = 0.6
 _KERNEL_SHARE = 0.5
 """Of the time for dispatches, where microkernels need a route of their own."""
-_TUNING = 0.5
-"""Of what is left when the routes are timed, at least, for the dispatches."""
 
 Chosen = tuple[Dispatches, RouteOutcome, float]
 """A route's dispatches, the route, and the seconds for tuning them."""
@@ -43,7 +41,7 @@ def worth_tuning(
         dispatches = _dispatches(context, one, call, plain)
         found.append(((one.us or math.inf) * (1 - _GAIN * dispatches.tunable), dispatches, one))
     found.sort(key=lambda item: item[0])
-    left = max(context.clock.left - reserve, _TUNING * context.clock.left, 0.0)
+    left = max(context.clock.left - reserve, 0.0)
     _, first, route = found[0]
     if context.options.microkernels and route.route.rewrites and (own := _for_kernels(ranked)) is not None:
         only = _dispatches(context, own, call, plain, kernels_only=True)
@@ -63,6 +61,6 @@ def _for_kernels(ranked: Sequence[RouteOutcome]) -> RouteOutcome | None:
 def _dispatches(
     context: Context, one: RouteOutcome, call: Invocation, plain: ModelStructure, *, kernels_only: bool = False
 ) -> Dispatches:
-    structure = plain if one.route == PLAIN else context.structure(one.route)
+    structure = plain if one.route == PLAIN or one.build is None else context.structure(one.build)
     shares = measure_shares(context, one.route, structure, one.build, call)
     return Dispatches(context, one.route, structure, shares, kernels_only=kernels_only)

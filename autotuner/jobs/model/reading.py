@@ -6,7 +6,7 @@ from autotuner.jobs.model.context import Model, ModelStructure, compile_timeout,
 from autotuner.jobs.model.program import Program, ProgramBuilder, program_name
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
-from autotuner.targets import Target
+from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Question
 from autotuner.tuning.session import Session
@@ -25,15 +25,18 @@ def read_model(
             trust=model.trust,
         ).called(function=model.function, inputs=model.inputs, parameters=model.parameters)
         builder = ProgramBuilder(session.tools, Cache(cache_dir()), program)
-    return program, builder, structure_of(model, target, options, builder, account)
+    timed = session.device != NO_DEVICE
+    return program, builder, structure_of(model, target, options, builder, account, timed=timed)
 
 
 def structure_of(
-    model: Model, target: Target, options: Options, builder: ProgramBuilder, account: Account
+    model: Model, target: Target, options: Options, builder: ProgramBuilder, account: Account, *, timed: bool
 ) -> ModelStructure:
-    with account.clocked("space"):
+    """What is timed needs the default's module anyway: the dispatches are read from the compile that makes it."""
+    with account.clocked("build" if timed else "space"):
         timeout = compile_timeout(options, account.clock)
-        return read_structure(builder, model, target.compile_flags, target=target.name, timeout=timeout)
+        flags = target.compile_flags
+        return read_structure(builder, model, flags, target=target.name, timeout=timeout, module=timed)
 
 
 def question_unread(model: Model, target: Target, session: Session) -> Question:

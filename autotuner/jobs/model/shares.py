@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from autotuner.iree.benchmark import DispatchTime
 from autotuner.jobs.model.dispatch import called_flops
@@ -35,9 +34,9 @@ def from_statistics(times: Mapping[str, DispatchTime] | None) -> Shares | None:
 
 
 def repeated(readings: Sequence[Shares]) -> Shares:
-    """The median of several."""
+    """The least of several: what else goes on in the machine can only add to it."""
     names = dict.fromkeys(name for reading in readings for name in reading.us)
-    us = {name: median(reading.us.get(name, 0.0) for reading in readings) for name in names}
+    us = {name: min(reading.us.get(name, 0.0) for reading in readings) for name in names}
     return Shares(us, readings[0].how)
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from autotuner.build.ship import Shipped
 from autotuner.build.ship import ship as ship_parts
-from autotuner.carriers.calls import kernel_calls, preprocess, prove
+from autotuner.carriers.calls import kernel_calls, prove
 from autotuner.carriers.outputs import MARK, Outputs
-from autotuner.iree.compile import Compiled, shell_line
+from autotuner.iree.compile import PREPROCESSED, Compiled, shell_line
 from autotuner.jobs.model.entries import applied
 from autotuner.jobs.model.program import ProgramBuilder
 from autotuner.jobs.model.result import ModelResult
@@ -26,12 +26,11 @@ def ship(
     """Writes the files and compiles the model with them, as a user would: every entry must apply."""
 
     def check(flagfile: Path) -> Compiled:
-        build = builder.build_fresh([f"@{flagfile}"], folder=folder, timeout=timeout)
+        build = builder.build_shipped(flagfile, folder=folder, timeout=timeout)
         missing = [f"{entry.label} ({why})" for entry in made.entries for n, why in [applied(build, entry)] if not n]
         if made.kernels and build.ok:
             calls = kernel_calls([entry.call(number) for number, entry in enumerate(made.kernels)])
-            text = preprocess(builder.tools, builder.program.path, [f"@{flagfile}"], timeout=timeout)
-            reason = prove(text, calls).reason(calls)
+            reason = prove(build.dumped[PREPROCESSED][0], calls).reason(calls)
             missing += [reason] if reason else []
         return replace(build, failure="not-applied", stderr="; ".join(missing)) if build.ok and missing else build
 

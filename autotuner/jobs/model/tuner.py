@@ -23,13 +23,14 @@ from autotuner.jobs.model.context import (
     model_outputs,
 )
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
-from autotuner.jobs.model.expectation import Known, expectation, expected_seconds
-from autotuner.jobs.model.mixed import put_together
+from autotuner.jobs.model.expectation import Known, expectation, expected_seconds, too_small
+from autotuner.jobs.model.mixed import kernels_first, put_together
 from autotuner.jobs.model.nothing import Tried, without_device
 from autotuner.jobs.model.pieces import PieceRoute
 from autotuner.jobs.model.program import call_of, check_inputs
 from autotuner.jobs.model.promising import worth_tuning
 from autotuner.jobs.model.reading import question_of, question_unread, read_model, structure_of
+from autotuner.jobs.model.reserve import Reserve
 from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.rounding import expected_error
 from autotuner.jobs.model.routes import SLOW_US, RouteOutcome, RouteRace, Routes, choose, side
@@ -40,7 +41,7 @@ from autotuner.jobs.model.won_routes import routes_that_won
 from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge, longer, timed_by
 from autotuner.measure.race import ALPHA, LOOKS, Entrant, Rules
 from autotuner.system import process
-from autotuner.targets import PLAIN, Target
+from autotuner.targets import NO_DEVICE, PLAIN, Target
 from autotuner.targets.attention import without_wrong_attention
 from autotuner.tuning.caches import Caches
 from autotuner.tuning.counts import Counts
@@ -55,8 +56,8 @@ MIN_TIME = 0.05
 """Seconds a repetition of the whole model, at least."""
 _CONFIRMING = 60.0
 """Seconds for timing the default once more, where the least number of blocks does not take longer."""
-_RACING = 0.3
-"""Of the budget, at most, is kept for the race; without a device, of what is left for compiling the whole."""
+_WHOLE = 0.3
+"""Without a device, of the time: for compiling the whole."""
 
 
 def tune_model(
@@ -80,7 +81,8 @@ def tune_model(
             target, said = without_wrong_attention(target, plain.head_widths)
             if said:
                 account.note(said)
-                plain = structure_of(model, target, options, builder, account)
+                timed = session.device != NO_DEVICE
+                plain = structure_of(model, target, options, builder, account, timed=timed)
             question = question_of(model, program, target, session, plain)
             with Run.begin(question, session=session, options=options, account=account) as run:
                 return _ModelRun(Context(model, program, builder, run), plain).go()
@@ -96,6 +98,10 @@ class _ModelRun:
     tuned: list[Tuned] = field(default_factory=list)
     parts: list[Dispatches] = field(default_factory=list)
     caches: Caches | None = None
+
+    @property
+    def reserve(self) -> Reserve:
+        return Reserve(self.context, self.tried)
 
     def go(self) -> ModelResult:
         context = self.context
@@ -153,13 +159,15 @@ class _ModelRun:
         """Without --budget, the run says how long it will take as soon as it can tell, and keeps to it."""
         context = self.context
         if context.options.budget is not None:
+            if (least := context.clock.elapsed + self.reserve.in_full) > context.clock.budget:
+                context.note(too_small(context.clock.budget, least))
             return
         settings = sum(len(knob.settings) for knob in routes.knobs)
         known = Known(
             elapsed=context.clock.elapsed,
             round_seconds=round_seconds,
             rounds=math.ceil((len(routes.first) + settings) / side(context)),
-            compile_seconds=self._compile_seconds(),
+            compile_seconds=self.reserve.compile_seconds,
             block_seconds=3 * (context.timing_seconds + context.isolated_seconds),
             dispatches=min(len(plain.groups), context.model.top or len(plain.groups)),
         )
@@ -171,16 +179,27 @@ class _ModelRun:
         """The dispatches of the routes that promise most, and the race of what came out."""
         context, call = self.context, race.call
         if not context.session.stop.requested:
-            for dispatches, tried, budget in worth_tuning(context, self.tried, call, plain, reserve=self._reserve()):
-                entries = dispatches.tune(budget=budget)
+            for dispatches, tried, budget in worth_tuning(
+                context, self.tried, call, plain, reserve=self.reserve.seconds
+            ):
                 self.parts.append(dispatches)
-                if not context.session.stop.requested:
-                    self.tuned += put_together(WholeModel(dispatches, tried, race, self._racing()), entries)
-            race.go_on(ended=context.clock.budget - self._racing())
+                self.tuned += self._tune(WholeModel(dispatches, tried, race, self.reserve.racing), budget)
+            race.go_on(ended=context.clock.budget - self.reserve.racing)
         if context.session.stop.requested:
             return self._result("inconclusive", "interrupted before the race", None, None)
         judgement = self._race(race.benchmark)
         return self._shipped(judgement)
+
+    def _tune(self, whole: WholeModel, budget: float) -> list[Tuned]:
+        """Every microkernel by its defaults, then the search, then all that it found; in `budget` seconds."""
+        context, ends = self.context, self.context.clock.elapsed + budget
+        first = kernels_first(whole)
+        gains = first is not None and (first.us or math.inf) < (whole.tried.us or math.inf)
+        standing = first.kernels if first else ()
+        entries = whole.dispatches.tune(budget=ends - context.clock.elapsed, standing=standing, gains=gains)
+        if context.session.stop.requested:
+            return [first] if first else []
+        return put_together(whole, entries, first)
 
     def _compiled(self, plain: ModelStructure) -> ModelResult:
         """Without a device: the most promising candidate of each dispatch, proven in the model."""
@@ -190,10 +209,11 @@ class _ModelRun:
         # One route at a time can be taken without timing: the user's, or the plain one.
         wanted = context.model.routes
         route = choose(context.target, wanted, plain.ops).named(wanted[0]) if wanted else PLAIN
-        structure = plain if route == PLAIN else context.structure(route)
+        structure = plain if route == PLAIN else context.configured(route)
         dispatches = Dispatches(context, route, structure, measure_shares(context, route, structure, None, None))
         self.parts.append(dispatches)
-        entries = dispatches.tune(budget=(1 - _RACING) * context.clock.left)
+        dispatches.find_kernels()
+        entries = dispatches.tune(budget=(1 - _WHOLE) * context.clock.left)
         tried = RouteOutcome(route, 0)
         self.tried = [tried]
         self.tuned = put_together(WholeModel(dispatches, tried, None), entries)
@@ -201,20 +221,6 @@ class _ModelRun:
         if not self.tuned or context.options.output is None:
             return self._result(verdict, reason, None, None)
         return self._ship(self.tuned[-1], verdict, reason, None)
-
-    def _reserve(self) -> float:
-        """Seconds that compiling the tuned model and racing it will take."""
-        # A compile for the race, and one when something is dropped; what ships is in the race's part.
-        return 2 * self._compile_seconds() + self._racing()
-
-    def _compile_seconds(self) -> float:
-        return max((t.build.took for t in self.tried if t.build and t.build.ok), default=0.0)
-
-    def _racing(self) -> float:
-        """Seconds for the first look of a race, a confirmation and the compile of what ships."""
-        context, models = self.context, len({PLAIN, *(t.route for t in self.tried if t.ok)} | {"tuned"})
-        block = min(models, 3) * (context.timing_seconds + context.isolated_seconds)
-        return min(LOOKS[0] * block + self._compile_seconds(), _RACING * context.clock.budget)
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -257,7 +263,7 @@ class _ModelRun:
             judgement = judge(
                 contest,
                 timed_by(context.session.runner, benchmark, modules, once=slow),
-                clock=context.clock,
+                clock=self.reserve.race_clock(),
                 stop=context.session.stop,
                 record=record,
                 stage=lambda text: context.stage(f"{text}, as whole models"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotuner.build.ship import write_parts
 from autotuner.carriers.carrier import Parts
@@ -37,6 +37,8 @@ class Tuned:
     error: float | None
     row: int
     kernels: tuple[KernelEntry, ...] = ()
+    us: float | None = None
+    """As it was timed last, before any race."""
 
     @property
     def complexity(self) -> int:
@@ -132,7 +134,7 @@ class WholeModel:
 
     def _slower(self, entries: Sequence[Entry], build: Compiled) -> set[str]:
         """Entries whose dispatches take longer within the model than without them, where the runtime can tell."""
-        before, after = self._readings(build)
+        before, after = self.readings(self.tried.build, build)
         if before is None or after is None:
             return self._losing(entries, build)
         out = set()
@@ -180,20 +182,32 @@ class WholeModel:
 
         return LeaveOut(without, build, timed, has_time, context.options.seed).losers(members, tuned)
 
-    def _readings(self, build: Compiled) -> tuple[Shares | None, Shares | None]:
-        """The untuned and the tuned model's dispatches, read in turns."""
+    def readings(self, untuned: Compiled | None, build: Compiled) -> tuple[Shares | None, Shares | None]:
+        """The dispatches of a model without and with what was tuned, read in turns."""
         context = self.dispatches.context
-        if self.race is None or self.tried.build is None:
+        if self.race is None or untuned is None:
             return None, None
         old: list[Shares] = []
         new: list[Shares] = []
         for _ in range(_READINGS):
-            for module, readings in ((self.tried.build, old), (build, new)):
+            for module, readings in ((untuned, old), (build, new)):
                 found = from_statistics(context.statistics(module.vmfb, self.race.call))
                 if found is None:
                     return None, None
                 readings.append(found)
         return repeated(old), repeated(new)
+
+    def timed(self, made: Tuned) -> Tuned:
+        """With its time, by as few repetitions as a route has; the faster of two readings counts."""
+        context, race = self.dispatches.context, self.race
+        if race is None:
+            return made
+        with context.clocked("time"):
+            timing = context.session.runner.time(made.build, race.benchmark)
+        if not timing.ok:
+            return made
+        context.session.store.record_timing(made.row, timing, phase="screen", block=0 if made.us is None else 1)
+        return replace(made, us=min(timing.median, made.us or math.inf))
 
     def check(self, build: Compiled, row: int) -> tuple[float | None, str]:
         """How far the outputs are from the untuned model's, and what is wrong with them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autotuner.jobs.model.expectation import Known, expected_seconds, in_words
+from autotuner.jobs.model.expectation import Known, expected_seconds, in_words, racing_seconds, too_small
 
 SMALL = Known(elapsed=20.0, round_seconds=5.0, rounds=4, compile_seconds=4.0, block_seconds=0.5, dispatches=3)
 
@@ -23,3 +23,13 @@ def test_it_is_never_more_than_the_effort_gives() -> None:
 
 def test_it_is_told_in_minutes() -> None:
     assert [in_words(s) for s in (40, 60, 270)] == ["40 s", "1 min", "4 min 30 s"]
+
+
+def test_the_time_for_a_race_has_the_compile_of_what_ships_in_it() -> None:
+    short = racing_seconds(default=0.4, best=0.01, rivals=2, compile_seconds=0.0)
+    assert racing_seconds(default=0.4, best=0.01, rivals=2, compile_seconds=20.0) >= short + 20
+    assert racing_seconds(default=3.0, best=0.01, rivals=2, compile_seconds=0.0) < 3 / 0.4 * short, "rivals are faster"
+
+
+def test_a_budget_that_is_too_small_is_told_with_the_least_that_would_do() -> None:
+    assert too_small(45.0, 71.0) == "45 s will hardly do for a verdict on this model: --budget 80s is the least"

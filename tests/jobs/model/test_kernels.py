@@ -5,24 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
-from autotuner import Gemm
 from autotuner.carriers.calls import preprocess
 from autotuner.carriers.flagfile import KERNELS
-from autotuner.carriers.forms import Forms
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.context import Context, Model
-from autotuner.jobs.model.kernels import KernelEntry, KernelRow, KernelSearch, Place
+from autotuner.jobs.model.context import Model
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
-from autotuner.microkernels.library import shipped_folder
-from autotuner.microkernels.loader import FILE, load
-from autotuner.microkernels.variants import Kernel, Variants
+from autotuner.microkernels.variants import Kernel
 from autotuner.specfiles.check import check
 from autotuner.specfiles.entries import read
 from autotuner.tuning.options import Options
@@ -94,42 +87,3 @@ def test_both_specs_of_a_mix_are_sound_and_apply(mixed: ModelResult, tools: Tool
         assert [use.dispatches for use in report.uses or ()] == [1]
     kernels.rename(kernels.with_name("elsewhere.mlir"))
     assert not check(mixed.spec, tools=tools).sound
-
-
-PLACES = [Gemm.parse(shape=shape, dtype="f32") for shape in ("64x128x96", "64x64x128", "64x32x64")]
-
-
-def search(tmp_path: Path, *states: tuple[str, str], top: int | None = None) -> KernelSearch:
-    """A search over three products that ends with these states and kernels."""
-    session = SimpleNamespace(workspace=SimpleNamespace(root=tmp_path), device="none")
-    context = SimpleNamespace(target=ONE_ROUTE, session=session, model=SimpleNamespace(top=top))
-    found = KernelSearch(cast(Context, context), ONE_ROUTE)
-    for problem, (state, kernel) in zip(PLACES, states, strict=True):
-        place = Place(problem, Forms(()), 1, ("sgemm_c",), constant=True)
-        found.rows[problem.name] = KernelRow(place, state=state, kernel=kernel)
-    return found
-
-
-def taken(found: KernelSearch, *, gain: float) -> KernelEntry:
-    """The first place's entry."""
-    label, row = next(iter(found.rows.items()))
-    variants = Variants.of(load(shipped_folder() / "sgemm_c" / FILE), PLACES[0], "x86_64", workspace=Path())
-    return KernelEntry(label, row.place, 0.5, gain, variants, variants.default())
-
-
-def test_a_kernel_that_wins_wherever_it_was_timed_joins_where_there_was_no_time(tmp_path: Path) -> None:
-    found = search(tmp_path, ("taken", "sgemm_c"), ("left-out", ""), ("skipped", ""))
-    (entry,) = found.without_timing([taken(found, gain=0.4)])
-    assert entry.label == PLACES[1].name
-    assert entry.gain == 0.4
-    assert entry.config == entry.variants.default()
-    assert found.rows[entry.label].state == "taken"
-    assert "not timed alone" in found.rows[entry.label].reason
-
-
-@pytest.mark.parametrize(
-    ("third", "top"), [(("codegen", "sgemm_c"), None), (("left-out", ""), 1)], ids=["it lost elsewhere", "--top"]
-)
-def test_a_kernel_does_not_join_without_timing_where(third: tuple[str, str], top: int | None, tmp_path: Path) -> None:
-    found = search(tmp_path, ("taken", "sgemm_c"), ("left-out", ""), third, top=top)
-    assert not list(found.without_timing([taken(found, gain=0.4)]))

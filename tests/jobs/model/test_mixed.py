@@ -1,0 +1,80 @@
+"""Microkernels that stand in a model by their defaults: which of them stay, and which lose there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+from autotuner import Gemm
+from autotuner.carriers.forms import Forms
+from autotuner.carriers.microkernel import function_name
+from autotuner.jobs.model.context import Context
+from autotuner.jobs.model.extract import Group
+from autotuner.jobs.model.kernels import KernelEntry, KernelRow, KernelSearch, Place
+from autotuner.jobs.model.mixed import slower_inside
+from autotuner.jobs.model.shares import STATISTICS, Shares, repeated
+from autotuner.microkernels.library import shipped_folder
+from autotuner.microkernels.loader import FILE, load
+from autotuner.microkernels.variants import Variants
+from tests.support.fake_tools import ONE_ROUTE
+
+PROBLEMS = [Gemm.parse(shape=shape, dtype="f32") for shape in ("64x128x96", "64x64x128", "64x32x64")]
+SGEMM = load(shipped_folder() / "sgemm_c" / FILE)
+
+
+def search(tmp_path: Path, *, top: int | None = None) -> KernelSearch:
+    """Over three products; with --top the last is left out, without it because of its share."""
+    session = SimpleNamespace(workspace=SimpleNamespace(root=tmp_path), device="none")
+    model, options = SimpleNamespace(top=top), SimpleNamespace(microkernels=())
+    context = SimpleNamespace(target=ONE_ROUTE, session=session, model=model, options=options)
+    found = KernelSearch(cast(Context, context), ONE_ROUTE)
+    for problem in PROBLEMS:
+        place = Place(problem, Forms(()), 1, ("sgemm_c",), constant=True)
+        state = "left-out" if problem == PROBLEMS[-1] else "ranked"
+        found.rows[problem.name] = KernelRow(place, state=state)
+    return found
+
+
+def entry(problem: Gemm, calls: int, *exports: str) -> KernelEntry:
+    """A kernel at a place whose dispatches have these names."""
+    group = SimpleNamespace(pieces=[SimpleNamespace(export=name) for name in exports], calls=len(exports) or 1)
+    place = Place(problem, Forms(()), calls, ("sgemm_c",), True, cast(Group, group) if exports else None)
+    variants = Variants.of(SGEMM, problem, "x86_64", workspace=Path(), first={})
+    return KernelEntry(problem.name, place, 0.3, 0.3, variants, variants.default())
+
+
+def test_every_place_has_a_kernel_by_its_defaults_also_those_that_are_not_searched(tmp_path: Path) -> None:
+    found = search(tmp_path).defaults()
+    assert [one.label for one in found] == [problem.name for problem in PROBLEMS]
+    assert {one.config.as_dict()["packed"] for one in found} == {1}, "the weights are constants"
+    assert len(search(tmp_path, top=2).defaults()) == 2
+
+
+def test_a_kernel_that_stands_in_the_model_stays_where_there_is_no_time_for_its_search(tmp_path: Path) -> None:
+    found = search(tmp_path)
+    standing = found.defaults()[:1]
+    assert found.decide({}, standing) == standing
+    row = found.rows[PROBLEMS[0].name]
+    assert (row.state, row.kernel, row.reason) == ("taken", "sgemm_c", "by its defaults")
+    assert found.rows[PROBLEMS[1].name].state == "ranked"
+
+
+def test_a_kernel_loses_where_its_dispatches_take_longer_than_the_compilers_for_the_same() -> None:
+    kernels = [entry(PROBLEMS[0], 2, "a", "b"), entry(PROBLEMS[1], 1, "c"), entry(PROBLEMS[2], 1)]
+    before = Shares({"a": 50.0, "b": 40.0, "c": 30.0}, STATISTICS)
+    after = Shares({function_name(0): 80.0, function_name(1): 31.0, function_name(2): 999.0}, STATISTICS)
+    assert slower_inside(kernels, before, after) == {
+        PROBLEMS[1].name: "within the model it takes 31.0 µs, the compiler's code 30.0 µs"
+    }
+
+
+def test_a_kernel_for_some_calls_of_a_dispatch_is_held_to_its_part_of_the_time() -> None:
+    kernels = [entry(PROBLEMS[0], 1, "a", "b")]
+    after = Shares({function_name(0): 50.0}, STATISTICS)
+    assert slower_inside(kernels, Shares({"a": 50.0, "b": 40.0}, STATISTICS), after)
+    assert not slower_inside(kernels, Shares({"a": 60.0, "b": 50.0}, STATISTICS), after)
+
+
+def test_of_several_readings_of_a_dispatch_the_least_counts() -> None:
+    assert repeated([Shares({"a": 9.0}, STATISTICS), Shares({"a": 3.0}, STATISTICS)]).us == {"a": 3.0}
