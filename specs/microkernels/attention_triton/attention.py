@@ -9,7 +9,9 @@ def attention_triton(
     query,
     key,
     value,
+    arrived,
     out,
+    parts,
     QUERIES,
     KEYS,
     BM: tl.constexpr,
@@ -19,6 +21,8 @@ def attention_triton(
     CAUSAL: tl.constexpr,
     EVEN_M: tl.constexpr,
     EVEN_N: tl.constexpr,
+    SPLIT: tl.constexpr,
+    SPECIAL: tl.constexpr,
 ):
     # The last rows of a causal problem see most keys: they begin first.
     block = tl.cdiv(QUERIES, BM) - 1 - tl.program_id(0) if CAUSAL else tl.program_id(0)
@@ -27,36 +31,47 @@ def attention_triton(
     out += entry * QUERIES * WIDTH
     key += entry * KEYS * WIDTH
     value += entry * KEYS * WIDTH
-    rm, rd = block * BM + tl.arange(0, BM), tl.arange(0, BLOCK_D)
-    inside = (rm[:, None] < QUERIES) & (rd[None, :] < WIDTH)
-    places = rm[:, None] * WIDTH + rd[None, :]
-    if EVEN_M and BLOCK_D == WIDTH:
-        q = tl.load(query + places)
+    if SPECIAL:
+        specialized(query, key, value, out, QUERIES, KEYS, block * BM, BM, BN, WIDTH)
     else:
-        q = tl.load(query + places, mask=inside, other=0.0)
-
-    largest = tl.full((BM,), float("-inf"), tl.float32)
-    total = tl.zeros((BM,), tl.float32)
-    result = tl.zeros((BM, BLOCK_D), tl.float32)
-    # Query i sees keys 0 to i: blocks of keys that all rows see whole need no mask.
-    if CAUSAL:
-        whole = min(block * BM + 1, KEYS) // BN * BN
-        end = min(block * BM + BM, KEYS)
-    else:
-        whole = KEYS // BN * BN
-        end = KEYS
-    largest, total, result = keys_between(
-        0, whole, q, key, value, largest, total, result, rm, rd, KEYS, BN, WIDTH, BLOCK_D, CAUSAL, False
-    )
-    if CAUSAL or not EVEN_N:
+        rm, rd = block * BM + tl.arange(0, BM), tl.arange(0, BLOCK_D)
+        inside = (rm[:, None] < QUERIES) & (rd[None, :] < WIDTH)
+        places = rm[:, None] * WIDTH + rd[None, :]
+        if EVEN_M and BLOCK_D == WIDTH:
+            q = tl.load(query + places)
+        else:
+            q = tl.load(query + places, mask=inside, other=0.0)
+        # Query i sees keys 0 to i: blocks of keys that all rows see whole need no mask.
+        if CAUSAL:
+            start = 0
+            whole = min(block * BM + 1, KEYS) // BN * BN
+            end = min(block * BM + BM, KEYS)
+        elif SPLIT > 1:
+            each = tl.cdiv(tl.cdiv(KEYS, BN), SPLIT) * BN
+            start = tl.program_id(2) * each
+            end = min(start + each, KEYS)
+            whole = max(start, end // BN * BN)
+        else:
+            start = 0
+            whole = KEYS // BN * BN
+            end = KEYS
+        largest = tl.full((BM,), float("-inf"), tl.float32)
+        total = tl.zeros((BM,), tl.float32)
+        result = tl.zeros((BM, BLOCK_D), tl.float32)
         largest, total, result = keys_between(
-            whole, end, q, key, value, largest, total, result, rm, rd, KEYS, BN, WIDTH, BLOCK_D, CAUSAL, True
+            start, whole, q, key, value, largest, total, result, rm, rd, KEYS, BN, WIDTH, BLOCK_D, CAUSAL, False
         )
-    result = (result / total[:, None]).to(out.dtype.element_ty)
-    if EVEN_M and BLOCK_D == WIDTH:
-        tl.store(out + places, result)
-    else:
-        tl.store(out + places, result, mask=inside)
+        if CAUSAL or not EVEN_N:
+            largest, total, result = keys_between(
+                whole, end, q, key, value, largest, total, result, rm, rd, KEYS, BN, WIDTH, BLOCK_D, CAUSAL, True
+            )
+        if SPLIT > 1:
+            tile = entry * tl.num_programs(0) + block
+            join(arrived + tile, out + places, inside, parts, tile, largest, total, result, BM, BLOCK_D, SPLIT)
+        elif EVEN_M and BLOCK_D == WIDTH:
+            tl.store(out + places, (result / total[:, None]).to(out.dtype.element_ty))
+        else:
+            tl.store(out + places, (result / total[:, None]).to(out.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -78,8 +93,7 @@ def keys_between(
     CAUSAL: tl.constexpr,
     MASKED: tl.constexpr,
 ):
-    """What these keys add. Powers of two are what the chip has: log2(e) goes into the scale."""
-    SCALE: tl.constexpr = 1.4426950408889634 / WIDTH**0.5
+    """What these keys add."""
     for first in range(start, end, BN):
         rn = first + tl.arange(0, BN)
         k_places = rn[None, :] * WIDTH + rd[:, None]
@@ -96,17 +110,83 @@ def keys_between(
             if CAUSAL:
                 seen = seen & (rn[None, :] <= rm[:, None])
             scores = tl.where(seen, scores, float("-inf"))
-        now = tl.maximum(largest, tl.max(scores, 1) * SCALE)
-        weights = tl.math.exp2(scores * SCALE - now[:, None])
-        shrink = tl.math.exp2(largest - now)
-        total = total * shrink + tl.sum(weights, 1)
-        result = result * shrink[:, None]
         if MASKED:
             v = tl.load(value + v_places, mask=(rn[:, None] < KEYS) & (rd[None, :] < WIDTH), other=0.0)
         elif BLOCK_D == WIDTH:
             v = tl.load(value + v_places)
         else:
             v = tl.load(value + v_places, mask=rd[None, :] < WIDTH, other=0.0)
-        result = tl.dot(weights.to(v.dtype), v, result)
-        largest = now
+        largest, total, result = weighed(scores, v, largest, total, result, WIDTH)
     return largest, total, result
+
+
+@triton.jit
+def weighed(scores, v, largest, total, result, WIDTH: tl.constexpr):
+    """The values by the weights of these scores. Powers of two are what the chip has: log2(e) goes into the scale."""
+    SCALE: tl.constexpr = 1.4426950408889634 / WIDTH**0.5
+    now = tl.maximum(largest, tl.max(scores, 1) * SCALE)
+    weights = tl.math.exp2(scores * SCALE - now[:, None])
+    shrink = tl.math.exp2(largest - now)
+    total = total * shrink + tl.sum(weights, 1)
+    result = tl.dot(weights.to(v.dtype), v, result * shrink[:, None])
+    return now, total, result
+
+
+@triton.jit
+def join(
+    arrived,
+    out,
+    inside,
+    parts,
+    tile,
+    largest,
+    total,
+    result,
+    BM: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    SPLIT: tl.constexpr,
+):
+    """Workgroups that share the keys of a tile leave their parts; the last of them puts all together."""
+    SIZE: tl.constexpr = BM * (BLOCK_D + 2)
+    rows, places = tl.arange(0, BM), tl.arange(0, BM)[:, None] * BLOCK_D + tl.arange(0, BLOCK_D)[None, :]
+    parts += tile * (SPLIT * SIZE)
+    mine = parts + tl.program_id(2) * SIZE
+    tl.store(mine + places, result, cache_modifier=".cg")
+    tl.store(mine + BM * BLOCK_D + rows, largest, cache_modifier=".cg")
+    tl.store(mine + BM * BLOCK_D + BM + rows, total, cache_modifier=".cg")
+    tl.debug_barrier()
+    before = tl.atomic_add(arrived, 1, sem="acq_rel")
+    if before == SPLIT - 1:
+        tl.debug_barrier()
+        top = tl.full((BM,), float("-inf"), tl.float32)
+        for part in range(SPLIT):
+            top = tl.maximum(top, tl.load(parts + part * SIZE + BM * BLOCK_D + rows, cache_modifier=".cg"))
+        whole = tl.zeros((BM,), tl.float32)
+        joined = tl.zeros((BM, BLOCK_D), tl.float32)
+        for part in range(SPLIT):
+            one = parts + part * SIZE
+            share = tl.math.exp2(tl.load(one + BM * BLOCK_D + rows, cache_modifier=".cg") - top)
+            whole += share * tl.load(one + BM * BLOCK_D + BM + rows, cache_modifier=".cg")
+            joined += share[:, None] * tl.load(one + places, cache_modifier=".cg")
+        tl.store(out, (joined / whole[:, None]).to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def specialized(
+    query, key, value, out, QUERIES, KEYS, row, BM: tl.constexpr, BN: tl.constexpr, WIDTH: tl.constexpr
+):  # fmt: skip
+    """One group of warps copies, two compute: while one of them takes powers, the other multiplies."""
+    queries = tl.make_tensor_descriptor(query, shape=[QUERIES, WIDTH], strides=[WIDTH, 1], block_shape=[BM, WIDTH])
+    keys = tl.make_tensor_descriptor(key, shape=[KEYS, WIDTH], strides=[WIDTH, 1], block_shape=[BN, WIDTH])
+    values = tl.make_tensor_descriptor(value, shape=[KEYS, WIDTH], strides=[WIDTH, 1], block_shape=[BN, WIDTH])
+    results = tl.make_tensor_descriptor(out, shape=[QUERIES, WIDTH], strides=[WIDTH, 1], block_shape=[BM, WIDTH])
+    q = queries.load([row, 0])
+    largest = tl.full((BM,), float("-inf"), tl.float32)
+    total = tl.zeros((BM,), tl.float32)
+    result = tl.zeros((BM, WIDTH), tl.float32)
+    for first in tl.range(0, KEYS, BN, warp_specialize=True):
+        k = keys.load([first, 0]).T
+        scores = tl.dot(q, k)
+        v = values.load([first, 0])
+        largest, total, result = weighed(scores, v, largest, total, result, WIDTH)
+    results.store([row, 0], (result / total[:, None]).to(out.dtype.element_ty))

@@ -1,0 +1,127 @@
+"""The shipped convolutions and attention in Triton: what they are for, what they refuse, and that they build."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from autotuner.microkernels.check import check
+from autotuner.microkernels.library import shipped_folder
+from autotuner.microkernels.loader import FILE, load
+from autotuner.microkernels.manifest import DoesNotFitError, Manifest
+from autotuner.microkernels.providers.triton import bind
+from autotuner.microkernels.variants import fits
+from autotuner.problems import Attention, Conv, Problem
+
+needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+
+
+def shipped(name: str) -> Manifest:
+    return load(shipped_folder() / name / FILE)
+
+
+def values(name: str, problem: Problem, chip: str, parameter: str) -> set[int]:
+    """What this parameter can be for the problem."""
+    manifest, found = shipped(name), set()
+    for setting in manifest.settings():
+        try:
+            manifest.fit(problem, chip, parameters=setting)
+        except DoesNotFitError:
+            continue
+        found.add(setting[parameter])
+    return found
+
+
+def conv(filter: str, **words: str) -> Conv:
+    return Conv.parse(shape=words.pop("shape", "2x16x16x1280"), filter=filter, **words)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "problem", "why"),
+    [
+        ("conv_triton", Conv.parse(shape="1x8x8x16", filter="3x3x16", groups=2), "groups == 1"),
+        ("conv_triton", conv("3x3x64", dtype="f32"), "does not compute f32"),
+        ("conv_nchw_triton", conv("3x3x64"), "does not take layout nhwc-hwcf"),
+        ("attention_triton", Attention.parse(shape="1x2x64x64x512"), "width <= 256"),
+    ],
+)
+@pytest.mark.parametrize("chip", ["sm_90", "gfx942"])
+def test_what_a_kernel_does_not_compute_is_refused(name: str, problem: Problem, why: str, chip: str) -> None:
+    with pytest.raises(DoesNotFitError, match=why):
+        shipped(name).fit(problem, chip, parameters={"num_stages": 3 if chip == "sm_90" else 2})
+
+
+def test_workgroups_share_a_sum_only_where_nothing_follows_it() -> None:
+    assert values("conv_triton", conv("3x3x1280", pad="1x1"), "sm_90", "split") == {1, 2, 4}
+    assert values("conv_triton", conv("3x3x1280", pad="1x1", out="f16"), "sm_90", "split") == {1}
+    assert values("conv_triton", conv("3x3x1280", pad="1x1", epilogue="relu"), "sm_90", "split") == {1}
+    (out,) = [b for b in shipped("conv_triton").buffers if b.operand == "out"]
+    assert [out.zeroed.evaluate({"split": split}) for split in (1, 2)] == [0, 1]
+
+
+def test_filters_that_no_power_of_two_divides_go_in_two_blocks() -> None:
+    assert values("conv_triton", conv("3x3x320", shape="2x64x64x320", pad="1x1"), "sm_90", "more") == {0, 32, 64}
+    assert values("conv_triton", conv("3x3x256", shape="2x64x64x320", pad="1x1"), "sm_90", "more") == {0}
+
+
+@pytest.mark.parametrize("shape", ["1x3x3x5", "1x9x9x24", "1x224x224x3", "64x7x7x2048"])
+@pytest.mark.parametrize("chip", ["sm_90", "gfx942"])
+def test_every_convolution_has_a_variant(shape: str, chip: str) -> None:
+    for filter in ("1x1x7", "3x3x130"):
+        assert fits(shipped("conv_triton"), conv(filter, shape=shape), chip)
+        assert fits(shipped("conv_nchw_triton"), conv(filter, shape=shape, layout="nchw-fchw"), chip)
+
+
+def test_a_few_queries_share_their_keys_among_workgroups() -> None:
+    decode = Attention.parse(shape="1x32x1x8192x128")
+    assert values("attention_triton", decode, "sm_90", "split") == {1, 4, 8, 16}
+    assert values("attention_triton", decode, "sm_90", "bm") == {16}
+    assert values("attention_triton", decode, "gfx942", "split") == {1}
+    assert values("attention_triton", Attention.parse(shape="1x32x512x512x128"), "sm_90", "split") == {1}
+
+
+def test_warps_with_work_of_their_own_are_for_whole_tiles_that_nothing_masks() -> None:
+    for shape, causal, special in (
+        ("1x8x1024x1024x128", False, {0, 1}),
+        ("1x8x1024x1024x128", True, {0}),
+        ("1x8x1000x1024x128", False, {0}),
+        ("1x8x1024x1024x64", False, {0}),
+    ):
+        problem = Attention.parse(shape=shape, causal=causal)
+        assert values("attention_triton", problem, "sm_90", "special") == special
+        assert values("attention_triton", problem, "gfx942", "special") == {0}
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("name", "problem", "chip", "parameters"),
+    [
+        (
+            "conv_triton",
+            conv("3x3x48", shape="2x9x7x40", pad="1x1", epilogue="bias,relu", out="bf16", dtype="bf16"),
+            "gfx942",
+            {"bm": 64, "bn": 32, "bk": 32, "num_stages": 2},
+        ),
+        (
+            "conv_triton",
+            conv("1x1x320", shape="1x64x64x64"),
+            "sm_90",
+            {"bm": 64, "bn": 256, "more": 64, "num_stages": 3},
+        ),
+        ("attention_triton", Attention.parse(shape="1x2x100x60x40", causal=True), "gfx942", {"num_stages": 1}),
+        ("attention_triton", Attention.parse(shape="1x2x3x1000x64"), "sm_90", {"bm": 16, "split": 4}),
+        (
+            "attention_triton",
+            Attention.parse(shape="1x2x256x256x128"),
+            "sm_90",
+            {"bm": 128, "bn": 128, "num_stages": 2, "special": 1},
+        ),
+    ],
+)
+def test_kernels_build_and_fit_their_manifests(
+    name: str, problem: Problem, chip: str, parameters: dict[str, int], tmp_path: Path
+) -> None:
+    instance = bind(shipped(name), problem, chip, workspace=tmp_path, parameters=parameters, timeout=300)
+    assert check(instance) == []
