@@ -154,11 +154,12 @@ def _channel(problem: Gemm | Conv) -> int:
 def _with_tail(problem: Gemm | Conv, tail: Tail) -> Problem | None:
     """The problem with this epilogue; None where it cannot have it."""
     epilogue = Epilogue(tail.bias is not None, tail.residual is not None, tail.low, tail.high)
-    if not tail.rounded:
-        return replace(problem, epilogue=epilogue)
-    if tail.rounded not in ROUNDED or problem.types[1] != "f32" or (epilogue and isinstance(problem, Gemm)):
+    if tail.rounded and (tail.rounded not in ROUNDED or problem.types[1] != "f32"):
         return None
-    return replace(problem, out=tail.rounded, epilogue=epilogue)
+    taken = replace(problem, out=tail.rounded or problem.out, epilogue=epilogue)
+    # What is added to a rounded product has its narrow type, what is added to a convolution the type of the sums.
+    fits = [str(value.type) for value in tail.inputs] == [operand.mlir for operand in taken.operands[2:-1]]
+    return taken if fits else None
 
 
 def _start(op: Any) -> Any:

@@ -60,7 +60,7 @@ class Tail:
 
     @property
     def _closed(self) -> bool:
-        return self.low is not None or self.high is not None or bool(self.rounded)
+        return self.low is not None or self.high is not None
 
 
 def read_tails(main: Any, *, channel: int) -> Iterator[Tail]:

@@ -19,6 +19,7 @@ from autotuner.microkernels.isa import choose_isa
 from autotuner.microkernels.providers.misa import KernelName
 from autotuner.problems import Operand, Operation, Problem
 from autotuner.problems.dtypes import element_type
+from autotuner.problems.epilogue import OPERANDS
 
 Kind = Literal["prebuilt", "c", "triton"]
 REPORTS: Mapping[str, tuple[str, ...]] = {"prebuilt": (), "c": (), "triton": ("shared",)}
@@ -301,6 +302,11 @@ class Manifest:
             raise self._unfit(f"it has no object for {chip}.", f"{have} Give one yourself.")
         return (self.objects[match].verified(),)
 
+    @property
+    def _out_element(self) -> str:
+        """What a kernel adds to its sums has the type that it writes, unless its manifest says another."""
+        return next(buffer.element for buffer in self.buffers if buffer.access == "write")
+
     def _bytes(self, buffer: Buffer, numbers: Mapping[str, int]) -> int:
         size = self._evaluate("bytes", buffer.bytes, numbers)
         if not 0 <= size <= _MAX_SCRATCH:
@@ -320,9 +326,9 @@ class Manifest:
             have = declared.dimensions(buffer.operand)
             raise self._unfit(f"it wants {buffer.operand} as {layout}; the problem has it as {have}.", "")
         element = own.element
-        if buffer.element != PROBLEM:
-            name = KernelName.parse(kernel).out_element if buffer.element == NAMED else buffer.element
-            element = element_type(name)
+        said = self._out_element if buffer.element == PROBLEM and buffer.operand in OPERANDS else buffer.element
+        if said != PROBLEM:
+            element = element_type(KernelName.parse(kernel).out_element if said == NAMED else said)
         converted = buffer.access == "write" and element.is_float and own.element.is_float
         if element != own.element and not converted:
             raise self._unfit(f"it has {buffer.operand} as {element.name}, not {own.element.name}.", "")

@@ -129,11 +129,11 @@ class Epilogue:
 NOTHING = Epilogue()
 
 
-def refuse_epilogue(epilogue: Epilogue, acc: ElementType, *, rounded: str = "") -> None:
-    """It works on sums of floats, before they are stored as they are."""
-    if epilogue and (rounded or not acc.is_float):
-        why = f"a result that is rounded to {rounded}" if rounded else f"sums in {acc.name}"
-        raise UsageError(f"--epilogue {epilogue.text} is not for {why}.", remedy="Leave it out, or choose f32 sums.")
+def refuse_epilogue(epilogue: Epilogue, acc: ElementType) -> None:
+    """It works on sums of floats."""
+    if epilogue and not acc.is_float:
+        remedy = "Leave it out, or choose f32 sums."
+        raise UsageError(f"--epilogue {epilogue.text} is not for sums in {acc.name}.", remedy=remedy)
 
 
 def _limits(text: str) -> tuple[float | None, float | None]:

@@ -70,7 +70,7 @@ class Gemm(Operation):
         kind = parse_dtype(dtype)
         gemm = cls(m, n, k, checked_batch, kind, parse_accumulator(acc, dtype=kind), layout)
         gemm = replace(gemm, out=parse_rounded(out, acc=gemm.acc), epilogue=Epilogue.parse(epilogue))
-        refuse_epilogue(gemm.epilogue, element_type(gemm.acc), rounded=gemm.out)
+        refuse_epilogue(gemm.epilogue, element_type(gemm.acc))
         refuse_if_too_large(gemm)
         return gemm
 

@@ -89,6 +89,7 @@ CASES = {
         for batch in (1, 3)
     },
     "rounded": Case.of(Gemm.parse(shape="64x96x32", out="f16")),
+    "rounded behind an epilogue": Case.of(Gemm.parse(shape="64x96x32", out="f16", epilogue="bias,residual,relu")),
     "i8": Case.of(Gemm.parse(shape="64x96x32", dtype="i8"), zeroed=True),
     "zeroed": Case.of(GEMM, zeroed=True),
     "out first": Case.of(GEMM, out_first=True),

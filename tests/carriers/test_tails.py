@@ -184,3 +184,47 @@ def test_a_clip_behind_the_rounding_of_a_convolution_goes_with_it() -> None:
     assert names[:3] == [
         f"conv_1x8x8x4_3x3x6_p1x1_f16{end}" for end in ("_f16_nhwc_bias_relu", "_f16_nhwc_bias", "_nhwc")
     ]
+
+
+TORCH = """
+!wide = tensor<8x16xf32>
+!t = tensor<8x16xf16>
+func.func @main(%a: tensor<8x32xf16>, %b: tensor<32x16xf16>, %v: tensor<16x{bias}>, %r: !t) -> !t {{
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : !wide
+  %f = linalg.fill ins(%zero : f32) outs(%e : !wide) -> !wide
+  %p = linalg.matmul ins(%a, %b : tensor<8x32xf16>, tensor<32x16xf16>) outs(%f : !wide) -> !wide
+  %n = tensor.empty() : !t
+  %rounded = linalg.generic {{indexing_maps = [{each}, {each}], iterator_types = [{kinds}]}}
+    ins(%p : !wide) outs(%n : !t) {{
+  ^bb0(%x: f32, %o: f16):
+    %s = arith.truncf %x : f32 to f16
+    linalg.yield %s : f16
+  }} -> !t
+  %biased = linalg.generic {{indexing_maps = [{each}, {column}, {each}], iterator_types = [{kinds}]}}
+    ins(%rounded, %v : !t, tensor<16x{bias}>) outs(%n : !t) {{
+  ^bb0(%x: f16, %y: {bias}, %o: f16):
+{added}
+    linalg.yield %s : f16
+  }} -> !t
+  %last = linalg.generic {{indexing_maps = [{each}, {each}, {each}], iterator_types = [{kinds}]}}
+    ins(%biased, %r : !t, !t) outs(%n : !t) {{
+  ^bb0(%x: f16, %y: f16, %o: f16):
+    %s = arith.addf %y, %x : f16
+    linalg.yield %s : f16
+  }} -> !t
+  return %last : !t
+}}
+"""
+
+
+def test_what_is_added_behind_the_rounding_of_a_product_goes_with_it() -> None:
+    """A layer as torch has it in f16: the product is rounded, then bias and residual are added."""
+    words = {"each": EACH, "column": COLUMN, "kinds": '"parallel", "parallel"'}
+    program = TORCH.format(**words, bias="f16", added="    %s = arith.addf %x, %y : f16")
+    (operation,) = read_operations(program)
+    ends = ["_f16_nn_bias_residual", "_f16_nn_bias", "_f16_nn", "_nn"]
+    assert [problem.name for problem in operation.problems] == [f"gemm_8x16x32_f16_f32{end}" for end in ends]
+    other = TORCH.format(**words, bias="bf16", added="    %s = arith.addf %x, %x : f16")
+    (operation,) = read_operations(other)
+    assert [problem.name for problem in operation.problems] == [f"gemm_8x16x32_f16_f32{end}" for end in ends[2:]]

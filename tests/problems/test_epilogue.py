@@ -16,6 +16,7 @@ from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
 from autotuner.iree.mlir import parse, walk
 from autotuner.jobs.buckets import Family
+from autotuner.microkernels.library import find, search_folders
 from autotuner.microkernels.loader import load
 from autotuner.microkernels.manifest import DoesNotFitError, Manifest
 from autotuner.problems import Conv, Gemm
@@ -45,11 +46,9 @@ def test_other_words_are_refused(text: str) -> None:
         Epilogue.parse(text)
 
 
-def test_sums_that_are_no_floats_or_are_rounded_have_none() -> None:
+def test_sums_that_are_no_floats_have_none() -> None:
     with pytest.raises(UsageError, match="sums in i32"):
         Gemm.parse(shape="4x4x4", dtype="i8", epilogue="relu")
-    with pytest.raises(UsageError, match="rounded to f16"):
-        Gemm.parse(shape="4x4x4", out="f16", epilogue="relu")
     with pytest.raises(UsageError, match="--epilogue"):
         Family.parse(Gemm.parse(shape="4x4x4", epilogue="relu"), "4,any")
 
@@ -73,6 +72,19 @@ def test_a_product_adds_a_bias_to_each_column() -> None:
     assert np.allclose(gemm.reference((a, b, bias)), np.maximum(a.astype(float) @ b + bias, 0))
 
 
+def test_what_is_added_to_a_rounded_product_has_its_narrow_type() -> None:
+    gemm = Gemm.parse(shape="3x4x5", out="bf16", epilogue=ALL)
+    assert [operand.text for operand in gemm.operands[2:]] == ["4xbf16", "3x4xbf16", "3x4xbf16"]
+    text = problem_mlir(gemm)
+    assert text.count("arith.extf") == 2
+    assert text.index("arith.minimumf") < text.index("arith.truncf")
+    with pytest.raises(DoesNotFitError, match="bias as f32, not f16"):
+        # A kernel in C that writes f32 reads f32: it would read beyond the end.
+        find("sgemm_c", search_folders(Path())).bind(
+            Gemm.parse(shape="16x16x16", dtype="f32", out="f16", epilogue="bias"), "x86_64"
+        )
+
+
 def test_a_result_that_forgets_the_bias_is_beyond_the_bound() -> None:
     gemm = Gemm.parse(shape="8x8x16", dtype="f32", epilogue="bias,relu")
     inputs = gemm.inputs(0)
@@ -88,6 +100,7 @@ def test_a_result_that_forgets_the_bias_is_beyond_the_bound() -> None:
     "problem",
     [
         Gemm.parse(shape="4x5x6", dtype="f32", epilogue=ALL),
+        Gemm.parse(shape="4x5x6", out="f16", epilogue=ALL),
         Conv.parse(shape="1x4x4x2", filter="3x3x4", pad="1x1", dtype="f32", epilogue=ALL),
         Conv.parse(shape="1x4x4x2", filter="3x3x4", dtype="f32", layout="nchw-fchw", epilogue="bias,relu"),
     ],
