@@ -55,7 +55,7 @@ def test_the_dispatches_of_a_model_are_read_from_the_compile_of_its_module(
     made, again = (builder.build(FLAGS, timeout=120) for _ in range(2))
     assert (made.cached, again.cached) == (False, True)
     for one in (made, again):
-        found = structure_in(one, Model(model))
+        found = structure_in(one, Model(model), target="cpu")
         assert [group.root.loops for group in found.groups] == [(16, 16, 16)]
         assert "linalg.matmul" in found.preprocessed
     # Where dumps lie is part of a module.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,6 +104,15 @@ class ModelStructure:
         return sum(map(group_flops, self.groups))
 
 
+@dataclass(frozen=True)
+class Ahead:
+    """A compile of a route that began before the routes were chosen."""
+
+    build: Future[Compiled]
+    began: float
+    """As `time.monotonic()` counts."""
+
+
 @dataclass
 class Context:
     """What all steps of the run work on."""
@@ -117,6 +127,8 @@ class Context:
     """What one costs in a process of its own, as a confirmation takes it."""
     call: Invocation | None = None
     """How the model is called, once that is known."""
+    ahead: dict[Route, Ahead] = field(default_factory=dict)
+    """Routes that are compiled already, or are about to be."""
     read: dict[Path, Mapping[str, DispatchTime]] = field(default_factory=dict)
     """What the runtime's statistics said last of each module that was asked about."""
 
@@ -197,7 +209,7 @@ class Context:
     def structure(self, build: Compiled) -> ModelStructure:
         """What the compiler made of the model."""
         with self.clocked("space"):
-            return structure_in(build, self.model)
+            return structure_in(build, self.model, target=self.target.name)
 
     def configured(self, route: Route, *, more: Sequence[str] = ()) -> ModelStructure:
         """The same without a module, with `more` flags."""
@@ -229,26 +241,19 @@ def run_timeout(options: Options) -> float:
 
 
 def read_structure(
-    builder: ProgramBuilder,
-    model: Model,
-    flags: Sequence[str],
-    *,
-    target: str,
-    timeout: float,
-    module: bool = False,
+    builder: ProgramBuilder, model: Model, flags: Sequence[str], *, target: str, timeout: float
 ) -> ModelStructure:
-    """The model's dispatches, from the compiler; with `module` from a compile that makes one, which is kept."""
-    made = builder.build(flags, timeout=timeout) if module else builder.configured(flags, timeout=timeout)
-    if not made.ok:
+    """The model's dispatches, from a compile that goes no further."""
+    return structure_in(builder.configured(flags, timeout=timeout), model, target=target)
+
+
+def structure_in(build: Compiled, model: Model, *, target: str) -> ModelStructure:
+    """The model's dispatches, as a compile left them behind."""
+    if not build.ok:
         raise NoCandidateError(
-            f"iree-compile cannot compile {builder.program.name} for {target}: {first_error(made.stderr)}",
+            f"iree-compile cannot compile {program_name(model.path)} for {target}: {first_error(build.stderr)}",
             remedy="Check the model, --flag and --target.",
         )
-    return structure_in(made, model)
-
-
-def structure_in(build: Compiled, model: Model) -> ModelStructure:
-    """The model's dispatches, as a compile left them behind."""
     (text,), configured = build.dumped[FLOW], build.dumped["configurations"]
     flow = read_flow(text, function=model.function, shapes=input_shapes(model.inputs))
     groups, others = group(flow.pieces, read_roots(configured))

@@ -2,20 +2,53 @@
 
 from __future__ import annotations
 
-from autotuner.jobs.model.context import Model, ModelStructure, compile_timeout, read_structure
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+from autotuner.iree.compile import CompilerRefusal
+from autotuner.iree.mlir import parse, walk
+from autotuner.jobs.model.context import (
+    Ahead,
+    Model,
+    ModelStructure,
+    compile_timeout,
+    read_structure,
+    structure_in,
+)
 from autotuner.jobs.model.program import Program, ProgramBuilder, program_name
+from autotuner.jobs.model.routes import choose
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
-from autotuner.targets import NO_DEVICE, Target
+from autotuner.targets import NO_DEVICE, PLAIN, Route, Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Question
 from autotuner.tuning.session import Session
 
+_WORDS = {"conv": ("linalg.conv_", "linalg.depthwise_conv_"), "gemm": ("matmul", "matvec"), "attention": ("attention",)}
+"""What the names of operations have in them."""
 
-def read_model(
-    model: Model, target: Target, options: Options, session: Session, account: Account
-) -> tuple[Program, ProgramBuilder, ModelStructure]:
-    """The model and its dispatches; what imports it keeps to the budget, too."""
+
+@dataclass(frozen=True)
+class ReadModel:
+    """A model that was read: its program, how it is compiled, its dispatches on the plain route."""
+
+    program: Program
+    builder: ProgramBuilder
+    plain: ModelStructure
+    ahead: dict[Route, Ahead]
+    """Compiles that are under way."""
+
+
+def read_model(model: Model, target: Target, options: Options, session: Session, account: Account) -> ReadModel:
+    """The model and its dispatches; what imports it keeps to the budget, too.
+
+    What is timed needs the default's module anyway: the dispatches are read from the compile that makes it, and beside
+    it the route that is expected to win is compiled.
+    """
     account.stage("reading the model")
     with account.clocked("space"):
         program = Program.open(
@@ -25,18 +58,51 @@ def read_model(
             trust=model.trust,
         ).called(function=model.function, inputs=model.inputs, parameters=model.parameters)
         builder = ProgramBuilder(session.tools, Cache(cache_dir()), program)
-    timed = session.device != NO_DEVICE
-    return program, builder, structure_of(model, target, options, builder, account, timed=timed)
+    ahead: dict[Route, Ahead] = {}
+    if session.device != NO_DEVICE:
+        ahead = _begun(model, target, session, builder, timeout=compile_timeout(options, account.clock))
+    return ReadModel(program, builder, structure_of(model, target, options, builder, account, ahead), ahead)
 
 
 def structure_of(
-    model: Model, target: Target, options: Options, builder: ProgramBuilder, account: Account, *, timed: bool
+    model: Model,
+    target: Target,
+    options: Options,
+    builder: ProgramBuilder,
+    account: Account,
+    ahead: Mapping[Route, Ahead],
 ) -> ModelStructure:
-    """What is timed needs the default's module anyway: the dispatches are read from the compile that makes it."""
-    with account.clocked("build" if timed else "space"):
+    """From the default's compile where that is under way; else the compiler goes no further than it must."""
+    with account.clocked("build" if PLAIN in ahead else "space"):
+        if PLAIN in ahead:
+            return structure_in(ahead[PLAIN].build.result(), model, target=target.name)
         timeout = compile_timeout(options, account.clock)
-        flags = target.compile_flags
-        return read_structure(builder, model, flags, target=target.name, timeout=timeout, module=timed)
+        return read_structure(builder, model, target.compile_flags, target=target.name, timeout=timeout)
+
+
+def _begun(
+    model: Model, target: Target, session: Session, builder: ProgramBuilder, *, timeout: float
+) -> dict[Route, Ahead]:
+    """The default's compile, and that of the route which the operations of the program speak for."""
+
+    def start(route: Route) -> Ahead:
+        job = builder.job([*target.compile_flags, *route.flags], timeout=timeout)
+        return Ahead(session.executor.start_whole(job), time.monotonic())
+
+    found = {PLAIN: start(PLAIN)}
+    with suppress(CompilerRefusal):  # the default's compile has it in full
+        ops = operations_in(builder.preprocessed(target.compile_flags, timeout=timeout))
+        # Of some attentions the default is wrong: what is compiled instead is known only with its dispatches.
+        expected = choose(target, model.routes, ops).first[1:2] if "attention" not in ops else ()
+        found |= {route: start(route) for route in expected}
+    return found
+
+
+def operations_in(text: str) -> set[str]:
+    """The operations of a preprocessed program that take time, as the command line calls them."""
+    with ir.Context() as context:
+        names = {op.name for op in walk(parse(text, context).operation)}
+    return {kind for kind, words in _WORDS.items() if any(word in name for name in names for word in words)}
 
 
 def question_unread(model: Model, target: Target, session: Session) -> Question:

@@ -14,7 +14,7 @@ from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError, Usag
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled, first_error
 from autotuner.iree.run import Invocation, failed_because, lacks_parameters
-from autotuner.jobs.model.context import Context
+from autotuner.jobs.model.context import Ahead, Context
 from autotuner.jobs.model.program import finite, same_outputs
 from autotuner.jobs.model.route_search import RouteSearch
 from autotuner.measure.check import Check
@@ -33,7 +33,7 @@ GIVE_UP = 1.5
 """A route that takes so many times what the best does is timed by one repetition and no more."""
 _NEAR, _NEAREST = 1.1, 3
 """So near the best, and so many at most, are timed once more, in turns: one of them may have been lucky."""
-SLOW_US = 500_000.0
+SLOW_US = 200_000.0
 """A call that takes longer is a measurement by itself: it is not repeated."""
 _SIDE = 8
 """Compiles at once, at most: each holds the model's weights."""
@@ -164,7 +164,9 @@ class RouteRace:
         """
         self.search = RouteSearch(routes.knobs, list(routes.first[1:]))
         self._start([PLAIN, *self.search.ask(side(self.context) - 1)], timeout=self.context.compile_timeout)
-        self._round_seconds = self._settle()
+        began = min(flight.began for flight in self._flights.values())
+        self._settle()
+        self._round_seconds = time.monotonic() - began
         told(self._round_seconds)
         budget = self.context.clock.budget
         self._rounds(begun=ROUTES_SHARE * budget, ended=_ROUTES_END * budget, first=True)
@@ -228,12 +230,14 @@ class RouteRace:
             context.stage(f"compiling {_listed(routes)}")
         for route in routes:
             row = context.row("baseline" if route == PLAIN else "stock", route)
-            future = context.session.executor.start_whole(context.builder.job(context.flags(route), timeout=timeout))
-            self._flights[future] = _Flight(route, row, time.monotonic())
+            ahead = context.ahead.pop(route, None)
+            if ahead is None:
+                job = context.builder.job(context.flags(route), timeout=timeout)
+                ahead = Ahead(context.session.executor.start_whole(job), time.monotonic())
+            self._flights[ahead.build] = _Flight(route, row, ahead.began)
 
-    def _settle(self) -> float:
-        """Waits for builds and times them; where that needs the cores, for all. Gives the seconds that it took."""
-        started = time.monotonic()
+    def _settle(self) -> None:
+        """Waits for builds and times them; where that needs the cores, for all."""
         # Everything is compared with the default: until it is there, nothing can be told.
         all_of_them = self.context.target.compiles_on_device or not self.tried
         with self.context.clocked("build"):
@@ -250,7 +254,6 @@ class RouteRace:
                 continue
             self.tried.append(outcome)
             self.search.tell(flight.route, outcome.us if outcome.ok else None)
-        return time.monotonic() - started
 
     def _outcome(self, flight: _Flight, build: Compiled) -> RouteOutcome:
         self.context.record_build(flight.row, build, self.context.flags(flight.route))

@@ -41,7 +41,7 @@ from autotuner.jobs.model.won_routes import routes_that_won
 from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge, longer, timed_by
 from autotuner.measure.race import ALPHA, LOOKS, Entrant, Rules
 from autotuner.system import process
-from autotuner.targets import NO_DEVICE, PLAIN, Target
+from autotuner.targets import PLAIN, Target
 from autotuner.targets.attention import without_wrong_attention
 from autotuner.tuning.caches import Caches
 from autotuner.tuning.counts import Counts
@@ -74,18 +74,18 @@ def tune_model(
         account = Account(session.reporter, model_clock(options, session))
         with process.until(account.clock.latest):
             try:
-                program, builder, plain = read_model(model, target, options, session, account)
+                found = read_model(model, target, options, session, account)
             except OutOfTimeError:
                 question = question_unread(model, target, session)
                 return too_short(question, session=session, options=options, account=account, details=ModelDetails())
-            target, said = without_wrong_attention(target, plain.head_widths)
+            target, said = without_wrong_attention(target, found.plain.head_widths)
             if said:
                 account.note(said)
-                timed = session.device != NO_DEVICE
-                plain = structure_of(model, target, options, builder, account, timed=timed)
-            question = question_of(model, program, target, session, plain)
+                plain = structure_of(model, target, options, found.builder, account, {})
+                found = replace(found, plain=plain, ahead={})
+            question = question_of(model, found.program, target, session, found.plain)
             with Run.begin(question, session=session, options=options, account=account) as run:
-                return _ModelRun(Context(model, program, builder, run), plain).go()
+                return _ModelRun(Context(model, found.program, found.builder, run, ahead=found.ahead), found.plain).go()
 
 
 @dataclass
