@@ -14,7 +14,7 @@ from autotuner.cli.commands.operations import default_dtype
 from autotuner.cli.given import Given
 from autotuner.cli.lazy import Lazy
 from autotuner.errors import UsageError
-from autotuner.tuning.effort import parse_duration, parse_effort
+from autotuner.tuning.effort import parse_budget, parse_duration, parse_effort
 
 NO_DEVICE = "none"
 W = TypeVar("W", bound=str)
@@ -92,7 +92,7 @@ class Request:
             device=self.device,
             effort=parse_effort(self.effort),
             trials=self.trials,
-            budget=parse_duration(self.budget) if self.budget is not None else None,
+            budget=(parse_budget if self.timed else parse_duration)(self.budget) if self.budget is not None else None,
             jobs=self.jobs,
             seed=self.seed,
             cache=chosen(self.cache, run_options.CACHES, name="cache"),

@@ -39,6 +39,21 @@ def parse_effort(text: str) -> Effort:
     return EFFORTS[text]
 
 
+LEAST_BUDGET = 5.0
+"""Seconds: in less nothing can be timed, let alone compared."""
+
+
+def parse_budget(text: str) -> float:
+    """The seconds of a run that times; what no verdict can come of is refused at once."""
+    seconds = parse_duration(text)
+    if seconds < LEAST_BUDGET:
+        raise UsageError(
+            f"--budget {text} is too short for any verdict.",
+            remedy=f"Give {LEAST_BUDGET:.0f}s at the least; a small problem takes about 30s, a model minutes.",
+        )
+    return seconds
+
+
 def parse_duration(text: str) -> float:
     """`90`, `90s`, `10m`, `1h30m` in seconds."""
     match = _DURATION.fullmatch(text.strip().lower())

@@ -22,12 +22,12 @@ def too_short(question: Question, *, session: Session, options: Options, account
     return result
 
 
-def unread(run: Run, details: D) -> Result[D]:
-    """The result of a run that has nothing to report."""
+def unread(run: Run, details: D, *, what: str = "the compiler had read it") -> Result[D]:
+    """The result of a run that has nothing to report: the time was up before that."""
     return Result(
         **run.facts(),
         verdict="inconclusive",
-        reason=f"the time was up before the compiler had read it: {longer(_FACTOR * run.clock.budget)}",
+        reason=f"nothing was tried, the time was up before {what}: {longer(_FACTOR * run.clock.budget)}",
         baseline=Measured(),
         stock=Measured(),
         best=None,

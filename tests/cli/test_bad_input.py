@@ -61,6 +61,7 @@ BEFORE_ANYTHING = [
     (["--seed", "-1"], "--seed -1"),
     (["--budget", "banana"], "--budget 'banana'"),
     (["--budget", "0s"], "--budget '0s'"),
+    (["--budget", "2s"], "--budget 2s is too short for any verdict. Give 5s at the least"),
     (["--effort", "huge"], "unknown effort 'huge'"),
     (["--cache", "hot"], "unknown --cache 'hot'. Choose one of: warm, cold, both"),
     (["--state", "idle"], "unknown --state 'idle'. Choose one of: sustained, burst"),

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from autotuner.jobs.ab.result import AbDetails
 from autotuner.measure.race import Interval
 from autotuner.system.text import count
 from autotuner.tuning.counts import Counts
@@ -57,3 +58,9 @@ def test_the_default_alone_is_no_best() -> None:
 )
 def test_a_number_goes_with_its_noun(number: int, what: str, said: str) -> None:
     assert count(number, what) == said
+
+
+def test_an_experiment_that_had_no_time_for_its_arms_is_told_all_the_same() -> None:
+    reason = "nothing was tried, the time was up before both arms were compared: --budget 20s would do"
+    values = {**vars(RESULT), "verdict": "inconclusive", "reason": reason, "speedup": None, "details": AbDetails()}
+    assert f"verdict    inconclusive: {reason}" in str(Result(**values))

@@ -22,7 +22,7 @@ def tell_experiment(result: AbResult, printer: Printer) -> None:
     """The verdict, both times, and how to see it oneself."""
     details, line = result.details, printer.line
     printer.verdict(result, what="model" if result.problem["op"] == "model" else "problem")
-    for letter, arm in zip("AB", details.arms, strict=True):
+    for letter, arm in zip("AB", details.arms, strict=False):
         line(letter, f"{microseconds(arm.us)}  {arm.name} ({arm.kind})")
         if arm.version:
             line("", arm.version)

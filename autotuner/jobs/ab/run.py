@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Unpack
 
 from autotuner.devices.device import choose_repeat
-from autotuner.errors import DeviceError, EnvironmentFailure, NoCandidateError, UsageError, WrongResultError
+from autotuner.errors import (
+    DeviceError,
+    EnvironmentFailure,
+    NoCandidateError,
+    OutOfTimeError,
+    UsageError,
+    WrongResultError,
+)
 from autotuner.iree.benchmark import Benchmark, benchmark_command
 from autotuner.iree.compile import FAILURE_CLASSES, MODULE, Compiled, FailureClass, first_error
 from autotuner.iree.run import Invocation, failed_because, lacks_parameters
@@ -38,6 +45,7 @@ from autotuner.tuning.options import Options
 from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
 from autotuner.tuning.run import Account, Run
 from autotuner.tuning.session import Session, Watched
+from autotuner.tuning.too_short import unread
 
 _LENGTHENED = 3
 """How often, at the most, an arm is compiled anew to last long enough."""
@@ -93,7 +101,10 @@ class _ExperimentRun:
         run = self.run
         if run.earlier is not None:
             run.account.note(f"going on with run {run.id}")
-        result = self._steps(self.subject)
+        try:
+            result = self._steps(self.subject)
+        except OutOfTimeError:
+            result = unread(run, AbDetails(), what="both arms were compared")
         run.finish(result)
         if "none" in run.options.keep:
             shutil.rmtree(run.folder, ignore_errors=True)

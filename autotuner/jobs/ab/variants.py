@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Unpack
 
 from autotuner.devices.device import choose_repeat
-from autotuner.errors import AutotuneError, NoCandidateError, WrongResultError
+from autotuner.errors import AutotuneError, NoCandidateError, OutOfTimeError, WrongResultError
 from autotuner.iree.benchmark import Benchmark, benchmark_command
 from autotuner.iree.compile import MODULE, SPEC
 from autotuner.jobs.ab.arms import DEFAULT, Arm, parse_arm
@@ -27,7 +27,9 @@ from autotuner.tuning.options import Options
 from autotuner.tuning.plan import Candidate, Plan
 from autotuner.tuning.result import Result
 from autotuner.tuning.session import Session, Watched
+from autotuner.tuning.single import SingleRun
 from autotuner.tuning.task import Task
+from autotuner.tuning.too_short import too_short
 from autotuner.tuning.tune import searched
 
 TRIALS = 24
@@ -52,12 +54,18 @@ def search_variants(
 ) -> AbResult:
     """Searches the parameters of the options' one microkernel; nothing but the default is beside it."""
     (kernel,) = options.microkernels
+    prepared = target.prepare(problem)
     with Session.open(target, options, **watched) as session:
-        with searched(target.prepare(problem), target, options=options, session=session, task=ALONE) as found:
-            with process.however_late():
-                result = _with_arms(found.result, found.plan, kernel, options, session)
-            if found.run is not None:
-                found.run.finish(result)
+        try:
+            with searched(prepared, target, options=options, session=session, task=ALONE) as found:
+                with process.however_late():
+                    result = _with_arms(found.result, found.plan, kernel, options, session)
+                if found.run is not None:
+                    found.run.finish(result)
+        except OutOfTimeError:  # what has begun reports for itself
+            asked = SingleRun(prepared, target, options, session, ALONE)
+            question, account = asked.question_unread(), asked.account
+            return too_short(question, session=session, options=options, account=account, details=AbDetails())
         return result
 
 

@@ -20,6 +20,7 @@ from autotuner.iree.compile import shell_line
 from autotuner.jobs.buckets.bounds import Bucket, Family
 from autotuner.jobs.buckets.members import Examiner, Member, for_all_rows
 from autotuner.jobs.buckets.result import BucketResult, FamilyDetails, FamilyResult
+from autotuner.measure.judge import longer
 from autotuner.specfiles.applied import applied
 from autotuner.specfiles.merge import merge
 from autotuner.system import process
@@ -32,6 +33,7 @@ from autotuner.tuning.options import Options
 from autotuner.tuning.result import Files, FinalVerdict, Result, RunFacts
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
+from autotuner.tuning.ship import ESTIMATED
 from autotuner.tuning.single import Found
 from autotuner.tuning.task import Task
 from autotuner.tuning.too_short import unread
@@ -111,7 +113,7 @@ class _FamilyRun:
                 done.append(self._bucket(bucket, left=len(self.family.buckets) - number))
         tuned = [bucket for bucket in done if bucket.kept == "tuned"]
         files: tuple[Path | None, Path | None] = (None, None)
-        if tuned and not self.run.stopped:
+        if tuned and not self.run.stopped and (self.run.timed or self.options.output is not None):
             self.session.reporter.stage(f"merging {len(tuned)} buckets, and proving what each M gets")
             files = self._ship(done)
         result = self._document(done, files)
@@ -219,7 +221,7 @@ class _FamilyRun:
             problem=f"{self.family.name}, {bucket.text}, tuned at M = {bucket.at}",
             target=self.target.name,
             device=self.session.device,
-            verdict=result.verdict,
+            verdict=ESTIMATED if result.verdict == "compile-only" else result.verdict,
             us=own.us,
             baseline_us=own.baseline_us,
             command=shell_line(self._command()),
@@ -325,6 +327,9 @@ class _FamilyRun:
         kept = [one.bucket.text for one in done if one.kept == "default"]
         reason = f"{tuned} of {len(self.family.buckets)} buckets are tuned"
         reason += f"; the default is kept for {', '.join(kept)}" if kept else ""
+        counts = Counts.total(result.counts for result in results)
+        if verdict == "inconclusive" and not counts.rivals and not self.run.stopped:
+            reason = f"nothing was tried, the time was up: {longer(2 * self.run.clock.budget)}"
         notes = [f"bucket {one.bucket.name}: {note}" for one in done if one.result for note in one.result.notes]
         home_result = shown.result
         for result in results:
@@ -344,7 +349,7 @@ class _FamilyRun:
             speedup=home_result.speedup,
             speedup_over_stock=home_result.speedup_over_stock,
             confidence=home_result.confidence,
-            counts=Counts.total(result.counts for result in results),
+            counts=counts,
             files=Files(spec, files[1], SpecCarrier.name if spec else None),
             ranking=home_result.ranking,
             caches=home_result.caches,
@@ -353,7 +358,7 @@ class _FamilyRun:
 
     def _verdict(self, results: Sequence[Result], tuned: int) -> FinalVerdict:
         if self.session.device == NO_DEVICE:
-            return "compile-only"
+            return "compile-only" if any(result.verdict == "compile-only" for result in results) else "no-winner"
         if self.run.stopped:
             return "inconclusive"
         if tuned:

@@ -31,8 +31,9 @@ def tell_suite(result: SuiteResult, printer: Printer) -> None:
         printer.table(_table(tried, estimate=details.estimate))
     for verdict in _UNTRIED:
         if rows := [row for row in details.rows if row.verdict == verdict]:
-            share = sum(row.share or 0.0 for row in rows)
-            line("", f"{verdict}: {count(len(rows), 'problem')}, {share:.3g} % of the time")
+            known = [row.share for row in rows if row.share is not None]
+            share = f"{sum(known):.3g} % of the time" if known else "whose share is not known"
+            line("", f"{verdict}: {count(len(rows), 'problem')}, {share}")
     uplift = details.uplift
     printer.verdict(result, what="suite", more=f", {count(uplift.problems, 'problem')}")
     if uplift.us_total is not None:

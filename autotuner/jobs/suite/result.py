@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from autotuner.jobs.suite.budget import LEAST_SECONDS
 from autotuner.jobs.suite.printing import tell_suite
 from autotuner.jobs.suite.rows import TUNED, Row
 from autotuner.jobs.suite.ship import Group
 from autotuner.jobs.suite.uplift import Uplift
 from autotuner.jobs.suite.workload import Workload
+from autotuner.measure.judge import longer
 from autotuner.measure.race import ALPHA, Interval
 from autotuner.system.text import count
 from autotuner.tuning.counts import Counts
@@ -95,7 +98,7 @@ def suite_result(run: Run, details: SuiteDetails, *, environment: Mapping[str, A
     return Result(
         **facts,
         verdict=verdict,
-        reason=_reason(details, verdict),
+        reason=_reason(details, verdict, budget=run.clock.budget),
         baseline=Measured(details.uplift.us_total),
         stock=Measured(),
         best=_best(details, main),
@@ -120,7 +123,10 @@ def _verdict(details: SuiteDetails, *, interrupted: bool) -> FinalVerdict:
     return "no-winner"
 
 
-def _reason(details: SuiteDetails, verdict: FinalVerdict) -> str:
+def _reason(details: SuiteDetails, verdict: FinalVerdict, *, budget: float) -> str:
+    tried = [row for row in details.rows if row.verdict in TUNED or row.verdict == "failed"]
+    if verdict == "inconclusive" and not tried and math.isfinite(budget):
+        return f"nothing was tried, the time was up: {longer(max(2 * budget, 2 * LEAST_SECONDS))}"
     if verdict != "win":
         return _REASONS[verdict]
     tuned = sum(row.verdict in TUNED for row in details.rows)

@@ -98,7 +98,7 @@ def outcome(result: Result, *, store: Store) -> dict[str, Any]:
         "verdict": result.verdict,
         "reason": result.reason,
         "reference_us": result.baseline.us,
-        "tuned_us": best.us if best else None,
+        "tuned_us": best.us if best and best.candidate != BASELINE else None,
         "ratio": speedup.median if speedup else None,
         "low": speedup.low if speedup else None,
         "high": speedup.high if speedup else None,

@@ -225,10 +225,9 @@ class _SuiteRun:
             self._tune_one(name, budget, place=f"{begun}/{begun + len(queue)}")
         left_out = [row for row in self.rows.values() if row.verdict == "left-out"]
         if left_out:
-            share = sum(row.share or 0.0 for row in left_out)
-            self._note(
-                f"--budget leaves out {count(len(left_out), 'problem')} ({share:.2g} % of the time); give more of it"
-            )
+            known = [row.share for row in left_out if row.share is not None]
+            share = f"{sum(known):.2g} % of the time" if known else "their share is not known"
+            self._note(f"--budget leaves out {count(len(left_out), 'problem')} ({share}); give more of it")
 
     def _shipping(self, budget: float) -> float:
         """Seconds for the end: every winner is compiled twice, and the next one may win as well."""

@@ -239,20 +239,22 @@ def test_a_dynamic_product_computes_what_the_static_ones_do(tools: Tools, tmp_pa
 
 @pytest.mark.parametrize("target", ["gfx942", "sm_80"])
 def test_without_a_device_buckets_are_built_and_proven(tools: Tools, tmp_path: Path, target: str) -> None:
-    options = Options(device="none", trials=2, effort=EFFORT, workspace=tmp_path, command=("autotune", "test"))
+    output = tmp_path / "all.mlir"
+    options = Options(device="none", trials=4, effort=EFFORT, workspace=tmp_path, output=output, command=("test",))
     family = Family.parse(Gemm.parse(shape="128x128x64"), "16,64")
     result = tune_family(family, Target.parse(target), options=options, tools=tools)
     assert result.verdict == "compile-only"
-    assert [bucket.kept for bucket in result.details.buckets] == ["tuned", "tuned"], [
-        b.reason for b in result.details.buckets
-    ]
     for bucket in result.details.buckets:
+        if bucket.kept == "default":
+            # No candidate promises as much as the default, or the one that does fits one size only.
+            assert "by an estimate none is better" in bucket.reason or bucket.reason.startswith("its winner fails")
+            continue
         assert [(m.m, m.failure, m.speedup) for m in bucket.members] == [
             *((m, "", None) for m in bucket.bucket.members),
             (None, "", None),
         ]
-    assert result.spec is not None
-    assert [e.provenance.verdict for e in read(result.spec).entries if e.provenance and e.lowering_config] == [
-        "compile-only",
-        "compile-only",
-    ]
+    tuned = sum(bucket.kept == "tuned" for bucket in result.details.buckets)
+    assert (result.spec is not None) == (tuned > 0) == output.is_file()
+    entries = read(output).entries if tuned else ()
+    said = [entry.provenance.verdict for entry in entries if entry.provenance and entry.lowering_config]
+    assert said == ["compile-only: an estimate, never timed"] * tuned
