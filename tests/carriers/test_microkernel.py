@@ -234,7 +234,7 @@ def hsaco(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.versions
 @pytest.mark.parametrize("chip", ["gfx942", "sm_80"])
-@pytest.mark.parametrize("case", ["out first", "padded", "attention"])
+@pytest.mark.parametrize("case", ["out first", "padded", "attention", "zeroed scratch, and other"])
 def test_the_object_is_in_the_module(chip: str, case: str, builder: Builder, hsaco: Path, tmp_path: Path) -> None:
     ptx = tmp_path / "kernel.ptx"
     ptx.write_text(PTX)
