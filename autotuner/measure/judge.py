@@ -242,7 +242,7 @@ class _Sitting:
         self.stage(f"racing {len(entrants) - 1} against the baseline")
         started = clock.elapsed
         # A block of the race may begin just before its end, and a confirmation's timings are not all alike.
-        reserve = MORE * LOOKS[0] * confirm_seconds * len({contest.baseline, contest.stock, ""})
+        reserve = MORE * LOOKS[0] * confirm_seconds * min(len(entrants), len({contest.baseline, contest.stock, ""}))
         keeper = self.watch.keeper("race", RaceDeadline(clock, self.stop, started, reserve))
         result = race(entrants, keeper, baseline=contest.baseline, keep={contest.stock}, rules=contest.rules)
         decision = decide(result)

@@ -14,10 +14,10 @@ _COMPILES = 3
 """Of the whole with its entries: one that is raced, one when something is dropped, one that ships."""
 SHIPPING = 1.2
 """Of a compile as it took before: what ships is compiled once more, and read."""
-_STARTING = 0.3
-"""Seconds around a timing, in a race and in a process of its own, on the average."""
-_CALLS = 5.0
-"""Of the model in a timing of the race and one of the confirmation."""
+_STARTING = 0.1
+"""Seconds around a timing of the race."""
+_CALLS = 4.0
+"""Of the model in it."""
 _ROUND = 10.0
 """Seconds that what is told is rounded up to."""
 
@@ -46,13 +46,14 @@ def expected_seconds(known: Known, *, single: float, most: float) -> float:
     return min(math.ceil((known.elapsed + routes + tuning + whole) / _ROUND) * _ROUND, most)
 
 
-def racing_seconds(*, default: float, best: float, rivals: int, compile_seconds: float) -> float:
-    """For the first look of a race, a confirmation of as many blocks, and the compile of what ships.
+def racing_seconds(*, timing: float, isolated: float, best: float, rivals: int, compile_seconds: float) -> float:
+    """For the first look of a race, what the judge keeps for a confirmation, and the compile of what ships.
 
-    `default` is what timing the default takes in both, `best` one call of the best rival.
+    `timing` and `isolated` are what timing the default takes in both, `best` one call of the best rival.
     """
-    block = default + rivals * min(default, _STARTING + _CALLS * best)
-    return MORE * LOOKS[0] * block + SHIPPING * compile_seconds
+    race = LOOKS[0] * (timing + rivals * min(timing, _STARTING + _CALLS * best))
+    confirmation = LOOKS[0] * (1 + rivals) * isolated
+    return MORE * (race + confirmation) + SHIPPING * compile_seconds
 
 
 def too_small(budget: float, least: float) -> str:

@@ -65,7 +65,7 @@ class KernelMix:
         made = self._applied(kernels, entries, self.name)
         lost = self._losing(made, entries, tuned.build if tuned else tried.build) if made else {}
         if made is not None and lost:
-            made = self._with_fewer(made, lost, entries)
+            made = self._with_fewer(made, lost, entries) if self.whole.has_time(made.build.seconds) else made
         if made is None:
             context.session.store.record_failure(row, "not-applied", stderr="no microkernel was left")
             return None
@@ -185,7 +185,8 @@ class KernelMix:
 
     def _checked(self, made: _Mixed, row: int) -> Tuned | None:
         """Its outputs are those of the untuned model, as far as rounding explains them."""
-        error, wrong = self.whole.check(made.build, row)
+        with process.however_late():  # one call of what took a compile
+            error, wrong = self.whole.check(made.build, row)
         if wrong:
             self._drop(made.kernels, wrong)
             return None
@@ -227,10 +228,10 @@ def kernels_first(whole: WholeModel) -> Tuned | None:
         with process.until(context.clock.at(context.clock.budget - whole.racing)):
             kernels = dispatches.find_kernels().defaults()
             made = KernelMix(whole, f"{KERNELS}-{whole.tried.route.name}").make(kernels, None) if kernels else None
-            return whole.timed(made) if made else None
     except OutOfTimeError:
         context.note("no time to compile the model with microkernels: a longer --budget would try them")
-    return None
+        return None
+    return whole.timed(made) if made else None
 
 
 def put_together(whole: WholeModel, entries: Sequence[Entry], first: Tuned | None = None) -> list[Tuned]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.expectation import SHIPPING, racing_seconds
@@ -40,7 +40,8 @@ class Reserve:
         """The same, whether there is time for it or not."""
         good = [t.us for t in self.tried if t.ok and t.us is not None]
         return racing_seconds(
-            default=self.context.timing_seconds + self.context.isolated_seconds,
+            timing=self.context.timing_seconds,
+            isolated=self.context.isolated_seconds,
             best=min(good, default=0.0) / 1e6,
             rivals=2 if len(good) > 1 else 1,
             compile_seconds=self.compile_seconds,
@@ -48,5 +49,5 @@ class Reserve:
 
     def race_clock(self) -> Clock:
         """The time for the race: what ships is compiled once more after it."""
-        clock = self.context.clock
-        return Clock(clock.budget, clock.started - SHIPPING * self.compile_seconds)
+        clock, kept = self.context.clock, SHIPPING * self.compile_seconds
+        return replace(clock, budget=clock.budget - kept, kept=kept)

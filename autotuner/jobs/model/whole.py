@@ -160,6 +160,10 @@ class WholeModel:
                 self._drop([entry], lost[entry.label])
         return {*lost}
 
+    def has_time(self, compiling: float) -> bool:
+        """For a compile that takes so many seconds, before the race begins."""
+        return self.race is None or self.dispatches.context.clock.left - self.racing > compiling
+
     def losers(
         self, members: Sequence[E], tuned: Compiled, without: Compiled, build: Callable[[Sequence[E]], Compiled]
     ) -> dict[str, str]:
