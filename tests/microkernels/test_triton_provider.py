@@ -196,10 +196,10 @@ def test_pointers_that_a_problem_lacks_are_none_and_no_arguments() -> None:
     )  # fmt: skip
     names = ("image", "weights", "bias", "residual", "out")
     assert [whole.signature[name] for name in names] == ["*fp16", "*fp16", "*fp32", "*fp32", "*fp16"]
-    assert (whole.arguments, whole.aligned) == (5, [(i, 16) for i in range(5)])
+    assert (whole.arguments, whole.aligned) == (5, [(i, 16) for i in (0, 1, 2, 3, 5)])
     assert (whole.constexprs["CLIP_HIGH"], whole.constexprs["HIGH_BITS"]) == (1, 0x40C00000)
     assert (bare.constexprs["bias"], bare.constexprs["residual"], bare.constexprs["CLIP_LOW"]) == (None, None, 0)
-    assert (bare.arguments, bare.aligned) == (3, [(0, 16), (1, 16), (4, 16)])
+    assert (bare.arguments, bare.aligned) == (3, [(0, 16), (1, 16), (5, 16)])
 
 
 def test_a_job_has_the_pointers_of_an_epilogue_and_of_scratch() -> None:

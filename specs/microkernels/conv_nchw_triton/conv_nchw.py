@@ -29,7 +29,6 @@ def conv_nchw_triton(
     BM: tl.constexpr,
     BN: tl.constexpr,
     BK: tl.constexpr,
-    SPLIT: tl.constexpr,
     CLIP_LOW: tl.constexpr,
     CLIP_HIGH: tl.constexpr,
     LOW_BITS: tl.constexpr,
@@ -54,10 +53,7 @@ def conv_nchw_triton(
         start = entry * (C * H * W) + top * W + left
     pa = weights + rm[:, None] * DEPTH + rk[None, :]
     total = tl.zeros((BM, BN), tl.float32)
-    each: tl.constexpr = (STEPS + SPLIT - 1) // SPLIT
-    begin = tl.program_id(1) * each if SPLIT > 1 else 0
-    end = tl.minimum(begin + each, STEPS) if SPLIT > 1 else STEPS
-    for step in range(begin, end):
+    for step in range(STEPS):
         k = step * BK + rk
         if F % BM == 0 and DEPTH % BK == 0:
             a = tl.load(pa + step * BK)
@@ -75,7 +71,7 @@ def conv_nchw_triton(
             b = tl.load(places, mask=there, other=0.0)
         total = tl.dot(a, b, total)
 
-    # The epilogue, in f32; parts of a sum that is split are added to what is there.
+    # The epilogue, in f32.
     places = entry[None, :] * (F * HO * WO) + rm[:, None] * (HO * WO) + place[None, :]
     inside = (rm[:, None] < F) & (rn[None, :] < PIXELS)
     if bias is not None:
@@ -88,9 +84,7 @@ def conv_nchw_triton(
     if CLIP_HIGH:
         high = tl.full((1, 1), HIGH_BITS, tl.uint32).to(tl.float32, bitcast=True)
         total = tl.minimum(total, high, propagate_nan=tl.PropagateNan.ALL)
-    if SPLIT > 1:
-        tl.atomic_add(out + places, total, mask=inside, sem="relaxed")
-    elif PIXELS % BN == 0 and F % BM == 0:
+    if PIXELS % BN == 0 and F % BM == 0:
         tl.store(out + places, total.to(out.dtype.element_ty))
     else:
         tl.store(out + places, total.to(out.dtype.element_ty), mask=inside)

@@ -10,7 +10,9 @@ def conv_triton(
     weights,
     bias,
     residual,
+    arrived,
     out,
+    parts,
     N: tl.constexpr,
     H: tl.constexpr,
     W: tl.constexpr,
@@ -94,11 +96,24 @@ def conv_triton(
         if MORE:
             b = weights_at(px + step * (BK * F), rx, rk, TAPS * C - step * BK, F, EVEN, F % (BN + MORE) == 0)
             extra = tl.dot(a, b, extra)
-    finish(total, bias, residual, out, rm, rn, M, F, (M % BM == 0) and (F % (BN + MORE) == 0), SPLIT,
-           CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS)  # fmt: skip
-    if MORE:
-        finish(extra, bias, residual, out, rm, rx, M, F, (M % BM == 0) and (F % (BN + MORE) == 0), SPLIT,
-               CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS)  # fmt: skip
+    WHOLE: tl.constexpr = (M % BM == 0) and (F % (BN + MORE) == 0)
+    if SPLIT > 1:
+        # Workgroups that share a sum leave their parts; the last of them adds them up, always in the same order.
+        parts += tile * (SPLIT * BM * BN) + tl.arange(0, BM)[:, None] * BN + tl.arange(0, BN)[None, :]
+        tl.store(parts + tl.program_id(1) * (BM * BN), total, cache_modifier=".cg")
+        tl.debug_barrier()
+        if tl.atomic_add(arrived + tile, 1, sem="acq_rel") == SPLIT - 1:
+            tl.debug_barrier()
+            joined = tl.zeros((BM, BN), tl.float32)
+            for part in range(SPLIT):
+                joined += tl.load(parts + part * (BM * BN), cache_modifier=".cg")
+            finish(
+                joined, bias, residual, out, rm, rn, M, F, WHOLE, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS
+            )  # fmt: skip
+    else:
+        finish(total, bias, residual, out, rm, rn, M, F, WHOLE, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS)
+        if MORE:
+            finish(extra, bias, residual, out, rm, rx, M, F, WHOLE, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS)
 
 
 @triton.jit
@@ -144,13 +159,12 @@ def finish(
     M: tl.constexpr,
     F: tl.constexpr,
     EVEN: tl.constexpr,
-    SPLIT: tl.constexpr,
     CLIP_LOW: tl.constexpr,
     CLIP_HIGH: tl.constexpr,
     LOW_BITS: tl.constexpr,
     HIGH_BITS: tl.constexpr,
 ):
-    """The epilogue, in f32; parts of a sum that is split are added to what is there."""
+    """The epilogue, in f32."""
     places = rm[:, None] * F + rn[None, :]
     inside = (rm[:, None] < M) & (rn[None, :] < F)
     if bias is not None:
@@ -163,9 +177,7 @@ def finish(
     if CLIP_HIGH:
         high = tl.full((1, 1), HIGH_BITS, tl.uint32).to(tl.float32, bitcast=True)
         total = tl.minimum(total, high, propagate_nan=tl.PropagateNan.ALL)
-    if SPLIT > 1:
-        tl.atomic_add(out + places, total, mask=inside, sem="relaxed")
-    elif EVEN:
+    if EVEN:
         tl.store(out + places, total.to(out.dtype.element_ty))
     else:
         tl.store(out + places, total.to(out.dtype.element_ty), mask=inside)
