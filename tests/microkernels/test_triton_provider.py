@@ -22,6 +22,7 @@ from autotuner.microkernels.providers import triton as triton_provider
 from autotuner.microkernels.providers.c import ObjectRefusalError
 from autotuner.microkernels.providers.triton import bind, cache_key, kernel_parameters, plan, provide
 from autotuner.microkernels.providers.triton_compile import Job, trim_amdgcn, trim_ptx
+from autotuner.microkernels.variants import fits
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.system import process
 
@@ -287,6 +288,16 @@ def test_every_shipped_kernel_has_variants(name: str, problem: Problem, chip: st
     assert manifest.provider.source is not None
     for setting in settings:
         plan(manifest, problem, chip, manifest.provider.source.read_bytes(), parameters=setting)
+
+
+@pytest.mark.parametrize("chip", ["sm_90", "gfx942"])
+@pytest.mark.parametrize(
+    "shape", ["1x1x1", "32x128256x4096", "64x200000x512", "130x7x33", "65x65x100000", "5000x5001x5003", "90000x16x8"]
+)
+def test_products_of_every_size_have_a_variant(shape: str, chip: str) -> None:
+    manifest = shipped("gemm_triton")
+    assert fits(manifest, Gemm.parse(shape=shape), chip)
+    assert fits(manifest, Gemm.parse(shape="70x33x50", batch=1000, layout="tt"), chip)
 
 
 # --- With Triton ----------------------------------------------------------------------------------------------------
