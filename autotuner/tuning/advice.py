@@ -46,7 +46,7 @@ ENDS = (
         "no knobs",
         "IREE's compiler has nothing to choose for this problem on this target.",
         "keep IREE's default; --microkernels auto tries the kernels that fit",
-        lambda result: result.counts.space == 0 and result.reason.startswith("no knobs"),
+        lambda result: result.counts.space == 0 and result.reason.startswith(("no knobs", "nothing to tune")),
     ),
     Advice(
         "no-winner",
@@ -68,6 +68,13 @@ ENDS = (
         "The run was stopped. What was finished is kept.",
         "the same command with --resume goes on from here",
         lambda result: result.interrupted,
+    ),
+    Advice(
+        "inconclusive",
+        "no dispatch can be tuned as it is",
+        "The reason names what is in the way; more time does not help.",
+        "give what the reason names (`--input`, another `--route`), or keep IREE's default",
+        lambda result: "no dispatch can be tuned" in result.reason,
     ),
     Advice(
         "inconclusive",

@@ -37,8 +37,11 @@ def without_device(evaluator: Evaluator) -> Untimed:
     tried = [o for o in evaluator.outcomes.values() if o.candidate.kind in SEARCHED]
     built = sum(o.built for o in tried)
     if not ranked:
-        said = f"none of {count(len(tried), 'candidate')} builds" if not built else f"{built} built and proven"
-        return Untimed("compile-only", f"no device: {said}, and nothing to rank by an estimate")
+        if not built:
+            return Untimed("compile-only", f"no device: none of {count(len(tried), 'candidate')} builds")
+        twins = all(o.duplicate_of == BASELINE for o in tried if o.built)
+        more = "with the very code of IREE's default" if twins else "and an estimate ranks none of them"
+        return Untimed("compile-only", f"no device: {count(built, 'candidate')} built and proven, {more}")
     default, best = default_estimate(evaluator), ranked[0]
     proven = f"no device: {count(built, 'candidate')} built and proven, none timed"
     if default is None:

@@ -51,6 +51,8 @@ def result(verdict: FinalVerdict, *, timed: int = 0, interrupted: bool = False) 
         (result("no-winner"), "keep IREE's default; `autotune history RUN` says why"),
         (result("no-winner", timed=3), "--effort full"),
         (result("inconclusive"), "a longer --budget; builds are kept"),
+        (replace(result("inconclusive"), reason="nothing was tried: no dispatch can be tuned (…)"), "`--input`"),
+        (replace(result("no-winner"), reason="no knobs here, …"), "--microkernels auto tries the kernels that fit"),
         (result("inconclusive", timed=3), "on a quieter machine"),
         (result("inconclusive", timed=3, interrupted=True), "--resume goes on from here"),
         (result("win", timed=3, interrupted=True), "--resume goes on from here"),

@@ -15,6 +15,7 @@ from autotuner.system.text import count
 from autotuner.targets import PLAIN
 from autotuner.tuning.result import FinalVerdict, Result
 
+NO_ROOT = "no dispatch has a product, a convolution or an attention"
 OBSTACLES = ("skipped", "no-knobs")
 """States of dispatches that no time would help."""
 
@@ -56,6 +57,8 @@ class Tried:
         open_ones, tried = self.untold + self.left_out, self.words()
         if self.knobless and not tried:
             return "no-winner", f"no knobs here, IREE's default is kept: {self.obstacles[0]}"
+        if not tried and not open_ones and not self.obstacles:
+            return "no-winner", f"nothing to tune here, IREE's default is kept: {NO_ROOT}"
         if not tried and not open_ones:
             return "inconclusive", f"nothing was tried: {self.why()}, and no route was timed"
         if not tried:
@@ -67,8 +70,6 @@ class Tried:
         return "no-winner", f"{tried} timed, none is faster than the default{others}"
 
     def why(self) -> str:
-        if not self.obstacles:
-            return "no dispatch has a root operation to tune"
         why, often = Counter(self.obstacles).most_common(1)[0]
         more = len(self.obstacles) - often
         return f"no dispatch can be tuned ({why}{f', and {more} more' if more else ''})"
@@ -81,7 +82,7 @@ def without_device(tuned: Sequence[Tuned], rows: Sequence[Row]) -> tuple[FinalVe
         verb = "is" if len(tuned[-1].entries) == 1 else "are"
         return "compile-only", f"no device: {entries} {verb} proven in the model, chosen by an estimate, never timed"
     tried = Tried.of((), rows, ())
-    if tried.knobless:
+    if tried.knobless or not rows:
         return tried.judged(budget=0.0)
     if len(tried.obstacles) == len(rows):
         return "inconclusive", f"nothing was tried: {tried.why()}"

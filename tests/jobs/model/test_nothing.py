@@ -39,8 +39,8 @@ DYNAMIC = "its shape is dynamic, and the inputs do not tell its sizes (--input)"
         ),
         (
             Tried(routes=0, configurations=0),
-            "inconclusive",
-            "nothing was tried: no dispatch has a root operation to tune, and no route was timed",
+            "no-winner",
+            "nothing to tune here, IREE's default is kept: no dispatch has a product, a convolution or an attention",
         ),
         (
             Tried(routes=0, configurations=0, obstacles=("no constraints",), knobless=True),
