@@ -51,6 +51,10 @@ access = "write"
 element = "f32"                   # what the kernel writes; "problem": whatever the problem has
 # zeroed = true                   # if the kernel adds to what is there
 
+# [[bindings]]                    # memory for the time of a call, if the kernel needs some
+# operand = "scratch"
+# bytes = "m * n * 4"
+
 [objects.gfx942]                  # one table for each chip: gfx942, sm_80, x86_64, aarch64, …
 path = "kernel.hsaco"             # inside this folder
 sha256 = ""                       # of that file, by sha256sum
