@@ -8,10 +8,8 @@
 #define EVENS 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
 #elif defined(__AVX__)
 #define LANES 8
-#define EVENS 0, 2, 4, 6, 8, 10, 12, 14
 #else
 #define LANES 4
-#define EVENS 0, 2, 4, 6
 #endif
 
 #ifndef BIAS  // a problem without an epilogue
@@ -23,11 +21,15 @@
 #define HIGH_BITS 0
 #endif
 
+#ifndef ONE_BIAS
+#define ONE_BIAS 0
+#endif
+
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 64")
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
-typedef float loose __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef float loose_vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef float quad __attribute__((vector_size(16)));
 typedef float loose_quad __attribute__((vector_size(16), aligned(4), may_alias));
 typedef float single __attribute__((vector_size(4)));
@@ -53,64 +55,115 @@ INLINE float from_bits(uint32_t bits) {
   return both.value;
 }
 
+#define SPREAD(type, number) ((number) - (type){0})
+
 // Where a run of results goes, and what is added to it.
 typedef struct {
   float* out;
-  const float* bias;      // one for all of the run, or
-  const float* biases;    // one for each
+  const float* bias;      // ONE_BIAS for all of the run, or one for each
   const float* residual;  // like out
 } Place;
 
 // Lanes below a limit take the limit; those that are no number stay.
-#define LIMIT(x, outside, limit)                                              \
-  do {                                                                        \
+#define LIMIT(x, outside, limit)                                               \
+  do {                                                                         \
     __typeof__((x) < (x)) there = outside, given = (__typeof__(there))(limit); \
     x = (__typeof__(x))((there & given) | (~there & (__typeof__(there))(x)));  \
   } while (0)
 
-// `name(sums, place, count, add, last)` for runs of at least a vector. Where vectors do not divide the run, the last one
-// goes over the one before it: it is computed first, from what was there before.
-#define RUNS(name, type, plain, width)                                                                           \
-  INLINE type name##_at(const float* restrict sums, Place place, ptrdiff_t l, int add, int last) {               \
-    const float low = from_bits(LOW_BITS), high = from_bits(HIGH_BITS);                                          \
-    type x = *(const plain*)(sums + l);                                                                          \
-    if (add) x += *(const plain*)(place.out + l);                                                                \
-    if (last) {                                                                                                  \
-      if (BIAS) x += place.bias ? (type){0} + *place.bias : (type) * (const plain*)(place.biases + l);           \
-      if (RESIDUAL) x += *(const plain*)(place.residual + l);                                                    \
-      if (CLIP_LOW) LIMIT(x, x < (type){0} + low, (type){0} + low);                                              \
-      if (CLIP_HIGH) LIMIT(x, x > (type){0} + high, (type){0} + high);                                           \
-    }                                                                                                            \
-    return x;                                                                                                    \
-  }                                                                                                              \
-  INLINE void name(const float* restrict sums, Place place, ptrdiff_t count, int add, int last) {                \
-    const ptrdiff_t end = count / width * width, tail = count - width;                                           \
-    type rest = (type){0};                                                                                       \
-    if (end < count) rest = name##_at(sums, place, tail, add, last);                                             \
-    for (ptrdiff_t l = 0; l < end; l += width) *(plain*)(place.out + l) = name##_at(sums, place, l, add, last);  \
-    if (end < count) *(plain*)(place.out + tail) = rest;                                                         \
+// The epilogue of a vector of sums. READ(type, from) reads another vector.
+#define FINISH(x, type, READ)                                                              \
+  do {                                                                                     \
+    const float low = from_bits(LOW_BITS), high = from_bits(HIGH_BITS);                    \
+    if (BIAS) x += ONE_BIAS ? SPREAD(type, *place.bias) : (type)READ(type, place.bias + l); \
+    if (RESIDUAL) x += READ(type, place.residual + l);                                     \
+    if (CLIP_LOW) LIMIT(x, x < SPREAD(type, low), SPREAD(type, low));                      \
+    if (CLIP_HIGH) LIMIT(x, x > SPREAD(type, high), SPREAD(type, high));                   \
+  } while (0)
+
+#define PLAINLY(type, from) (*(const loose_##type*)(from))
+
+INLINE vec finished(vec x, Place place, ptrdiff_t l) {
+  FINISH(x, vec, PLAINLY);
+  return x;
+}
+
+#if defined(__AVX512F__)
+// The first `count` lanes; no other memory is touched.
+INLINE vec read_some(const float* from, ptrdiff_t count) {
+  return (vec)__builtin_ia32_loadups512_mask((const void*)from, (vec){0}, (uint16_t)((1u << count) - 1));
+}
+
+INLINE void write_some(float* to, vec x, ptrdiff_t count) {
+  __builtin_ia32_storeups512_mask((void*)to, x, (uint16_t)((1u << count) - 1));
+}
+
+// Fewer than a vector of sums, from `l` of a run on, to their place. `add`: to what is there; `last`: nothing comes after.
+INLINE void store_part(vec x, Place place, ptrdiff_t l, ptrdiff_t count, int add, int last) {
+#define SOME(type, from) read_some(from, count)
+  if (add) x += read_some(place.out + l, count);
+  if (last) FINISH(x, vec, SOME);
+  write_some(place.out + l, x, count);
+}
+#else
+#define STORE(name, type, width)                                                                       \
+  INLINE void name(const float* sums, Place place, ptrdiff_t l, ptrdiff_t end, int add, int last) {     \
+    for (; l < end; l += width) {                                                                      \
+      type x = *(const loose_##type*)(sums + l);                                                       \
+      if (add) x += *(const loose_##type*)(place.out + l);                                             \
+      if (last) FINISH(x, type, PLAINLY);                                                              \
+      *(loose_##type*)(place.out + l) = x;                                                             \
+    }                                                                                                  \
   }
+STORE(store_quads, quad, 4)
+STORE(store_singles, single, 1)
 
-RUNS(store_vectors, vec, loose, LANES)
-RUNS(store_quads, quad, loose_quad, 4)
-RUNS(store_singles, single, loose_single, 1)
+INLINE void store_part(vec x, Place place, ptrdiff_t l, ptrdiff_t count, int add, int last) {
+  float sums[LANES] __attribute__((aligned(64)));
+  *(vec*)sums = x;
+  place = (Place){place.out + l, ONE_BIAS ? place.bias : place.bias + l, place.residual + l};
+  store_quads(sums, place, 0, count / 4 * 4, add, last);
+  store_singles(sums, place, count / 4 * 4, count, add, last);
+}
+#endif
 
-// `count` sums to their place. `add`: to what is there; `last`: nothing comes after.
+// `count` sums of a vector.
+INLINE void store_some(vec x, Place place, ptrdiff_t l, ptrdiff_t count, int add, int last) {
+  if (count < LANES) {
+    store_part(x, place, l, count, add, last);
+    return;
+  }
+  if (add) x += *(const loose_vec*)(place.out + l);
+  if (last) x = finished(x, place, l);
+  *(loose_vec*)(place.out + l) = x;
+}
+
+// `count` sums from memory, in which vectors are whole.
 INLINE void store(const float* restrict sums, Place place, ptrdiff_t count, int add, int last) {
-  if (count >= LANES)
-    store_vectors(sums, place, count, add, last);
-  else if (count >= 4)
-    store_quads(sums, place, count, add, last);
-  else
-    store_singles(sums, place, count, add, last);
+  for (ptrdiff_t l = 0; l < count; l += LANES) store_some(*(const loose_vec*)(sums + l), place, l, count - l, add, last);
 }
 
 // `count` numbers that are `step` apart, one after the other.
 INLINE void gather(const float* restrict from, ptrdiff_t step, ptrdiff_t count, float* restrict to) {
   ptrdiff_t l = 0;
+#if defined(__AVX512F__)
+  if (step == 1) {
+    for (; l + LANES <= count; l += LANES) *(loose_vec*)(to + l) = *(const loose_vec*)(from + l);
+    if (l < count) write_some(to + l, read_some(from + l, count - l), count - l);
+    return;
+  }
+  if (step == 2) {
+    for (; l < count; l += LANES) {
+      const ptrdiff_t have = least(2 * (count - l) - 1, 2 * LANES - 1);  // numbers up to the last one that counts
+      vec a = read_some(from + 2 * l, least(have, LANES)), b = read_some(from + 2 * l + LANES, most(have - LANES, 0));
+      write_some(to + l, SHUFFLE(a, b, EVENS), least(count - l, LANES));
+    }
+    return;
+  }
+#else
   if (step == 1 && count >= LANES) {
-    for (; l + LANES <= count; l += LANES) *(loose*)(to + l) = *(const loose*)(from + l);
-    *(loose*)(to + count - LANES) = *(const loose*)(from + count - LANES);
+    for (; l + LANES <= count; l += LANES) *(loose_vec*)(to + l) = *(const loose_vec*)(from + l);
+    *(loose_vec*)(to + count - LANES) = *(const loose_vec*)(from + count - LANES);
     return;
   }
   if (step == 1 && count >= 4) {
@@ -119,16 +172,18 @@ INLINE void gather(const float* restrict from, ptrdiff_t step, ptrdiff_t count, 
     return;
   }
   if (step == 2) {
-    for (; l + LANES < count; l += LANES) {  // the last vector would read one beyond
-      vec a = *(const loose*)(from + 2 * l), b = *(const loose*)(from + 2 * l + LANES);
-      *(loose*)(to + l) = SHUFFLE(a, b, EVENS);
+    for (; l + 4 < count; l += 4) {  // the last four would read one beyond
+      quad a = *(const loose_quad*)(from + 2 * l), b = *(const loose_quad*)(from + 2 * l + 4);
+      *(loose_quad*)(to + l) = SHUFFLE(a, b, 0, 2, 4, 6);
     }
   }
+#endif
   for (; l < count; ++l) to[l] = from[l * step];
 }
 
 INLINE void zeros(float* to, ptrdiff_t count) {
   ptrdiff_t l = 0;
+  for (; l + LANES <= count; l += LANES) *(loose_vec*)(to + l) = (vec){0};
   for (; l + 4 <= count; l += 4) *(loose_quad*)(to + l) = (quad){0};
   for (; l < count; ++l) to[l] = 0.0f;
 }

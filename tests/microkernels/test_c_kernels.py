@@ -58,7 +58,7 @@ CONVOLUTIONS: dict[str, tuple[Conv, Setting]] = {
         {"across": 2},
     ),
     "first: small, filters in the lanes by itself": (conv(FIRST, shape="1x7x7x200", filter="3x3x40", pad="1x1"), {}),
-    "first: weights packed by the kernel": (
+    "first: weights as they are": (
         conv(FIRST, shape="1x12x13x70", filter="3x3x10", dilation="2x2", pad="2x2"),
         {"packed": 0},
     ),
@@ -66,8 +66,21 @@ CONVOLUTIONS: dict[str, tuple[Conv, Setting]] = {
         conv(FIRST, shape="1x14x15x32", filter="1x1x40"),
         {"pixels_of_tile": 64, "filters_of_tile": 32},
     ),
+    "first: rows that vectors go across, in more than one step": (
+        conv(FIRST, shape="1x13x13x48", filter="3x3x20", pad="1x1", epilogue="bias,relu"),
+        {},
+    ),
+    "first: all pixels in four vectors": (conv(FIRST, shape="1x7x7x130", filter="1x1x20", epilogue=ALL), {}),
+    "first: one pixel": (conv(FIRST, shape="2x1x1x33", filter="1x1x40", epilogue="bias"), {}),
+    "first: steps wider than filters": (conv(FIRST, shape="1x17x19x6", filter="2x2x9", stride="3x4", pad="0x1"), {}),
+    "first: one by one, strided": (conv(FIRST, shape="1x15x16x40", filter="1x1x24", stride="2x2"), {}),
+    "first: small groups": (conv(FIRST, shape="1x6x9x12", filter="3x3x18", pad="1x1", groups=3), {}),
     "first: grouped": (conv(FIRST, shape="2x7x9x16", filter="3x3x32", pad="1x1", groups=4), {}),
     "first: few channels, strided": (conv(FIRST, shape="1x20x23x3", filter="7x7x16", stride="2x2", pad="3x3"), {}),
+    "first: depthwise, wide, padded on one side": (
+        conv(FIRST, shape="1x6x37x3", filter="3x3x3", pad="0x1", groups=3, epilogue="residual"),
+        {},
+    ),
     "first: depthwise": (
         conv(FIRST, shape="2x9x9x20", filter="5x5x20", pad="2x2", stride="2x2", groups=20, epilogue=ALL),
         {},
@@ -86,9 +99,12 @@ def test_a_convolution_is_right(name: str, tmp_path: Path) -> None:
 NARROW = () if HOST != "x86_64" else ("avx2", "fma")
 
 
+@pytest.mark.parametrize("groups", [1, 12])
 @pytest.mark.parametrize("layout", [LAST, FIRST])
-def test_narrower_vectors_give_the_same_convolution(layout: str, tmp_path: Path) -> None:
-    problem = conv(layout, shape="1x9x10x12", filter="3x3x24", pad="1x1", stride="2x2", epilogue="bias,relu")
+def test_narrower_vectors_give_the_same_convolution(layout: str, groups: int, tmp_path: Path) -> None:
+    filters = 24 if groups == 1 else groups
+    words = {"filter": f"3x3x{filters}", "pad": "1x1", "stride": "2x2", "epilogue": "bias,relu"}
+    problem = conv(layout, shape="1x9x13x12", groups=groups, **words)
     inputs = problem.inputs(3)
     for features in {NARROW, ()}:
         assert not wrong(problem, inputs, result_of(CONV, problem, inputs, tmp_path, features=features))

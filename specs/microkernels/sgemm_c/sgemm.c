@@ -3,10 +3,12 @@
 //
 // Row-major; TRANSPOSE_LHS says that A lies as KxM, TRANSPOSE_RHS that B lies as NxK. C is overwritten. One call
 // computes the tile of one workgroup: MC rows and NC columns of one batch entry, KC deep at a time, in blocks of MR rows
-// and VECTORS vectors. Any of these may be ragged. A PACKED B comes in panels of NR columns. Nothing is shared between calls, nothing is allocated and no library
-// is called, so that it links into IREE's embedded executables and any number of threads can run it.
+// and VECTORS vectors. Any of these may be ragged. A PACKED B comes in panels of NR columns. Nothing is
+// shared between calls, nothing is allocated and no library is called, so that it links into IREE's embedded executables
+// and any number of threads can run it.
 
-#include "vectors.h"
+#define NV VECTORS
+#include "blocks.h"
 
 #ifndef TRANSPOSE_LHS
 #define TRANSPOSE_LHS 0
@@ -15,12 +17,11 @@
 #define TRANSPOSE_RHS 0
 #endif
 
-#define NR (VECTORS * LANES)
 #define ROWS ((MC + MR - 1) / MR * MR)
 
 // IREE gives the stack of a worker 128 KiB; the rest is for the frames around this one.
 #define MAX_SCRATCH (104 * 1024)
-_Static_assert(4 * (ROWS * KC + (PACKED ? 0 : KC * NR) + MR * NR) <= MAX_SCRATCH, "the panels do not fit the stack of a worker");
+_Static_assert(4 * (ROWS * KC + (PACKED ? 0 : KC * NR)) <= MAX_SCRATCH, "the panels do not fit the stack of a worker");
 
 // `count` x 4 columns: four rows of the source, `stride` apart, become four neighbours in each row of the panel.
 INLINE void transpose_quads(const float* restrict from, ptrdiff_t stride, ptrdiff_t count, float* restrict to,
@@ -57,85 +58,12 @@ INLINE void pack_along(const float* restrict from, ptrdiff_t stride, ptrdiff_t d
   for (ptrdiff_t p = 0; p < depth; ++p, from += stride, to += width) {
     if (have == width) {
       UNROLL
-      for (int i = 0; i + LANES <= width; i += LANES) *(loose*)(to + i) = *(const loose*)(from + i);
+      for (int i = 0; i + LANES <= width; i += LANES) *(loose_vec*)(to + i) = *(const loose_vec*)(from + i);
       UNROLL
       for (int i = width / LANES * LANES; i < width; ++i) to[i] = from[i];
     } else {
       for (int i = 0; i < width; ++i) to[i] = i < have ? from[i] : 0.0f;
     }
-  }
-}
-
-#if defined(__aarch64__)
-// What one step multiplies. Lanes of a register are multiplied, so that no broadcast takes the place of a product.
-typedef struct {
-  quad left[MR / 4 + 1];
-  float single[4];
-  vec right[VECTORS];
-} Step;
-
-INLINE void load_step(Step* step, const float* a, const float* b) {
-  UNROLL
-  for (int i = 0; i + 4 <= MR; i += 4) step->left[i / 4] = *(const loose_quad*)(a + i);
-  UNROLL
-  for (int i = MR / 4 * 4; i < MR; ++i) step->single[i % 4] = a[i];
-  UNROLL
-  for (int j = 0; j < VECTORS; ++j) step->right[j] = *(const loose*)(b + j * LANES);
-}
-
-INLINE void multiply(vec sum[MR][VECTORS], const Step* step) {
-  UNROLL
-  for (int i = 0; i < MR; ++i) {
-    UNROLL
-    for (int j = 0; j < VECTORS; ++j)
-      sum[i][j] += (i < MR / 4 * 4 ? step->left[i / 4][i % 4] : step->single[i % 4]) * step->right[j];
-  }
-}
-#endif
-
-// sums[MR][NR] from panels that are MR and NR wide.
-INLINE void block(const float* restrict a, const float* restrict b, ptrdiff_t depth, float* restrict sums) {
-  vec sum[MR][VECTORS];
-  UNROLL
-  for (int i = 0; i < MR; ++i) {
-    UNROLL
-    for (int j = 0; j < VECTORS; ++j) sum[i][j] = (vec){0};
-  }
-#if defined(__aarch64__)
-  // Four steps without a branch: the loads of the next have no need to wait for the products of this one.
-  _Pragma("GCC unroll 4")
-  for (ptrdiff_t p = 0; p < depth; ++p, a += MR, b += NR) {
-    Step step;
-    load_step(&step, a, b);
-    multiply(sum, &step);
-  }
-#else
-  for (ptrdiff_t p = 0; p < depth; ++p, a += MR, b += NR) {
-    vec right[VECTORS];
-    UNROLL
-    for (int j = 0; j < VECTORS; ++j) right[j] = *(const loose*)(b + j * LANES);
-    UNROLL
-    for (int i = 0; i < MR; ++i) {
-      UNROLL
-      for (int j = 0; j < VECTORS; ++j) sum[i][j] += a[i] * right[j];
-    }
-  }
-#endif
-  UNROLL
-  for (int i = 0; i < MR; ++i) {
-    UNROLL
-    for (int j = 0; j < VECTORS; ++j) *(vec*)(sums + i * NR + j * LANES) = sum[i][j];
-  }
-}
-
-// A block to its place in C, whose rows are `stride` apart; at the edge only what belongs to C.
-INLINE void put(const float* restrict sums, Place place, ptrdiff_t stride, ptrdiff_t rows, ptrdiff_t columns, int add,
-                int last) {
-  for (ptrdiff_t i = 0; i < rows; ++i, sums += NR, place.out += stride, place.residual += stride) {
-    if (columns == NR)
-      store(sums, place, NR, add, last);  // a number that the compiler knows
-    else
-      store(sums, place, columns, add, last);
   }
 }
 
@@ -151,7 +79,6 @@ void sgemm(const float* restrict a, const float* restrict b,
 #if !PACKED
   float right[KC * NR] __attribute__((aligned(64)));
 #endif
-  float sums[MR * NR] __attribute__((aligned(64)));
 #if !BIAS
   const float* bias = 0;
 #endif
@@ -181,9 +108,11 @@ void sgemm(const float* restrict a, const float* restrict b,
         pack_along(b + p * N + j, N, depth, least(NR, columns - j), NR, right);
 #endif
       for (ptrdiff_t i = 0; i < rows; i += MR) {
-        const Place place = {c + at + i * N + j, 0, bias + column + j, residual + at + i * N + j};
-        block(left + i * KC, right, depth, sums);
-        put(sums, place, N, least(MR, rows - i), least(NR, columns - j), p > 0, p + depth == K);
+        const Place place = {c + at + i * N + j, bias + column + j, residual + at + i * N + j};
+        vec sum[MR][NV];
+        clear(sum, NV);
+        multiply(sum, left + i * KC, right, NR, depth, NV);
+        put(sum, place, N, least(MR, rows - i), least(NR, columns - j), p > 0, p + depth == K, NV);
       }
     }
   }

@@ -3,6 +3,7 @@
 // with the result (ALONG: lanes of vectors are neighbours in the result), or with the sums (each element is a sum of
 // products along a row).
 
+#define ONE_BIAS !OF_RHS  // a bias is one of each column: of a single column, one for all
 #include "vectors.h"
 
 #define ALONG (OF_RHS ? !TRANSPOSE_RHS : TRANSPOSE_LHS)
@@ -24,7 +25,7 @@ INLINE void along(const float* restrict matrix, ptrdiff_t stride, const float* r
     for (int j = 0; j < WIDE / LANES; ++j) sum[j] = (vec){0};
     for (ptrdiff_t p = 0; p < depth; ++p, matrix += stride) {
       UNROLL
-      for (int j = 0; j < WIDE / LANES; ++j) sum[j] += vector[p] * *(const loose*)(matrix + j * LANES);
+      for (int j = 0; j < WIDE / LANES; ++j) sum[j] += vector[p] * *(const loose_vec*)(matrix + j * LANES);
     }
     UNROLL
     for (int j = 0; j < WIDE / LANES; ++j) *(vec*)(sums + j * LANES) = sum[j];
@@ -47,11 +48,11 @@ INLINE void across(const float* restrict matrix, const float* restrict vector, p
   }
   ptrdiff_t p = 0;
   for (; p + 2 * LANES <= depth; p += 2 * LANES) {
-    vec first = *(const loose*)(vector + p), second = *(const loose*)(vector + p + LANES);
+    vec first = *(const loose_vec*)(vector + p), second = *(const loose_vec*)(vector + p + LANES);
     UNROLL
     for (int i = 0; i < AT_ONCE; ++i) {
-      sum[i][0] += first * *(const loose*)(row[i] + p);
-      sum[i][1] += second * *(const loose*)(row[i] + p + LANES);
+      sum[i][0] += first * *(const loose_vec*)(row[i] + p);
+      sum[i][1] += second * *(const loose_vec*)(row[i] + p + LANES);
     }
   }
   UNROLL
@@ -87,7 +88,6 @@ void sgemv(const float* restrict a, const float* restrict b,
       along(matrix + r, R, vector, K, count, sums);
     else
       across(matrix + r * K, vector, K, count, sums);
-    // A bias is one of each column: of a single column, one for all.
-    store(sums, (Place){c + at, OF_RHS ? 0 : bias, bias + r, residual + at}, count, 0, 1);
+    store(sums, (Place){c + at, ONE_BIAS ? bias : bias + r, residual + at}, count, 0, 1);
   }
 }
