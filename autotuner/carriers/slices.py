@@ -37,7 +37,7 @@ def _between(root: Any, inputs: set[Any]) -> list[Any] | None:
         if op in found:
             continue
         found[op] = None
-        if op.name == "arith.constant" and isinstance(op.results[0].type, ir.ShapedType):
+        if op.name == "arith.constant" and _is_large(op.results[0].type):
             return None
         for value in op.operands:
             if value in inputs:
@@ -46,6 +46,10 @@ def _between(root: Any, inputs: set[Any]) -> list[Any] | None:
                 return None
             todo.append(value.owner.operation)
     return [op.operation for op in root.parent.regions[0].blocks[0].operations if op.operation in found]
+
+
+def _is_large(type: Any) -> bool:
+    return isinstance(type, ir.ShapedType) and ir.ShapedType(type).rank > 0
 
 
 def _from_outside(inner: Any, op: Any) -> list[Any]:

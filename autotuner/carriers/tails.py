@@ -120,6 +120,8 @@ def _operand(value: Any, axes: list[int | None], rank: int, channel: int) -> Any
     """What else goes into the operation; None: nothing that is known."""
     if not isinstance(value.type, ir.RankedTensorType):
         return None
+    if not axes:
+        return _number(value)
     if axes == [channel]:
         return _Bias(value)
     if axes != list(range(rank)):
@@ -131,6 +133,14 @@ def _operand(value: Any, axes: list[int | None], rank: int, channel: int) -> Any
         if sorted([*added, channel]) == list(range(rank)) and ir.RankedTensorType(source.type).rank == 1:
             return _Bias(source)
     return _Residual(value)
+
+
+def _number(value: Any) -> float | None:
+    """What a constant tensor without dimensions holds: exporters have limits so."""
+    if isinstance(value.owner, ir.Block) or value.owner.operation.name != CONSTANT:
+        return None
+    held = value.owner.operation.attributes["value"]
+    return float(ir.DenseFPElementsAttr(held)[0]) if isinstance(held, ir.DenseFPElementsAttr) else None
 
 
 @dataclass(frozen=True)

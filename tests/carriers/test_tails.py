@@ -38,6 +38,20 @@ def bias(name: str, of: str) -> str:
     return step(name, of, "    %s = arith.addf %x, %y : f32", "%v", COLUMN, "tensor<16xf32>")
 
 
+def limited(limits: str) -> str:
+    """As ONNX's Clip comes: limits are operands."""
+    none = "affine_map<(i, j) -> ()>"
+    kinds = f'indexing_maps = [{EACH}, {none}, {none}, {EACH}], iterator_types = ["parallel", "parallel"]'
+    return (
+        "  %low = arith.constant dense<0.0> : tensor<f32>\n  %high = arith.constant dense<6.0> : tensor<f32>\n"
+        "  %given = tensor.empty() : tensor<f32>\n"
+        f"  %last = linalg.generic {{{kinds}}} ins(%p, {limits} : !t, tensor<f32>, tensor<f32>) outs(%e : !t) {{\n"
+        "  ^bb0(%x: f32, %l: f32, %h: f32, %o: f32):\n"
+        "    %m = arith.maximumf %x, %l : f32\n    %s = arith.minimumf %m, %h : f32\n    linalg.yield %s : f32\n"
+        "  } -> !t"
+    )
+
+
 RELU = "    %c = arith.cmpf ugt, %x, %zero : f32\n    %s = arith.select %c, %x, %zero : f32"
 SPELLINGS = {
     "one bias": (bias("%last", "%p"), "bias"),
@@ -57,6 +71,8 @@ SPELLINGS = {
         step("%last", "%p", "    %s = arith.minimumf %x, %six : f32"),
         "",
     ),
+    "limits that are tensors without dimensions": (limited("%low, %high"), "clip=0:6"),
+    "a limit that is not known": (limited("%low, %given"), ""),
     "a minimum where a relu would be": (
         step("%last", "%p", "    %c = arith.cmpf ugt, %x, %zero : f32\n    %s = arith.select %c, %zero, %x : f32"),
         "clip=:0",
