@@ -25,6 +25,9 @@ class Match:
     arguments: tuple[tuple[str, str], ...]
     """The problem's inputs: names and types."""
     operations: tuple[str, ...]
+    channelwise: tuple[str, ...] = ()
+    """What is done to each channel of the sums in place of adding a bias, as with a batch norm: names of operations,
+    whose second operands stand where the bias would. It is folded into weights and a bias."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from iree.compiler import ir
 
+from autotuner.carriers.folding import Folding, foldings
 from autotuner.carriers.forms import Forms, read_forms
 from autotuner.carriers.provenance import ENTRY, OBJECTS, Provenance, text_dictionary
 from autotuner.carriers.render import microkernel_mlir
@@ -101,6 +102,7 @@ class Kernel:
     output: Operand
     buffers: tuple[Buffer, ...]
     forms: Forms
+    foldings: tuple[Folding, ...]
 
     @property
     def function(self) -> str:
@@ -208,12 +210,14 @@ def spec_mlir(
     )
 
 
-def _passes(kernels: Sequence[Kernel]) -> list[list[tuple[int, int]]]:
-    """The matchers, by kernel and form, that may be tried together: a whole is looked for before its parts."""
-    sizes: dict[int, list[tuple[int, int]]] = {}
+def _passes(kernels: Sequence[Kernel]) -> list[list[tuple[int, int, str]]]:
+    """The matchers, by kernel and form, that may be tried together, each with what is called in its place: a whole is
+    looked for before its parts."""
+    sizes: dict[int, list[tuple[int, int, str]]] = {}
     for kernel in kernels:
         for number, match in enumerate(kernel.forms.matches):
-            sizes.setdefault(len(match.operations), []).append((kernel.number, number))
+            call = f"{kernel.number}_folded_{number}" if match.channelwise else f"{kernel.number}"
+            sizes.setdefault(len(match.operations), []).append((kernel.number, number, call))
     return [sizes[size] for size in sorted(sizes, reverse=True)]
 
 
@@ -255,6 +259,7 @@ def _kernel(number: int, call: Call, *, target: str, forms: Forms) -> Kernel:
         output=problem.output,
         buffers=_buffers(instance),
         forms=forms,
+        foldings=foldings(problem, forms),
     )
 
 

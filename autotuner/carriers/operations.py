@@ -91,10 +91,13 @@ def read_operations(text: str) -> tuple[Operation, ...]:
         there = [op for op in walk(module.operation) if is_main(op)]
         for op in there:
             del op.attributes[_NUMBER]
-        return tuple(
-            Operation(main.words, tuple(_readings(op, main, detached=detached)))
-            for main, op in zip(mains, there, strict=True)
-        )
+        taken: set[Any] = set()
+        pairs = list(zip(mains, there, strict=True))
+        # What adds two of them goes with the later one: the other is its residual.
+        found = [
+            Operation(main.words, tuple(_readings(op, main, taken, detached=detached))) for main, op in reversed(pairs)
+        ]
+        return tuple(reversed(found))
 
 
 @dataclass(frozen=True)
@@ -124,8 +127,10 @@ def _prepare(module: Any, pads: Sequence[Pad], *, detached: bool) -> None:
         interpreter.apply_named_sequence(module.operation, main, script)
 
 
-def _readings(op: Any, main: _Main, *, detached: bool) -> Iterator[Reading]:
-    """Each problem with all of the epilogue that it can have, then with less of it."""
+def _readings(op: Any, main: _Main, taken_away: set[Any], *, detached: bool) -> Iterator[Reading]:
+    """Each problem with all of the epilogue that it can have, then with less of it; none ends with an operation that is
+    taken away, and their own are added to these."""
+    tails: list[Tail] = []
     for problem in main.problems:
         if isinstance(problem, Attention) and not problem.causal:
             match = read_slice(op, list(op.operands)[:3])
@@ -136,12 +141,14 @@ def _readings(op: Any, main: _Main, *, detached: bool) -> Iterator[Reading]:
             continue
         padded = isinstance(problem, Conv) and any(problem.pad)
         image = _before_pad(op.operands[0]) if padded else op.operands[0]
-        for tail in read_tails(op, channel=_channel(problem)) if image is not None else ():
-            taken = _with_tail(problem, tail)
+        tails = [t for t in read_tails(op, channel=_channel(problem)) if t.root not in taken_away]
+        for tail in tails if image is not None else ():
+            taken = _with_tail(problem, tail, constant=all(_is_constant(value) for _, value in tail.channelwise))
             match = read_slice(tail.root, (image, op.operands[1], *tail.inputs)) if taken is not None else None
             if taken is not None and match is not None:
-                forms = Forms((match,), main.pads if padded else (), detached)
+                forms = Forms((replace(match, channelwise=tail.folded),), main.pads if padded else (), detached)
                 yield Reading(taken, forms, _is_constant(op.operands[1]))
+    taken_away.update(tail.root for tail in tails)
 
 
 def _channel(problem: Gemm | Conv) -> int:
@@ -151,15 +158,19 @@ def _channel(problem: Gemm | Conv) -> int:
     return len(problem.output.shape) - 1
 
 
-def _with_tail(problem: Gemm | Conv, tail: Tail) -> Problem | None:
-    """The problem with this epilogue; None where it cannot have it."""
-    epilogue = Epilogue(tail.bias is not None, tail.residual is not None, tail.low, tail.high)
+def _with_tail(problem: Gemm | Conv, tail: Tail, *, constant: bool) -> Problem | None:
+    """The problem with this epilogue; None where it cannot have it, or would have to fold its weights at every call."""
+    if tail.folded and (tail.rounded or not constant or not isinstance(problem, Conv) or problem.dtype != "f32"):
+        return None
+    epilogue = Epilogue(bool(tail.channelwise), tail.residual is not None, tail.low, tail.high)
     if tail.rounded and (tail.rounded not in ROUNDED or problem.types[1] != "f32"):
         return None
     taken = replace(problem, out=tail.rounded or problem.out, epilogue=epilogue)
     # What is added to a rounded product has its narrow type, what is added to a convolution the type of the sums.
-    fits = [str(value.type) for value in tail.inputs] == [operand.mlir for operand in taken.operands[2:-1]]
-    return taken if fits else None
+    plain, own = tail.inputs, taken.operands[2:-1]
+    if tail.folded:  # of which any shape can be made a bias
+        plain, own = plain[len(tail.channelwise) :], own[1:]
+    return taken if [str(value.type) for value in plain] == [operand.mlir for operand in own] else None
 
 
 def _start(op: Any) -> Any:

@@ -1,9 +1,10 @@
-"""What follows a product or a convolution and can be computed with it: a bias, a residual, a clip, a narrower type."""
+"""What follows a product or a convolution and can be computed with it: a bias, a batch norm, a residual, a clip, a
+narrower type."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from autotuner.carriers.forms import GENERIC
 from autotuner.iree.mlir import positions
 
 BROADCAST, CONSTANT, YIELD = "linalg.broadcast", "arith.constant", "linalg.yield"
+SUM, DIFFERENCE, PRODUCT, QUOTIENT = "arith.addf", "arith.subf", "arith.mulf", "arith.divf"
 _MAXIMA, _MINIMA = ("arith.maximumf", "arith.maxnumf"), ("arith.minimumf", "arith.minnumf")
 _GREATER, _LESS = (2, 3, 9, 10), (4, 5, 11, 12)
 """Predicates of arith.cmpf: ogt, oge, ugt, uge; and olt, ole, ult, ule."""
@@ -24,7 +26,8 @@ class Tail:
 
     root: Any
     """The operation whose result it is."""
-    bias: Any = None
+    channelwise: tuple[tuple[str, Any], ...] = ()
+    """What is done to each channel, by the names of operations, and with what: a bias, or a batch norm."""
     residual: Any = None
     low: float | None = None
     high: float | None = None
@@ -33,10 +36,21 @@ class Tail:
 
     @property
     def inputs(self) -> tuple[Any, ...]:
-        return tuple(value for value in (self.bias, self.residual) if value is not None)
+        added = () if self.residual is None else (self.residual,)
+        return (*(value for _, value in self.channelwise), *added)
 
-    def plus_bias(self, value: Any) -> Tail | None:
-        return None if self.bias is not None or self._closed else replace(self, bias=value)
+    @property
+    def folded(self) -> tuple[str, ...]:
+        """What must become part of the weights; nothing, if all there is is a bias as kernels take it."""
+        names = tuple(name for name, _ in self.channelwise)
+        plain = names == (SUM,) and ir.RankedTensorType(self.channelwise[0][1].type).rank == 1
+        return () if plain else names
+
+    def per_channel(self, name: str, value: Any) -> Tail | None:
+        """A residual may be added before, but not multiplied."""
+        if self._closed or (self.residual is not None and name in (PRODUCT, QUOTIENT)):
+            return None
+        return replace(self, channelwise=(*self.channelwise, (name, value)))
 
     def plus_residual(self, value: Any) -> Tail | None:
         return None if self.residual is not None or self._closed else replace(self, residual=value)
@@ -98,7 +112,9 @@ def _next(tail: Tail, channel: int) -> Tail | None:
 
 
 @dataclass(frozen=True)
-class _Bias:
+class _Channels:
+    """A number for each channel."""
+
     value: Any
 
 
@@ -122,8 +138,9 @@ def _operand(value: Any, axes: list[int | None], rank: int, channel: int) -> Any
         return None
     if not axes:
         return _number(value)
-    if axes == [channel]:
-        return _Bias(value)
+    shape = ir.RankedTensorType(value.type).shape
+    if axes == [channel] or (len(axes) == rank and _only(shape, channel) and axes[channel] == channel):
+        return _Channels(value)
     if axes != list(range(rank)):
         return None
     owner = value.owner
@@ -131,8 +148,13 @@ def _operand(value: Any, axes: list[int | None], rank: int, channel: int) -> Any
         added = [int(d) for d in owner.operation.attributes["dimensions"]]
         source = owner.operation.operands[0]
         if sorted([*added, channel]) == list(range(rank)) and ir.RankedTensorType(source.type).rank == 1:
-            return _Bias(source)
+            return _Channels(source)
     return _Residual(value)
+
+
+def _only(shape: Sequence[int], channel: int) -> bool:
+    """All other dimensions are 1."""
+    return all(size == 1 for axis, size in enumerate(shape) if axis != channel)
 
 
 def _number(value: Any) -> float | None:
@@ -173,13 +195,22 @@ class _Body:
 
 
 def _sum(op: Any, terms: list[Any]) -> Tail | None:
-    del op
     tail, other = _sorted(terms)
     if tail is None:
         return None
-    if isinstance(other, _Bias):
-        return tail.plus_bias(other.value)
-    return tail.plus_residual(other.value) if isinstance(other, _Residual) else None
+    if isinstance(other, _Residual):
+        return tail.plus_residual(other.value)
+    return tail.per_channel(op.name, other.value) if isinstance(other, _Channels) else None
+
+
+def _product(op: Any, terms: list[Any]) -> Tail | None:
+    tail, other = _sorted(terms)
+    return tail.per_channel(op.name, other.value) if tail is not None and isinstance(other, _Channels) else None
+
+
+def _reduced(op: Any, terms: list[Any]) -> Tail | None:
+    """A difference or a quotient: the order counts."""
+    return _product(op, terms) if isinstance(terms[0], Tail) else None
 
 
 def _maximum(op: Any, terms: list[Any]) -> Tail | None:
@@ -234,7 +265,10 @@ def _is_number(term: Any) -> bool:
 
 
 _RULES: Mapping[str, Callable[[Any, list[Any]], Any]] = {
-    "arith.addf": _sum,
+    SUM: _sum,
+    DIFFERENCE: _reduced,
+    PRODUCT: _product,
+    QUOTIENT: _reduced,
     **dict.fromkeys(_MAXIMA, _maximum),
     **dict.fromkeys(_MINIMA, _minimum),
     "arith.cmpf": _compared,

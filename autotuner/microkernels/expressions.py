@@ -46,8 +46,8 @@ class Expression:
         return result
 
     def _refuse_unknown(self, names: Collection[str]) -> None:
-        unknown = sorted(self.names.difference(names))
-        if unknown:
+        if not all(name in names for name in self.names):
+            unknown = sorted(self.names.difference(names))
             known = ", ".join(sorted(names)) or "none"
             raise _refusal(self.text, f"has an unknown name {unknown[0]!r}", f"Known names: {known}.")
 

@@ -53,6 +53,83 @@ def test_a_kernel_takes_the_place_of_all_that_it_fits_and_ships_when_it_wins(
     assert result.spec.read_text().startswith("// Microkernel spec by autotune")
 
 
+def normalized(name: str, of: str) -> str:
+    """A batch norm as IREE's importer of ONNX writes it; the constants are those of the model below."""
+    each = "affine_map<(n, c, h, w) -> (n, c, h, w)>"
+    kinds = 'iterator_types = ["parallel", "parallel", "parallel", "parallel"]'
+    channels = "affine_map<(n, c, h, w) -> (n, c, 0, 0)>"
+    steps: list[str] = []
+    for operation, operand in (("subf", "%mean"), ("mulf", "%root"), ("mulf", "%gamma"), ("addf", "%beta")):
+        result = f"{name}_{len(steps)}" if operand != "%beta" else name
+        steps.append(
+            f"{result} = linalg.generic {{indexing_maps = [{each}, {channels}, {each}], {kinds}}} "
+            f"ins({of}, {operand} : !out, !channels) outs(%empty : !out) {{\n  ^bb0(%p: f32, %q: f32, %o: f32):\n"
+            f"    %z = arith.{operation} %p, %q : f32\n    linalg.yield %z : f32\n  }} -> !out"
+        )
+        of = result
+    return "\n  ".join(steps)
+
+
+def weights(first: float, last: float) -> str:
+    return f'dense<"0x{np.linspace(first, last, 48, dtype=np.float32).tobytes().hex()}"> : tensor<4x3x2x2xf32>'
+
+
+CONVOLVED = """linalg.conv_2d_nchw_fchw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>}
+    ins(%x, %w : tensor<1x3x9x9xf32>, tensor<4x3x2x2xf32>) outs(%fill : !out) -> !out"""
+BLOCK = f"""
+!out = tensor<1x4x8x8xf32>
+!channels = tensor<1x4x1x1xf32>
+func.func @main(%x: tensor<1x3x9x9xf32>) -> !out {{
+  %zero = arith.constant 0.0 : f32
+  %w = arith.constant {weights(-1, 1)}
+  %turned = arith.constant {weights(2, -1)}
+  %mean = arith.constant dense<[[[[0.5]], [[-0.25]], [[0.125]], [[1.0]]]]> : !channels
+  %gamma = arith.constant dense<[[[[1.5]], [[0.5]], [[-2.0]], [[1.0]]]]> : !channels
+  %beta = arith.constant dense<[[[[0.1]], [[0.2]], [[0.3]], [[0.4]]]]> : !channels
+  %variance = arith.constant dense<[[[[4.0]], [[2.0]], [[1.0]], [[0.5]]]]> : !channels
+  %vectors = tensor.empty() : !channels
+  %root = linalg.generic {{indexing_maps = [affine_map<(a, b, c, d) -> (a, b, c, d)>,
+    affine_map<(a, b, c, d) -> (a, b, c, d)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
+    ins(%variance : !channels) outs(%vectors : !channels) {{
+  ^bb0(%v: f32, %o: f32):
+    %r = math.rsqrt %v : f32
+    linalg.yield %r : f32
+  }} -> !channels
+  %empty = tensor.empty() : !out
+  %fill = linalg.fill ins(%zero : f32) outs(%empty : !out) -> !out
+  %a = {CONVOLVED}
+  {normalized("%na", "%a")}
+  %b = {CONVOLVED.replace("%w", "%turned")}
+  {normalized("%nb", "%b")}
+  %last = linalg.generic {{indexing_maps = [affine_map<(a, b, c, d) -> (a, b, c, d)>,
+    affine_map<(a, b, c, d) -> (a, b, c, d)>, affine_map<(a, b, c, d) -> (a, b, c, d)>],
+    iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
+    ins(%na, %nb : !out, !out) outs(%empty : !out) {{
+  ^bb0(%l: f32, %r: f32, %o: f32):
+    %s = arith.addf %l, %r : f32
+    %m = arith.maximumf %s, %zero : f32
+    linalg.yield %m : f32
+  }} -> !out
+  return %last : !out
+}}
+"""
+
+
+@needs_c
+def test_batch_norms_are_folded_into_weights_and_what_adds_two_convolutions_goes_with_one_of_them(
+    fake: Fake, experiment: Run, tmp_path: Path
+) -> None:
+    model = tmp_path / "block.mlir"
+    model.write_text(BLOCK)
+    result = experiment("default", "conv_c", fake((KERNEL, BASE_MS / 2)).tools, model=model)
+    assert {kernel["problem"]: kernel["calls"] for kernel in result.details.arms[1].kernels} == {
+        "conv_1x9x9x3_2x2x4_f32_nchw_bias_residual_relu": 1,
+        "conv_1x9x9x3_2x2x4_f32_nchw_bias": 1,
+    }
+    assert result.details.difference is not None
+    assert result.details.difference < 1e-5
+
+
 @needs_c
 def test_the_shares_of_what_is_not_the_same_come_from_the_device(
     fake: Fake, experiment: Run, model: Path, tools: Tools, tmp_path: Path
