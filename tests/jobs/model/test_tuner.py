@@ -331,6 +331,18 @@ def test_without_a_device_what_promises_more_than_the_default_is_proven_in_the_m
     assert (folder / "spec.mlir").is_file()
 
 
+def test_a_dynamic_dispatch_on_a_gpu_has_no_knobs_and_the_reason_names_the_inputs(tmp_path: Path) -> None:
+    chip, inputs = Target.parse("gfx942"), ("48x96xf32", "96x128xf32")
+    result = run("dynamic", tmp_path, None, target=chip, model={"inputs": inputs}, device="none", trials=2)
+    (row,) = result.details.rows
+    why = (
+        "iree-compile emits no pipeline constraints for this dispatch on this target: its sizes are dynamic, whatever "
+    )
+    why += "--input says of one call. Static sizes in the program can be tuned"
+    assert (row.state, row.reason) == ("no-knobs", why)
+    assert (result.verdict, result.reason) == ("no-winner", f"no knobs here, IREE's default is kept: {why}")
+
+
 def test_three_dispatches_end_to_end_with_real_times(tmp_path: Path) -> None:
     result = run("three", tmp_path, None, target=ONE_ROUTE, budget=patient(40.0), trials=2)
     assert result.verdict in ("win", "no-winner", "inconclusive")
