@@ -106,6 +106,9 @@ def main() -> None:
             budget=arguments.budget,
             trials=arguments.trials,
             device=None if timed else "none",
+            output=None
+            if timed
+            else Path(folder) / "tuned.mlir",  # without a device it is written where it is asked for
             workspace=arguments.workspace or Path(folder) / "workspace",
             command=("autotune", "model", model.name, "--target", target.name, "--budget", f"{arguments.budget:g}s"),
         )
