@@ -18,7 +18,7 @@ from autotuner.jobs.model.context import ModelStructure
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.entries import Entry, applied
 from autotuner.jobs.model.extract import root_key
-from autotuner.jobs.model.kernels import KernelEntry
+from autotuner.jobs.model.kernels import KernelEntry, Place
 from autotuner.jobs.model.shares import Shares
 from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.microkernels.instance import Call
@@ -89,6 +89,9 @@ class KernelMix:
             fewer = self._applied(left, entries, f"{self.name}-fewer")
         except OutOfTimeError:
             self.dispatches.context.note("no time to compile the model without microkernels that lose: they stay")
+            return made
+        if fewer is not None and self.whole.first_is_faster(made.build, fewer.build):
+            self.dispatches.context.note(f"the model is faster with all {len(made.kernels)} microkernels: they stay")
             return made
         for entry in made.kernels:
             if entry.label in lost:
@@ -201,18 +204,28 @@ class KernelMix:
 
 
 def slower_inside(kernels: Sequence[KernelEntry], before: Shares, after: Shares) -> dict[str, str]:
-    """Kernels whose dispatches take longer within the model than the compiler's for the same, and how much."""
+    """Kernels whose dispatches take longer within the model than the compiler's for the same, and how much.
+
+    What the model has no more beside them, such as packing, was theirs too: in proportion to what they read and write.
+    """
     lost = {}
-    for number, entry in enumerate(kernels):
-        group = entry.place.group
-        if group is None:
-            continue
-        part = min(entry.place.calls / group.calls, 1.0)
-        old = part * sum(before.us.get(piece.export, 0.0) for piece in group.pieces)
-        new = after.us.get(function_name(number), 0.0)
-        if new > old > 0:
+    olds = [_compilers_us(entry.place, before) for entry in kernels]
+    news = [after.us.get(function_name(number), 0.0) for number in range(len(kernels))]
+    gone = max((before.total - sum(olds)) - (after.total - sum(news)), 0.0)
+    moved = [entry.place.calls * entry.place.problem.bytes for entry in kernels]
+    for entry, alone, new, part in zip(kernels, olds, news, moved, strict=True):
+        old = alone + gone * part / sum(moved)
+        if new > old and alone > 0:
             lost[entry.label] = f"within the model it takes {new:.1f} µs, the compiler's code {old:.1f} µs"
     return lost
+
+
+def _compilers_us(place: Place, before: Shares) -> float:
+    """What the dispatches of a place take; 0 where they are not known."""
+    if place.group is None:
+        return 0.0
+    part = min(place.calls / place.group.calls, 1.0)
+    return part * sum(before.us.get(piece.export, 0.0) for piece in place.group.pieces)
 
 
 def kernels_first(whole: WholeModel) -> Tuned | None:

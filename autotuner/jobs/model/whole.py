@@ -20,9 +20,12 @@ from autotuner.jobs.model.leave_out import BLOCKS, E, LeaveOut
 from autotuner.jobs.model.routes import RouteOutcome, RouteRace
 from autotuner.jobs.model.shares import Shares, from_statistics, repeated
 from autotuner.measure.race import TimingFailed
+from autotuner.system import process
 from autotuner.system.workspace import write_whole
 
 _READINGS = 3
+_TURNS = 3
+"""How often two models are timed where one of them is taken."""
 
 
 @dataclass(frozen=True)
@@ -212,6 +215,18 @@ class WholeModel:
             return made
         context.session.store.record_timing(made.row, timing, phase="screen", block=0 if made.us is None else 1)
         return replace(made, us=min(timing.median, made.us or math.inf))
+
+    def first_is_faster(self, one: Compiled, other: Compiled) -> bool:
+        """Of two modules, by the least of a few timings in turns."""
+        context, race = self.dispatches.context, self.race
+        if race is None:
+            return False
+        us = {one.vmfb: math.inf, other.vmfb: math.inf}
+        with context.clocked("time"), process.however_late():
+            for module in (one, other) * _TURNS:
+                timing = context.session.runner.time(module, race.benchmark)
+                us[module.vmfb] = min(us[module.vmfb], timing.median if timing.ok else math.inf)
+        return us[one.vmfb] < us[other.vmfb]
 
     def check(self, build: Compiled, row: int) -> tuple[float | None, str]:
         """How far the outputs are from the untuned model's, and what is wrong with them."""

@@ -71,9 +71,16 @@ def test_a_kernel_loses_where_its_dispatches_take_longer_than_the_compilers_for_
 
 def test_a_kernel_for_some_calls_of_a_dispatch_is_held_to_its_part_of_the_time() -> None:
     kernels = [entry(PROBLEMS[0], 1, "a", "b")]
-    after = Shares({function_name(0): 50.0}, STATISTICS)
+    after = Shares({function_name(0): 50.0, "b": 60.0}, STATISTICS)
     assert slower_inside(kernels, Shares({"a": 50.0, "b": 40.0}, STATISTICS), after)
     assert not slower_inside(kernels, Shares({"a": 60.0, "b": 50.0}, STATISTICS), after)
+
+
+def test_packing_that_a_kernel_makes_needless_counts_for_it() -> None:
+    kernels = [entry(PROBLEMS[0], 1, "a")]
+    after = Shares({function_name(0): 50.0, "rest": 10.0}, STATISTICS)
+    assert slower_inside(kernels, Shares({"a": 40.0, "rest": 10.0}, STATISTICS), after)
+    assert not slower_inside(kernels, Shares({"a": 40.0, "rest": 10.0, "pack": 15.0}, STATISTICS), after)
 
 
 def test_of_several_readings_of_a_dispatch_the_least_counts() -> None:
