@@ -84,17 +84,19 @@ def _graph(torch: Any, model: Any, image: Any, memory_format: Any) -> tuple[Any,
     """The network as a CUDA graph, and the tensor that a replay writes."""
     onnx = importlib.import_module("onnx")
     known, operations = {}, _operations(torch)
-    for tensor in model.graph.initializer:
+    constants = {node.output[0]: node.attribute[0].t for node in model.graph.node if node.op_type == "Constant"}
+    nodes = [node for node in model.graph.node if node.op_type != "Constant"]
+    for name, tensor in [*((one.name, one) for one in model.graph.initializer), *constants.items()]:
         array = torch.from_numpy(onnx.numpy_helper.to_array(tensor).copy())
         if array.is_floating_point():  # shapes stay on the host
             array = array.cuda()
             array = array.contiguous(memory_format=memory_format) if array.dim() == 4 else array
-        known[tensor.name] = array
+        known[name] = array
     image = image.contiguous(memory_format=memory_format)
 
     def run() -> Any:
         values = {**known, model.graph.input[0].name: image}
-        for node in model.graph.node:
+        for node in nodes:
             given = [values[name] for name in node.input if name]
             attributes = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
             values[node.output[0]] = operations[node.op_type](attributes, *given)
