@@ -75,7 +75,7 @@ def _operations(torch: Any) -> dict[str, Callable[..., Any]]:
         "Add": lambda _, x, y: x + y,
         "Concat": lambda at, *xs: torch.cat(xs, at["axis"]),
         "Reshape": lambda _, x, shape: x.reshape([int(size) for size in shape.tolist()]),
-        "Dropout": lambda _, x: x,
+        "Dropout": lambda _, x, *_rest: x,
         "Softmax": lambda at, x: x.softmax(at.get("axis", -1)),
     }
 
