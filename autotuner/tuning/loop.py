@@ -30,10 +30,12 @@ _DRIFT_EVERY = 10
 _DRIFT_WORTH_SAYING = 0.05
 _RACE_CALLS = 4
 """Of a module in one timing: three repetitions, and one to warm up."""
-_RACE_SHARE = 0.45
+_RACE_SHARE = 0.4
 """At most this part of the budget is kept for race and confirmation, unless a verdict needs more."""
 RACE_TIMINGS = 300
 """How many single timings race and confirmation usually take."""
+_VERDICT_SHARE = 0.75
+"""Of what is left after the default is timed: so much is kept, where a verdict needs it."""
 _FEWEST = 4
 """Entrants of a race that is worth its name: the default, the best route, and two from the search."""
 LEAST_TIMINGS = 2 * 2 * LOOKS[0]
@@ -305,7 +307,7 @@ class TimedLoop(Loop):
         confirmation = MORE * self.confirmation_seconds
         wished = min(self.clock.budget * _RACE_SHARE, self.race_timings * self.race_seconds + confirmation)
         # A search without time for a verdict after it is in vain.
-        needed = min(self.clock.left / 2, (2 + LOOKS[0]) * _FEWEST * self.race_seconds + confirmation)
+        needed = min(_VERDICT_SHARE * self.clock.left, (2 + LOOKS[0]) * _FEWEST * self.race_seconds + confirmation)
         reserve = max(wished, needed)
         self._deadline = self.clock.budget - reserve
         self._last_call = max(self._deadline, self.clock.budget - self.least_seconds())

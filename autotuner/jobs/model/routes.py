@@ -15,6 +15,7 @@ from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled, first_error
 from autotuner.iree.run import Invocation, failed_because, lacks_parameters
 from autotuner.jobs.model.context import Ahead, Context
+from autotuner.jobs.model.dissent import Dissent
 from autotuner.jobs.model.program import finite, same_outputs
 from autotuner.jobs.model.route_search import RouteSearch
 from autotuner.measure.check import Check
@@ -154,6 +155,7 @@ class RouteRace:
     reference: Computed = field(default_factory=Computed)
     search: RouteSearch = field(default_factory=lambda: RouteSearch(()))
     _flights: dict[Future[Compiled], _Flight] = field(default_factory=dict)
+    _dissent: Dissent = field(default_factory=Dissent)
     _round_seconds: float = 0.0
 
     def all(self, routes: Routes, *, told: Callable[[float], None], then: Callable[[], None]) -> None:
@@ -312,9 +314,17 @@ class RouteRace:
 
     def check(self, build: Compiled) -> Check:
         """Does it compute what the default does?"""
-        return same_outputs(
-            self.outputs(build), self.reference, tolerance=self.context.model.tolerance, rounding=self.rounding
+        return self._compared(self.outputs(build), self.reference)
+
+    def _compared(self, found: Computed, wanted: Computed) -> Check:
+        return same_outputs(found, wanted, tolerance=self.context.model.tolerance, rounding=self.rounding)
+
+    def _dissents(self, route: Route, build: Compiled, outputs: Computed) -> None:
+        said = self._dissent.add(
+            route.name, known_digest(build.vmfb), outputs, same=lambda one, other: self._compared(one, other).ok
         )
+        if said:
+            self.context.note(said)
 
     def _try(self, tried: RouteOutcome, build: Compiled) -> RouteOutcome:
         if not build.ok:
@@ -324,10 +334,14 @@ class RouteRace:
             self.context.note(f"route {tried.route.name}: the same module as route {same.route.name}")
             return replace(tried, us=same.us, error=same.error)
         self.context.stage(f"timing route {tried.route.name}")
-        check = self.check(build)
+        outputs = self.outputs(build)
+        check = self._compared(outputs, self.reference)
         tried = replace(tried, error=check.error if math.isfinite(check.error) else None)
         if check.failure is not None:
-            return self._failed(tried, check.failure, check.detail)
+            failed = self._failed(tried, check.failure, check.detail)
+            if check.failure == "wrong-result":
+                self._dissents(tried.route, build, outputs)
+            return failed
         self.context.session.store.record_check(tried.row, error=check.error)
         return self._time(tried, build, give_up_us=GIVE_UP * min(t.us for t in self.tried if t.ok and t.us is not None))
 
