@@ -130,14 +130,20 @@ def _nothing_to_judge(loop: TimedLoop) -> Judgement:
     failed = Counter(o.failure for o in tried if o.failure is not None)
     if not len(evaluator.plan.space) and not tried:
         return Judgement("no-winner", evaluator.plan.no_knobs, BASELINE)
+    budget = loop.clock.budget + loop.clock.kept
+    if tried and all(o.duplicate_of is not None for o in tried):
+        what = "what was tried is" if len(tried) == 1 else f"all {len(tried)} that were tried are"
+        reason = f"{what} the very code of IREE's default"
+        if len(loop.candidates()) >= min(loop.trials, len(evaluator.plan.space)):
+            return Judgement("no-winner", reason, BASELINE)
+        return Judgement("inconclusive", f"{reason}, and the time was up: {longer(2 * budget)}", BASELINE)
     if not failed:
-        budget = loop.clock.budget + loop.clock.kept
         return Judgement("inconclusive", f"nothing was tried, the time was up: {longer(2 * budget)}", BASELINE)
     reasons = ", ".join(f"{name} {n}" for name, n in failed.items())
     unfinished = len(tried) - failed.total()
     if unfinished:
         reason = f"all {failed.total()} that were tried failed ({reasons}), and there was no time for {unfinished} more"
-        return Judgement("inconclusive", f"{reason}: {longer(2 * (loop.clock.budget + loop.clock.kept))}", BASELINE)
+        return Judgement("inconclusive", f"{reason}: {longer(2 * budget)}", BASELINE)
     what = "what was tried fails" if len(tried) == 1 else f"all {len(tried)} that were tried fail"
     return Judgement("no-winner", f"nothing but the default works here: {what} ({reasons})", BASELINE)
 

@@ -231,7 +231,7 @@ class Evaluator:
             duplicate=sum(o.duplicate_of is not None for o in outcomes),
             checked=sum(o.checked for o in outcomes),
             timed=sum(o.us is not None and o.duplicate_of is None for o in outcomes),
-            rivals=sum(o.us is not None and o.candidate.id != BASELINE for o in outcomes),
+            rivals=sum(o.contends and o.candidate.id != BASELINE for o in outcomes),
             failed=failed,
         )
 

@@ -90,9 +90,16 @@ def test_a_warm_search_alone_says_nothing_of_a_cold_cache(tune: Tune) -> None:
 
 
 def test_where_no_time_is_left_it_is_said(tune: Tune) -> None:
-    result, _ = tune(late=True, trials=1)
+    result, _ = tune(late=True)
     assert result.caches is None
     assert NO_TIME in result.notes
+
+
+def test_where_only_the_default_itself_was_tried_the_verdict_says_so(tune: Tune) -> None:
+    """The first configuration that is asked for is the compiler's own choice."""
+    result, _ = tune(trials=1)
+    assert (result.verdict, result.reason) == ("no-winner", "what was tried is the very code of IREE's default")
+    assert result.counts.rivals == 0
 
 
 def test_what_a_cold_cache_costs_is_told_apart_from_the_noise_of_the_rounds() -> None:

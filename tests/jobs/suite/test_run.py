@@ -18,7 +18,7 @@ import pytest
 
 from autotuner import Gemm, Options, Target
 from autotuner.carriers.render import problem_mlir
-from autotuner.errors import StorageError, UsageError
+from autotuner.errors import DeviceError, StorageError, UsageError
 from autotuner.iree.compile import hash_binaries
 from autotuner.iree.tools import Tools
 from autotuner.jobs.suite.load import load
@@ -294,12 +294,17 @@ def test_a_problem_that_fails_is_a_row_and_the_others_go_on(here: Path) -> None:
     assert table(result.details.folder / "final_results.csv") == []
 
 
+def test_a_device_that_is_not_there_is_told_before_any_problem_is_compiled(here: Path) -> None:
+    with pytest.raises(DeviceError, match="device 'nonesuch' does not open"):
+        run(write(here), None, device="nonesuch")
+
+
 def test_when_every_problem_fails_the_exit_code_is_theirs(here: Path) -> None:
-    result = run(write(here), None, device="nonesuch")
-    assert {row.verdict for row in result.details.rows} == {"failed"}
-    assert all("IREE's default cannot be timed" in row.reason for row in result.details.rows)
-    assert (result.details.exit_code, result.verdict) == (5, "inconclusive")
-    assert result.to_json()["baseline"]["us"] is None
+    details = run(write(here), fake_tools(here), device="none").details
+    failed = replace(details, rows=tuple(replace(row, verdict="failed", exit_code=5) for row in details.rows))
+    assert failed.exit_code == 5
+    one_ended = replace(failed, rows=(replace(failed.rows[0], verdict="no-winner"), *failed.rows[1:]))
+    assert one_ended.exit_code == 0
 
 
 def test_what_the_budget_does_not_suffice_for_and_what_contributes_little_is_left_out_and_said(here: Path) -> None:
