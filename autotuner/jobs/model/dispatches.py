@@ -283,7 +283,7 @@ def _alone(context: Context, route: Route, structure: ModelStructure) -> Shares:
     rate = sum(us.values()) / known if known else 1.0
     missing = {name: rate * amount for name, amount in work.items() if name not in us}
     how = "each dispatch timed alone" + (f", {len(missing)} estimated by their arithmetic" if missing else "")
-    return Shares({**us, **missing}, how)
+    return Shares({**us, **missing}, how, timed_alone=True)
 
 
 def _label(group: Group, *, taken: Sequence[str] | dict[str, Row]) -> str:

@@ -9,6 +9,7 @@ from autotuner.iree.run import Invocation
 from autotuner.jobs.model.context import Context, ModelStructure
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
 from autotuner.jobs.model.routes import RouteOutcome
+from autotuner.jobs.model.shares import Shares
 from autotuner.targets import PLAIN
 
 _GAIN = 0.5
@@ -36,7 +37,7 @@ def worth_tuning(
     promising = [t for t in ranked if (1 - _GAIN) * (t.us or math.inf) <= (ranked[0].us or 0.0)][:3]
     found: list[tuple[float, Dispatches, RouteOutcome]] = []
     for one in promising:
-        if found and context.clock.left < reserve:
+        if found and not _worth_ranking(found[0][1].shares, left=context.clock.left - reserve):
             break
         dispatches = _dispatches(context, one, call, plain)
         found.append(((one.us or math.inf) * (1 - _GAIN * dispatches.tunable), dispatches, one))
@@ -51,6 +52,11 @@ def worth_tuning(
         return [(first, route, left)]
     _, second, other = rivals[0]
     return [(first, route, _FIRST_SHARE * left), (second, other, (1 - _FIRST_SHARE) * left)]
+
+
+def _worth_ranking(first: Shares, *, left: float) -> bool:
+    """Whether there is time to rank another route's dispatches: where each is timed alone, as much as to tune them."""
+    return left >= (_SECOND_BUDGET if first.timed_alone else 0.0)
 
 
 def _for_kernels(ranked: Sequence[RouteOutcome]) -> RouteOutcome | None:

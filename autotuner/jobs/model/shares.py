@@ -18,6 +18,8 @@ class Shares:
 
     us: dict[str, float]
     how: str
+    timed_alone: bool = False
+    """Each dispatch was timed by itself, which takes long."""
 
     @property
     def total(self) -> float:
