@@ -15,7 +15,7 @@ class AutotuneError(Exception):
     def __init__(self, message: str, *, remedy: str = "") -> None:
         self.message = message
         self.remedy = remedy
-        stop = "" if not remedy or message.endswith((".", "!", "?", "…")) else "."
+        stop = "" if not remedy or message.endswith((".", "!", "?", "…", ";")) else "."
         super().__init__(f"{message}{stop} {remedy}".strip())
 
 
