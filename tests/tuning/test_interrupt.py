@@ -127,6 +127,7 @@ def test_kill_9_leaves_no_compiler_running(cli: MakeCli) -> None:
     process = line.start(*WORDS, "--jobs", "2")
     line.wait_for(process, "SELECT count(*) FROM candidates WHERE kind = 'codegen'", 2)
     assert wait_until(lambda: len(line.fake.running()) > 0)
+    time.sleep(0.3)  # the watcher is told of a program when it has started
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert wait_until(lambda: line.fake.running() == [], seconds=patient(5))
