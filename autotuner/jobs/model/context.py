@@ -34,8 +34,6 @@ BUDGET_FACTOR = 3.0
 """A model's budget, unless one is given, over that of a single problem."""
 KINDS: Mapping[str, str] = {operation.kind: name for name, operation in OPERATIONS.items()}
 """What the kinds of root operations are called on the command line."""
-NO_TIME = ("left-out", "no time left for it (--budget)")
-"""State and reason of what the budget was too short for."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from autotuner.carriers.render import problem_mlir
 from autotuner.errors import AutotuneError, OutOfTimeError
 from autotuner.iree.compile import CONFIGURED, ROOT_ATTRIBUTES, CompilerRefusal
 from autotuner.iree.mlir import read_root
-from autotuner.jobs.model.context import NO_TIME, Context, ModelStructure
+from autotuner.jobs.model.context import Context, ModelStructure
 from autotuner.jobs.model.entries import gain_of
 from autotuner.jobs.model.extract import Group, root_key
 from autotuner.jobs.model.shares import Shares
@@ -36,6 +36,8 @@ from autotuner.tuning.together import Part
 PACKED = "packed"
 """The parameter of a manifest that has constant weights packed before the program runs."""
 TASK = Task(race=False, ship=False, recall=True, microkernels_alone=True)
+NO_TIME = ("left-out", "no time left for it (--budget)")
+"""State and reason of what the budget was too short for."""
 EXPECTED_GAIN = 0.3
 """The part of its time that a kernel is thought to save of a place as long as nothing is known."""
 
