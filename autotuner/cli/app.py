@@ -12,6 +12,7 @@ import typer
 
 from autotuner._version import __version__
 from autotuner.cli.commands.ab import Wanted
+from autotuner.cli.commands.compare import compare
 from autotuner.cli.commands.model import model
 from autotuner.cli.commands.operations import any_problem, attention, conv, gemm
 from autotuner.cli.commands.results import cache, doctor, export, history
@@ -70,7 +71,7 @@ _add("model", tuning_command(model, lambda *words: model_action.run_model(*words
 _add("suite", tuning_command(SuiteWords, lambda *words: suite_action.run_suite(*words), request=SuiteRequest))
 _add("ab", tuning_command(Wanted, lambda *words: ab_action.run_ab(*words), words=any_problem(dtype=AB_DTYPE)))
 app.add_typer(spec)
-for look_back in (history, export, cache, doctor):
+for look_back in (compare, history, export, cache, doctor):
     _add(look_back.__name__, look_back)
 
 

@@ -27,6 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import jinja2
@@ -45,10 +46,14 @@ TONES: Mapping[str, Tone] = {
     "faster": "good",
     "kept": "good",
     "finished": "good",
+    "improvement": "good",
     "no-winner": "warn",
     "inconclusive": "warn",
     "interrupted": "warn",
     "unstable": "warn",
+    "unclear": "warn",
+    "incomparable": "warn",
+    "differs": "warn",
     "failed": "bad",
     "slower": "bad",
     "regression": "bad",
@@ -159,6 +164,11 @@ def _plotly() -> str:
         raise EnvironmentFailure("charts need the plotly package.", remedy=remedy) from error
     script: str = get_plotlyjs()
     return script.replace("\r\n", "\n")  # as a browser reads it, or the digest would be another's
+
+
+def has_charts() -> bool:
+    """Whether what draws charts is installed: a page that says the same in tables is made without."""
+    return find_spec("plotly") is not None
 
 
 @cache
