@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import partial
 
 from autotuner.cli.commands.ab import Wanted
-from autotuner.cli.commands.operations import COMMANDS, default_dtype, words_of
 from autotuner.cli.console import emit
 from autotuner.cli.microkernels import inspect_object, list_all, list_log, say_whose_code
+from autotuner.cli.problem import named_problem
 from autotuner.cli.request import Request
 from autotuner.cli.tuning import conclude, print_rehearsal, watched
 from autotuner.errors import UsageError
@@ -19,7 +19,7 @@ from autotuner.jobs.ab.rehearsal import rehearse_experiment
 from autotuner.jobs.ab.run import run_experiment
 from autotuner.jobs.ab.variants import ALONE, experiment_options, failure, search_variants
 from autotuner.jobs.model.context import Model
-from autotuner.microkernels.library import find, own_folder, search_folders
+from autotuner.microkernels.library import own_folder
 from autotuner.microkernels.skeleton import create
 from autotuner.microkernels.variants import Kernel
 from autotuner.problems import Problem
@@ -27,8 +27,6 @@ from autotuner.problems.accuracy import known_precision
 from autotuner.targets import Target
 from autotuner.tuning.dry_run import rehearse
 from autotuner.tuning.options import Options
-
-_ATTENTION_SIZES = 5
 
 
 def run_ab(wanted: Wanted, request: Request) -> None:
@@ -72,7 +70,7 @@ def _experiment(wanted: Wanted, request: Request) -> None:
     if (wanted.objects or wanted.symbol) and len(kernels) != 1:
         raise UsageError("--object and --symbol belong to one microkernel.", remedy="Name it as one of the arms.")
     say_whose_code(kernels, request.workspace, no_color=request.no_color)
-    problem = _problem(wanted, kernels[0].name if kernels else None, request)
+    problem = named_problem(wanted.words, request, kernel=kernels[0].name if kernels else None)
     if problem is not None:
         problem = problem.allowing(request.allow_precision)
     if second is None and kernels and wanted.model is None and problem is not None:
@@ -125,26 +123,3 @@ def _model(wanted: Wanted, request: Request) -> Model | None:
         trust=wanted.trust,
         allow=known_precision(request.allow_precision),
     )
-
-
-def _problem(wanted: Wanted, kernel: str | None, request: Request) -> Problem | None:
-    """The problem that the words give: of the microkernel's operation, else by their form; None without --shape."""
-    words, op = dict(wanted.words), "gemm"
-    everything = {name for known in COMMANDS for name in words_of(known)}
-    if "shape" not in words:
-        request.given.refuse(sorted(everything), "says more of a --shape", remedy="Give --shape too.")
-        return None
-    if kernel is not None:
-        manifest = find(kernel, search_folders(request.workspace))
-        op = manifest.operation
-        words.setdefault("dtype", manifest.dtypes[0])
-    elif "filter" in words:
-        op = "conv"
-    elif words["shape"].count("x") + 1 == _ATTENTION_SIZES:
-        op = "attention"
-    if op == "conv" and "filter" not in words:
-        raise UsageError(f"{kernel} is a convolution.", remedy="Give --filter KHxKWxF too.")
-    request.given.refuse(sorted(everything - words_of(op).keys()), f"is not for {op}")
-    words.setdefault("dtype", default_dtype(request.target))
-    problem: Problem = COMMANDS[op](**words)
-    return problem

@@ -12,7 +12,7 @@ import typer
 
 from autotuner._version import __version__
 from autotuner.cli.commands.ab import Wanted
-from autotuner.cli.commands.compare import compare
+from autotuner.cli.commands.bench import BenchRequest, BenchWords
 from autotuner.cli.commands.model import model
 from autotuner.cli.commands.operations import any_problem, attention, conv, gemm
 from autotuner.cli.commands.results import cache, doctor, export, history
@@ -37,6 +37,7 @@ from autotuner.system.workspace import is_text
 
 if TYPE_CHECKING:
     from autotuner.cli import ab as ab_action
+    from autotuner.cli import bench as bench_action
     from autotuner.cli import buckets as gemm_action
     from autotuner.cli import console as consoles
     from autotuner.cli import model as model_action
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
     from autotuner.system import settings
 else:
     settings = Lazy("autotuner.system.settings")
-    ab_action, gemm_action, model_action = (Lazy(f"autotuner.cli.{name}") for name in ("ab", "buckets", "model"))
+    ab_action, bench_action = (Lazy(f"autotuner.cli.{name}") for name in ("ab", "bench"))
+    gemm_action, model_action = (Lazy(f"autotuner.cli.{name}") for name in ("buckets", "model"))
     suite_action, tuning, consoles = (Lazy(f"autotuner.cli.{name}") for name in ("suite", "tuning", "console"))
 
 AB_DTYPE = "A microkernel's first type comes before that."
@@ -70,8 +72,14 @@ for operation in (conv, attention):
 _add("model", tuning_command(model, lambda *words: model_action.run_model(*words)))
 _add("suite", tuning_command(SuiteWords, lambda *words: suite_action.run_suite(*words), request=SuiteRequest))
 _add("ab", tuning_command(Wanted, lambda *words: ab_action.run_ab(*words), words=any_problem(dtype=AB_DTYPE)))
+_add(
+    "bench",
+    tuning_command(
+        BenchWords, lambda *words: bench_action.run_bench(*words), request=BenchRequest, words=any_problem()
+    ),
+)
 app.add_typer(spec)
-for look_back in (compare, history, export, cache, doctor):
+for look_back in (history, export, cache, doctor):
     _add(look_back.__name__, look_back)
 
 

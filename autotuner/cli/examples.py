@@ -30,9 +30,9 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "autotune ab sgemm_c --shape 512x512x1024",
         "autotune ab a.flags b.flags --shape 512x512x1024",
     ),
-    "compare": (
-        "autotune compare golden/ . --markdown --fail-on-regression",
-        "autotune compare golden.json 20260301-021500-0a1b2c -o compare.html",
+    "bench": (
+        "autotune bench --shape 512x512x1024 --backends iree,tuned,numpy",
+        "autotune bench unet --target sm_80 --backends iree,tuned,torch",
     ),
     "history": ("autotune history", "autotune history --limit 3 --json"),
     "export": ("autotune export --csv > timings.csv", "autotune export --json"),

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import typer
 
@@ -59,6 +59,8 @@ class Request:
     no_color: o.NoColorOption = False
     fail_if_no_winner: o.FailOption = False
     given: Given = field(default_factory=Given)
+    unused: ClassVar[frozenset[str]] = frozenset()
+    """Options that a command does not have."""
 
     @property
     def timed(self) -> bool:
@@ -134,7 +136,7 @@ def tuning_command(
     Of the options `words`, `parse` is given those that were typed, as a mapping.
     """
     own = [p for p in inspect.signature(parse).parameters.values() if p.name != "words"]
-    common = [p for p in inspect.signature(request).parameters.values() if p.name != "given"]
+    common = [p for p in inspect.signature(request).parameters.values() if p.name not in {"given", *request.unused}]
 
     def command(context: typer.Context, **values: Any) -> None:
         given = Given.of(context)

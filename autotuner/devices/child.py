@@ -10,7 +10,8 @@ each request has one answer. A crash or a hang is its parent's to see: here is n
             sets, pause                          on so many copies of the inputs in turn; after a pause, each time
     pairs   module, call, count, sets            seconds of a call on each copy in turn, and of the same call once more
     sustain module, call                         is called between the other requests from now on
-    rest                                         not until the next request
+    lend                                         not until the next request, which finds the device settled
+    rest                                         not until the next request, which settles it anew
 
 `call` is a function with its inputs (each a file of bytes, its shape and its element type) and parameter files.
 What stays between requests is on the device: modules, and inputs with a second copy. A module may write to its inputs,
@@ -196,6 +197,12 @@ class Device:
         self._between = Load(lambda: own.call(function, arguments.views)[0], begin=context_of_this_thread())
         return {}
 
+    def lend(self) -> Message:
+        """Another process has the device until the next request, in the state that the load has brought it to."""
+        if self._between is not None:
+            self._between.lend()
+        return {}
+
     def rest(self) -> Message:
         """No load until the next request."""
         if self._between is not None:
@@ -328,7 +335,8 @@ class Server:
             "time": lambda request: self.device.time(request),
             "pairs": lambda request: self.device.pairs(request),
             "sustain": lambda request: self.device.sustain(request),
-            "rest": self._rest,
+            "lend": lambda _: self.device.lend(),
+            "rest": lambda _: self.device.rest(),
         }
 
     def answer(self, request: Message) -> Message:
@@ -358,10 +366,6 @@ class Server:
         if self._device is None:
             raise ValueError("no device is open")
         return self._device
-
-    def _rest(self, request: Message) -> Message:
-        del request
-        return self.device.rest()
 
     def _open(self, request: Message) -> Message:
         self._device = Device(request["device"])

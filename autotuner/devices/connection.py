@@ -10,13 +10,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from autotuner.devices.frames import LENGTH, Message, frame
 from autotuner.devices.process import missing
-from autotuner.errors import OutOfTimeError
+from autotuner.errors import AutotuneError, OutOfTimeError
 from autotuner.iree.compile import FailureClass
 from autotuner.system import process
 
@@ -46,8 +46,15 @@ class Connection:
     uri: str
     log: Path
     """What it and its driver print."""
+    command: Sequence[str | Path] = (sys.executable, "-m", _CHILD)
+    opening: Message = field(default_factory=dict)
+    """What it is told beside the device when it opens that."""
     on_open: Callable[[], None] = lambda: None
     """What a new child is asked at first."""
+    missing: Callable[[str, str], AutotuneError] = missing
+    """What is raised where it does not open the device: with the URI and why."""
+    opened: Message = field(default_factory=dict)
+    """What it answered when it opened."""
     starts: int = 0
     """Children so far."""
     _child: subprocess.Popen[bytes] | None = field(default=None, repr=False)
@@ -101,14 +108,15 @@ class Connection:
         self.starts += 1
         with self.log.open("wb") as log:
             # In the folder that has the package, so that it is this very package that the child has.
-            self._child = process.start([sys.executable, "-m", _CHILD], stderr=log, cwd=_PACKAGES)
+            self._child = process.start(self.command, stderr=log, cwd=_PACKAGES)
         try:
-            why = self._exchange({"ask": "open", "device": self.uri}, timeout=OPEN_SECONDS).get("error", "")
+            self.opened = self._exchange({"ask": "open", "device": self.uri, **self.opening}, timeout=OPEN_SECONDS)
+            why = self.opened.get("error", "")
         except Lost as lost:
             why = str(lost)
         if why:
             self.close()
-            raise missing(self.uri, why)
+            raise self.missing(self.uri, why)
         self.on_open()
 
     def _exchange(self, request: Message, *, timeout: float) -> Message:

@@ -144,6 +144,10 @@ class Device(Protocol):
     def renew(self) -> None:
         """Whatever stays open is given up: the next call begins anew."""
 
+    def lend(self, *, busy: bool) -> None:
+        """Another process may use the device until the next call. `busy`: it gets it in the state in which this one
+        times, and keeps it so; else the device settles anew when it is back."""
+
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
         """Calls a module once for each set of inputs."""
 

@@ -47,11 +47,8 @@ class Load:
     @contextmanager
     def paused(self, *, settled: bool) -> Iterator[None]:
         """Within, the load rests; `settled`: before, it has run long enough."""
-        self._asked = time.monotonic()
-        self._wanted.set()
-        while settled and self._thread.is_alive() and not self._long_enough():
-            time.sleep(_LOOK_SECONDS)
-            self._wanted.set()
+        if settled:
+            self._settle()
         self._wanted.clear()
         try:
             with self._device:
@@ -60,6 +57,14 @@ class Load:
         finally:
             self._asked = time.monotonic()
             self._wanted.set()
+
+    def lend(self) -> None:
+        """Nothing runs until something is asked again: another process has the device, which is settled by then and
+        stays so as long as that process keeps it busy."""
+        self._settle()
+        self._wanted.clear()
+        with self._device:
+            self._restored_s = 0.0
 
     def rest(self) -> None:
         """Nothing runs until something is asked again; the device then begins anew to settle."""
@@ -71,6 +76,14 @@ class Load:
         self._ended = True
         self._wanted.set()
         self._thread.join()
+
+    def _settle(self) -> None:
+        """Runs until the device is in the state that all timings begin in."""
+        self._asked = time.monotonic()
+        self._wanted.set()
+        while self._thread.is_alive() and not self._long_enough():
+            time.sleep(_LOOK_SECONDS)
+            self._wanted.set()
 
     def _long_enough(self) -> bool:
         return self._settled_s >= SETTLE_SECONDS and self._restored_s >= RESTORE_SECONDS

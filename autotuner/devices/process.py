@@ -82,6 +82,9 @@ class ProcessDevice:
     def renew(self) -> None:
         """Nothing stays."""
 
+    def lend(self, *, busy: bool) -> None:
+        """It is free between calls."""
+
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
         """All at once, for most of a run is its start."""
         self.before()

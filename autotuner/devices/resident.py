@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -77,7 +77,7 @@ class ResidentDevice:
 
     @cached_property
     def isolated(self) -> ProcessDevice:
-        return replace(self.alone, before=self._rest)
+        return replace(self.alone, before=partial(self.lend, busy=False))
 
     @property
     def starts_quickly(self) -> bool:
@@ -143,6 +143,12 @@ class ResidentDevice:
 
     def renew(self) -> None:
         self.connection.close()
+
+    def lend(self, *, busy: bool) -> None:
+        """The load rests until this one is asked again."""
+        if self._load is not None and self.connection.pid is not None:
+            with contextlib.suppress(Lost, Refused):
+                self.connection.ask({"ask": "lend" if busy else "rest"}, timeout=OPEN_SECONDS)
 
     def prepare(self, vmfb: Path) -> Future[None]:
         if self._pool is None:
@@ -225,12 +231,6 @@ class ResidentDevice:
         with contextlib.suppress(Lost, Refused):  # without it timings still go on
             self._ask({"ask": "sustain"}, vmfb, call, timeout=OPEN_SECONDS)
         return True
-
-    def _rest(self) -> None:
-        """The device is for another process until this one is asked again."""
-        if self._load is not None and self.connection.pid is not None:
-            with contextlib.suppress(Lost, Refused):
-                self.connection.ask({"ask": "rest"}, timeout=OPEN_SECONDS)
 
 
 @contextlib.contextmanager

@@ -52,6 +52,9 @@ class SampledDevice:
     def renew(self) -> None:
         self.device.renew()
 
+    def lend(self, *, busy: bool) -> None:
+        self.device.lend(busy=busy)
+
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
         return self.device.check(vmfb, invocations, timeout=timeout)
 

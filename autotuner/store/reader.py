@@ -96,6 +96,11 @@ class Reader:
         query = select(RUNS).order_by(RUNS.c.started.desc(), RUNS.c.id.desc()).limit(limit)
         return self._rows(query.where(RUNS.c.parent.is_(None)) if top else query, read_run)
 
+    def runs_of(self, problem: str, *, kinds: Sequence[RunKind]) -> list[RunRow]:
+        """The finished runs of the problem of this name, newest first."""
+        query = select(RUNS).where(RUNS.c.problem["name"].as_string() == problem, RUNS.c.kind.in_(kinds))
+        return self._rows(query.where(RUNS.c.status == "finished").order_by(RUNS.c.started.desc()), read_run)
+
     def parts(self, run: str) -> list[RunRow]:
         """The runs that are parts of a run, oldest first: a suite's problems, a model's dispatches, buckets."""
         query = select(RUNS).where(RUNS.c.parent == run).order_by(RUNS.c.started, RUNS.c.id)

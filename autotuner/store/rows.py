@@ -15,11 +15,12 @@ from autotuner.iree.isa import NO_FIGURES, Isa
 from autotuner.space.table import Config
 
 Status = Literal["running", "finished", "interrupted", "failed"]
-RunKind = Literal["single", "model", "suite", "ab", "buckets"]
-Kind = Literal["codegen", "microkernel", "stock", "baseline", "default"]
-"""`default`: IREE's default of one problem of a suite; a run's own is its `baseline`."""
+RunKind = Literal["single", "model", "suite", "ab", "buckets", "bench"]
+Kind = Literal["codegen", "microkernel", "stock", "baseline", "default", "library"]
+"""`default`: IREE's default of one problem of a suite; a run's own is its `baseline`. `library`: another library, which
+the route names."""
 State = Literal["asked", "built", "failed", "duplicate", "checked", "timed"]
-Phase = Literal["screen", "drift", "race", "confirm", "cold"]
+Phase = Literal["screen", "drift", "race", "confirm", "cold", "bench"]
 """`cold`: what a call takes whose buffers are not in the last level cache."""
 Json = Mapping[str, Any]
 

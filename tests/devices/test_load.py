@@ -67,6 +67,16 @@ def test_a_timing_waits_for_the_lasting_state_at_first_and_for_less_between_two(
         assert load.RESTORE_SECONDS / 0.01 <= calls.count - first < first
 
 
+def test_a_device_that_is_lent_is_settled_and_rests_until_it_is_asked_for_again(calls: Calls, under_load: Load) -> None:
+    under_load.lend()
+    lent = calls.count
+    assert lent >= load.SETTLE_SECONDS / 0.01
+    time.sleep(0.02)
+    assert (calls.count, calls.running) == (lent, False)
+    with under_load.paused(settled=True):  # the other process has kept it busy: it need not settle anew
+        assert load.RESTORE_SECONDS / 0.01 <= calls.count - lent < lent
+
+
 def test_a_failure_within_a_pause_does_not_end_the_load(calls: Calls, under_load: Load) -> None:
     with pytest.raises(KeyError), under_load.paused(settled=False):
         raise KeyError

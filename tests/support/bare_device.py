@@ -38,6 +38,9 @@ class BareDevice:
     def renew(self) -> None:
         """Nothing stays."""
 
+    def lend(self, *, busy: bool) -> None:
+        """It is free between calls."""
+
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
         raise AssertionError(f"{vmfb} is not to be called ({invocations}, {timeout})")
 

@@ -1,0 +1,57 @@
+"""`autotune bench`: problems on IREE and on other libraries, side by side."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from autotuner.cli.commands.bench import BenchRequest, BenchWords
+from autotuner.cli.console import make_console
+from autotuner.cli.problem import named_problem
+from autotuner.cli.tuning import watched
+from autotuner.errors import EXIT_INTERRUPTED, DeviceError, UsageError
+from autotuner.jobs.bench.backends import TUNED, Chosen
+from autotuner.jobs.bench.run import Comparison, bench
+from autotuner.jobs.bench.tuned import given_arm
+from autotuner.jobs.suite.load import load
+from autotuner.jobs.suite.run import Selection
+from autotuner.jobs.suite.workload import Entry, Workload
+
+
+def run_bench(wanted: BenchWords, request: BenchRequest) -> None:
+    """Times the problems and ends the process with the contract's exit code."""
+    if not request.timed:
+        raise UsageError("bench times, and --device none runs nothing.", remedy="Leave --device out.")
+    if request.cache == "cold":
+        raise UsageError("bench tells cold times beside warm ones.", remedy="Give --cache both, or warm.")
+    target, options = request.chip(), request.options()
+    chosen = Chosen.parse(wanted.backends, wanted.pythons or ())
+    if TUNED not in chosen.names:
+        request.given.refuse(["spec", "trust"], "is for the backend `tuned`", remedy="Add it to --backends.")
+    arm = given_arm(wanted.spec, workspace=request.workspace, trust=wanted.trust)
+    workload = _workload(wanted, request)
+    if workload is None:
+        raise UsageError("bench needs a name, a file or a --shape.", remedy="Try: autotune bench --shape 512x512x512.")
+    selected = Selection(workload.allowing(request.allow_precision), sample=wanted.sample)
+    comparison = Comparison(selected.on(target, seed=request.seed), chosen, arm, wanted.blocks, wanted.csv)
+    with watched(request) as watch:
+        result = bench(comparison, target, options=options, **watch)
+    if request.as_json:
+        print(json.dumps(result.to_json(), indent=2))
+    else:
+        result.printer().show(make_console(no_color=request.no_color))
+    if result.interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if result.failed:
+        raise DeviceError("no backend could be timed.", remedy="The table says why, row by row.")
+
+
+def _workload(wanted: BenchWords, request: BenchRequest) -> Workload | None:
+    problem = named_problem(wanted.words, request)
+    if problem is not None and wanted.workload is not None:
+        raise UsageError("--shape and NAME|FILE are two things to time.", remedy="Give one of them.")
+    if problem is not None:
+        request.given.refuse(["sample"], "is for a suite")
+        return Workload(problem.name, "", "", (Entry(problem),))
+    return load(wanted.workload) if wanted.workload is not None else None

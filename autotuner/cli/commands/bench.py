@@ -1,0 +1,59 @@
+"""`autotune bench`: its words and options."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from autotuner.cli import options as o
+from autotuner.cli.request import Request
+
+
+@dataclass(frozen=True)
+class BenchWords:
+    """Time problems on IREE and on other libraries, side by side: the same inputs, results compared, in turns."""
+
+    workload: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME|FILE", help="A suite, or a file of problems, as `autotune suite` takes them."),
+    ] = None
+    backends: Annotated[
+        str | None,
+        typer.Option(
+            "--backends",
+            help="Which, comma separated: iree, tuned, numpy, torch, triton, onnxruntime, hipblaslt. "
+            "[default: those that are installed]",
+        ),
+    ] = None
+    pythons: Annotated[
+        list[str] | None,
+        typer.Option("--python", help="LIBRARY=PYTHON: the interpreter that has this library; repeatable."),
+    ] = None
+    spec: Annotated[
+        Path | None,
+        typer.Option("--spec", help="The spec or flagfile of `tuned`. [default: the last that won in the workspace]"),
+    ] = None
+    blocks: Annotated[int, typer.Option("--blocks", help="Blocks of timings of each backend, in turns.")] = 6
+    sample: Annotated[int | None, typer.Option("--sample", help="Only so many problems, chosen by --seed.")] = None
+    csv: Annotated[Path | None, typer.Option("--csv", help="Write the table to this file too.")] = None
+    trust: o.TrustOption = False
+    words: Mapping[str, Any] = field(default_factory=dict)
+    """What was said of a problem, as gemm, conv or attention take it."""
+
+
+@dataclass(frozen=True)
+class BenchRequest(Request):
+    """The options of every tuning command but those of a search; nothing is searched here."""
+
+    unused = frozenset(
+        {
+            *("effort", "trials", "budget", "isolate", "output", "resume", "keep", "microkernels", "dry_run"),
+            "fail_if_no_winner",
+        }
+    )
+
+    cache: Annotated[
+        str, typer.Option("--cache", help="warm: the last level cache as calls leave it; both: cold times too.")
+    ] = "both"

@@ -1,0 +1,1 @@
+"""The same problems on other libraries, side by side."""

@@ -1,0 +1,153 @@
+"""The child of another library: it computes and times problems by it. The Python that has the library runs it.
+
+    child.py FRAMES.py LIBRARY.py THREADS
+
+It needs numpy and the library. Of this package it has two files by their paths: the frames that it speaks in, and the
+library's own part. Each request has one answer; `error` stands in the place of one, and `refused` where the library
+does not compute what is asked.
+
+    open     device                               its name and version
+    prepare  task, inputs                         how it is computed, and in which type the result comes
+    call     folder                               one call; a result goes to the file of its digest in the folder
+    time     repetitions, seconds, warm, pause,   seconds of one execution in each repetition, which lasts so long;
+             sets                                 after a warm-up; on so many copies of the inputs in turn
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+Message = dict[str, Any]
+Task = dict[str, Any]
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+
+class Refusal(Exception):
+    """The library does not compute this."""
+
+
+class Prepared(Protocol):
+    """A problem that is ready to be computed."""
+
+    how: str
+    """By which of the library's functions, in a few words."""
+    elements: list[str]
+    """The type of each result, in MLIR's words."""
+
+    def results(self) -> list[tuple[bytes, list[int]]]:
+        """Computes once: each result's bytes and shape."""
+
+    def invoke(self, sets: int) -> tuple[float, int]:
+        """Some executions in a row, on so many copies of the inputs in turn: the seconds of all, and how many."""
+
+
+class Library(Protocol):
+    """What a library's own file has by this name; it is made with the device and the number of threads."""
+
+    name: str
+    version: str
+
+    def __init__(self, device: str, threads: int) -> None: ...
+
+    def prepare(self, task: Task, inputs: list[Message]) -> Prepared:
+        """Raises the Refusal that it is given as `refusal` where it does not compute this."""
+
+
+class Server:
+    """Answers requests, one after the other."""
+
+    def __init__(self, library: Any, threads: int) -> None:
+        self._module, self._threads = library, threads
+        self._library: Library | None = None
+        self._prepared: Prepared | None = None
+        self._asks = {"open": self.open, "prepare": self.prepare, "call": self.call, "time": self.time}
+
+    def answer(self, request: Message) -> Message:
+        try:
+            return self._asks[request["ask"]](request)
+        except self._module.Refusal as refusal:
+            return {"refused": str(refusal)}
+        except Exception as error:  # whatever the library throws is what became of this problem
+            return {"error": f"{type(error).__name__}: {error}"[:2000], "usable": False}
+
+    def open(self, request: Message) -> Message:
+        try:
+            self._library = library = self._module.Library(request["device"], self._threads)
+        except ImportError as error:
+            return {"error": str(error), "absent": error.name or "", "usable": False}
+        return {"name": library.name, "version": library.version, "threads": self._threads}
+
+    def prepare(self, request: Message) -> Message:
+        self._prepared = None  # its memory is free before more is taken
+        if self._library is None:
+            raise ValueError("no device is open")
+        self._prepared = found = self._library.prepare(request["task"], request["inputs"])
+        return {"how": found.how, "elements": found.elements}
+
+    def call(self, request: Message) -> Message:
+        return {"results": [_written(data, shape, Path(request["folder"])) for data, shape in self._ready.results()]}
+
+    def time(self, request: Message) -> Message:
+        """Calls until each repetition has lasted, after as long a warm-up as is wanted."""
+        prepared, sets, seconds = self._ready, request["sets"], []
+        warm = 0.0
+        while warm < request["warm"]:
+            warm += prepared.invoke(sets)[0]
+        for _ in range(request["repetitions"]):
+            if request["pause"]:
+                time.sleep(request["pause"])
+                prepared.invoke(sets)  # it wakes the device
+            spent, count = prepared.invoke(sets)
+            while spent < request["seconds"]:
+                more, executions = prepared.invoke(sets)
+                spent, count = spent + more, count + executions
+            seconds.append(spent / count)
+        return {"seconds": seconds}
+
+    @property
+    def _ready(self) -> Prepared:
+        if self._prepared is None:
+            raise ValueError("nothing is prepared")
+        return self._prepared
+
+
+def _written(data: bytes, shape: list[int], folder: Path) -> Message:
+    """A result in the file of its digest, unless the same lies there."""
+    digest = hashlib.sha256(data).hexdigest()
+    file = folder / f"{digest}.bin"
+    if not file.exists():
+        file.write_bytes(data)
+    return {"digest": digest, "shape": shape}
+
+
+def _loaded(path: str) -> Any:
+    """A file as a module, whatever lies beside it."""
+    spec = importlib.util.spec_from_file_location(f"own_{Path(path).stem}", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def main() -> None:
+    sys.path.pop(0)  # the folder of this script: no library is to be found there
+    threads = int(sys.argv[3])
+    os.environ.update(dict.fromkeys(_THREADS, str(threads)))  # before the library is imported, which reads it once
+    # The pipe of answers is ours alone: what a library prints to stdout goes to stderr.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    frames, server = _loaded(sys.argv[1]), Server(_loaded(sys.argv[2]), threads)
+    while (request := frames.read_frame(sys.stdin.buffer)) is not None:
+        answers.write(frames.frame(server.answer(request)))
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

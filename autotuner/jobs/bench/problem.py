@@ -1,0 +1,281 @@
+"""One problem on all backends: built, compared, then timed in turns, a block of each after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field, replace
+from functools import partial
+from statistics import median
+from typing import Any
+
+from autotuner.devices.cache_size import sizes_of
+from autotuner.devices.device import Timing
+from autotuner.devices.load import SETTLE_SECONDS
+from autotuner.devices.resident import BURST_PAUSE
+from autotuner.devices.sampling import Sample
+from autotuner.devices.throttling import POWER, Throttle
+from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.run import failed_because
+from autotuner.jobs.bench.backends import IREE, TUNED
+from autotuner.jobs.bench.building import Built, Given, Site
+from autotuner.jobs.bench.library import LibraryProcess, Plan, Ready
+from autotuner.jobs.bench.result import UNSUPPORTED, UNTUNED, BackendRow, ProblemRows
+from autotuner.jobs.bench.sides import IreeSide, LibrarySide, Side
+from autotuner.jobs.bench.tasks import task_of
+from autotuner.measure.check import Check
+from autotuner.problems import Problem
+from autotuner.store.rows import BuildRow, Kind
+from autotuner.system.execution import done
+from autotuner.tuning.run import Run
+
+REPETITIONS, COLD_ROUNDS = 3, 3
+LONG_US = 100_000.0
+"""What takes longer is timed once in a block."""
+APART = 0.05
+"""Clocks at the beginning of blocks that are further apart are no longer one state."""
+
+
+@dataclass
+class Part:
+    """A backend, and how far it came."""
+
+    row: BackendRow
+    id: int
+    """Of its row in the results database."""
+    side: Side | None = None
+    check: Future[Check] | None = None
+    timings: list[Timing] = field(default_factory=list)
+    cold: list[float] = field(default_factory=list)
+
+    @property
+    def alive(self) -> bool:
+        return self.side is not None and not self.row.failure
+
+
+@dataclass
+class ProblemBench:
+    """The steps of one problem in order."""
+
+    run: Run
+    problem: Problem
+    calls: int
+    libraries: Mapping[str, LibraryProcess]
+    site: Site
+    builds: Mapping[str, Future[Built] | str]
+    """IREE's own, by backend; in words, why there is none."""
+    given: Future[Given]
+    blocks: int
+    cold: bool
+    throttle: Throttle
+    checks: Executor | None
+    """Where results are compared while others are prepared; None: here, for the cores are what is timed."""
+    parts: dict[str, Part] = field(default_factory=dict)
+    slowed: set[str] = field(default_factory=set)
+
+    def go(self) -> ProblemRows:
+        given = self.given.result()
+        self.run.account.stage("preparing")
+        for name, build in self.builds.items():
+            self._prepare_iree(name, build, given)
+        for name, library in self.libraries.items():
+            self._prepare_library(name, library, given)
+        self._settle_checks()
+        self.run.account.stage(f"timing {', '.join(self._alive())}")
+        with self.run.account.clocked("time"):
+            self._time_blocks()
+            if self.cold:
+                self._time_cold()
+        return self._rows()
+
+    # --- preparing ------------------------------------------------------------------------------------------------
+
+    def _prepare_iree(self, name: str, build: Future[Built] | str, given: Given) -> None:
+        if isinstance(build, str):
+            self._open(name, "codegen", failure=UNTUNED, reason=build)
+            return
+        with self.run.account.clocked("build"):
+            built = build.result()
+        recipe, module = built.recipe, built.module
+        kernel = recipe is not None and recipe.carrier == "microkernel"
+        kind: Kind = "baseline" if name == IREE else "microkernel" if kernel else "codegen"
+        spec = str(recipe.flagfile or recipe.spec or "") if recipe else ""
+        part = self._open(name, kind, version=str(self.run.environment.get("iree", "")), spec=spec)
+        if module is not None:
+            applied, command = recipe.applied if recipe else 0, tuple(module.command)
+            self.run.session.store.record_build(
+                BuildRow(part.id, module.seconds, module.cached, module.binary, applied, command, str(module.vmfb))
+            )
+        if built.failure is not None or recipe is None or module is None:
+            self._fail(part, built.failure or "compile-error", built.detail)
+            return
+        how = "IREE's default" if name == IREE else f"{recipe.carrier}, {_proof(recipe.applied)}"
+        part.row = replace(part.row, how=how, applied=recipe.applied)
+        benchmark = Benchmark(given.invocation, self._seconds, self._timeout)
+        device = self.run.session.runner
+        side = IreeSide(
+            device=device,
+            once=module,
+            benchmark=benchmark,
+            elements=(self.problem.output.element.mlir,),
+            how=how,
+            rebuild=lambda repeat: self.site.rebuild(recipe, repeat),
+        )
+        self._answer(part, side, given)
+        rough = side.lengthen()
+        if not rough.ok:
+            self._fail(part, rough.failure or "run-error", rough.detail)
+
+    def _prepare_library(self, name: str, library: LibraryProcess, given: Given) -> None:
+        part = self._open(name, "library", version=library.version)
+        self.run.session.runner.lend(busy=False)
+        ready = library.prepare(task_of(self.problem), given.tensors)
+        if isinstance(ready, str):
+            self._fail(part, UNSUPPORTED, ready)
+            return
+        if not isinstance(ready, Ready):
+            self._fail(part, ready.failure or "run-error", ready.detail)
+            return
+        part.row = replace(part.row, how=ready.how)
+        burst = self.run.options.state == "burst"
+        settled = self.site.target.backend.on_host or IREE in self._alive() or TUNED in self._alive()
+        plan = Plan(
+            seconds=self._seconds,
+            warm=self._seconds if settled or burst else SETTLE_SECONDS,
+            pause=BURST_PAUSE if burst and not self.site.target.backend.on_host else 0.0,
+            timeout=self._timeout,
+        )
+        rotation = sizes_of(self.run.session.device).rotation(given.bytes)
+        side = LibrarySide(library, ready, plan, rotation, partial(self.run.session.runner.lend, busy=True))
+        self._answer(part, side, given)
+
+    def _answer(self, part: Part, side: Side, given: Given) -> None:
+        """One call, whose result is compared with what must come out."""
+        part.side = side
+        element = side.elements[0]
+        part.row = replace(part.row, result=element)
+        computed = side.answer()
+        compare: Callable[[], Check] = lambda: given.check(computed, element)  # noqa: E731  it is called elsewhere
+        part.check = self.checks.submit(compare) if self.checks is not None else done(compare())
+        if element != self.problem.output.element.mlir:
+            wanted = self.problem.output.element.mlir
+            self.run.account.note(f"{part.row.name} gives {element}, the others {wanted}: it writes fewer bytes")
+
+    def _settle_checks(self) -> None:
+        for part in self.parts.values():
+            check = part.check.result() if part.check is not None else None
+            if check is None:
+                continue
+            if check.ok:
+                part.row = replace(part.row, error=check.error)
+                self.run.session.store.record_check(part.id, error=check.error)
+            elif not part.row.failure:
+                self._fail(part, check.failure or "wrong-result", check.detail)
+
+    # --- timing ---------------------------------------------------------------------------------------------------
+
+    def _time_blocks(self) -> None:
+        store = self.run.session.store
+        for block in range(self.blocks):
+            for name in _turned(self._alive(), block):
+                part = self.parts[name]
+                if part.side is None:
+                    continue
+                known = part.timings[0].median if part.timings else 0.0
+                timing = part.side.time(repetitions=1 if known > LONG_US else REPETITIONS)
+                self.slowed |= self.throttle()
+                if not timing.ok:
+                    self._fail(part, timing.failure or "run-error", timing.detail)
+                    continue
+                part.timings.append(timing)
+                store.record_timing(part.id, timing, phase="bench", block=block)
+            if self.run.stopped:
+                break
+        for part in self._timed():
+            store.set_us(part.id, median(timing.median for timing in part.timings))
+
+    def _time_cold(self) -> None:
+        for block in range(COLD_ROUNDS):
+            for name in _turned(self._alive(), block):
+                part = self.parts[name]
+                if part.side is None or not part.timings or self.run.stopped:
+                    continue
+                warm = median(timing.median for timing in part.timings)
+                if (timing := part.side.time_cold(warm)) is not None:
+                    part.cold.append(timing.median)
+                    self.run.session.store.record_timing(part.id, timing, phase="cold", block=block)
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def _rows(self) -> ProblemRows:
+        rows = []
+        for part in self.parts.values():
+            blocks = tuple(timing.median for timing in part.timings) if part.alive else ()
+            seen = [timing.conditions for timing in part.timings if timing.conditions is not None]
+            rows.append(
+                replace(
+                    part.row,
+                    blocks_us=blocks,
+                    cold_us=median(part.cold) if part.cold and blocks else None,
+                    before=_middle([one.before for one in seen]),
+                    sample=_middle([one.after for one in seen]),
+                )
+            )
+        notes = tuple(self._warnings(rows))
+        for note in notes:
+            self.run.account.note(note)
+        described = {**self.problem.describe(), "arguments": " ".join(self.problem.arguments())}
+        return ProblemRows(described, tuple(rows), self.run.id, self.calls, notes)
+
+    def _warnings(self, rows: Sequence[BackendRow]) -> list[str]:
+        """What must be known of the device before two of the times are compared."""
+        found = [f"the device was throttled by {reason}" for reason in sorted(self.slowed - {POWER})]
+        if POWER in self.slowed:
+            found.append(f"the device was at {POWER}: all were timed in that state")
+        began = {row.name: row.before.mhz for row in rows if row.before.mhz and row.blocks_us}
+        if began and max(began.values()) > (1 + APART) * min(began.values()):
+            clocks = ", ".join(f"{name} {mhz:.0f} MHz" for name, mhz in began.items())
+            found.append(f"blocks did not begin in one state: {clocks}")
+        return found
+
+    def _open(self, name: str, kind: Kind, *, failure: str = "", reason: str = "", **known: Any) -> Part:
+        row = BackendRow(name, **known)
+        part = self.parts[name] = Part(row, self.run.candidate(kind, name))
+        if failure:
+            self._fail(part, failure, reason)
+        return part
+
+    def _fail(self, part: Part, failure: str, detail: str) -> None:
+        part.row = replace(part.row, failure=failure, reason=failed_because(detail))
+        self.run.session.store.record_failure(part.id, failure, stderr=detail)
+
+    def _alive(self) -> list[str]:
+        return [name for name, part in self.parts.items() if part.alive]
+
+    def _timed(self) -> list[Part]:
+        return [part for part in self.parts.values() if part.alive and part.timings]
+
+    @property
+    def _seconds(self) -> float:
+        return self.run.options.effort.repetition_seconds
+
+    @property
+    def _timeout(self) -> float:
+        return self.run.options.effort.run_timeout
+
+
+def _proof(applied: int) -> str:
+    return f"applied {applied} times" if applied > 1 else "applied once" if applied else "by flags alone"
+
+
+def _turned(names: Sequence[str], block: int) -> list[str]:
+    """Nobody is always first."""
+    start = block % len(names) if names else 0
+    return [*names[start:], *names[:start]]
+
+
+def _middle(samples: Sequence[Sample]) -> Sample:
+    """The median of each figure."""
+    figures = {name: [getattr(one, name) for one in samples] for name in ("mhz", "watts", "celsius")}
+    known = {name: [value for value in values if value is not None] for name, values in figures.items()}
+    return Sample(**{name: median(values) if values else None for name, values in known.items()})

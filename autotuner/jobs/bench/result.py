@@ -1,0 +1,230 @@
+"""What a comparison comes to: a row for each backend of each problem, as JSON, as CSV and for people."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import geometric_mean, median
+from typing import Any
+
+from autotuner.devices.sampling import NO_SAMPLE, Sample
+from autotuner.jobs.bench.backends import IREE, TUNED, LeftOut
+from autotuner.measure.interval import median_interval
+from autotuner.measure.race import Interval
+from autotuner.system.listing import Column, Listing
+from autotuner.system.text import count, microseconds
+from autotuner.tuning.printer import Printer
+from autotuner.tuning.result import SCHEMA, RunFacts
+
+ALPHA = 0.05
+COLUMNS = (
+    *("problem", "op", "arguments", "calls", "backend", "version", "how", "us", "cold_us", "ratio", "low", "high"),
+    *("gflops", "result", "error", "failure", "reason", "spec", "mhz", "watts", "celsius"),
+)
+"""Of the CSV file. `ratio` is how many times faster than IREE's default, with its interval."""
+UNSUPPORTED, UNTUNED = "not-supported", "not-tuned"
+"""What keeps a backend from a problem without anything having failed."""
+
+
+@dataclass(frozen=True)
+class BackendRow:
+    """One backend with one problem."""
+
+    name: str
+    version: str = ""
+    how: str = ""
+    blocks_us: tuple[float, ...] = ()
+    """The median of each block."""
+    cold_us: float | None = None
+    result: str = ""
+    """The type of what comes out."""
+    error: float | None = None
+    """Relative, against the reference."""
+    failure: str = ""
+    reason: str = ""
+    spec: str = ""
+    applied: int = 0
+    """Operations that its spec is proven to reach."""
+    before: Sample = NO_SAMPLE
+    sample: Sample = NO_SAMPLE
+    """The device before and after its blocks, in the median."""
+
+    @property
+    def us(self) -> float | None:
+        return median(self.blocks_us) if self.blocks_us else None
+
+    def over(self, other: BackendRow | None) -> Interval | None:
+        """How many times faster than another: by the blocks that both were timed in, one beside the other."""
+        if other is None:
+            return None
+        ratios = [theirs / own for own, theirs in zip(self.blocks_us, other.blocks_us, strict=False)]
+        if not ratios:
+            return None
+        low, high = median_interval(ratios, alpha=ALPHA) or (min(ratios), max(ratios))
+        return Interval(median(ratios), low, high)
+
+    def to_json(self) -> dict[str, Any]:
+        names = ("version", "how", "us", "cold_us", "result", "error", "failure", "reason", "spec", "applied")
+        return {
+            "backend": self.name,
+            **{name: getattr(self, name) for name in names},
+            "blocks_us": list(self.blocks_us),
+            "device_state": self.sample.to_json(),
+        }
+
+
+@dataclass(frozen=True)
+class ProblemRows:
+    """A problem on all backends."""
+
+    problem: Mapping[str, Any]
+    """As documents have it, with its arguments."""
+    rows: tuple[BackendRow, ...]
+    run: str
+    calls: int = 1
+    notes: tuple[str, ...] = ()
+
+    @property
+    def by_name(self) -> dict[str, BackendRow]:
+        return {row.name: row for row in self.rows}
+
+    def gflops(self, row: BackendRow) -> float | None:
+        flops = self.problem.get("flops")
+        return flops / row.us / 1e3 if flops and row.us else None
+
+    def to_json(self) -> dict[str, Any]:
+        default = self.by_name.get(IREE)
+        rows = []
+        for row in self.rows:
+            ratio = row.over(default)
+            over = {**ratio.to_json(), "confidence": 1 - ALPHA} if ratio else None
+            rows.append({**row.to_json(), "gflops": self.gflops(row), "over_iree": over})
+        return {**self.problem, "run": self.run, "calls": self.calls, "backends": rows, "notes": list(self.notes)}
+
+    def table(self) -> list[dict[str, Any]]:
+        """A record of each backend, by the names of `COLUMNS`."""
+        default, named = self.by_name.get(IREE), {"problem": self.problem["name"], "calls": self.calls}
+        named |= {name: self.problem.get(name, "") for name in ("op", "arguments")}
+        records = []
+        for row in self.rows:
+            ratio, gflops = row.over(default), self.gflops(row)
+            figures = {"ratio": ratio.median, "low": ratio.low, "high": ratio.high} if ratio else {}
+            records.append({**named, **row.to_json(), **row.sample.to_json(), **figures, "gflops": gflops})
+        return records
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    """One finished comparison."""
+
+    facts: RunFacts
+    problems: tuple[ProblemRows, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    blocks: int = 0
+    csv: Path | None = None
+    verdict: str = field(default="measured", init=False)
+
+    @property
+    def interrupted(self) -> bool:
+        return self.facts["interrupted"]
+
+    @property
+    def failed(self) -> bool:
+        """Nothing at all could be timed."""
+        return not any(row.us for one in self.problems for row in one.rows)
+
+    def summary(self) -> dict[str, dict[str, Any]]:
+        """By backend: over how many problems, and by how much in the geometric mean, tuned IREE is faster; where
+        nothing was tuned, IREE's default."""
+        own = TUNED if any(one.by_name.get(TUNED, BackendRow("")).us for one in self.problems) else IREE
+        found: dict[str, dict[str, Any]] = {}
+        for name in dict.fromkeys(row.name for one in self.problems for row in one.rows):
+            pairs = [(one.by_name.get(own), one.by_name.get(name)) for one in self.problems]
+            ratios = [b.us / a.us for a, b in pairs if a is not None and b is not None and a.us and b.us]
+            if name != own and ratios:
+                faster = sum(ratio > 1 for ratio in ratios)
+                mean = geometric_mean(ratios)
+                found[name] = {"by": own, "problems": len(ratios), "faster": faster, "geometric_mean": mean}
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        facts = {name: self.facts[name] for name in ("run", "problem", "target", "device", "seconds", "environment")}
+        one = self.problems[0].by_name if len(self.problems) == 1 else {}
+        times = {name: {"us": one[of].us} for name, of in (("baseline", IREE), ("best", TUNED)) if of in one}
+        return {
+            "schema": SCHEMA,
+            **facts,
+            "verdict": self.verdict,
+            "timing": self.facts["timing"],
+            "blocks": self.blocks,
+            **times,
+            "problems": [one.to_json() for one in self.problems],
+            "summary": self.summary(),
+            "left_out": [one.to_json() for one in self.left_out],
+            "csv": str(self.csv) if self.csv else None,
+            "notes": list(self.facts["notes"]),
+        }
+
+    def printer(self) -> Printer:
+        printer = Printer()
+        several = len(self.problems) > 1
+        printer.table(_listing(self.problems, several=several))
+        where = f"on {self.facts['target']} ({self.facts['device']})"
+        printer.line("problem" if not several else "suite", f"{self.facts['problem']['name']} {where}")
+        for name, entry in self.summary().items():
+            ahead = f"{entry['by']} is {entry['geometric_mean']:.3f}x as fast in the geometric mean"
+            of = f"of {count(entry['problems'], 'problem')}, faster in {entry['faster']}"
+            printer.line(
+                f"vs {name}", f"{ahead} {of}" if several else f"{entry['by']} is {entry['geometric_mean']:.3f}x as fast"
+            )
+        for one in self.left_out:
+            printer.line("left out", str(one))
+        for note in self.facts["notes"]:
+            printer.line("note", note)
+        printer.line("run", f"{self.facts['run']}: `autotune export {self.facts['run']} --csv` has every row")
+        if self.csv is not None:
+            printer.line("csv", str(self.csv))
+        return printer
+
+    def __str__(self) -> str:
+        return self.printer().text()
+
+
+def _listing(problems: Sequence[ProblemRows], *, several: bool) -> Listing:
+    numbers = [Column(title, right=True) for title in ("time", "GFLOP/s", "over iree", "cold cache", "MHz")]
+    rows = []
+    for one in problems:
+        default = one.by_name.get(IREE)
+        for row in one.rows:
+            ratio, gflops = row.over(default), one.gflops(row)
+            over = f"{ratio.median:.3f}x ({ratio.low:.3f} to {ratio.high:.3f})" if ratio and row.name != IREE else ""
+            cells = (
+                row.name,
+                microseconds(row.us),
+                f"{gflops:.0f}" if gflops else "",
+                over,
+                microseconds(row.cold_us) if row.cold_us else "",
+                f"{row.sample.mhz:.0f}" if row.sample.mhz else "",
+                f"{row.failure}: {row.reason}" if row.failure else row.how,
+            )
+            rows.append((str(one.problem["name"]), *cells) if several else cells)
+    heads = [Column("problem", head=True), Column("backend", head=True)] if several else [Column("backend", head=True)]
+    return Listing.of([*heads, *numbers, "how"], rows)
+
+
+def to_csv(problems: Sequence[ProblemRows]) -> str:
+    """One line for each backend of each problem."""
+    text = io.StringIO()
+    table = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    table.writeheader()
+    for one in problems:
+        table.writerows({name: _finite(value) for name, value in record.items()} for record in one.table())
+    return text.getvalue()
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,93 @@
+"""Which backends take part: by name, by what is installed, by what each can compute."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from autotuner.errors import UsageError
+from autotuner.jobs.bench.backends import LIBRARIES, NAMES, Chosen
+from autotuner.jobs.bench.libraries import numpy_library, torch_library
+from autotuner.jobs.bench.library import torch_device
+from autotuner.jobs.bench.tasks import task_of
+from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.targets import Target
+
+
+def test_all_backends_are_tried_where_none_is_named() -> None:
+    assert Chosen.parse(None) == Chosen(NAMES, named=False, pythons={})
+
+
+def test_a_backend_that_is_named_twice_takes_part_once() -> None:
+    assert Chosen.parse("iree, torch,iree").names == ("iree", "torch")
+
+
+@pytest.mark.parametrize(
+    ("backends", "pythons", "says"),
+    [
+        ("iree,cublas", (), "there is no backend 'cublas'"),
+        ("", (), "there is no backend ''"),
+        ("iree,torch", ("torch",), "is not LIBRARY=PYTHON"),
+        ("iree,torch", ("iree=/usr/bin/python3",), "is not LIBRARY=PYTHON"),
+        ("iree,torch", ("numpy=/usr/bin/python3",), "numpy is not among the backends"),
+        ("iree,torch", ("torch=/nowhere/python",), "there is no program /nowhere/python"),
+    ],
+)
+def test_what_names_no_backend_or_no_python_is_refused(backends: str, pythons: tuple[str, ...], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        Chosen.parse(backends, pythons)
+
+
+def test_the_python_of_a_library_is_the_one_that_is_named_and_not_what_it_links_to(tmp_path: Path) -> None:
+    link = tmp_path / "python"
+    link.symlink_to(sys.executable)
+    chosen = Chosen.parse("numpy,torch", [f"torch={link}"])
+    assert (chosen.python("torch"), chosen.python("numpy")) == (link, Path(sys.executable))
+
+
+@pytest.mark.parametrize(("name", "target", "there"), [("numpy", "cpu", True), ("numpy", "sm_80", False)])
+def test_a_library_runs_where_it_has_a_device(name: str, target: str, there: bool) -> None:
+    assert (LIBRARIES[name].objection(Target.parse(target)) == "") is there
+
+
+@pytest.mark.parametrize(("uri", "device"), [("cuda", "cuda:0"), ("cuda://1", "cuda:1"), ("hip://2?x=1", "cuda:2")])
+def test_a_gpu_has_the_same_number_for_torch(uri: str, device: str) -> None:
+    assert torch_device(uri) == device
+
+
+@pytest.mark.parametrize(
+    ("problem", "says"),
+    [
+        (Gemm(8, 8, 8, dtype="f32"), ""),
+        (Gemm(8, 8, 8, dtype="bf16"), "numpy's BLAS has no bf16"),
+        (Conv(1, 8, 8, 4, 3, 3, 4, dtype="f32"), "numpy has no conv"),
+        (Attention(1, 1, 8, 8, 8, dtype="f32"), ""),
+        (Attention(1, 1, 8, 8, 8, dtype="f16"), "numpy's BLAS has no f16"),
+    ],
+)
+def test_numpy_says_what_it_does_not_compute(problem: Problem, says: str) -> None:
+    found = numpy_library.refusal(task_of(problem))
+    assert found.startswith(says)
+    assert bool(found) == bool(says)
+
+
+@pytest.mark.parametrize(
+    ("problem", "on_gpu", "says"),
+    [
+        (Gemm(8, 8, 8, dtype="f16"), True, ""),  # torch.mm(..., out_dtype=float32)
+        (Gemm(8, 8, 8, dtype="f16"), False, "torch has no f32 result of f16 factors here"),
+        (Gemm(8, 8, 8, dtype="f16", out="f16"), False, ""),
+        (Gemm(8, 8, 8, dtype="f16", out="bf16"), True, "torch has no bf16 result of f16 factors"),
+        (Gemm(8, 8, 8, batch=2, dtype="i8", acc="i32"), True, "torch has no batched product of i8"),
+        (Gemm(8, 8, 8, dtype="f8", layout="nn"), True, "torch multiplies f8 on a GPU and in layout nt only"),
+        (Gemm(8, 8, 8, dtype="f8", layout="nt"), True, ""),
+        (Conv(1, 8, 8, 4, 3, 3, 4, dtype="i8"), True, "torch has no convolution of i8"),
+        (Attention(1, 1, 8, 8, 8, dtype="f8"), True, "torch has no attention of f8"),
+    ],
+)
+def test_torch_says_what_it_does_not_compute(problem: Problem, on_gpu: bool, says: str) -> None:
+    found = torch_library.refusal(task_of(problem), on_gpu=on_gpu)
+    assert found.startswith(says)
+    assert bool(found) == bool(says)

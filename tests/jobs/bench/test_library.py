@@ -1,0 +1,143 @@
+"""A library in its own process: it computes what the reference says, refuses in words, and may crash without harm."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autotuner.devices.device import Computed
+from autotuner.devices.sampling import Sample
+from autotuner.errors import EnvironmentFailure
+from autotuner.jobs.bench.backends import LIBRARIES, Library
+from autotuner.jobs.bench.building import Given
+from autotuner.jobs.bench.library import LibraryProcess, Plan, Ready, open_library
+from autotuner.jobs.bench.tasks import task_of
+from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems.epilogue import Epilogue
+
+PLAN = Plan(seconds=0.001, warm=0.0, pause=0.0, timeout=60.0)
+
+
+@dataclass(frozen=True)
+class _Own(Library):
+    """A library whose script a test writes."""
+
+    path: Path = Path()
+
+    @property
+    def script(self) -> Path:
+        return self.path
+
+
+def opened(library: Library, folder: Path) -> Iterator[LibraryProcess]:
+    with open_library(
+        library,
+        python=Path(sys.executable),
+        device="local-task",
+        on_host=True,
+        folder=folder,
+        sampler=Sample,
+        state="sustained",
+    ) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def numpy_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LibraryProcess]:
+    yield from opened(LIBRARIES["numpy"], tmp_path_factory.mktemp("numpy"))
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Gemm(16, 24, 8, dtype="f32"),
+        Gemm(16, 24, 8, dtype="f32", layout="tt", batch=2),
+        Gemm(16, 24, 8, dtype="f32", epilogue=Epilogue(bias=True, residual=True, low=0.0)),
+        Attention(1, 2, 8, 12, 4, dtype="f32"),
+        Attention(1, 2, 8, 12, 4, dtype="f32", causal=True),
+    ],
+    ids=lambda problem: problem.name,
+)
+def test_numpy_computes_what_the_reference_says(
+    problem: Problem, numpy_process: LibraryProcess, tmp_path: Path
+) -> None:
+    given = Given.make(problem, tmp_path, seed=3)
+    ready = numpy_process.prepare(task_of(problem), given.tensors)
+    assert isinstance(ready, Ready), ready
+    computed = numpy_process.results(ready, timeout=60.0)
+    assert given.check(computed, "f32").ok
+    wrong = replace(computed, arrays=(computed.arrays[0] + np.float32(0.1),))
+    assert given.check(wrong, "f32").failure == "wrong-result"
+    warm, cold = (numpy_process.time(PLAN, repetitions=2, sets=sets) for sets in (1, 3))
+    assert [len(warm.us), len(cold.us)] == [2, 2]
+    assert warm.conditions is not None
+    assert cold.conditions is not None
+    assert (warm.conditions.cache, cold.conditions.cache) == ("warm", "cold")
+
+
+def test_what_a_library_does_not_compute_is_refused_in_words(numpy_process: LibraryProcess) -> None:
+    assert numpy_process.prepare(task_of(Conv(1, 8, 8, 4, 3, 3, 4)), ()) == "numpy has no conv"
+
+
+def test_a_result_of_a_narrower_type_may_be_off_by_its_last_rounding(tmp_path: Path) -> None:
+    given = Given.make(Gemm(16, 24, 8, dtype="f32"), tmp_path, seed=3)
+    rounded = given.expected.reference.astype(np.float16)
+    assert given.check(Computed((rounded,)), "f16").ok
+    assert not given.check(Computed((rounded.astype(np.float32),)), "f32").ok
+
+
+SCRIPT = """
+import os, time
+class Refusal(Exception): pass
+class Prepared:
+    how, elements = "by hand", ["f32"]
+    def __init__(self, task): self.task = task
+    def results(self): return [(b"\\0" * 4, [1])]
+    def invoke(self, sets):
+        if self.task["op"] == "crash": os.abort()
+        if self.task["op"] == "hang": time.sleep(60)
+        return 0.001, 2
+class Library:
+    name, version = "own", "1"
+    def __init__(self, device, threads): {opening}
+    def prepare(self, task, inputs):
+        if task["op"] == "raise": raise ValueError("not today")
+        return Prepared(task)
+"""
+
+
+def own(folder: Path, opening: str = "pass") -> Library:
+    script = folder / "own_library.py"
+    script.write_text(SCRIPT.replace("{opening}", opening))
+    return _Own("own", "pip install own", path=script)
+
+
+def test_a_library_that_crashes_hangs_or_raises_is_a_failure_and_the_next_problem_is_computed(tmp_path: Path) -> None:
+    for process in opened(own(tmp_path), tmp_path / "own"):
+        raised = process.prepare({"op": "raise"}, ())
+        assert isinstance(raised, Computed)
+        assert (raised.failure, raised.detail) == ("run-error", "ValueError: not today")
+        assert isinstance(process.prepare({"op": "crash"}, ()), Ready)
+        crashed = process.time(PLAN, repetitions=1)
+        assert (crashed.failure, "SIGABRT" in crashed.detail) == ("run-error", True)
+        assert isinstance(process.prepare({"op": "hang"}, ()), Ready)
+        assert process.time(replace(PLAN, timeout=0.5), repetitions=1).failure == "run-timeout"
+        assert isinstance(process.prepare({"op": "work"}, ()), Ready)
+        assert process.time(PLAN, repetitions=1).us == (500.0,)
+
+
+def test_a_library_that_is_not_installed_is_an_error_with_the_line_that_brings_it(tmp_path: Path) -> None:
+    absent = own(tmp_path, "import no_such_library")
+    with pytest.raises(EnvironmentFailure, match=r"own is not installed .*no_such_library.* -m pip install own"):
+        next(opened(absent, tmp_path / "own"))
+
+
+def test_a_library_that_finds_no_device_says_so(tmp_path: Path) -> None:
+    broken = own(tmp_path, "raise RuntimeError('there is no GPU')")
+    with pytest.raises(EnvironmentFailure, match=r"own does not start on cpu .*there is no GPU"):
+        next(opened(broken, tmp_path / "own"))

@@ -1,0 +1,97 @@
+"""What a comparison says: ratios of blocks side by side, the geometric mean over problems, a CSV line for each row."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+
+from autotuner.devices.sampling import Sample
+from autotuner.jobs.bench.backends import LeftOut
+from autotuner.jobs.bench.result import COLUMNS, BackendRow, BenchResult, ProblemRows, to_csv
+from autotuner.tuning.result import RunFacts
+
+IREE = BackendRow("iree", how="IREE's default", blocks_us=(100.0, 200.0, 100.0, 100.0, 100.0, 100.0), result="f32")
+TORCH = BackendRow("torch", how="torch.mm", blocks_us=(50.0, 100.0, 50.0, 40.0, 50.0, 60.0), result="f32", cold_us=70.0)
+ABSENT = BackendRow("numpy", failure="not-supported", reason="numpy has no conv")
+
+
+def rows(*found: BackendRow, name: str = "gemm") -> ProblemRows:
+    return ProblemRows({"op": "gemm", "name": name, "flops": 2_000_000, "bytes": 1, "arguments": "gemm"}, found, "r1")
+
+
+def result(*problems: ProblemRows, **more: Any) -> BenchResult:
+    facts: Any = dict.fromkeys(RunFacts.__annotations__)
+    facts |= {"run": "r0", "problem": {"name": "all"}, "target": "cpu", "device": "local-task", "notes": ("hot",)}
+    return BenchResult(facts, problems, **more)
+
+
+def test_a_ratio_is_taken_block_by_block() -> None:
+    """The second block was twice as slow for both: that is the machine's, and cancels."""
+    ratio = TORCH.over(IREE)
+    assert ratio is not None
+    assert (ratio.median, ratio.high) == (2.0, 2.5)
+    assert ratio.low == pytest.approx(100 / 60)
+
+
+def test_fewer_than_six_blocks_have_the_extremes_for_an_interval() -> None:
+    ratio = BackendRow("a", blocks_us=(1.0, 2.0)).over(BackendRow("b", blocks_us=(2.0, 2.0)))
+    assert ratio is not None
+    assert (ratio.low, ratio.high) == (1.0, 2.0)
+
+
+def test_nothing_is_compared_with_what_was_not_timed() -> None:
+    assert ABSENT.over(IREE) is None
+    assert IREE.over(ABSENT) is None
+    assert IREE.over(None) is None
+
+
+def test_the_summary_is_of_tuned_iree_where_there_is_one() -> None:
+    tuned = BackendRow("tuned", blocks_us=(25.0,))
+    both = result(rows(IREE, tuned, TORCH, ABSENT), rows(IREE, TORCH, name="other"))
+    assert both.summary() == {
+        "iree": {"by": "tuned", "problems": 1, "faster": 1, "geometric_mean": 4.0},
+        "torch": {"by": "tuned", "problems": 1, "faster": 1, "geometric_mean": 2.0},
+    }
+    assert result(rows(IREE, TORCH)).summary()["torch"]["geometric_mean"] == 0.5
+
+
+def test_the_csv_has_a_line_for_each_backend_of_each_problem() -> None:
+    watched = BackendRow("iree", blocks_us=(100.0,), sample=Sample(mhz=1500.0), error=float("nan"))
+    table = list(csv.DictReader(io.StringIO(to_csv([rows(watched, TORCH), rows(ABSENT, name="conv")]))))
+    assert [(line["problem"], line["backend"], line["us"], line["ratio"]) for line in table] == [
+        ("gemm", "iree", "100.0", "1.0"),
+        ("gemm", "torch", "50.0", "2.0"),
+        ("conv", "numpy", "", ""),
+    ]
+    assert tuple(table[0]) == COLUMNS
+    assert (table[0]["mhz"], table[0]["error"], table[0]["gflops"]) == ("1500.0", "", "20.0")
+    assert table[2]["reason"] == "numpy has no conv"
+
+
+def test_the_document_is_json_and_says_who_was_left_out_and_why() -> None:
+    left = LeftOut("torch", "torch is not installed", "pip install torch")
+    document = json.loads(json.dumps(result(rows(IREE, ABSENT), left_out=(left,)).to_json(), allow_nan=False))
+    assert document["left_out"] == [
+        {"backend": "torch", "reason": "torch is not installed", "install": "pip install torch"}
+    ]
+    assert (document["verdict"], document["baseline"]) == ("measured", {"us": 100.0})
+    assert document["problems"][0]["backends"][1]["failure"] == "not-supported"
+
+
+def test_people_read_the_reason_where_there_is_no_time_and_the_line_that_would_bring_a_library() -> None:
+    said = str(
+        result(rows(IREE, TORCH, ABSENT), left_out=(LeftOut("triton", "it is not there", "pip install triton"),))
+    )
+    assert "not-supported: numpy has no conv" in said
+    assert "triton is left out: it is not there. Run: pip install triton" in said
+    assert "2.000x" in said
+    assert "hot" in said
+
+
+@pytest.mark.parametrize(("found", "failed"), [((IREE,), False), ((ABSENT,), True)])
+def test_a_comparison_of_nothing_has_failed(found: tuple[BackendRow, ...], failed: bool) -> None:
+    assert result(rows(*found)).failed is failed
