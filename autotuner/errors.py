@@ -3,7 +3,7 @@
 from autotuner._version import IREE_RANGE
 
 INSTALL_IREE = f"Install it with `pip install 'iree-base-compiler{IREE_RANGE}' 'iree-base-runtime{IREE_RANGE}'`."
-EXIT_NO_WINNER, EXIT_INTERRUPTED, EXIT_PIPE = 6, 130, 141
+EXIT_NO_WINNER, EXIT_REGRESSION, EXIT_INTERRUPTED, EXIT_PIPE = 6, 6, 130, 141
 """Exit codes that no error stands for; the last is what a shell gives for SIGPIPE."""
 
 

@@ -1,4 +1,4 @@
-"""The one Jinja environment. MLIR text is made here and nowhere else."""
+"""The one Jinja environment of MLIR: its text is made here and nowhere else."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
 import jinja2
@@ -16,6 +15,7 @@ from autotuner.iree.mlir import Dispatch
 from autotuner.problems import Problem
 from autotuner.space.cpu import CpuTiling
 from autotuner.space.gpu_config import CompilationInfo
+from autotuner.system.templates import templates
 
 FUNCTION = "main"
 VECTOR_LEVEL = "vector_common_parallel"
@@ -120,15 +120,8 @@ def _name(text: str) -> str:
 @cache
 def _environment() -> jinja2.Environment:
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_templates()),
+        loader=jinja2.FileSystemLoader(templates()),
         undefined=jinja2.StrictUndefined,
         autoescape=False,
         keep_trailing_newline=True,
     )
-
-
-def _templates() -> Path:
-    """Inside the package once installed; beside it in a checkout."""
-    package = Path(__file__).parent.parent
-    installed = package / "templates"
-    return installed if installed.is_dir() else package.parent / "templates"

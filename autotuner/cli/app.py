@@ -13,6 +13,7 @@ import typer
 from autotuner._version import __version__
 from autotuner.cli.commands.ab import Wanted
 from autotuner.cli.commands.bench import BenchRequest, BenchWords
+from autotuner.cli.commands.compare import compare
 from autotuner.cli.commands.model import model
 from autotuner.cli.commands.operations import any_problem, attention, conv, gemm
 from autotuner.cli.commands.results import cache, doctor, export, history
@@ -79,7 +80,7 @@ _add(
     ),
 )
 app.add_typer(spec)
-for look_back in (history, export, cache, doctor):
+for look_back in (compare, history, export, cache, doctor):
     _add(look_back.__name__, look_back)
 
 

@@ -34,6 +34,10 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "autotune bench --shape 512x512x1024 --backends iree,tuned,numpy",
         "autotune bench unet --target sm_80 --backends iree,tuned,torch",
     ),
+    "compare": (
+        "autotune compare golden/ . --markdown --fail-on-regression",
+        "autotune compare golden.json 20260301-021500-0a1b2c -o compare.html",
+    ),
     "history": ("autotune history", "autotune history --limit 3 --json"),
     "export": ("autotune export --csv > timings.csv", "autotune export --json"),
     "cache": ("autotune cache", "autotune cache --clear"),

@@ -13,6 +13,7 @@ from typing import Any
 from rich.text import Text
 
 from autotuner.iree.isa import NO_FIGURES
+from autotuner.store.figures import TOLD, RunFigures, kernel_of
 from autotuner.store.store import CandidateRow, RunRow, Store, TimedRow
 from autotuner.system.listing import Column, Listing
 from autotuner.tuning.printer import VERDICTS, knobs
@@ -95,11 +96,17 @@ def _parts(record: dict[str, Any]) -> str:
 
 def export_records(store: Store, run: str | None = None) -> list[dict[str, Any]]:
     """One object per timed candidate, of one run or of all."""
-    return [_export_record(row) for row in store.timed(run)]
+    known: dict[str, RunFigures] = {}
+    records = []
+    for row in store.timed(run):
+        if row.run.id not in known:
+            known[row.run.id] = RunFigures.read(store, row.run)
+        records.append(_export_record(row, known[row.run.id]))
+    return records
 
 
-def _export_record(row: TimedRow) -> dict[str, Any]:
-    run, candidate = row.run, row.candidate
+def _export_record(row: TimedRow, figures: RunFigures) -> dict[str, Any]:
+    run, candidate, best = row.run, row.candidate, figures.best
     return {
         "run": run.id,
         "parent": run.parent,
@@ -120,6 +127,10 @@ def _export_record(row: TimedRow) -> dict[str, Any]:
         "isa": row.isa.to_json(),
         "cold_us": _finite(row.cold_us),
         "device_state": row.sample.to_json(),
+        "kernel": kernel_of(run, candidate),
+        "best": best is not None and best.id == candidate.id,
+        "figures": {figure.place: figure.timed() for figure in figures.of(candidate)},
+        "environment": {name: figures.environment[name] for name in TOLD if name in figures.environment},
     }
 
 
@@ -127,7 +138,9 @@ def export_csv(store: Store, run: str | None = None) -> str:
     """The same as CSV; what is a table there are columns that begin with its name, `config.` and the like."""
     records = []
     for record in export_records(store, run):
-        parts = {part: record.pop(part) for part in ("config", "isa", "device_state")}
+        parts = {part: record.pop(part) for part in ("config", "isa", "device_state", "environment")}
+        figures = record.pop("figures").items()
+        parts["figures"] = {f"{place}.{name}": value for place, timed in figures for name, value in timed.items()}
         flat = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
         records.append(record | flat)
     text = io.StringIO()

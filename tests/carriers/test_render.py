@@ -104,6 +104,7 @@ def test_the_wheel_carries_every_template(tmp_path: Path) -> None:
     assert made.returncode == 0, made.stderr
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        packed = {Path(n).name: archive.read(n) for n in archive.namelist() if n.startswith("autotuner/templates/")}
-    assert packed == {path.name: path.read_bytes() for path in (ROOT / "templates").iterdir()}
-    assert "spec.mlir.j2" in packed
+        packed = {n: archive.read(n) for n in archive.namelist() if n.startswith("autotuner/templates/")}
+    files = [path for path in (ROOT / "templates").rglob("*") if path.is_file()]
+    assert packed == {f"autotuner/{path.relative_to(ROOT)}": path.read_bytes() for path in files}
+    assert "autotuner/templates/spec.mlir.j2" in packed

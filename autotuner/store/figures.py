@@ -1,0 +1,262 @@
+"""What a run measured of each kernel: one time with its interval for each state that it was timed in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any, Literal
+
+import numpy as np
+
+from autotuner.measure.interval import median_interval
+from autotuner.store.reader import Reader
+from autotuner.store.rows import CandidateRow, RunRow, TimingRow
+from autotuner.targets.backends import backend_on
+
+CONFIDENCE = 0.95
+"""A figure's interval holds the true median with this probability at least."""
+UNKNOWN = "unknown"
+"""The state of what was timed before states were recorded."""
+DEFAULT, BEST = "default", "best"
+"""IREE's default, and the fastest that a run found, which may be the default."""
+MEASURED = ("us", "low", "high", "spread", "blocks")
+"""The fields of a figure that are measured."""
+TOLD = (
+    *("iree", "iree_runtime", "compiler", "autotune", "python", "host", "machine", "cpu", "cores", "governor"),
+    *("kernel", "device", "device_name", "driver"),
+)
+"""What is told of where something was measured. Clocks, load and time differ always: they explain no difference."""
+NO_KNOB = -1
+"""What a knob is where a candidate does not have it."""
+_SIDE_BY_SIDE = ("race", "confirm")
+_PARTS_SHOWN = ("suite", "buckets")
+"""Runs whose parts are problems of their own. A model's parts are pieces of it, and differ with the route it takes."""
+
+Which = Literal["named", "all"]
+"""`named`: the default, the best and the arms of experiments; `all`: also each route and each configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A kernel's time in one state of a device and of its cache."""
+
+    problem: str
+    target: str
+    kernel: str
+    us: float
+    low: float | None = None
+    high: float | None = None
+    """The interval of the median; None where there are too few blocks for one."""
+    spread: float | None = None
+    """Between the quartiles of all repetitions, as a part of the time."""
+    blocks: int = 0
+    state: str = UNKNOWN
+    cache: str = "warm"
+    device: str = ""
+    run: str = ""
+    started: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.problem, self.target, self.kernel
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def conditions(self) -> tuple[str, str, str]:
+        """Figures that differ here are not compared without a word."""
+        return self.state, self.cache, self.device
+
+    @property
+    def place(self) -> str:
+        """Its state in a word, such as `sustained/warm`."""
+        return f"{self.state}/{self.cache}"
+
+    def timed(self) -> dict[str, float | int | None]:
+        """What was measured, as an export has it."""
+        return {name: getattr(self, name) for name in MEASURED}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A problem that a run could not measure."""
+
+    problem: str
+    target: str
+    reason: str
+    run: str
+    started: str
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """What runs measured, and where."""
+
+    figures: tuple[Figure, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    environments: tuple[Mapping[str, Any], ...] = ()
+
+
+def measurements(store: Reader, run: str | None = None, *, which: Which = "named") -> Measurements:
+    """Of one run with its parts, or of all runs of a database."""
+    owners = list(_with_parts(store, store.run(run))) if run is not None else [*reversed(store.runs())]
+    models = {owner.id for owner in owners if owner.kind == "model"}
+    figures: list[Figure] = []
+    failures: list[Failure] = []
+    environments: list[Mapping[str, Any]] = []
+    with store.intact():
+        for owner in owners:
+            if owner.parent in models:
+                continue
+            own = RunFigures.read(store, owner)
+            found = [*own.kernels(which=which)]
+            figures += found
+            if found and own.environment:
+                environments.append(own.environment)
+            failures += _failures(store, owner)
+    return Measurements(tuple(figures), tuple(failures), tuple(environments))
+
+
+def _with_parts(store: Reader, run: RunRow) -> Iterator[RunRow]:
+    yield run
+    if run.kind in _PARTS_SHOWN:
+        for part in store.parts(run.id):
+            yield from _with_parts(store, part)
+
+
+def device_of(environment: Mapping[str, Any], uri: str) -> str:
+    """What was timed on, in words that another machine of the same kind has too."""
+    name = str(environment.get("device_name") or uri)
+    backend = backend_on(uri)
+    cores = environment.get("cores")
+    return f"{name}, {cores} cores" if backend is not None and backend.on_host and cores else name
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """What one run measured of its candidates."""
+
+    run: RunRow
+    environment: Mapping[str, Any]
+    candidates: tuple[CandidateRow, ...]
+    timings: Mapping[int, Sequence[TimingRow]]
+
+    @classmethod
+    def read(cls, store: Reader, run: RunRow) -> RunFigures:
+        timed = tuple(row for row in store.candidates(run.id) if row.us is not None and row.state != "failed")
+        timings: dict[int, list[TimingRow]] = {}
+        for timing in store.timings(run.id) if timed else ():
+            timings.setdefault(timing.candidate, []).append(timing)
+        return cls(run, store.environment(run.id), timed, timings)
+
+    def kernels(self, *, which: Which) -> Iterator[Figure]:
+        for kernel, row in _kernels(self.run, self.candidates, self.timings, which=which):
+            yield from (replace(figure, kernel=kernel) for figure in self.of(row))
+
+    def of(self, row: CandidateRow) -> Iterator[Figure]:
+        """A candidate's figures, one for each state."""
+        run = self.run
+        plain = Figure(
+            problem=problem_of(run, row),
+            target=run.target,
+            kernel=kernel_of(run, row),
+            us=0.0,
+            device=device_of(self.environment, run.device),
+            run=run.id,
+            started=run.started.isoformat(timespec="seconds"),
+        )
+        told = (run.result or {}).get("timing") or {}
+        for (state, cache), chosen in _states(self.timings.get(row.id, ()), told).items():
+            timed = replace(plain, state=state, cache=cache)
+            yield summarize(timed, [timing.repetitions_us for timing in chosen])
+
+    @property
+    def best(self) -> CandidateRow | None:
+        return _best(self.run, self.candidates, self.timings)
+
+
+def summarize(figure: Figure, blocks: Sequence[Sequence[float]]) -> Figure:
+    """The figure with the time of these blocks: the median over their medians, its interval and the spread."""
+    middle = [median(block) for block in blocks]
+    bounds = median_interval(middle, alpha=1 - CONFIDENCE)
+    low, high = bounds or (None, None)
+    every = [us for block in blocks for us in block if us > 0]
+    spread = float(np.subtract(*np.percentile(np.log(every), [75, 25]))) if len(every) > 1 else None
+    return replace(figure, us=median(middle), low=low, high=high, spread=spread, blocks=len(blocks))
+
+
+def _states(timings: Iterable[TimingRow], told: Mapping[str, Any]) -> Mapping[tuple[str, str], list[TimingRow]]:
+    """By state of the device and of the cache; where a candidate raced, the timings of the search do not count."""
+    found: dict[tuple[str, str], list[TimingRow]] = {}
+    for timing in timings:
+        if not timing.repetitions_us:
+            continue
+        known = timing.conditions
+        state = known.state if known is not None else str(told.get("state", UNKNOWN))
+        cache = known.cache if known is not None else "cold" if timing.phase == "cold" else "warm"
+        found.setdefault((state, cache), []).append(timing)
+    for key, group in found.items():
+        found[key] = [one for one in group if one.phase in (*_SIDE_BY_SIDE, "cold")] or group
+    return found
+
+
+def _kernels(
+    run: RunRow, candidates: Sequence[CandidateRow], timings: Mapping[int, Sequence[TimingRow]], *, which: Which
+) -> Iterator[tuple[str, CandidateRow]]:
+    """Each kernel's name and row."""
+    for row in candidates:
+        if which == "all" or run.kind == "ab" or row.kind in ("baseline", "default"):
+            yield kernel_of(run, row), row
+    best = None if run.kind == "ab" else _best(run, candidates, timings)
+    if best is not None:
+        yield BEST, best
+
+
+def problem_of(run: RunRow, row: CandidateRow) -> str:
+    """A suite's own rows are of its problems."""
+    return str(row.config.as_dict().get("problem", "") if row.kind == "default" else run.problem.get("name", ""))
+
+
+def kernel_of(run: RunRow, row: CandidateRow) -> str:
+    """A candidate's name in every run that tries it; an arm of an experiment has its own."""
+    if run.kind == "ab" and row.route:
+        return row.route
+    if row.kind in ("baseline", "default"):
+        return DEFAULT
+    config = row.config.as_dict()
+    knobs = " ".join(f"{knob}={config[knob]}" for knob in sorted(config) if config[knob] != NO_KNOB)
+    return " ".join(word for word in (row.kind, row.route, knobs) if word)
+
+
+def _best(
+    run: RunRow, candidates: Sequence[CandidateRow], timings: Mapping[int, Sequence[TimingRow]]
+) -> CandidateRow | None:
+    """The row of the result's best: by its name, or of those of its route the one with the result's own time."""
+    best = (run.result or {}).get("best") or {}
+    if best.get("us") is None:
+        return None
+    name, us = str(best.get("candidate") or ""), float(best["us"])
+    for row in candidates:
+        if name == ("baseline" if row.kind == "baseline" else f"c{row.ordinal:04d}"):
+            return row
+    rivals = [row for row in candidates if row.route == best.get("route") and row.kind != "baseline"]
+
+    def distance(row: CandidateRow) -> float:
+        blocks = [median(t.repetitions_us) for t in timings.get(row.id, ()) if t.phase in _SIDE_BY_SIDE]
+        return abs((median(blocks) if blocks else row.us or 0.0) - us)
+
+    return min(rivals, key=distance, default=None)
+
+
+def _failures(store: Reader, run: RunRow) -> Iterator[Failure]:
+    started = run.started.isoformat(timespec="seconds")
+    if run.kind == "suite":
+        for row in store.candidates(run.id):
+            if row.state == "failed":
+                yield Failure(problem_of(run, row), run.target, row.stderr or row.failure, run.id, started)
+    elif run.status == "failed":
+        reason = str((run.result or {}).get("reason", "it failed"))
+        yield Failure(str(run.problem.get("name", "")), run.target, reason, run.id, started)

@@ -1,0 +1,185 @@
+"""A run, a workspace, a database and both exports of it hold the same figures."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autotuner.devices.device import Conditions, Timing
+from autotuner.errors import AutotuneError, UsageError
+from autotuner.report.compare.join import compare
+from autotuner.report.compare.rules import find_rule
+from autotuner.report.compare.sets import open_set
+from autotuner.report.tables import export_csv, export_records
+from autotuner.space.table import Config
+from autotuner.store.figures import Figure
+from autotuner.store.store import NewRun, RunKind, Store
+from tests.support.command_line import complaint, in_this_process
+
+ENVIRONMENT = {"iree": "3.13.0", "device_name": "chip", "cores": 2, "load": 3.0}
+BLOCKS = 8
+
+
+def a_run(
+    store: Store, *, name: str = "gemm_a", kind: RunKind = "single", parent: str | None = None, factor: float = 1.0
+) -> str:
+    """A baseline that was screened, raced and confirmed, and a candidate that is faster; of a suite its parts."""
+    new = NewRun(
+        kind=kind,
+        key=name,
+        command=["autotune"],
+        problem={"op": "model" if kind == "model" else "gemm", "name": name},
+        target="cpu",
+        device="local-task",
+        seed=0,
+        parent=parent,
+    )
+    run = store.start_run(new)
+    store.record_environment(run, ENVIRONMENT)
+    if kind == "suite":
+        row = store.add_candidate(run, ordinal=0, config=Config.of({"problem": "gemm_small"}), kind="default")
+        store.record_timing(row, Timing((7.0,)), phase="screen", block=0)
+        failed = store.add_candidate(run, ordinal=1, config=Config.of({"problem": "gemm_bad"}), kind="default")
+        store.record_failure(failed, "environment", stderr="no device")
+        store.finish_run(run, "finished", result={"verdict": "win", "timing": {"state": "sustained", "cache": "warm"}})
+        return run
+    baseline = store.add_candidate(run, ordinal=0, config=Config(()), kind="baseline", route="plain")
+    fast = store.add_candidate(run, ordinal=1, config=Config.of({"tile": 8, "peel": -1}), route="plain")
+    for row, us in ((baseline, 20.0 * factor), (fast, 10.0 * factor)):
+        warm, fresh = Conditions("sustained"), Conditions("process")
+        store.record_timing(row, Timing((5 * us,), conditions=warm), phase="screen", block=0)
+        for block in range(BLOCKS):
+            noisy = us * (1 + 0.001 * (block % 3 - 1))
+            store.record_timing(row, Timing((noisy, noisy, 9 * us), conditions=warm), phase="race", block=block)
+            store.record_timing(row, Timing((noisy * 1.1,), conditions=fresh), phase="confirm", block=block)
+        cold = Conditions("sustained", cache="cold")
+        store.record_timing(row, Timing((2 * us,), conditions=cold), phase="cold", block=0)
+    best = {"us": 10.0 * factor, "config": {"tile": 8}, "route": "plain", "candidate": "c0001"}
+    if kind == "model":
+        del best["candidate"]
+    store.finish_run(run, "finished", result={"verdict": "win", "baseline": {"us": 20.0}, "best": best})
+    return run
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(None, workspace=tmp_path / "w") as opened:
+        yield opened
+
+
+def sorted_figures(figures: tuple[Figure, ...]) -> list[tuple[object, ...]]:
+    return sorted((f.key, f.conditions, f.us, f.interval, f.blocks, f.spread, f.run) for f in figures)
+
+
+def test_figures_are_medians_over_blocks_with_intervals_by_state(store: Store, tmp_path: Path) -> None:
+    a_run(store)
+    found = {(f.kernel, f.place): f for f in open_set(str(tmp_path / "w")).found.figures}
+    assert found.keys() == {
+        (k, p) for k in ("default", "best") for p in ("sustained/warm", "process/warm", "sustained/cold")
+    }
+    raced = found["default", "sustained/warm"]
+    assert raced.us == pytest.approx(20.0)
+    assert raced.blocks == BLOCKS
+    assert raced.interval == pytest.approx((19.98, 20.02))
+    assert raced.device == "chip, 2 cores"
+    assert found["best", "process/warm"].us == pytest.approx(11.0)
+    cold = found["best", "sustained/cold"]
+    assert (cold.us, cold.interval) == (20.0, None)
+
+
+@pytest.mark.parametrize("which", ["named", "all"])
+def test_every_form_of_a_set_holds_the_same_figures(store: Store, tmp_path: Path, which: str) -> None:
+    suite = a_run(store, name="shapes", kind="suite")
+    part = a_run(store, parent=suite)
+    model = a_run(store, name="resnet", kind="model")
+    a_run(store, name="dispatch_0", parent=model)
+    json_file, csv_file = tmp_path / "e.json", tmp_path / "e.csv"
+    json_file.write_text(json.dumps(export_records(store)))
+    csv_file.write_text(export_csv(store))
+    database = tmp_path / "w" / "results" / "autotune.db"
+    forms = [str(tmp_path / "w"), str(database), f"sqlite:///{database}", str(json_file), str(csv_file)]
+    sets = [open_set(word, which="all" if which == "all" else "named") for word in forms]
+    first = sorted_figures(sets[0].found.figures)
+    assert {f.problem for f in sets[0].found.figures} == {"gemm_small", "gemm_a", "resnet"}
+    for one in sets[1:]:
+        assert sorted_figures(one.found.figures) == first
+    assert (len(first) > 13) == (which == "all")
+    assert [f.reason for f in sets[0].found.failures] == ["no device"]
+    of_run = open_set(suite, workspace=tmp_path / "w")
+    assert {f.problem for f in of_run.found.figures} == {"gemm_small", "gemm_a"}
+    assert {f.run for f in of_run.found.figures} == {suite, part}
+    for other in sets[1:]:
+        found = compare(sets[0], other, find_rule("interval"))
+        assert not found.differing or other.name.endswith((".json", ".csv")), found.differing
+        assert {row.verdict for row in found.rows} <= {"same", "unclear"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.json", "{}"),
+        ("a.json", "[1]"),
+        ("a.json", "[{}]"),
+        ("a.json", "[" * 100_000),
+        ("a.csv", "x,y\n1,2\n"),
+        ("a.csv", ""),
+        ("a.txt", "hello"),
+        ("a.db", "hello"),
+    ],
+)
+def test_a_file_that_is_no_set_is_one_line(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    done = in_this_process("compare", name, name, cwd=tmp_path)
+    complaint(done, 2)
+
+
+@pytest.mark.parametrize("us", ["NaN", "-1.0", "0.0", "Infinity"])
+def test_an_export_with_a_time_that_is_none_is_refused(store: Store, tmp_path: Path, us: str) -> None:
+    a_run(store)
+    text = json.dumps(export_records(store)).replace('"us": 11.0', f'"us": {us}')
+    path = tmp_path / "e.json"
+    path.write_text(text.replace('{"us": 20.0', f'{{"us": {us}'))
+    with pytest.raises(UsageError):
+        open_set(str(path))
+
+
+def test_what_is_nowhere_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for word in ("nothing", "20260101-000000-abcdef", "sqlite:///nothing.db", "."):
+        with pytest.raises(AutotuneError):
+            open_set(word)
+
+
+def test_a_regression_is_exit_6_only_where_that_is_asked_for(store: Store, tmp_path: Path) -> None:
+    a_run(store)
+    with Store.open(None, workspace=tmp_path / "slow") as slow:
+        a_run(slow, factor=1.03)
+    done = in_this_process("compare", "w", "slow", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    warm = {row["kernel"]: (row["verdict"], row["state"]) for row in data["rows"] if row["cache"] == "warm"}
+    assert warm == {"default": ("regression", "process"), "best": ("regression", "process")}
+    failing = in_this_process("compare", "w", "slow", "--fail-on-regression", "-o", "page.html", cwd=tmp_path)
+    assert failing.returncode == 6, failing.stderr
+    assert failing.stdout.startswith("verdict  regression: 2 regression, 2 unclear")
+    assert "gemm_a" in (tmp_path / "page.html").read_text()
+    better = in_this_process("compare", "slow", "w", "--fail-on-regression", "--markdown", cwd=tmp_path)
+    assert better.returncode == 0, better.stderr
+    assert "improvement" in better.stdout
+
+
+@pytest.mark.parametrize("words", [("--json", "--csv"), ("-o", "page.pdf"), ("--rule", "x"), ("--kernels", "x")])
+def test_options_that_cannot_be_meant_are_refused(store: Store, tmp_path: Path, words: tuple[str, ...]) -> None:
+    a_run(store)
+    complaint(in_this_process("compare", "w", "w", *words, cwd=tmp_path), 2)
+
+
+def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "other.db") as other:
+        other.execute("create table notes (text)")
+    done = in_this_process("compare", "other.db", "other.db", cwd=tmp_path)
+    complaint(done, 5)

@@ -1,0 +1,88 @@
+"""The frame of all pages: what strangers wrote stays text, only the frame's scripts may run, nothing is asked for."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from autotuner.errors import EnvironmentFailure
+from autotuner.report import page
+from autotuner.report.page import Chart, Column, Table, plain, render
+from autotuner.system.templates import templates
+
+HOSTILE = "</script><script>alert('x')</script><img src=x onerror=alert(1)>\"'&"
+TEMPLATE = """{% extends "report/base.html.j2" %}
+{% from "report/parts.html.j2" import table, chart, facts, command %}
+{% block content %}
+{{ table(rows) }}{{ facts([("name", text)]) }}{{ command(text, text) }}{{ chart(figure) }}
+{% endblock %}
+"""
+
+
+@pytest.fixture
+def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A page of which every part holds what would run if it were markup."""
+    folder = tmp_path / "report"
+    folder.mkdir()
+    for file in (templates() / "report").iterdir():
+        (folder / file.name).write_text(file.read_text())
+    (folder / "hostile.html.j2").write_text(TEMPLATE)
+    monkeypatch.setattr(page, "templates", lambda: tmp_path)
+    page._environment.cache_clear()
+    columns = [Column("a"), Column("b", "badge"), Column("c", "code"), Column("d", link="#run-")]
+    rows = Table(HOSTILE, columns, [[HOSTILE] * 4] * 60)
+    figure = Chart(HOSTILE, {"data": [{"x": [1], "text": [HOSTILE]}], "layout": {}}, note=HOSTILE)
+    text = render("report/hostile.html.j2", title=HOSTILE, charts=True, rows=rows, text=HOSTILE, figure=figure)
+    page._environment.cache_clear()
+    return text
+
+
+def scripts(text: str) -> list[str]:
+    """As a browser cuts them: the first `</script` ends one."""
+    return re.findall(r"<script>(.*?)</script", text, re.S)
+
+
+def test_what_strangers_wrote_is_text_in_every_part(hostile: str) -> None:
+    own = scripts(hostile)
+    assert len(own) == 2  # plotly and page.js
+    rest = re.sub(r"<script>.*?</script>", "", hostile, flags=re.S)
+    assert "<img" not in rest
+    assert "alert('x')" not in rest
+    assert html.escape("<img src=x onerror=alert(1)>") in rest
+
+
+def test_rows_beyond_the_first_are_data_that_reads_back(hostile: str) -> None:
+    data = re.findall(r'<script type="application/json">(.*?)</script', hostile, re.S)
+    rows, figure = (json.loads(text) for text in data)
+    assert rows == [[HOSTILE] * 4] * 10
+    assert figure["data"][0]["text"] == [HOSTILE]
+
+
+def test_only_the_scripts_of_the_frame_may_run_and_nothing_is_asked_for(hostile: str) -> None:
+    found = re.search(r'Content-Security-Policy" content="([^"]*)"', hostile)
+    assert found is not None
+    rules = dict(rule.split(" ", 1) for rule in html.unescape(found[1]).split("; "))
+    digests = {f"'sha256-{base64.b64encode(hashlib.sha256(s.encode()).digest()).decode()}'" for s in scripts(hostile)}
+    assert set(rules["script-src"].split()) == digests
+    assert (rules["default-src"], rules["connect-src"], rules["img-src"]) == ("'none'", "'none'", "data:")
+
+
+def test_a_page_of_a_server_may_ask_that_server_only() -> None:
+    assert "connect-src 'self'" in page.policy([], live=True)
+
+
+def test_a_figures_text_has_no_marks_of_its_own() -> None:
+    assert plain("<b>&x") == "&lt;b&gt;&amp;x"
+
+
+def test_without_plotly_the_remedy_is_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "plotly.offline", None)
+    page._plotly.cache_clear()
+    with pytest.raises(EnvironmentFailure, match=r"autotune-iree\[report\]"):
+        page._plotly()
