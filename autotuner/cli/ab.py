@@ -81,7 +81,7 @@ def _experiment(wanted: Wanted, request: Request) -> None:
     request.given.refuse(["trials"], "is for a search: two arms have nothing to search")
     if wanted.model is not None:
         request.given.refuse(["cache"], "is for single problems: a model is timed with the cache that it leaves itself")
-    request.refuse_untimed("output", "allow_precision", "tolerance", "parameters")
+    request.refuse_untimed("output", "allow_precision", "tolerance", "expected", "parameters")
     if options.output is not None and not b.kernels:
         raise UsageError(f"-o: {b.name} is no microkernel, nothing is written for it.", remedy="Leave -o out.")
     experiment = Experiment(a, b, problem, _model(wanted, request), tuple(wanted.inputs or ()))
@@ -110,7 +110,7 @@ def _search(
 
 def _model(wanted: Wanted, request: Request) -> Model | None:
     if wanted.model is None:
-        for name in ("function", "parameters", "tolerance"):
+        for name in ("function", "parameters", "tolerance", "expected"):
             if getattr(wanted, name):
                 raise UsageError(f"--{name} is for a model.", remedy="Give --model, or leave it out.")
         return None
@@ -120,6 +120,7 @@ def _model(wanted: Wanted, request: Request) -> Model | None:
         inputs=tuple(wanted.inputs or ()),
         parameters=tuple(wanted.parameters or ()),
         tolerance=wanted.tolerance,
+        expected=tuple(wanted.expected or ()),
         trust=wanted.trust,
         allow=known_precision(request.allow_precision),
     )

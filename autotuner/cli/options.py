@@ -86,6 +86,13 @@ ToleranceOption = Annotated[
     float | None,
     typer.Option("--tolerance", help="Relative error of a model's outputs that is allowed. [by type]"),
 ]
+ExpectedOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--expected",
+        help="FILE.npy with what a model must give on these inputs, once for each result. [IREE's default gives it]",
+    ),
+]
 TrustOption = Annotated[
     bool,
     typer.Option("--trust", help="Take specs, flagfiles and models as they are, also with what could do harm."),

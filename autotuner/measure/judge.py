@@ -245,7 +245,7 @@ class _Sitting:
         reserve = MORE * LOOKS[0] * confirm_seconds * min(len(entrants), len({contest.baseline, contest.stock, ""}))
         keeper = self.watch.keeper("race", RaceDeadline(clock, self.stop, started, reserve))
         result = race(entrants, keeper, baseline=contest.baseline, keep={contest.stock}, rules=contest.rules)
-        decision = decide(result)
+        decision = decide(result, against=contest.labels.get(contest.baseline, "the default"))
         us = _medians(result)
         so_far = Judgement(decision.verdict, decision.reason, contest.stock, us=us, race_us=us, raced=result)
         if decision.winner is None:

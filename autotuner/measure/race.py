@@ -223,8 +223,8 @@ def race(
     return standing("last-look")
 
 
-def decide(result: RaceResult) -> Decision:
-    """The verdict of a race that has ended.
+def decide(result: RaceResult, *, against: str = "the default") -> Decision:
+    """The verdict of a race that has ended; `against` is what people know the baseline as.
 
     What wins is the simplest that is not beaten: of those certain to gain more than the smallest gain, the
     one of least complexity that the fastest of them does not beat, side by side.
@@ -233,7 +233,7 @@ def decide(result: RaceResult) -> Decision:
     if not result.challengers:
         failed = sum(drop.reason == "failed" for drop in result.dropped.values())
         why = f"{failed} of {len(result.entrants) - 1} could not be timed, " if failed else ""
-        return Decision("no-winner", None, f"{why}{_none_of(result)} more than {gain} faster than the default")
+        return Decision("no-winner", None, f"{why}{_none_of(result)} more than {gain} faster than {against}")
     choice = _choose(result)
     # A look that was reached has spent its share of alpha: a winner at it stands, even when time then ran out on
     # telling the winners apart. The confirmation has fresh data either way.
@@ -247,7 +247,7 @@ def decide(result: RaceResult) -> Decision:
     if choice.winner is not None:
         return choice
     if _none_can_gain(result):
-        return Decision("no-winner", None, f"{_none_of(result)} more than {gain} faster than the default")
+        return Decision("no-winner", None, f"{_none_of(result)} more than {gain} faster than {against}")
     return Decision("inconclusive", None, f"{result.blocks} blocks cannot tell whether any is more than {gain} faster")
 
 

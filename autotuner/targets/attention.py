@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from autotuner.targets.backends.llvm_cpu import LLVM_CPU
 from autotuner.targets.base import Target, flag_name
-from autotuner.targets.knobs import PLAIN, named_route
+from autotuner.targets.knobs import PLAIN, knobs_of, named_route
 
 WIDEST_HEAD = 128
 """Of queries and keys. With more, the results of IREE 3.13's default are off by a third and more."""
 _ROUTE = "decomposed"
+
+
+def decomposed_attention() -> tuple[str, ...]:
+    """The flags that make products and reductions of attention: right on processors, whatever the width."""
+    return named_route(knobs_of(LLVM_CPU.name), _ROUTE).flags
 
 
 def without_wrong_attention(target: Target, widths: Iterable[int]) -> tuple[Target, str]:
@@ -22,7 +28,7 @@ def without_wrong_attention(target: Target, widths: Iterable[int]) -> tuple[Targ
     known = {setting.name for knob in target.knobs for setting in knob.settings}
     if not target.backend.on_host or widest <= WIDEST_HEAD or _ROUTE not in known:
         return target, ""
-    flags = named_route(target.knobs, _ROUTE).flags
+    flags = decomposed_attention()
     names = {flag_name(flag) for flag in flags}
     # Routes that build on it keep what they add.
     on_top = [r for r in target.routes if _ROUTE in r.settings and r.name != _ROUTE]

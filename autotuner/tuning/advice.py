@@ -32,14 +32,33 @@ def _untried(result: AnyResult) -> bool:
     return result.counts.rivals + (result.details.tried if result.details else 0) == 0
 
 
+def _default_is_wrong(result: AnyResult) -> bool:
+    return bool(result.details) and result.details.default_is_wrong
+
+
 ENDS = (
     Advice(
         "win",
-        "always",
+        "IREE's default is wrong for this model",
+        "The winner is right, and faster than the default; or than the best route that is right, where the reason "
+        "says so.",
+        "compile with the `use` line, and without it do not trust the model's results",
+        _default_is_wrong,
+    ),
+    Advice(
+        "win",
+        "otherwise",
         "The winner is right, its spec applies, and on fresh data it is faster than the default by more than the "
         "smallest gain that counts.",
         "compile with the `use` line",
         _always,
+    ),
+    Advice(
+        "no-winner",
+        "IREE's default is wrong for this model",
+        "Nothing that is right was proven to be faster. The reason names a right route where there is one.",
+        "do not use IREE's default; compile with the flags of the `route` line where there is one",
+        _default_is_wrong,
     ),
     Advice(
         "no-winner",
@@ -68,6 +87,13 @@ ENDS = (
         "The run was stopped. What was finished is kept.",
         "the same command with --resume goes on from here",
         lambda result: result.interrupted,
+    ),
+    Advice(
+        "inconclusive",
+        "IREE's default is wrong for this model",
+        "Something right may be faster, but the time or the noise of the machine did not allow a proof.",
+        "do not use IREE's default; compile with the flags of the `route` line, or give a longer --budget",
+        _default_is_wrong,
     ),
     Advice(
         "inconclusive",

@@ -105,6 +105,10 @@ class Details(Protocol):
     def tried(self) -> int:
         """What was timed against the default beside the candidates that are counted."""
 
+    @property
+    def default_is_wrong(self) -> bool:
+        """IREE's default was found to compute wrong results."""
+
     def to_json(self) -> dict[str, Any]: ...
 
     def tell(self, result: Result[Any], printer: Printer) -> None:

@@ -30,6 +30,7 @@ class Wanted:
     inputs: o.InputOption = None
     parameters: o.ParametersOption = None
     tolerance: o.ToleranceOption = None
+    expected: o.ExpectedOption = None
     objects: Annotated[
         list[Path] | None, typer.Option("--object", help="Your own object (hsaco, PTX, .o) for the microkernel.")
     ] = None

@@ -31,6 +31,7 @@ def model(
         ),
     ] = None,
     tolerance: o.ToleranceOption = None,
+    expected: o.ExpectedOption = None,
     trust: o.TrustOption = False,
 ) -> "context.Model":
     """Tune a whole model: flags, a spec for the dispatches that take its time, microkernels where these are faster."""
@@ -43,5 +44,6 @@ def model(
         top=top,
         min_share=min_share,
         tolerance=tolerance,
+        expected=tuple(expected or ()),
         trust=trust,
     )

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotuner.errors import UsageError
+from autotuner.jobs.model.arrays import described, load_array
 from autotuner.jobs.model.extract import Argument
 from autotuner.problems import Array, Operand, Problem
 from autotuner.problems.dtypes import element_type, known_type
@@ -39,12 +40,12 @@ def model_inputs(texts: Sequence[str], arguments: Sequence[Argument]) -> tuple[s
         argument = arguments[number] if number < len(arguments) else None
         if text.startswith("@"):
             path = Path(text[1:]).absolute()
-            array = _load(path, text)
+            array = load_array(path, f"--input {text}")
             if argument is not None and argument.shape is not None and known_type(argument.element):
                 sizes = zip(array.shape, argument.shape, strict=False)
                 same = len(array.shape) == len(argument.shape) and all(b in (None, a) for a, b in sizes)
                 if not same or not _has_type(array.dtype, element_type(argument.element).numpy):
-                    raise _misfit(text, argument.text, _described(array))
+                    raise _misfit(text, argument.text, described(array))
             checked.append(f"@{path}")
             continue
         form, is_file, file = text.partition("=@")
@@ -57,9 +58,9 @@ def model_inputs(texts: Sequence[str], arguments: Sequence[Argument]) -> tuple[s
 def _array(text: str, operand: Operand, seeded: Array) -> Array:
     wanted: npt.DTypeLike = operand.element.numpy
     if text.startswith("@"):
-        array = _load(Path(text[1:]), text)
+        array = load_array(Path(text[1:]), f"--input {text}")
         if array.shape != operand.shape or not _has_type(array.dtype, wanted):
-            raise _misfit(text, operand.text, _described(array))
+            raise _misfit(text, operand.text, described(array))
         return _finite(np.ascontiguousarray(array).view(wanted), text)
     form, has_values, values = text.partition("=")
     if form.lower() != operand.text.lower():
@@ -78,19 +79,6 @@ def _array(text: str, operand: Operand, seeded: Array) -> Array:
             f"--input {text[:80]} has {numbers.size} values, not {count}.", remedy="Give all of them, or one for all."
         )
     return _finite(np.broadcast_to(numbers, (count,)).reshape(operand.shape).astype(wanted), text)
-
-
-def _load(path: Path, text: str) -> Array:
-    """The array of an .npy file, not read before its shape is known to fit."""
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except OSError as error:
-        raise UsageError(f"--input {text}: {error.strerror or error}.", remedy="Is the path right?") from error
-    except (ValueError, EOFError) as error:
-        raise UsageError(f"--input {text} is no .npy file of numbers.", remedy="Write it with numpy.save.") from error
-    if not isinstance(array, np.ndarray):
-        raise UsageError(f"--input {text} holds several arrays.", remedy="Write each with numpy.save.")
-    return array
 
 
 def _raw(path: Path, text: str, operand: Operand) -> Array:
@@ -116,10 +104,6 @@ def _finite(array: Array, text: str) -> Array:
             remedy="Give finite numbers.",
         )
     return array
-
-
-def _described(array: Array) -> str:
-    return "x".join([*map(str, array.shape), str(array.dtype)])
 
 
 def _misfit(text: str, expected: str, found: str) -> UsageError:

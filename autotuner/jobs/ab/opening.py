@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from autotuner.errors import UsageError
 from autotuner.iree.run import Invocation
-from autotuner.jobs.ab.arms import Arm
+from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.ab.inputs import model_inputs, problem_inputs
 from autotuner.jobs.ab.subject import Alone, Inside, Subject
+from autotuner.jobs.model.arbiter import WORDS
 from autotuner.jobs.model.context import Model, compile_timeout, read_structure, run_timeout
+from autotuner.jobs.model.judging import arbiter_of
 from autotuner.jobs.model.program import Program, ProgramBuilder, call_of
-from autotuner.jobs.model.rounding import expected_error
 from autotuner.problems import Problem
 from autotuner.system.cache import Cache
 from autotuner.system.digests import path_digest
@@ -75,6 +76,7 @@ def open_model(
     signature = structure.flow.signature
     called = replace(program, inputs=model_inputs(wanted.inputs, signature.arguments))
     description = called.describe(flops=structure.flops)
+    first = WORDS["default"] if wanted.a.name == DEFAULT.name else wanted.a.name
 
     def subject(run: Run) -> Subject:
         call = Invocation(signature.function, (), signature.results)
@@ -87,8 +89,7 @@ def open_model(
             call=call,
             device=session.runner,
             timeout=run_timeout(options),
-            tolerance=model.tolerance,
-            rounding=expected_error(structure.groups, structure.others, allow=model.allow),
+            arbiter=arbiter_of(model, structure, replace(builder, program=called), call, run, name=first),
             problem=wanted.problem,
         )
 
@@ -108,11 +109,13 @@ def _question(
     wanted: Experiment, target: Target, session: Session, problem: Mapping[str, object], arguments: tuple[str, ...]
 ) -> Question:
     arms = (wanted.a, wanted.b)
+    read = [path for arm in arms for path in arm.reads]
+    read += [path for path in wanted.model.expected if path.is_file()] if wanted.model is not None else []
     return Question(
         kind="ab",
         problem=problem,
         target=target,
         asks={**problem, "arguments": (*arguments, "ab", wanted.a.name, wanted.b.name)},
-        reads=(*session.tools.programs, *(path_digest(path) for arm in arms for path in arm.reads)),
+        reads=(*session.tools.programs, *(path_digest(path) for path in read)),
         space_size=len(arms),
     )

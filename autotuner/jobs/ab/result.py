@@ -10,6 +10,7 @@ from typing import Any
 from autotuner.iree.compile import shell_line
 from autotuner.jobs.ab.arms import ArmKind
 from autotuner.jobs.ab.printing import tell_experiment, tell_variants
+from autotuner.jobs.model.arbiter import Arbiter
 from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import Result
 
@@ -31,7 +32,7 @@ class ArmReport:
     repeat: int = 1
     us: float | None = None
     error: float | None = None
-    """Against the reference; of a model, against arm A."""
+    """Against the reference; of a model, against what is right: arm A where nothing else is known."""
     applied: int = 0
     """Operations that its spec is proven to reach."""
     version: str = ""
@@ -84,6 +85,11 @@ class AbDetails:
     """All variants of a microkernel took part."""
     why: str = ""
     """Where no variant of a microkernel works: how the first of them ended."""
+    arbiter: Arbiter | None = None
+    """Of a model: whose outputs are right."""
+
+    default_is_wrong = False
+    """Arm A may be anything; the reason says where it is wrong."""
 
     @property
     def tried(self) -> int:
@@ -95,6 +101,7 @@ class AbDetails:
             "arms": [arm.to_json() for arm in self.arms],
             "difference": self.difference,
             "same_code": self.same_code,
+            **({"reference": self.arbiter.to_json()} if self.arbiter else {}),
             **({"share_from": self.share_from} if self.share_from else {}),
             **({"why": self.why} if self.why else {}),
         }

@@ -15,7 +15,6 @@ from autotuner.errors import (
     EnvironmentFailure,
     NoCandidateError,
     OutOfTimeError,
-    UsageError,
     WrongResultError,
 )
 from autotuner.iree.benchmark import Benchmark, benchmark_command
@@ -152,7 +151,8 @@ class _ExperimentRun:
                 self.caches = time_sides_cold(self.sides, benchmark, run, won=judgement.verdict == "win")
         if judgement.verdict == "win":
             self._ship(subject, judgement)
-        return self._result(judgement.verdict, judgement.reason)
+        wrong = subject.arbiter.words if isinstance(subject, Inside) else ""
+        return self._result(judgement.verdict, f"{wrong}; {judgement.reason}" if wrong else judgement.reason)
 
     def _interrupted(self) -> bool:
         return self.run.stopped
@@ -226,15 +226,16 @@ class _ExperimentRun:
                     or "Check --input and --device; `autotune doctor` lists the devices that answer.",
                 )
             if isinstance(subject, Inside) and side is a:
-                raise UsageError(
-                    f"{subject.name} computes no finite numbers on these inputs: nothing can be compared with them.",
-                    remedy="Give --input with values that the model is made for.",
-                )
-            against = f"{a.arm.name} in {subject.name}" if isinstance(subject, Inside) else "the reference"
+                continue  # that is told; what is right may be B
+            against = f"{subject.arbiter.against} in {subject.name}" if isinstance(subject, Inside) else "the reference"
             raise WrongResultError(
                 f"{side.arm.name} computes wrong results, against {against}: {check.detail}.",
                 remedy=f"{side.folder} has what was compiled.",
             )
+        if isinstance(subject, Inside) and a.answer is not None and a.answer.check != subject.arbiter.default_check:
+            a.answer = replace(a.answer, check=subject.arbiter.default_check)
+            if subject.arbiter.default_is_wrong:
+                self._fail(a, "wrong-result", a.answer.check.detail)
         if a.answer is not None and b.answer is not None:
             self.difference = difference(a.answer, b.answer)
 
@@ -342,7 +343,14 @@ class _ExperimentRun:
             counts=self._counts(),
             files=Files(spec, flagfile, self.sides[1].how.carrier if verdict == "win" else None),
             caches=self.caches,
-            details=AbDetails((a, b), self.difference, self.same_code, self.share_from, written=self.written),
+            details=AbDetails(
+                (a, b),
+                self.difference,
+                self.same_code,
+                self.share_from,
+                written=self.written,
+                arbiter=self.subject.arbiter if isinstance(self.subject, Inside) and self.run.timed else None,
+            ),
         )
 
     def _counts(self) -> Counts:

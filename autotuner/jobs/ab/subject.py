@@ -1,4 +1,4 @@
-"""What both arms compile: a problem of its own with a reference, or a whole model, which arm A is the reference of."""
+"""What both arms compile: a problem with a reference, or a whole model, where arm A is right unless in doubt."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Protocol
 import numpy as np
 
 from autotuner.carriers.render import problem_mlir
-from autotuner.devices.device import Computed, Device
+from autotuner.devices.device import Device
 from autotuner.iree.run import Invocation
-from autotuner.jobs.model.program import Program, finite, same_outputs
+from autotuner.jobs.model.arbiter import Arbiter
+from autotuner.jobs.model.program import Program
 from autotuner.measure.check import Check, Checker, Data, compare
 from autotuner.problems import Array, Bound, Problem
 
@@ -110,8 +111,8 @@ class Inside:
     call: Invocation
     device: Device
     timeout: float
-    tolerance: float | None
-    rounding: float
+    arbiter: Arbiter
+    """Whose outputs are right."""
     problem: Problem | None = None
 
     repeated = False
@@ -132,8 +133,5 @@ class Inside:
         (outputs,) = self.device.check(vmfb, [self.call], timeout=self.timeout)
         if outputs.failure is not None:
             return Answer((), Check(outputs.failure, math.inf, outputs.detail))
-        if against is not None:
-            check = same_outputs(outputs, Computed(against.arrays), tolerance=self.tolerance, rounding=self.rounding)
-            return Answer(outputs.arrays, check)
-        right = Check(None, 0.0) if finite(outputs) else Check("wrong-result", math.inf, "its outputs are not finite")
-        return Answer(outputs.arrays, right)
+        check = self.arbiter.begin(outputs) if against is None else self.arbiter.check(outputs)
+        return Answer(outputs.arrays, check)

@@ -47,6 +47,8 @@ class FamilyDetails:
 
     buckets: tuple[BucketResult, ...]
 
+    default_is_wrong = False
+
     @property
     def tried(self) -> int:
         return 0

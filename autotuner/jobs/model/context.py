@@ -52,6 +52,8 @@ class Model:
     trust: bool = False
     """Compile it whatever is in it."""
     allow: Precision = ""
+    expected: tuple[Path, ...] = ()
+    """The outputs that it must give, one file for each."""
 
     def __post_init__(self) -> None:
         if self.top is not None and self.top < 1:
@@ -72,6 +74,7 @@ class Model:
     def files(self, target: Target) -> Iterator[Path]:
         """What is read for it, as far as the command names it."""
         yield self.path
+        yield from self.expected
         yield from files_in([*self.inputs, *self.parameters, *target.user_flags, *self.routes])
 
 

@@ -44,6 +44,8 @@ class Signature:
     arguments: tuple[Argument, ...]
     results: tuple[str, ...]
     """The element type of each; empty where it is not told."""
+    shapes: tuple[tuple[int | None, ...], ...] = ()
+    """Of each result."""
     scopes: tuple[str, ...] = ()
     """Of the parameters that the program loads from files."""
 
@@ -256,7 +258,7 @@ def _signature(functions: Mapping[str, Any], function: str) -> Signature:
     body = functions.get(function + _ASYNC, functions.get(function))
     block = body.regions[0].blocks[0]
     imports: dict[int, Any] = {}
-    results: tuple[str, ...] = ()
+    results: tuple[Argument, ...] = ()
     for op in walk(body):
         if op.name == "hal.tensor.import":
             for number, argument in enumerate(block.arguments):
@@ -269,12 +271,17 @@ def _signature(functions: Mapping[str, Any], function: str) -> Signature:
     for number, argument in enumerate(block.arguments):
         kind = str(argument.type)
         if number in imports:
-            shaped = ir.RankedTensorType(imports[number])
-            sizes = tuple(None if shaped.is_dynamic_dim(i) else int(shaped.shape[i]) for i in range(shaped.rank))
-            arguments.append(Argument(sizes, str(shaped.element_type)))
+            arguments.append(_tensor(imports[number]))
         elif kind not in ("!hal.fence", "!hal.buffer_view", "!hal.buffer"):
             arguments.append(Argument(None, kind))
-    return Signature(function, tuple(arguments), results)
+    elements, shapes = tuple(one.element for one in results), tuple(one.shape or () for one in results)
+    return Signature(function, tuple(arguments), elements, shapes)
+
+
+def _tensor(kind: Any) -> Argument:
+    shaped = ir.RankedTensorType(kind)
+    sizes = tuple(None if shaped.is_dynamic_dim(i) else int(shaped.shape[i]) for i in range(shaped.rank))
+    return Argument(sizes, str(shaped.element_type))
 
 
 def _scopes(top: Iterable[Any]) -> tuple[str, ...]:
@@ -290,12 +297,12 @@ def _scopes(top: Iterable[Any]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _exported(view: Any) -> str:
-    """The element type of the tensor behind a result."""
+def _exported(view: Any) -> Argument:
+    """The tensor behind a result."""
     owner = view.owner
     if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "hal.tensor.export":
-        return ""
-    return str(ir.RankedTensorType(owner.operation.operands[0].type).element_type)
+        return Argument(None, "")
+    return _tensor(owner.operation.operands[0].type)
 
 
 def _values(op: Any, sizes: Sizes) -> tuple[tuple[int | None, ...], tuple[Value, ...], tuple[Value, ...]]:

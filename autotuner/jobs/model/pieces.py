@@ -134,7 +134,10 @@ class PieceRoute:
 
     def _base(self) -> Route | None:
         """The best route with im2col, if it can be divided. Microkernels need the same flag."""
-        context, best = self.context, min((t for t in self.race.tried if t.ok), key=lambda t: t.us or 0.0).route
+        context, right = self.context, [t for t in self.race.tried if t.ok]
+        if not right:
+            return None
+        best = min(right, key=lambda t: t.us or 0.0).route
         known = {setting.name for knob in self.knobs for setting in knob.settings}
         taken = {flag_name(flag) for flag in context.target.user_flags} & {PIPELINE, SPEC_FLAG}
         if taken or context.options.microkernels or not self.race.has_time or not {_IM2COL, _TILES} <= known:

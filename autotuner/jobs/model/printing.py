@@ -19,8 +19,10 @@ def tell_model(result: ModelResult, printer: Printer) -> None:
     """The verdict, the ranking, and what to do with it."""
     details, stock, line = result.details, result.stock, printer.line
     printer.verdict(result, what="model")
-    if result.baseline.us is not None:
+    if result.baseline.us is not None and not details.default_is_wrong:
         line("default", microseconds(result.baseline.us))
+    elif (us := details.routes[0].us if details.routes else None) is not None:
+        line("default", f"{microseconds(us)}, with wrong results")
     if stock.us is not None and stock.flags:
         line("route", f"{microseconds(stock.us)}  {stock.route}: {' '.join(stock.flags)}")
     if result.best is not None and result.best.us is not None:
@@ -29,12 +31,12 @@ def tell_model(result: ModelResult, printer: Printer) -> None:
         what = shipped if result.flagfile else f"{count(tried, 'entry')}, nothing shipped"
         what += f", {count(len(details.shipped_kernels), 'microkernel')}" if details.shipped_kernels else ""
         line("best", f"{microseconds(result.best.us)}  route {result.best.measured.route}, {what}")
-    printer.speedup(result)
+    printer.speedup(result, over=f" over {details.baseline_words(result)}")
     printer.caches(result)
     if details.entries:
         printer.over_stock(result, what="route")
     if details.error is not None:
-        line("outputs", f"relative error {details.error:.1e} against the untuned model")
+        line("outputs", f"relative error {details.error:.1e} against {details.against}")
     if details.rows:
         printer.table(_table(details))
         _reasons(details, printer)

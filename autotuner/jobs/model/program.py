@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from autotuner.build import Builder, BuildJob
-from autotuner.devices.device import Computed
 from autotuner.errors import UsageError
 from autotuner.iree.compile import CONFIGURED, ROOT_ATTRIBUTES, Compile, Compiled, Dump, compile_program, inspect
 from autotuner.iree.run import Invocation
@@ -20,8 +18,7 @@ from autotuner.jobs.model.benchmark_file import ENDING, import_benchmark
 from autotuner.jobs.model.dispatch import random_tensors
 from autotuner.jobs.model.extract import Argument, Signature
 from autotuner.jobs.model.onnx_import import import_onnx
-from autotuner.measure.check import Check, compare
-from autotuner.problems import Bound, Operand
+from autotuner.problems import Operand
 from autotuner.problems.dtypes import element_type, known_type
 from autotuner.specfiles.vetting import vet_program
 from autotuner.system.cache import Cache
@@ -245,6 +242,10 @@ class ProgramBuilder:
         """A module, remembered by the model, the flags and the files that these name."""
         return self._builder.build(self.job(flags, timeout=timeout))
 
+    def module(self, flags: Sequence[str], *, timeout: float) -> Compiled:
+        """A module that is only called: nothing is read of how it came about."""
+        return self._builder.build(BuildJob(self.program.path, tuple(flags), timeout, dumps=()))
+
     def build_fresh(self, flags: Sequence[str], *, folder: Path, timeout: float) -> Compiled:
         """A module in `folder`, with what must be known to prove what is in it."""
         return compile_program(self.job(flags, timeout=timeout), self.tools, folder)
@@ -265,28 +266,3 @@ class ProgramBuilder:
     @property
     def _builder(self) -> Builder:
         return Builder(self.tools, self.cache)
-
-
-def same_outputs(found: Computed, wanted: Computed, *, tolerance: float | None, rounding: float) -> Check:
-    """The worst of the outputs, each compared as the results of single problems are.
-
-    Without a user's `tolerance`, numbers may differ by the relative error `rounding`, and whole ones not at all.
-    """
-    if found.failure is not None:
-        return Check(found.failure, math.inf, found.detail)
-    worst = Check(None, 0.0)
-    for number, (one, other) in enumerate(zip(found.arrays, wanted.arrays, strict=True)):
-        if one.shape != other.shape:
-            return Check("wrong-result", math.inf, f"output {number} has shape {one.shape}, not {other.shape}")
-        expected = 0.0 if other.dtype.kind in "biu" else rounding
-        allowed = expected if tolerance is None else tolerance
-        wide = other.astype(np.float64)
-        check = compare(one, wide, Bound.relative(wide, allowed))
-        if not check.ok:
-            return Check(check.failure, check.error, f"output {number}: {check.detail}")
-        worst = max(worst, check, key=lambda c: c.error)
-    return worst
-
-
-def finite(outputs: Computed) -> bool:
-    return all(np.isfinite(array.astype(np.float64)).all() for array in outputs.arrays)

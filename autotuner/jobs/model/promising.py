@@ -32,7 +32,9 @@ def worth_tuning(
 
     `reserve` are the seconds that compiling the tuned model and racing it will take.
     """
-    ranked = sorted((t for t in tried if t.ok), key=lambda t: t.us or math.inf)
+    right = [t for t in tried if t.ok]
+    # Where the default is wrong and no route is right, other code for its dispatches may be.
+    ranked = sorted(right or tried[:1], key=lambda t: t.us or math.inf)
     # Tuning saves no more than it is thought to: what is further behind cannot come out first.
     promising = [t for t in ranked if (1 - _GAIN) * (t.us or math.inf) <= (ranked[0].us or 0.0)][:3]
     found: list[tuple[float, Dispatches, RouteOutcome]] = []

@@ -11,6 +11,7 @@ from iree.compiler import ir
 
 from autotuner.iree.compile import CompilerRefusal
 from autotuner.iree.mlir import parse, walk
+from autotuner.jobs.model.choice import choose
 from autotuner.jobs.model.context import (
     Ahead,
     Model,
@@ -20,8 +21,8 @@ from autotuner.jobs.model.context import (
     structure_in,
 )
 from autotuner.jobs.model.program import Program, ProgramBuilder, program_name
-from autotuner.jobs.model.routes import choose
 from autotuner.system.cache import Cache
+from autotuner.system.digests import known_digest
 from autotuner.system.settings import cache_dir
 from autotuner.targets import NO_DEVICE, PLAIN, Route, Target
 from autotuner.tuning.options import Options
@@ -114,6 +115,7 @@ def question_unread(model: Model, target: Target, session: Session) -> Question:
 
 def question_of(model: Model, program: Program, target: Target, session: Session, plain: ModelStructure) -> Question:
     asks = program.describe(flops=plain.flops) | ({"allow_precision": model.allow} if model.allow else {})
-    reads = (*session.tools.programs, *program.reads())
+    expected = (known_digest(path) for path in model.expected if path.is_file())
+    reads = (*session.tools.programs, *program.reads(), *expected)
     problem = {**asks, "ops": sorted(plain.ops)}
     return Question("model", problem, target, asks=asks, reads=reads, has_parts=True)

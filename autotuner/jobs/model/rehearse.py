@@ -10,12 +10,12 @@ from typing import Any
 
 from autotuner.iree.compile import shell_line
 from autotuner.iree.tools import Tools
+from autotuner.jobs.model.choice import Routes, choose
 from autotuner.jobs.model.context import Model, ModelStructure, read_structure
 from autotuner.jobs.model.dispatch import DispatchProblem, group_flops, runs_alone
 from autotuner.jobs.model.dispatches import on_route
 from autotuner.jobs.model.extract import Group
 from autotuner.jobs.model.program import Program, ProgramBuilder
-from autotuner.jobs.model.routes import Routes, choose
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
 from autotuner.targets import PLAIN, Target

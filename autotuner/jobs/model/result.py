@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autotuner.jobs.model.arbiter import WORDS, Arbiter
 from autotuner.jobs.model.breakdown import PACKING, TimeTable
 from autotuner.jobs.model.entries import Entry, carriers
 from autotuner.jobs.model.extract import Group
@@ -98,7 +99,9 @@ class ModelDetails:
     shipped_kernels: tuple[KernelEntry, ...] = ()
     applied: int = 0
     error: float | None = None
-    """How far the tuned model's outputs are from the untuned one's."""
+    """How far the shipped model's outputs are from those that are right."""
+    arbiter: Arbiter | None = None
+    """Whose outputs are right; None without a device."""
     executables: Path | None = None
     kernel_spec: Path | None = None
     """What calls the microkernels: beside the tuning spec, or the spec itself where there is none."""
@@ -107,6 +110,21 @@ class ModelDetails:
     """The model as iree-compile takes it: the user's own file, or what was imported from ONNX."""
     report: Path | None = None
     commands: tuple[str, ...] = ()
+
+    @property
+    def default_is_wrong(self) -> bool:
+        return self.arbiter is not None and self.arbiter.default_is_wrong
+
+    @property
+    def against(self) -> str:
+        """What outputs were compared with, for people."""
+        return self.arbiter.against if self.arbiter is not None else WORDS["default"]
+
+    @staticmethod
+    def baseline_words(result: ModelResult) -> str:
+        """What a speedup is over; the default, unless that is wrong and faster than what is right."""
+        route = result.baseline.route
+        return "default" if route in (None, PLAIN.name) else f"route {route}"
 
     @property
     def tried(self) -> int:
@@ -129,6 +147,7 @@ class ModelDetails:
             "time": self.time.to_json(),
             "entries": {"shipped": len(self.entries), "applied": self.applied, "carriers": carriers(self.entries)},
             "error": self.error,
+            "reference": self.arbiter.to_json() if self.arbiter else None,
             "executables": str(self.executables) if self.executables else None,
             "program": str(self.program) if self.program else None,
             "report": str(self.report) if self.report else None,

@@ -27,11 +27,19 @@ def length(root: Dispatch) -> int:
     return sum(sizes) if root.kind == "attention" else math.prod(sizes)
 
 
-def expected_error(groups: Sequence[Group], others: Sequence[FlowDispatch], *, allow: Precision = "") -> float:
-    """The relative error, in the root mean square, that rounding explains between two builds of these dispatches."""
+def expected_error(
+    groups: Sequence[Group], others: Sequence[FlowDispatch], *, allow: Precision = "", rounded_weights: bool = False
+) -> float:
+    """The relative error, in the root mean square, that rounding explains between two builds of these dispatches.
+
+    `rounded_weights`: one of the two is a model of a wider type, whose operands were not rounded to this one's.
+    """
     pieces = [*(piece for group in groups for piece in group.pieces), *others]
     stored = sum(piece.calls * max((_squared(u) for u in _results(piece)), default=0.0) for piece in pieces)
     summed = sum(group.calls * _sums(group.root, allow) for group in groups)
+    if rounded_weights:
+        factors = ((group.calls, UNITS.get(group.root.element_types[0], 0.0)) for group in groups)
+        summed += sum(2 * calls * _squared(unit) for calls, unit in factors)
     coarsest = max((u for piece in pieces for u in _results(piece)), default=UNITS["f32"])
     least = _LEAST if coarsest >= UNITS["f32"] else _LEAST_F64
     return max(_ROOM * math.sqrt(stored + summed), least)

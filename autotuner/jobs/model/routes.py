@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import math
-import shlex
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
 
 from autotuner.devices.device import Computed
-from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError, UsageError
+from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled, first_error
 from autotuner.iree.run import Invocation, failed_because, lacks_parameters
+from autotuner.jobs.model.arbiter import Arbiter
+from autotuner.jobs.model.choice import Routes
 from autotuner.jobs.model.context import Ahead, Context
 from autotuner.jobs.model.dissent import Dissent
-from autotuner.jobs.model.program import finite, same_outputs
 from autotuner.jobs.model.route_search import RouteSearch
 from autotuner.measure.check import Check
 from autotuner.system import process
 from autotuner.system.digests import known_digest
-from autotuner.system.names import checked_name
 from autotuner.system.settings import usable_cores
-from autotuner.targets import PLAIN, Route, Target
-from autotuner.targets.knobs import Knob, named_route, touching
+from autotuner.targets import PLAIN, Route
 
 ROUTES_SHARE = 0.3
 """Of the budget, for trying routes; the default and the one that is expected to win are tried in any case."""
@@ -69,65 +67,6 @@ class RouteOutcome:
         }
 
 
-@dataclass(frozen=True)
-class Routes:
-    """What is tried on a model."""
-
-    first: tuple[Route, ...]
-    """In this order, the plain one before all."""
-    knobs: tuple[Knob, ...] = ()
-    """What is turned after that; none where the user names the routes."""
-
-    def named(self, text: str) -> Route:
-        """The route that the user means by `NAME` or `NAME=FLAGS`."""
-        name = text.partition("=")[0].strip()
-        return next((route for route in self.first if route.name == name), self.first[-1])
-
-
-def choose(target: Target, wanted: Sequence[str], ops: set[str], *, won: Sequence[str] = ()) -> Routes:
-    """The routes to try.
-
-    `wanted` are the user's: NAME keeps to the routes that are named, NAME=FLAGS adds one. `won` are the names of those
-    that were the fastest on this chip before.
-    """
-    added: list[Route] = []
-    pinned: list[Route] = []
-    for text in wanted:
-        name, defines, flags = text.partition("=")
-        if not defines:
-            pinned.append(named_route(target.knobs, name))
-            continue
-        route = _own(name.strip(), flags)
-        if route.name == PLAIN.name or any(route.name == other.name for other in (*pinned, *added)):
-            raise UsageError(f"there is a route {route.name} already.", remedy="Give yours another name.")
-        added.append(route)
-    if pinned:
-        return Routes(tuple(dict.fromkeys([PLAIN, *pinned, *added])))
-    knobs = touching(target.knobs, ops)
-    first = [*_known(knobs, won), *target.model_routes(ops)[1:]]
-    return Routes(tuple(dict.fromkeys([PLAIN, *added, *first])), knobs)
-
-
-def _known(knobs: tuple[Knob, ...], names: Sequence[str]) -> list[Route]:
-    """The routes of these names that can still be made of the knobs."""
-    settings = {setting.name for knob in knobs for setting in knob.settings}
-    found = [Route(name).settings for name in names]
-    return [named_route(knobs, "+".join(one)) for one in found if one and settings.issuperset(one)]
-
-
-def _own(name: str, flags: str) -> Route:
-    try:
-        words = shlex.split(flags)
-    except ValueError as error:
-        raise UsageError(f"--route {name}: {error}.", remedy="Quote it as a shell would.") from error
-    checked_name(name, what="a route")
-    if not words or not all(word.startswith("--") for word in words):
-        raise UsageError(
-            f"--route {name}={flags} names no flags.", remedy="Write it as --route 'NAME=--iree-flag --other-flag=1'."
-        )
-    return Route(name, tuple(words))
-
-
 def side(context: Context) -> int:
     """How many routes are compiled side by side."""
     return max(2, min(context.options.jobs or usable_cores(), _SIDE))
@@ -144,15 +83,14 @@ class _Flight:
 
 @dataclass
 class RouteRace:
-    """Compiles routes side by side and times them one by one; what fails is a row, and the default is the reference."""
+    """Compiles routes side by side and times them one by one; what fails is a row."""
 
     context: Context
     benchmark: Benchmark
     """How a whole model is timed."""
-    rounding: float
-    """The relative error that is expected between the outputs of two builds."""
+    arbiter: Arbiter
+    """Whose outputs are right."""
     tried: list[RouteOutcome] = field(default_factory=list)
-    reference: Computed = field(default_factory=Computed)
     search: RouteSearch = field(default_factory=lambda: RouteSearch(()))
     _flights: dict[Future[Compiled], _Flight] = field(default_factory=dict)
     _dissent: Dissent = field(default_factory=Dissent)
@@ -263,7 +201,7 @@ class RouteRace:
         return self._default(tried, build) if flight.route == PLAIN else self._try(tried, build)
 
     def _default(self, tried: RouteOutcome, build: Compiled) -> RouteOutcome:
-        """The baseline must compile, run, and compute something that others can be compared with."""
+        """The baseline must compile and run. It is timed also where it is known to be wrong."""
         context, name = self.context, self.context.program.name
         context.stage("timing IREE's default")
         if not build.ok:
@@ -271,25 +209,21 @@ class RouteRace:
                 f"IREE's default does not compile {name}: {first_error(build.stderr)}",
                 remedy="Check the model, --flag and --target.",
             )
-        self.reference = self.outputs(build)
-        if self.reference.failure is not None:
+        outputs = self.outputs(build)
+        if outputs.failure is not None:
             raise DeviceError(
-                f"device {context.session.device!r} does not run {name}: {failed_because(self.reference.detail)}",
-                remedy=lacks_parameters(self.reference.detail)
+                f"device {context.session.device!r} does not run {name}: {failed_because(outputs.detail)}",
+                remedy=lacks_parameters(outputs.detail)
                 or "Check --input, --parameters and --device; `autotune doctor` lists the devices that answer.",
             )
-        if not finite(self.reference):
-            raise UsageError(
-                f"{name} computes no finite numbers on these inputs: nothing can be compared with them.",
-                remedy="Give --input with values that the model is made for.",
-            )
+        check = self.arbiter.begin(outputs)
         started = time.monotonic()
-        timed = self._time(replace(tried, error=0.0), build, give_up_us=SLOW_US)
+        timed = self._time(replace(tried, error=_error(check)), build, give_up_us=SLOW_US)
         if not timed.ok:
             raise DeviceError(f"the model cannot be timed: {failed_because(timed.detail)}", remedy="Check --device.")
         context.timing_seconds = time.monotonic() - started
         context.isolated_seconds = self._isolated_seconds(timed, build)
-        return timed
+        return timed if check.ok else self._found_wrong(timed, check)
 
     def _isolated_seconds(self, timed: RouteOutcome, build: Compiled) -> float:
         """What a timing in a process of its own takes: of a slow model that is known without trying."""
@@ -313,16 +247,36 @@ class RouteRace:
         return computed
 
     def check(self, build: Compiled) -> Check:
-        """Does it compute what the default does?"""
-        return self._compared(self.outputs(build), self.reference)
+        """Does it compute what is right? What is known of others may change with the answer."""
+        return self._judged(self.outputs(build))
 
-    def _compared(self, found: Computed, wanted: Computed) -> Check:
-        return same_outputs(found, wanted, tolerance=self.context.model.tolerance, rounding=self.rounding)
+    def _judged(self, outputs: Computed) -> Check:
+        source = self.arbiter.source
+        check = self.arbiter.check(outputs)
+        if self.arbiter.source != source:
+            self._judge_again()
+        return check
+
+    def _judge_again(self) -> None:
+        """What was compared with the default is compared with what is right."""
+        for number, one in enumerate(self.tried):
+            if not one.ok or one.build is None:
+                continue
+            check = self.arbiter.default_check if one.route == PLAIN else self.arbiter.check(self.outputs(one.build))
+            self.tried[number] = replace(one, error=_error(check))
+            if not check.ok:
+                self.tried[number] = self._found_wrong(self.tried[number], check)
+                self.search.tell(one.route, None)
+
+    def _found_wrong(self, tried: RouteOutcome, check: Check) -> RouteOutcome:
+        """A route that was timed: its time stays."""
+        self.context.session.store.record_failure(tried.row, "wrong-result", stderr=check.detail)
+        return replace(tried, failure="wrong-result", detail=check.detail)
 
     def _dissents(self, route: Route, build: Compiled, outputs: Computed) -> None:
-        said = self._dissent.add(
-            route.name, known_digest(build.vmfb), outputs, same=lambda one, other: self._compared(one, other).ok
-        )
+        if self.arbiter.source != "default":
+            return
+        said = self._dissent.add(route.name, known_digest(build.vmfb), outputs, same=self.arbiter.agree)
         if said:
             self.context.note(said)
 
@@ -335,15 +289,16 @@ class RouteRace:
             return replace(tried, us=same.us, error=same.error)
         self.context.stage(f"timing route {tried.route.name}")
         outputs = self.outputs(build)
-        check = self._compared(outputs, self.reference)
-        tried = replace(tried, error=check.error if math.isfinite(check.error) else None)
+        check = self._judged(outputs)
+        tried = replace(tried, error=_error(check))
         if check.failure is not None:
             failed = self._failed(tried, check.failure, check.detail)
             if check.failure == "wrong-result":
                 self._dissents(tried.route, build, outputs)
             return failed
         self.context.session.store.record_check(tried.row, error=check.error)
-        return self._time(tried, build, give_up_us=GIVE_UP * min(t.us for t in self.tried if t.ok and t.us is not None))
+        best = min((t.us for t in self.tried if t.ok and t.us is not None), default=math.inf)
+        return self._time(tried, build, give_up_us=GIVE_UP * best)
 
     def _same(self, build: Compiled) -> RouteOutcome | None:
         """A route whose module is the very same; the same executables may still be called in another way."""
@@ -381,6 +336,10 @@ class RouteRace:
         self.context.session.store.record_failure(tried.row, failure, stderr=detail)
         self.context.note(f"route {tried.route.name}: {failure}, {first_error(detail)[:120]}")
         return replace(tried, failure=failure, detail=detail)
+
+
+def _error(check: Check) -> float | None:
+    return check.error if math.isfinite(check.error) else None
 
 
 def _listed(routes: Sequence[Route]) -> str:

@@ -13,7 +13,7 @@ from autotuner.carriers.outputs import MARK, Outputs
 from autotuner.iree.compile import PREPROCESSED, Compiled, shell_line
 from autotuner.jobs.model.entries import applied
 from autotuner.jobs.model.program import ProgramBuilder
-from autotuner.jobs.model.result import ModelResult
+from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.whole import Tuned
 
 _LISTED_SHARE = 0.01
@@ -48,6 +48,7 @@ def report_text(result: ModelResult) -> str:
         "",
         f"made by: `{shell_line(details.commands)}`",
         "",
+        *_right(details),
         "| route | time of the model | error | |",
         "|---|---|---|---|",
     ]
@@ -85,6 +86,16 @@ def report_text(result: ModelResult) -> str:
         )
     lines += ["", *(f"- {note}" for note in result.notes), ""]
     return "\n".join(lines)
+
+
+def _right(details: ModelDetails) -> list[str]:
+    """What outputs were compared with; nothing without a device."""
+    arbiter = details.arbiter
+    if arbiter is None:
+        return []
+    wrong = f" {arbiter.words[0].upper()}{arbiter.words[1:]}." if arbiter.words else ""
+    undecided = f" The same program on llvm-cpu did not decide: {arbiter.why_none}." if arbiter.why_none else ""
+    return [f"Outputs are compared with those of {arbiter.against}.{wrong}{undecided}", ""]
 
 
 def _cell(text: str) -> str:

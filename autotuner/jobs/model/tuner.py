@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Unpack
 
 from autotuner.carriers.carrier import Parts
 from autotuner.carriers.outputs import Outputs
-from autotuner.devices.device import Timing
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled
+from autotuner.jobs.model.arbiter import Arbiter
+from autotuner.jobs.model.choice import Routes, choose
 from autotuner.jobs.model.context import (
     Context,
     Model,
@@ -24,6 +24,8 @@ from autotuner.jobs.model.context import (
 )
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
 from autotuner.jobs.model.expectation import Known, expectation, expected_seconds, too_small
+from autotuner.jobs.model.judging import arbiter_of
+from autotuner.jobs.model.lineup import Lineup
 from autotuner.jobs.model.mixed import kernels_first, put_together
 from autotuner.jobs.model.nothing import Tried, without_device
 from autotuner.jobs.model.pieces import PieceRoute
@@ -32,14 +34,13 @@ from autotuner.jobs.model.promising import worth_tuning
 from autotuner.jobs.model.reading import question_of, question_unread, read_model, structure_of
 from autotuner.jobs.model.reserve import Reserve
 from autotuner.jobs.model.result import ModelDetails, ModelResult
-from autotuner.jobs.model.rounding import expected_error
-from autotuner.jobs.model.routes import SLOW_US, RouteOutcome, RouteRace, Routes, choose, side
+from autotuner.jobs.model.routes import RouteOutcome, RouteRace, side
 from autotuner.jobs.model.ship import report_text, ship
 from autotuner.jobs.model.where import time_cold, time_table
 from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.jobs.model.won_routes import routes_that_won
-from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge, longer, timed_by
-from autotuner.measure.race import ALPHA, LOOKS, Entrant, Rules
+from autotuner.measure.judge import Judgement, longer
+from autotuner.measure.race import ALPHA
 from autotuner.system import process
 from autotuner.targets import PLAIN, Target
 from autotuner.targets.attention import without_wrong_attention
@@ -54,8 +55,6 @@ from autotuner.tuning.too_short import too_short
 
 MIN_TIME = 0.05
 """Seconds a repetition of the whole model, at least."""
-_CONFIRMING = 60.0
-"""Seconds for timing the default once more, where the least number of blocks does not take longer."""
 _WHOLE = 0.3
 """Without a device, of the time: for compiling the whole."""
 
@@ -98,6 +97,8 @@ class _ModelRun:
     tuned: list[Tuned] = field(default_factory=list)
     parts: list[Dispatches] = field(default_factory=list)
     caches: Caches | None = None
+    arbiter: Arbiter | None = None
+    """Whose outputs are right; None without a device."""
 
     @property
     def reserve(self) -> Reserve:
@@ -146,8 +147,8 @@ class _ModelRun:
             context.note(note)
         context.call = call
         benchmark = Benchmark(call, MIN_TIME, context.run_timeout)
-        rounding = expected_error(plain.groups, plain.others, allow=context.model.allow)
-        race = RouteRace(context, benchmark, rounding, tried=self.tried)
+        self.arbiter = arbiter_of(context.model, plain, context.builder, call, context.run)
+        race = RouteRace(context, benchmark, self.arbiter, tried=self.tried)
         pieces = PieceRoute(context, race, routes.knobs)
         race.all(routes, told=lambda seconds: self._expect(plain, routes, seconds), then=pieces.try_it)
         with process.until(context.clock.latest):
@@ -187,6 +188,9 @@ class _ModelRun:
             race.go_on(ended=context.clock.budget - self.reserve.racing)
         if context.session.stop.requested:
             return self._result("inconclusive", "interrupted before the race", None, None)
+        if self.arbiter is not None and self.arbiter.default_is_wrong:
+            # Some may have been compared with the default, before it was known to be wrong.
+            self.tuned = [made for made in self.tuned if race.check(made.build).ok]
         judgement = self._race(race.benchmark)
         return self._shipped(judgement)
 
@@ -226,62 +230,29 @@ class _ModelRun:
 
     def _race(self, benchmark: Benchmark) -> Judgement:
         """The default, the best route and what tuning made of routes, as whole models."""
-        context = self.context
-        good = [t for t in self.tried if t.ok and t.build is not None]
-        stock = min(good, key=lambda t: t.us or math.inf)
-        base = good[0]
-        modules: dict[str, Compiled] = {BASELINE: _built(base.build)}
-        rows = {BASELINE: base.row}
-        complexity = {BASELINE: 0}
-        self.stock = BASELINE
-        if stock.route != PLAIN:
-            self.stock = stock.route.name
-            modules[self.stock], rows[self.stock] = _built(stock.build), stock.row
-            complexity[self.stock] = len(stock.route.flags)
-        for made in self.tuned:
-            modules[made.name], rows[made.name] = made.build, made.row
-            complexity[made.name] = made.complexity
-        if len(modules) == 1:
-            return self._nothing_to_race(base)
-        effort = context.options.effort
-        contest = Contest(
-            entrants=tuple(Entrant(name, complexity[name]) for name in modules),
-            baseline=BASELINE,
-            stock=self.stock,
-            rules=Rules(smallest_gain=effort.smallest_gain),
-            confirm_blocks=_blocks(context.isolated_seconds, most=effort.confirm_blocks),
-            seed=context.options.seed,
-            labels={self.stock: f"route {stock.route.name}"},
-        )
-
-        def record(phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
-            context.session.store.record_timing(rows[name], timing, phase=phase, block=block)
-
-        # A call of seconds is a measurement by itself, and there is none to spare for more.
-        slow = {BASELINE} if (base.us or 0.0) > SLOW_US else set()
-        with context.clocked("time"):
-            judgement = judge(
-                contest,
-                timed_by(context.session.runner, benchmark, modules, once=slow),
-                clock=self.reserve.race_clock(),
-                stop=context.session.stop,
-                record=record,
-                stage=lambda text: context.stage(f"{text}, as whole models"),
-            )
-        self.caches = time_cold(context, benchmark, modules, rows, judgement)
+        lineup = self.lineup
+        if len(lineup.modules) == 1:
+            return self._nothing_to_race(lineup)
+        judgement = lineup.race(self.context, benchmark, clock=self.reserve.race_clock())
+        self.caches = time_cold(self.context, benchmark, lineup.modules, lineup.rows, judgement)
         return judgement
 
-    def _nothing_to_race(self, base: RouteOutcome) -> Judgement:
-        us = {BASELINE: base.us or 0.0}
+    @property
+    def lineup(self) -> Lineup:
+        return Lineup(self.tried, self.tuned)
+
+    def _nothing_to_race(self, lineup: Lineup) -> Judgement:
+        us = {BASELINE: lineup.base.us or 0.0}
         rows = [row for part in self.parts for row in part.rows.values()]
         tried = Tried.of(self.tried, rows, [result for part in self.parts for result in part.results])
-        verdict, reason = tried.judged(budget=self.context.clock.budget)
+        verdict, reason = lineup.alone() or tried.judged(budget=self.context.clock.budget)
         return Judgement(verdict, reason, BASELINE, us=us)
 
     def _shipped(self, judgement: Judgement) -> ModelResult:
+        reason = self.lineup.told(judgement, self.arbiter) if self.arbiter is not None else judgement.reason
         if judgement.verdict != "win" or judgement.winner is None:
-            return self._result(judgement.verdict, judgement.reason, judgement, None)
-        return self._ship(self._named(judgement.winner), "win", judgement.reason, judgement)
+            return self._result(judgement.verdict, reason, judgement, None)
+        return self._ship(self._named(judgement.winner), "win", reason, judgement)
 
     def _named(self, name: str) -> Tuned:
         """What raced under this name: what tuning made of a route, or a route as it is."""
@@ -323,9 +294,8 @@ class _ModelRun:
     ) -> ModelResult:
         context = self.context
         us = dict(judgement.us) if judgement else {}
-        good = [t for t in self.tried if t.ok]
-        stock = min(good, key=lambda t: t.us or math.inf, default=None)
-        base = self.tried[0] if good else None
+        stock = self.lineup.stock
+        base = self.lineup.base if self.tried else None
         for made_row in self.tuned:
             if made_row.name in us:
                 context.session.store.set_us(made_row.row, us[made_row.name])
@@ -345,8 +315,8 @@ class _ModelRun:
             **context.facts(),
             verdict=verdict,
             reason=reason,
-            baseline=Measured(us.get(BASELINE, base.us if base else None)),
-            stock=_stock(stock, us),
+            baseline=_measured(base, us.get(BASELINE)),
+            stock=_measured(stock, us.get(_raced_as(stock, base))),
             best=best,
             speedup=judgement.speedup if judgement else None,
             speedup_over_stock=judgement.over_stock if judgement else None,
@@ -366,6 +336,7 @@ class _ModelRun:
                 kernels=tuple(row for p in self.parts for row in p.kernels.rows.values()),
                 shipped_kernels=made.kernels if made else (),
                 error=made.error if made else None,
+                arbiter=self.arbiter,
                 program=context.program.path,
                 commands=("autotune", *context.options.command[1:]),
             ),
@@ -379,19 +350,18 @@ def _reported(result: ModelResult, files: Outputs, path: Path) -> ModelResult:
     return result
 
 
-def _blocks(seconds: float, *, most: int) -> int:
-    """Of a confirmation: fewer where the default alone would take minutes, and no fewer than its claim needs."""
-    return max(min(most, int(_CONFIRMING / max(seconds, 1e-3))), min(LOOKS[0], most))
-
-
 def _built(build: Compiled | None) -> Compiled:
     if build is None:
         raise ValueError("a route without a build cannot be raced")
     return build
 
 
-def _stock(stock: RouteOutcome | None, us: Mapping[str, float]) -> Measured:
-    if stock is None:
+def _measured(one: RouteOutcome | None, us: float | None) -> Measured:
+    """A route with its time in the race; with that of before where it was not in one."""
+    if one is None:
         return Measured()
-    name = BASELINE if stock.route == PLAIN else stock.route.name
-    return Measured(us.get(name, stock.us), tuple(stock.route.flags), stock.route.name)
+    return Measured(one.us if us is None else us, tuple(one.route.flags), one.route.name)
+
+
+def _raced_as(stock: RouteOutcome | None, base: RouteOutcome | None) -> str:
+    return BASELINE if stock is None or base is None or stock.route == base.route else stock.route.name

@@ -50,6 +50,8 @@ class SuiteDetails:
         failed = [row.exit_code for row in self.rows if row.verdict == "failed"]
         return failed[0] if failed and not any(row.verdict in TUNED for row in self.rows) else 0
 
+    default_is_wrong = False
+
     @property
     def tried(self) -> int:
         return 0

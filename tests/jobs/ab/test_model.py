@@ -15,6 +15,8 @@ from autotuner import Gemm
 from autotuner.errors import NoCandidateError, UsageError, WrongResultError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.result import AbResult
+from autotuner.targets.attention import decomposed_attention
+from benchmarks.models.encoder import Encoder
 from tests.jobs.ab.conftest import TILED, TWO_PRODUCTS
 from tests.support.fake_tools import BASE_MS, DATA_TILING, FakeTools
 from tests.support.kernels import own_kernel
@@ -170,7 +172,9 @@ def test_a_kernel_that_computes_something_else_is_found_out(
     fake: Fake, experiment: Run, model: Path, workspace: Path
 ) -> None:
     own_kernel(workspace, **{'constants = ["m", "n", "k"]': 'constants = ["m", "n", "k - 1"]'})
-    with pytest.raises(WrongResultError, match="mine computes wrong results, against default in two"):
+    with pytest.raises(
+        WrongResultError, match="mine computes wrong results, against the same program on llvm-cpu in two"
+    ):
         experiment("default", "mine", fake().tools, model=model)
 
 
@@ -213,3 +217,20 @@ def test_inputs_that_a_model_does_not_take_are_refused(
         experiment("default", "default", fake().tools, model=model, inputs=inputs)
     with pytest.raises(UsageError, match="takes 3 inputs"):
         experiment("default", "default", fake().tools, model=model, inputs=inputs[1:])
+
+
+def test_an_arm_that_is_right_races_a_default_that_is_wrong(fake: Fake, experiment: Run, tmp_path: Path) -> None:
+    """Heads that are wider than IREE's attention for processors can do."""
+    wide = Encoder(layers=1, tokens=8, width=256, heads=1, hidden=32).write(tmp_path / "wide.mlir")
+    (tmp_path / "right.flags").write_text("\n".join(decomposed_attention()))
+    tools = fake(("*decompose-attention*", BASE_MS / 2)).tools
+    result = experiment("default", tmp_path / "right.flags", tools, model=wide)
+    assert result.verdict == "win"
+    assert result.reason.startswith("IREE's default gives wrong results for this model (relative error ")
+    a, b = result.details.arms
+    assert a.error is not None
+    assert a.error > 0.05
+    assert b.error is not None
+    assert b.error < 1e-5
+    assert result.to_json()["reference"]["source"] == "llvm-cpu"
+    assert result.counts.failed["wrong-result"] == 1

@@ -12,9 +12,10 @@ import pytest
 from autotuner.devices.device import Computed
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.jobs.model import onnx_import
+from autotuner.jobs.model.arbiter import same_outputs
+from autotuner.jobs.model.choice import choose
 from autotuner.jobs.model.extract import Argument, Signature
-from autotuner.jobs.model.program import Program, call_of, input_shapes, same_outputs
-from autotuner.jobs.model.routes import choose
+from autotuner.jobs.model.program import Program, call_of, input_shapes
 from autotuner.measure.check import Check
 from autotuner.problems import Array
 from autotuner.targets import Target

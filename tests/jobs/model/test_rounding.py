@@ -17,9 +17,10 @@ from autotuner.devices.process import ProcessDevice
 from autotuner.iree.mlir import Dispatch
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
+from autotuner.jobs.model.arbiter import same_outputs
 from autotuner.jobs.model.context import Model, ModelStructure, read_structure
 from autotuner.jobs.model.extract import FlowDispatch, Group, Value
-from autotuner.jobs.model.program import Program, ProgramBuilder, same_outputs
+from autotuner.jobs.model.program import Program, ProgramBuilder
 from autotuner.jobs.model.rounding import expected_error
 from autotuner.problems import Array
 from autotuner.problems.dtypes import element_type

@@ -1,0 +1,192 @@
+"""Which outputs of a model are right.
+
+The user's (`--expected`), where there are some. Else those of IREE's default, until another build computes something
+else: then the same program on the host's processor decides between the two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from autotuner.devices.device import Computed
+from autotuner.errors import UsageError
+from autotuner.jobs.model.expected import shaped_like
+from autotuner.measure.check import Check, compare
+from autotuner.problems import Array, Bound
+
+Source = Literal["default", "expected", "llvm-cpu"]
+WORDS: dict[Source, str] = {
+    "default": "IREE's default",
+    "expected": "--expected",
+    "llvm-cpu": "the same program on llvm-cpu",
+}
+_ROOM = 3.0
+"""Two right builds may differ by so many times what a last digit of the inputs changes."""
+_MOST = 0.1
+"""However a model amplifies its rounding: a relative error beyond this is wrong."""
+
+
+@dataclass(frozen=True)
+class HostAnswer:
+    """What the program computes on the host's processor, or why that could not be had."""
+
+    outputs: Computed = field(default_factory=Computed)
+    noise: float = 0.0
+    """The relative change of the outputs when all inputs change in their last digit."""
+    why: str = ""
+
+
+@dataclass
+class Arbiter:
+    """Compares outputs with those that are right, and learns which these are."""
+
+    rounding: float
+    """The relative error that is expected between the outputs of two right builds."""
+    tolerance: float | None
+    """The user's own."""
+    ask: Callable[[], HostAnswer]
+    """Has the host compute it; called once, and only where two builds disagree."""
+    note: Callable[[str], None]
+    name: str = WORDS["default"]
+    """What is compared with first, and taken for right as long as nothing speaks against it."""
+    given: tuple[Array, ...] = field(default=(), repr=False)
+    """The user's outputs; empty: there are none."""
+    source: Source = "default"
+    default: Computed = field(default_factory=Computed)
+    default_check: Check = field(default_factory=lambda: Check(None, 0.0))
+    host: HostAnswer | None = None
+    _expected: Computed = field(default_factory=Computed)
+    why_none: str = ""
+    """Why the host's outputs did not decide, where they were asked for."""
+
+    def begin(self, default: Computed) -> Check:
+        """With what the default computes; the answer says whether that is right, as far as is known."""
+        self.default = default
+        if self.given:
+            self.source, self._expected = "expected", shaped_like(self.given, default)
+            self.default_check = self._compared(default, self._expected)
+        elif not finite(default):
+            self._begin_without_default()
+        if self.default_is_wrong:
+            self.note(self.words)
+        return self.default_check
+
+    @property
+    def default_is_wrong(self) -> bool:
+        return not self.default_check.ok
+
+    @property
+    def reference(self) -> Computed:
+        """What all is compared with."""
+        if self.source == "llvm-cpu" and self.host is not None:
+            return self.host.outputs
+        return self._expected if self.source == "expected" else self.default
+
+    def check(self, found: Computed) -> Check:
+        """Is it right? Where it is not what the default computes, the host says which of both is."""
+        check = self._compared(found, self.reference)
+        if check.failure != "wrong-result" or self.source != "default":
+            return check
+        host = self._asked()
+        if host is None:
+            return check
+        self.default_check = self._compared(self.default, host.outputs)
+        right = self._compared(found, host.outputs)
+        if self.default_check.ok:
+            self.source = "llvm-cpu"
+            self.note(f"{WORDS['llvm-cpu']} computes what {self.name} does: what differs from both is wrong")
+            return right
+        if right.ok:
+            self.source = "llvm-cpu"
+            self.note(self.words)
+            return right
+        self.default_check = Check(None, 0.0)
+        if not self.why_none:
+            self.why_none = "it agrees with none of those that disagree"
+            self.note(f"{WORDS['llvm-cpu']} agrees neither with {self.name} nor with what differs from it: {_GIVE}")
+        return check
+
+    @property
+    def against(self) -> str:
+        """What all is compared with, for people."""
+        return self.name if self.source == "default" else WORDS[self.source]
+
+    @property
+    def words(self) -> str:
+        """That the default is wrong; empty where it is right as far as is known."""
+        if not self.default_is_wrong:
+            return ""
+        error = f"relative error {self.default_check.error:.3g} against {self.against}"
+        return f"{self.name} gives wrong results for this model ({error})"
+
+    def agree(self, one: Computed, other: Computed) -> bool:
+        return self._compared(one, other).ok
+
+    def to_json(self) -> dict[str, Any]:
+        error = self.default_check.error
+        return {
+            "source": self.source,
+            "default_is_right": not self.default_is_wrong,
+            "default_error": error if math.isfinite(error) else None,
+            "allowed_error": self.rounding if self.tolerance is None else self.tolerance,
+            **({"undecided": self.why_none} if self.why_none else {}),
+        }
+
+    def _begin_without_default(self) -> None:
+        """Of a default that computes no finite numbers: only the host can tell whether there are any."""
+        host = self._asked()
+        if host is None or not finite(host.outputs):
+            raise UsageError(
+                "the model computes no finite numbers on these inputs: nothing can be compared with them.",
+                remedy="Give --input with values that the model is made for.",
+            )
+        self.source = "llvm-cpu"
+        self.default_check = Check("wrong-result", math.inf, "its outputs are not finite")
+
+    def _asked(self) -> HostAnswer | None:
+        if self.host is None:
+            self.host = self.ask()
+            if self.host.why:
+                self.why_none = self.host.why
+                self.note(
+                    f"two builds disagree, and {WORDS['llvm-cpu']} could not be asked ({self.host.why}): "
+                    f"{self.name} is taken for right; {_GIVE}"
+                )
+            self.rounding = max(self.rounding, min(_ROOM * self.host.noise, _MOST))
+        return None if self.host.why else self.host
+
+    def _compared(self, found: Computed, wanted: Computed) -> Check:
+        return same_outputs(found, wanted, tolerance=self.tolerance, rounding=self.rounding)
+
+
+_GIVE = "--expected FILE.npy with the outputs of the framework that made the model would decide"
+
+
+def same_outputs(found: Computed, wanted: Computed, *, tolerance: float | None, rounding: float) -> Check:
+    """The worst of the outputs, each compared as the results of single problems are.
+
+    Without a user's `tolerance`, numbers may differ by the relative error `rounding`, and whole ones not at all.
+    """
+    if found.failure is not None:
+        return Check(found.failure, math.inf, found.detail)
+    worst = Check(None, 0.0)
+    for number, (one, other) in enumerate(zip(found.arrays, wanted.arrays, strict=True)):
+        if one.shape != other.shape:
+            return Check("wrong-result", math.inf, f"output {number} has shape {one.shape}, not {other.shape}")
+        expected = 0.0 if other.dtype.kind in "biu" else rounding
+        allowed = expected if tolerance is None else tolerance
+        wide = other.astype(np.float64)
+        check = compare(one, wide, Bound.relative(wide, allowed))
+        if not check.ok:
+            return Check(check.failure, check.error, f"output {number}: {check.detail}")
+        worst = max(worst, check, key=lambda c: c.error)
+    return worst
+
+
+def finite(outputs: Computed) -> bool:
+    return all(np.isfinite(array.astype(np.float64)).all() for array in outputs.arrays)

@@ -1,0 +1,28 @@
+"""Arrays of the user's own, from .npy files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from autotuner.errors import UsageError
+from autotuner.problems import Array
+
+
+def load_array(path: Path, said: str) -> Array:
+    """The array of an .npy file, not read before its shape is known to fit; `said` is what the user wrote."""
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except OSError as error:
+        raise UsageError(f"{said}: {error.strerror or error}.", remedy="Is the path right?") from error
+    except (ValueError, EOFError) as error:
+        raise UsageError(f"{said} is no .npy file of numbers.", remedy="Write it with numpy.save.") from error
+    if not isinstance(array, np.ndarray):
+        raise UsageError(f"{said} holds several arrays.", remedy="Write each with numpy.save.")
+    return array
+
+
+def described(array: Array) -> str:
+    """`1x1000xfloat32`."""
+    return "x".join([*map(str, array.shape), str(array.dtype)])

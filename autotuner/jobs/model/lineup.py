@@ -1,0 +1,127 @@
+"""Which whole models race: what they are compared with, the best route, and what tuning made of routes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autotuner.devices.device import Timing
+from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.compile import Compiled
+from autotuner.jobs.model.arbiter import Arbiter
+from autotuner.jobs.model.context import Context
+from autotuner.jobs.model.routes import SLOW_US, RouteOutcome
+from autotuner.jobs.model.whole import Tuned
+from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge, timed_by
+from autotuner.measure.race import LOOKS, Entrant, Rules, Verdict
+from autotuner.system.progress import Clock
+from autotuner.targets import PLAIN
+from autotuner.tuning.plan import BASELINE
+
+_CONFIRMING = 60.0
+"""Seconds for timing the baseline once more, where the least number of blocks does not take longer."""
+
+
+@dataclass(frozen=True)
+class Lineup:
+    """Those that are timed against each other."""
+
+    tried: Sequence[RouteOutcome]
+    """The default before all others; there is one."""
+    tuned: Sequence[Tuned]
+
+    @property
+    def default(self) -> RouteOutcome:
+        return self.tried[0]
+
+    @property
+    def stock(self) -> RouteOutcome | None:
+        """The fastest of the routes that are right; None where none is."""
+        good = [t for t in self.tried if t.ok and t.build is not None]
+        return min(good, key=lambda t: t.us or math.inf, default=None)
+
+    @property
+    def base(self) -> RouteOutcome:
+        """What a win is over: the default; where that is wrong and faster than all routes that are right, the best of
+        these."""
+        stock = self.stock
+        faster = stock is not None and (stock.us or math.inf) >= (self.default.us or math.inf)
+        return stock if stock is not None and faster and not self.default.ok else self.default
+
+    @property
+    def routes(self) -> dict[str, RouteOutcome]:
+        """By the names that they race under."""
+        found = {BASELINE: self.base}
+        if self.stock is not None and self.stock.route not in (PLAIN, self.base.route):
+            found[self.stock.route.name] = self.stock
+        return found
+
+    @property
+    def modules(self) -> dict[str, Compiled]:
+        built = {name: one.build for name, one in self.routes.items() if one.build is not None}
+        return {**built, **{made.name: made.build for made in self.tuned}}
+
+    @property
+    def rows(self) -> dict[str, int]:
+        return {**{name: one.row for name, one in self.routes.items()}, **{made.name: made.row for made in self.tuned}}
+
+    @property
+    def stock_name(self) -> str:
+        return next((name for name in self.routes if name != BASELINE), BASELINE)
+
+    def contest(self, context: Context) -> Contest:
+        effort = context.options.effort
+        complexity = {name: len(one.route.flags) if name != BASELINE else 0 for name, one in self.routes.items()}
+        complexity |= {made.name: made.complexity for made in self.tuned}
+        labels = {name: f"route {one.route.name}" for name, one in self.routes.items() if one.route != PLAIN}
+        return Contest(
+            entrants=tuple(Entrant(name, number) for name, number in complexity.items()),
+            baseline=BASELINE,
+            stock=self.stock_name,
+            rules=Rules(smallest_gain=effort.smallest_gain),
+            confirm_blocks=_blocks(context.isolated_seconds, most=effort.confirm_blocks),
+            seed=context.options.seed,
+            labels={BASELINE: "the default", **labels},
+        )
+
+    def race(self, context: Context, benchmark: Benchmark, *, clock: Clock) -> Judgement:
+        modules, rows = self.modules, self.rows
+
+        def record(phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
+            context.session.store.record_timing(rows[name], timing, phase=phase, block=block)
+
+        # A call of seconds is a measurement by itself, and there is none to spare for more.
+        slow = {BASELINE} if (self.base.us or 0.0) > SLOW_US else set()
+        with context.clocked("time"):
+            return judge(
+                self.contest(context),
+                timed_by(context.session.runner, benchmark, modules, once=slow),
+                clock=clock,
+                stop=context.session.stop,
+                record=record,
+                stage=lambda text: context.stage(f"{text}, as whole models"),
+            )
+
+    def told(self, judgement: Judgement, arbiter: Arbiter) -> str:
+        """The reason of a verdict; where the default is wrong that comes first, with what a win is over."""
+        if not arbiter.default_is_wrong:
+            return judgement.reason
+        if judgement.verdict != "win":
+            return f"{arbiter.words}; {judgement.reason}"
+        over = "it" if self.base is self.default else f"route {self.base.route.name}, the best of the routes that are"
+        return f"{arbiter.words}; what wins is right, and faster than {over}: {judgement.reason}"
+
+    def alone(self) -> tuple[Verdict, str] | None:
+        """The verdict where the default is wrong and nothing is left to race; None where it is right."""
+        if self.default.ok:
+            return None
+        if self.stock is None:
+            return "no-winner", "nothing that was tried gives right ones"
+        ratio = (self.stock.us or 0.0) / (self.default.us or 1.0)
+        return "no-winner", f"route {self.stock.route.name} gives right ones, and takes {ratio:.2f} times as long"
+
+
+def _blocks(seconds: float, *, most: int) -> int:
+    """Of a confirmation: fewer where the default alone would take minutes, and no fewer than its claim needs."""
+    return max(min(most, int(_CONFIRMING / max(seconds, 1e-3))), min(LOOKS[0], most))

@@ -1,0 +1,271 @@
+"""Which outputs of a model are right: the user's, the default's, or the host's where two builds disagree."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autotuner import Options, Target
+from autotuner.devices.device import Computed
+from autotuner.devices.process import ProcessDevice
+from autotuner.errors import UsageError
+from autotuner.iree.run import Invocation
+from autotuner.iree.tools import Tools
+from autotuner.jobs.model.arbiter import Arbiter, HostAnswer
+from autotuner.jobs.model.context import Model
+from autotuner.jobs.model.expected import load_expected, wider
+from autotuner.jobs.model.extract import Signature
+from autotuner.jobs.model.host import host_flags, noise, nudged
+from autotuner.jobs.model.result import ModelResult
+from autotuner.jobs.model.tuner import tune_model
+from autotuner.problems import Array
+from autotuner.targets.attention import decomposed_attention
+from benchmarks.models.encoder import Encoder
+from tests.support.fake_tools import BASE_MS, ONE_ROUTE, FakeTools
+from tests.support.models import EFFORT, fake_tools
+
+GOOD, BAD, OTHER = (Computed((np.array(numbers, np.float32),)) for numbers in ((1, 2, 3), (1, 2, 4), (5, 2, 3)))
+RESULT = Signature("main", (), ("f16", "i32"), ((1, 4), (None,)))
+
+
+class Asked:
+    """A host that gives one answer, and counts how often it is asked."""
+
+    def __init__(self, answer: HostAnswer) -> None:
+        self.answer, self.times, self.notes = answer, 0, list[str]()
+
+    def __call__(self) -> HostAnswer:
+        self.times += 1
+        return self.answer
+
+    def arbiter(self, **settings: Any) -> Arbiter:
+        return replace(Arbiter(1e-3, None, ask=self, note=self.notes.append), **settings)
+
+
+def test_as_long_as_all_agree_with_the_default_nobody_is_asked() -> None:
+    host = Asked(HostAnswer(GOOD))
+    arbiter = host.arbiter()
+    assert arbiter.begin(GOOD).ok
+    assert arbiter.check(GOOD).ok
+    assert (host.times, host.notes, arbiter.source) == (0, [], "default")
+
+
+def test_the_host_says_that_the_default_is_wrong() -> None:
+    host = Asked(HostAnswer(GOOD))
+    arbiter = host.arbiter()
+    arbiter.begin(BAD)
+    assert arbiter.check(GOOD).ok
+    assert arbiter.default_is_wrong
+    assert host.notes == [arbiter.words]
+    assert arbiter.words.startswith("IREE's default gives wrong results for this model (relative error 0.267 against ")
+    assert arbiter.check(BAD).failure == "wrong-result", "what agrees with the default is wrong as it is"
+    assert arbiter.to_json() == {
+        "source": "llvm-cpu",
+        "default_is_right": False,
+        "default_error": pytest.approx(0.2672612),
+        "allowed_error": 1e-3,
+    }
+
+
+def test_the_host_says_that_the_default_is_right() -> None:
+    host = Asked(HostAnswer(GOOD))
+    arbiter = host.arbiter()
+    arbiter.begin(GOOD)
+    assert arbiter.check(BAD).failure == arbiter.check(OTHER).failure == "wrong-result"
+    assert not arbiter.default_is_wrong
+    assert host.times == 1
+    assert host.notes == [
+        "the same program on llvm-cpu computes what IREE's default does: what differs from both is wrong"
+    ]
+
+
+def test_a_host_that_agrees_with_nobody_decides_nothing_until_something_agrees_with_it() -> None:
+    host = Asked(HostAnswer(GOOD))
+    arbiter = host.arbiter()
+    arbiter.begin(BAD)
+    assert arbiter.check(OTHER).failure == "wrong-result"
+    assert not arbiter.default_is_wrong
+    assert arbiter.to_json()["undecided"] == "it agrees with none of those that disagree"
+    assert "--expected FILE.npy" in host.notes[-1]
+    assert arbiter.check(GOOD).ok
+    assert arbiter.default_is_wrong
+
+
+def test_where_the_host_cannot_be_asked_the_default_stays_and_that_is_said() -> None:
+    host = Asked(HostAnswer(why="it does not compile there: no such dialect"))
+    arbiter = host.arbiter()
+    arbiter.begin(BAD)
+    assert arbiter.check(GOOD).failure == "wrong-result"
+    assert arbiter.check(BAD).ok
+    assert host.times == 1
+    (said,) = host.notes
+    assert "llvm-cpu could not be asked (it does not compile there: no such dialect): IREE's default is taken" in said
+    assert "--expected FILE.npy" in said
+
+
+def test_what_the_user_expects_is_right_and_nobody_is_asked() -> None:
+    host = Asked(HostAnswer(BAD))
+    arbiter = host.arbiter(given=GOOD.arrays)
+    assert arbiter.begin(BAD).failure == "wrong-result"
+    assert host.notes == ["IREE's default gives wrong results for this model (relative error 0.267 against --expected)"]
+    assert arbiter.check(GOOD).ok
+    assert arbiter.check(OTHER).failure == "wrong-result"
+    assert host.times == 0
+
+
+def test_a_default_without_finite_numbers_is_wrong_where_the_host_has_some() -> None:
+    nothing = Computed((np.full(3, np.nan, np.float32),))
+    arbiter = Asked(HostAnswer(GOOD)).arbiter()
+    assert arbiter.begin(nothing).failure == "wrong-result"
+    assert arbiter.check(GOOD).ok
+    assert arbiter.to_json()["default_error"] is None
+    with pytest.raises(UsageError, match="computes no finite numbers on these inputs"):
+        Asked(HostAnswer(nothing)).arbiter().begin(nothing)
+
+
+def test_a_model_that_amplifies_its_rounding_may_be_off_by_that_and_no_further() -> None:
+    near = Computed((np.array((1, 2, 3.02), np.float32),))
+    for noise_of_it, wrong in ((0.0, True), (2e-3, False)):
+        arbiter = Asked(HostAnswer(GOOD, noise=noise_of_it)).arbiter()
+        arbiter.begin(near)
+        assert arbiter.check(GOOD).ok
+        assert arbiter.default_is_wrong == wrong
+    wild = Asked(HostAnswer(GOOD, noise=5.0)).arbiter()
+    wild.begin(BAD)
+    assert wild.check(GOOD).ok
+    assert wild.default_is_wrong, "whatever it amplifies, a quarter off is wrong"
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def test_expected_files_that_do_not_fit_are_refused_in_one_line(tmp_path: Path) -> None:
+    def saved(name: str, array: Array) -> Path:
+        np.save(tmp_path / name, array)
+        return tmp_path / f"{name}.npy"
+
+    first, second = saved("first", np.ones((1, 4), np.float32)), saved("second", np.ones(7, np.int32))
+    found = load_expected((first, second), RESULT)
+    assert [array.shape for array in found] == [(1, 4), (7,)]
+    assert wider(found, RESULT), "f32 for a result in f16: the weights were not rounded"
+    assert not wider((np.ones((1, 4), np.float16), found[1]), RESULT)
+    assert load_expected((), RESULT) == ()
+    wrong = {
+        r"main has 2 results \(1x4xf16, \?xi32\), not 1": (first,),
+        "the result is 1x4xf16, and the file has 7xint32": (second, second),
+        "the result is 1x4xf16, and the file has 4x1xfloat32": (saved("turned", np.ones((4, 1), np.float32)), second),
+        r"the result is \?xi32, and the file has 7xfloat32": (first, saved("floats", np.ones(7, np.float32))),
+        "has numbers that are not finite": (saved("nan", np.full((1, 4), np.nan, np.float32)), second),
+        "is no .npy file of numbers": (Path(__file__), second),
+        "No such file": (tmp_path / "none.npy", second),
+    }
+    for said, paths in wrong.items():
+        with pytest.raises(UsageError, match=said):
+            load_expected(paths, RESULT)
+
+
+def test_sizes_that_only_a_run_tells_must_fit_then() -> None:
+    arbiter = Asked(HostAnswer()).arbiter(given=(np.ones(4, np.float32),))
+    with pytest.raises(
+        UsageError, match="--expected number 1 does not fit: the result is 3, and the file has 4xfloat32"
+    ):
+        arbiter.begin(GOOD)
+
+
+# --- the host -------------------------------------------------------------------------------------------------------
+
+
+def test_the_host_compiles_what_the_program_means_and_leaves_out_how_the_user_compiles_it() -> None:
+    flags = ["--iree-opt-level=O3", "--iree-input-demote-i64-to-i32"]
+    here, there = (host_flags(Target.parse(name, flags=flags)) for name in ("cpu", "sm_80"))
+    assert "--iree-llvmcpu-target-cpu=generic" in here, "else it would be the default once more"
+    assert "--iree-llvmcpu-target-cpu=host" in there
+    for found in (here, there):
+        assert "--iree-input-demote-i64-to-i32" in found
+        assert "--iree-opt-level=O3" not in found
+        assert set(decomposed_attention()) <= set(found)
+        assert not [flag for flag in found if "cuda" in flag]
+
+
+def test_inputs_are_nudged_in_their_last_digit_and_whole_numbers_stay(tmp_path: Path) -> None:
+    half, single = np.linspace(-1, 1, 50, dtype=np.float16), np.linspace(1, 2, 50, dtype=np.float32)
+    half.tofile(tmp_path / "half.bin")
+    np.save(tmp_path / "single.npy", single)
+    whole = f"4xi32=@{tmp_path / 'half.bin'}"
+    texts = (f"50xf16=@{tmp_path / 'half.bin'}", f"@{tmp_path / 'single.npy'}", whole, "2xf32=1 2")
+    moved = nudged(Invocation("main", texts, ("f32",)), tmp_path)
+    assert moved.inputs[2:] == texts[2:]
+    first = np.fromfile(moved.inputs[0].partition("@")[2], np.float16)
+    second = np.load(moved.inputs[1][1:])
+    assert 0 < noise(Computed((half,)), Computed((first,))) < 2**-9
+    assert 0 < noise(Computed((single,)), Computed((second,))) < 2**-22
+    assert noise(Computed((np.ones(3, np.int32),)), Computed((np.zeros(3, np.int32),))) == 0.0
+
+
+# --- IREE's own fault -----------------------------------------------------------------------------------------------
+
+RIGHT = "*decompose-attention*"
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An encoder whose heads are wider than IREE's default for processors can do; the target knows no way around."""
+    encoder = Encoder(layers=1, tokens=8, width=256, heads=1, hidden=32)
+    return encoder.write(tmp_path_factory.mktemp("wide") / "wide.mlir")
+
+
+def tuned(path: Path, folder: Path, fake: FakeTools, **model: Any) -> ModelResult:
+    route = f"right={' '.join(decomposed_attention())}"
+    wanted = Model(path, routes=("plain", route), min_share=100.0, **model)
+    options = Options(effort=EFFORT, workspace=folder / "workspace", command=("autotune", "model", "wide"))
+    return tune_model(wanted, ONE_ROUTE, options=options, tools=fake.tools)
+
+
+def test_a_right_route_wins_over_a_default_that_is_wrong(wide: Path, tmp_path: Path) -> None:
+    result = tuned(wide, tmp_path, fake_tools(tmp_path, rules=[(RIGHT, BASE_MS / 2)]))
+    assert result.verdict == "win"
+    assert "IREE's default gives wrong results for this model" in result.reason
+    assert "what wins is right, and faster than it" in result.reason
+    assert result.flagfile is not None
+    assert set(decomposed_attention()) <= {*result.flagfile.read_text().splitlines()}
+    assert "default    100.000 ms, with wrong results" in str(result)
+    document = json.loads(json.dumps(result.to_json()))
+    assert document["baseline"]["us"] == pytest.approx(1000 * BASE_MS)
+    assert document["reference"]["source"] == "llvm-cpu"
+    assert document["reference"]["default_is_right"] is False
+    assert document["reference"]["default_error"] > 0.05
+    plain, right = document["routes"]
+    assert (plain["failure"], plain["us"]) == ("wrong-result", pytest.approx(1000 * BASE_MS))
+    assert right["error"] < 1e-5
+    assert result.details.report is not None
+    assert "compared with those of the same program on llvm-cpu. IREE's default" in result.details.report.read_text()
+
+
+def test_a_wrong_default_that_is_faster_is_not_kept_and_the_right_route_is_named(wide: Path, tmp_path: Path) -> None:
+    """What is expected comes from a right build; it is compared with the default before any route."""
+    tools, vmfb = Tools.find(), tmp_path / "right.vmfb"
+    flags = [*Target.parse("cpu").compile_flags, *decomposed_attention()]
+    subprocess.run([str(tools.iree_compile), str(wide), *flags, "-o", str(vmfb)], check=True, timeout=60)
+    values = np.random.default_rng(1).normal(size=(8, 256)).astype(np.float32)
+    np.save(tmp_path / "input.npy", values)
+    call = Invocation("main", (f"@{tmp_path / 'input.npy'}",), ("f32",))
+    (computed,) = ProcessDevice(tools, "local-sync", tmp_path).check(vmfb, [call], timeout=60)
+    np.save(tmp_path / "expected.npy", computed.arrays[0])
+    result = tuned(
+        wide,
+        tmp_path,
+        fake_tools(tmp_path, rules=[(RIGHT, BASE_MS * 2)]),
+        inputs=call.inputs,
+        expected=(tmp_path / "expected.npy",),
+    )
+    assert result.verdict == "no-winner"
+    assert "against --expected); route right gives right ones, and takes 2.00 times as long" in result.reason
+    assert result.flagfile is None
+    assert result.to_json()["reference"]["source"] == "expected"
+    assert "next       do not use IREE's default; compile with the flags of the `route` line" in str(result)
