@@ -12,7 +12,7 @@ import pandas as pd
 
 from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
-from autotuner.iree.isa import Isa
+from autotuner.iree.figures import Isa
 from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.space import Config

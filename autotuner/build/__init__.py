@@ -2,6 +2,6 @@
 
 from autotuner.build.builder import Builder, BuildJob
 from autotuner.iree.compile import Compiled
-from autotuner.iree.isa import Isa
+from autotuner.iree.figures import Isa
 
 __all__ = ["BuildJob", "Builder", "Compiled", "Isa"]

@@ -22,7 +22,7 @@ from autotuner.iree.compile import (
     compile_program,
     inspect,
 )
-from autotuner.iree.isa import Isa
+from autotuner.iree.figures import Isa
 from autotuner.iree.repeats import TWICE, with_repeats
 from autotuner.iree.tools import Tools
 from autotuner.space.gpu_config import CompilationInfo

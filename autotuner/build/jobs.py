@@ -20,7 +20,7 @@ from autotuner.carriers.microkernel import executable_target
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.compile import CONFIGURED, Compile, Compiled, inspect
-from autotuner.iree.isa import Isa
+from autotuner.iree.figures import Isa
 from autotuner.iree.mlir import read_processor
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm

@@ -6,16 +6,23 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.live import Live
 from rich.segment import Segment
 from rich.text import Text
 
-from autotuner.iree.tools import Tools
+from autotuner.cli.lazy import Lazy
 from autotuner.system.listing import Listing
 from autotuner.system.progress import Progress, Reporter, Silent
 from autotuner.system.text import clean, microseconds, printable
+
+if TYPE_CHECKING:
+    from autotuner.iree import tools as programs
+    from autotuner.iree.tools import Tools
+else:
+    programs = Lazy("autotuner.iree.tools")
 
 _NO_EDGE = 10_000
 """Columns of a table that goes into a pipe or a file: nothing is cut there."""
@@ -167,7 +174,7 @@ def emit(text: str, *, end: str = "\n") -> None:
 
 def find_tools(folder: Path | None, *, no_color: bool) -> Tools:
     """IREE's programs, for a command that is no run: what is odd about them is said at once."""
-    tools = Tools.find(folder)
+    tools = programs.Tools.find(folder)
     console = make_console(stderr=True, no_color=no_color)
     for warning in tools.warnings():
         console.print(f"note: {warning}", highlight=False, markup=False, soft_wrap=True)

@@ -38,7 +38,10 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "autotune compare golden/ . --markdown --fail-on-regression",
         "autotune compare golden.json 20260301-021500-0a1b2c -o compare.html",
     ),
-    "history": ("autotune history", "autotune history --limit 3 --json"),
+    "history": (
+        "autotune history --op gemm --since 7d --verdict win",
+        "autotune history --shape 512x512x1024 --trend",
+    ),
     "export": ("autotune export --csv > timings.csv", "autotune export --json"),
     "cache": ("autotune cache", "autotune cache --clear"),
     "doctor": ("autotune doctor", "autotune doctor --json"),

@@ -8,10 +8,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal, Protocol
+from typing import Protocol
 
-from autotuner.devices.sampling import NO_SAMPLE, Sample
-from autotuner.iree.benchmark import Benchmark, CacheState, DispatchTime
+from autotuner.devices.conditions import Conditions, DeviceState
+from autotuner.iree.benchmark import Benchmark, DispatchTime
 from autotuner.iree.compile import FailureClass
 from autotuner.iree.run import Invocation
 from autotuner.problems import Array
@@ -20,9 +20,6 @@ INVOCATION_US = 20_000.0
 """With iree-benchmark-module an invocation must last so long: below, start-up and allocation are part of the number."""
 MAX_REPEAT = 2048
 ABORT_FACTOR = 3.0
-DeviceState = Literal["sustained", "burst", "process"]
-"""What a device did before a timing: it was under load, it paused, or a process began. Times of different states are
-not compared."""
 
 
 class Module(Protocol):
@@ -45,25 +42,6 @@ class Computed:
     detail: str = ""
     digest: str = ""
     """Of all results, where the device tells: those of one digest are right or wrong together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Conditions:
-    """In which state a device was timed."""
-
-    state: DeviceState
-    cache: CacheState = "warm"
-    before: Sample = NO_SAMPLE
-    after: Sample = NO_SAMPLE
-
-    def to_json(self) -> dict[str, Any]:
-        samples = {"before": self.before.to_json(), "after": self.after.to_json()}
-        return {"state": self.state, "cache": self.cache, **{name: table for name, table in samples.items() if table}}
-
-    @classmethod
-    def from_json(cls, table: Mapping[str, Any]) -> Conditions:
-        before, after = (Sample.from_json(table.get(name, {})) for name in ("before", "after"))
-        return cls(table["state"], table["cache"], before, after)
 
 
 @dataclass(frozen=True, slots=True)

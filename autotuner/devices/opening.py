@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from autotuner.devices.device import Device, DeviceState
+from autotuner.devices.conditions import DeviceState
+from autotuner.devices.device import Device
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import open_resident
 from autotuner.devices.sampled import SampledDevice

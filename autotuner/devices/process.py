@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from autotuner.devices.device import INVOCATION_US, CallPairs, Computed, Device, DeviceState, Module, Timing
+from autotuner.devices.conditions import DeviceState
+from autotuner.devices.device import INVOCATION_US, CallPairs, Computed, Device, Module, Timing
 from autotuner.errors import DeviceError
 from autotuner.iree.benchmark import (
     Benchmark,

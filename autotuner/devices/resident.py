@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from autotuner.devices.cache_size import Rotation, Sizes, sizes_of
+from autotuner.devices.conditions import Conditions, DeviceState
 from autotuner.devices.connection import OPEN_SECONDS, Connection, Lost, Refused
-from autotuner.devices.device import CallPairs, Computed, Conditions, DeviceState, Module, Timing
+from autotuner.devices.device import CallPairs, Computed, Module, Timing
 from autotuner.devices.frames import Message
 from autotuner.devices.inputs import Call, read_call
 from autotuner.devices.process import ProcessDevice

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from autotuner.devices.device import CallPairs, Computed, Conditions, Device, DeviceState, Module, Timing
+from autotuner.devices.conditions import Conditions, DeviceState
+from autotuner.devices.device import CallPairs, Computed, Device, Module, Timing
 from autotuner.devices.sampling import Sampler
 from autotuner.iree.benchmark import Benchmark, DispatchTime
 from autotuner.iree.run import Invocation

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from autotuner.devices.conditions import Sample
 from autotuner.system.machine import ROOT, read
 from autotuner.targets.backends import backend_on
 from autotuner.targets.backends.base import Vendor
@@ -27,24 +27,6 @@ _ZONES = ("x86_pkg_temp", "cpu-thermal", "cpu_thermal")
 """What thermal zones of processors are called."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One look at a device."""
-
-    mhz: float | None = None
-    watts: float | None = None
-    celsius: float | None = None
-
-    def to_json(self) -> dict[str, float]:
-        """What is known."""
-        return {name: round(value, 1) for name, value in asdict(self).items() if value is not None}
-
-    @classmethod
-    def from_json(cls, table: Mapping[str, float]) -> Sample:
-        return cls(*(table.get(name) for name in ("mhz", "watts", "celsius")))
-
-
-NO_SAMPLE = Sample()
 Sampler = Callable[[], Sample]
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from autotuner.errors import EnvironmentFailure, StorageError
-from autotuner.iree.isa import NO_FIGURES, REMARKS, Figures, Isa, read_isa, split_remarks
+from autotuner.iree.figures import NO_FIGURES, Isa
+from autotuner.iree.isa import REMARKS, Figures, read_isa, split_remarks
 from autotuner.iree.mlir import by_name
 from autotuner.iree.tools import Tools
 from autotuner.system import process

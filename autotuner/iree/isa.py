@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
@@ -16,6 +16,7 @@ from flatbuffers.number_types import Uint32Flags
 from flatbuffers.table import Table
 
 from autotuner.errors import ToolMissingError
+from autotuner.iree.figures import NO_FIGURES, PTXAS_LIMIT, Isa
 from autotuner.iree.objects import amd_metadata, ptx_target, read_ptx
 from autotuner.system import process
 
@@ -25,10 +26,6 @@ the compiler would generate all code twice, a third more time for a candidate.""
 
 Figures = Literal["", "code", "remarks", "ptxas"]
 """Where the figures come from: not read at all, the code's size, what `REMARKS` gives, NVIDIA's assembler."""
-_SPILLS = 16
-"""Up to so many spilled registers are no reason to wait: their traffic hides behind the matrix instructions."""
-_PTXAS_LIMIT = 200_000
-"""Bytes of PTX. ptxas takes 0.1 s for most kernels, but grows faster than they do: 2 to 30 s above this size."""
 _PTXAS_SECONDS = 20.0
 _CUDA_EXECUTABLE = re.compile(rb"CDA1.{60}(.{4}CDA1)", re.S)
 """How IREE's executables for CUDA begin: a header, and after it a flatbuffer with the same letters."""
@@ -42,76 +39,6 @@ _PTX_MMA = re.compile(r"\b(?:mma\.sync|wgmma\.mma_async)\b")
 _PTXAS_ENTRY = re.compile(r"Compiling entry function '([^']+)'")
 _PTXAS_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _PTXAS_REGISTERS = re.compile(r"Used (\d+) registers")
-
-
-@dataclass(frozen=True)
-class Isa:
-    """The figures of one kernel; None where a target has no such thing, or nothing was there to read."""
-
-    threads: int | None = None
-    """Of a workgroup."""
-    mma: int | None = None
-    """Matrix instructions (MFMA, WMMA, mma.sync) in the text, however often a loop runs them."""
-    code_bytes: int | None = None
-    # AMD
-    vgpr: int | None = None
-    """Vector registers of a lane; on CDNA the AGPRs are part of them."""
-    agpr: int | None = None
-    sgpr: int | None = None
-    vgpr_spills: int | None = None
-    sgpr_spills: int | None = None
-    scratch_bytes: int | None = None
-    lds_bytes: int | None = None
-    wavefront: int | None = None
-    occupancy: int | None = None
-    """Waves that a SIMD can hold at once, as LLVM computes it from registers, LDS and threads."""
-    # NVIDIA
-    registers: int | None = None
-    spill_bytes: int | None = None
-    """Stores and loads together."""
-    stack_bytes: int | None = None
-    shared_bytes: int | None = None
-    ptx_bytes: int | None = None
-    """Of its text."""
-    source: Literal["ptxas", "ptx"] | None = None
-    """Where NVIDIA's figures come from. PTX has virtual registers only, so without ptxas there is no `registers`."""
-
-    @property
-    def spills_badly(self) -> bool:
-        """More than 16 registers: as VGPRs, or as 4-byte registers that are stored once and loaded once.
-
-        PTX too long for ptxas counts as well: every such kernel that was given to it spilled by tens of kilobytes.
-        """
-        unread = self.spill_bytes is None and (self.ptx_bytes or 0) > _PTXAS_LIMIT
-        return unread or (self.vgpr_spills or 0) > _SPILLS or (self.spill_bytes or 0) > _SPILLS * 4 * 2
-
-    @property
-    def summary(self) -> str:
-        """For a cell of a table: what decides how the kernel runs, else the size of its code."""
-        shown: list[tuple[str, str | int | None]] = [
-            ("vgpr", self.vgpr),
-            ("spills", self.vgpr_spills),
-            ("lds", _short(self.lds_bytes)),
-            ("occ", self.occupancy),
-            ("regs", self.registers),
-            ("spills", _short(self.spill_bytes)),
-            ("smem", _short(self.shared_bytes)),
-        ]
-        known = [(name, value) for name, value in shown if value is not None]
-        if not known and self.code_bytes is not None:
-            return f"code {_short(self.code_bytes)}"
-        return ", ".join(f"{name} {value}" for name, value in known)
-
-    def to_json(self) -> dict[str, Any]:
-        return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any] | None) -> Isa:
-        known = {f.name for f in fields(cls)}
-        return cls(**{name: value for name, value in (document or {}).items() if name in known})
-
-
-NO_FIGURES = Isa()
 
 
 def read_isa(binaries: Path, module: Path, *, remarks: str = "", ptxas: Path | None = None) -> Isa:
@@ -141,13 +68,6 @@ def split_remarks(stderr: str) -> tuple[str, str]:
     remarks = "".join(m[0] for m in _REMARK.finditer(stderr))
     # Where the middle is missing, instructions would be too few.
     return "" if process.CUT in stderr else remarks, _REMARK.sub("", stderr)
-
-
-def _short(size: int | None) -> str | None:
-    """Bytes, in KiB where there are many."""
-    if size is None or size < 1024:
-        return None if size is None else str(size)
-    return f"{size / 1024:.1f}".removesuffix(".0") + "k"
 
 
 # --- ELF: AMD's code objects, and the processor's libraries ---------------------------------------------------------
@@ -248,7 +168,7 @@ def _slot(field: int) -> int:
 def _with_ptxas(isa: Isa, name: str, ptx: Path, ptxas: Path | None) -> Isa:
     """With what only NVIDIA's assembler knows; unchanged when there is none, or it does not take this PTX."""
     chip = ptx_target(ptx.read_text())
-    if ptxas is None or chip is None or (isa.ptx_bytes or 0) > _PTXAS_LIMIT:
+    if ptxas is None or chip is None or (isa.ptx_bytes or 0) > PTXAS_LIMIT:
         return isa
     command: list[str | Path] = [ptxas, "-v", "--gpu-name", chip, "--output-file", ptx.with_suffix(".cubin"), ptx]
     try:

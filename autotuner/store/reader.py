@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
-from sqlalchemy import ColumnElement, Engine, Executable, Row, case, func, select
+from sqlalchemy import Column, ColumnElement, Engine, Executable, Row, Select, case, func, select
 from sqlalchemy.exc import DBAPIError, StatementError
 
-from autotuner.devices.sampling import Sample
+from autotuner.devices.conditions import Sample
 from autotuner.errors import StorageError, UsageError
-from autotuner.iree.isa import NO_FIGURES, Isa
+from autotuner.iree.figures import NO_FIGURES, Isa
 from autotuner.store.database import DATABASE_ERRORS, ELSEWHERE, connect, explain, file_of, locate, name_of, prepare
+from autotuner.store.filters import ALL_RUNS, RunFilter
 from autotuner.store.keys import question_of
 from autotuner.store.rows import (
+    NO_CANDIDATES,
     BuildRow,
     CandidateRow,
     Json,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
+_AT_ONCE = 10_000
 _SAMPLED = tuple(one.name for one in fields(Sample))
 
 
@@ -91,15 +94,28 @@ class Reader:
             raise UsageError(f"there is no run {run!r} in {self.name}.", remedy="`autotune history` lists the runs.")
         return rows[0]
 
-    def runs(self, limit: int | None = None, *, top: bool = False) -> list[RunRow]:
-        """The latest runs, newest first; with `top` only those that are no part of another."""
-        query = select(RUNS).order_by(RUNS.c.started.desc(), RUNS.c.id.desc()).limit(limit)
+    def runs(self, limit: int | None = None, *, top: bool = False, which: RunFilter = ALL_RUNS) -> list[RunRow]:
+        """The latest of these runs, newest first; with `top` only those that are no part of another."""
+        query = select(RUNS).where(*which.conditions()).order_by(RUNS.c.started.desc(), RUNS.c.id.desc()).limit(limit)
         return self._rows(query.where(RUNS.c.parent.is_(None)) if top else query, read_run)
 
     def runs_of(self, problem: str, *, kinds: Sequence[RunKind]) -> list[RunRow]:
         """The finished runs of the problem of this name, newest first."""
         query = select(RUNS).where(RUNS.c.problem["name"].as_string() == problem, RUNS.c.kind.in_(kinds))
         return self._rows(query.where(RUNS.c.status == "finished").order_by(RUNS.c.started.desc()), read_run)
+
+    def below(self, runs: Iterable[str]) -> dict[str, list[RunRow]]:
+        """The parts of these runs, by the run that they belong to, and the parts of those."""
+        found: dict[str, list[RunRow]] = {}
+        above = list(runs)
+        while above:
+            query = select(RUNS).order_by(RUNS.c.started, RUNS.c.id)
+            with self.intact():
+                parts = [read_run(row) for row in self._of_runs(query, RUNS.c.parent, above)]
+            for part in parts:
+                found.setdefault(str(part.parent), []).append(part)
+            above = [part.id for part in parts if part.id not in found]
+        return found
 
     def parts(self, run: str) -> list[RunRow]:
         """The runs that are parts of a run, oldest first: a suite's problems, a model's dispatches, buckets."""
@@ -140,11 +156,19 @@ class Reader:
         rows = self._read(query)
         return (rows[0].verdict, rows[0].document) if rows else None
 
+    def verdicts(self, runs: Iterable[str]) -> dict[str, str]:
+        """The last verdict on each of these runs that has one."""
+        query = select(VERDICTS.c.run, VERDICTS.c.verdict).order_by(VERDICTS.c.id)
+        return {row.run: row.verdict for row in self._of_runs(query, VERDICTS.c.run, runs)}
+
     def environment(self, run: str) -> Json:
         """Where a run was measured, as last recorded; empty when it was not."""
-        query = select(ENVIRONMENT).where(ENVIRONMENT.c.run == run).order_by(ENVIRONMENT.c.id.desc()).limit(1)
-        rows = self._read(query)
-        return cast(Json, rows[0].document) if rows else {}
+        return self.environments([run]).get(run, {})
+
+    def environments(self, runs: Iterable[str]) -> dict[str, Json]:
+        """The same of many runs; those of which nothing was recorded are left out."""
+        query = select(ENVIRONMENT.c.run, ENVIRONMENT.c.document).order_by(ENVIRONMENT.c.id)
+        return {row.run: row.document for row in self._of_runs(query, ENVIRONMENT.c.run, runs)}
 
     def candidates(self, run: str) -> list[CandidateRow]:
         """A run's candidates, in the order in which they were asked for."""
@@ -169,16 +193,24 @@ class Reader:
 
     def tally(self, run: str) -> Tally:
         """How many candidates a run asked for, timed and failed, with the best time so far."""
+        return self.tallies([run]).get(run, NO_CANDIDATES)
+
+    def tallies(self, runs: Iterable[str]) -> dict[str, Tally]:
+        """The same of many runs; those without candidates are left out."""
         failed = CANDIDATES.c.state == "failed"
         tuned = CANDIDATES.c.kind.in_(("codegen", "microkernel")) & ~failed
         query = select(
+            CANDIDATES.c.run,
             func.count().label("asked"),
             func.count(CANDIDATES.c.us).label("timed"),
             func.count(case((failed, 1))).label("failed"),
             func.min(case((CANDIDATES.c.kind == "baseline", CANDIDATES.c.us))).label("baseline_us"),
             func.min(case((tuned, CANDIDATES.c.us))).label("best_us"),
-        ).where(CANDIDATES.c.run == run)
-        return Tally(**self._read(query)[0]._mapping)
+        ).group_by(CANDIDATES.c.run)
+        return {
+            row.run: Tally(**{name: value for name, value in row._mapping.items() if name != "run"})
+            for row in self._of_runs(query, CANDIDATES.c.run, runs)
+        }
 
     def timed(self, run: str | None = None) -> list[TimedRow]:
         """Every candidate that was timed, of one run with its parts or of all, oldest run first."""
@@ -246,6 +278,11 @@ class Reader:
         with self.intact(), explained(self._engine), self._engine.connect() as connection:
             return connection.execute(query).all()
 
+    def _of_runs(self, query: Select[Any], column: Column[Any], runs: Iterable[str]) -> Iterator[Row[Any]]:
+        """The rows of many runs, in as few questions as a database allows."""
+        for some in _few(list(runs)):
+            yield from self._read(query.where(column.in_(some)))
+
     def _rows(self, query: Executable, read: Callable[[Row[Any]], T]) -> list[T]:
         with self.intact():
             return [read(row) for row in self._read(query)]
@@ -260,6 +297,12 @@ class Reader:
                 f"{self.name} holds a row that cannot be read ({type(error).__name__}: {str(error)[:100]}).",
                 remedy=f"Move it away, or {ELSEWHERE}",
             ) from error
+
+
+def _few(runs: Sequence[str]) -> Iterator[Sequence[str]]:
+    """So many at a time as every database takes in one statement."""
+    for start in range(0, len(runs), _AT_ONCE):
+        yield runs[start : start + _AT_ONCE]
 
 
 def _sample(timings: Sequence[TimingRow]) -> Sample:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import Row
 
-from autotuner.devices.device import Conditions
-from autotuner.devices.sampling import NO_SAMPLE, Sample
-from autotuner.iree.isa import NO_FIGURES, Isa
-from autotuner.space.table import Config
+from autotuner.devices.conditions import NO_SAMPLE, Conditions, Sample
+from autotuner.iree.figures import NO_FIGURES, Isa
+
+if TYPE_CHECKING:
+    from autotuner.space.table import Config
 
 Status = Literal["running", "finished", "interrupted", "failed"]
 RunKind = Literal["single", "model", "suite", "ab", "buckets", "bench"]
@@ -132,6 +133,9 @@ class Tally:
     best_us: float | None
 
 
+NO_CANDIDATES = Tally(0, 0, 0, None, None)
+
+
 def read_run(row: Row[Any]) -> RunRow:
     """A run, as the database has it."""
     values = {name: value for name, value in row._mapping.items() if name != "workspace"}
@@ -143,6 +147,8 @@ def read_run(row: Row[Any]) -> RunRow:
 
 def read_candidate(row: Row[Any]) -> CandidateRow:
     """A candidate, as the database has it."""
+    from autotuner.space.table import Config  # imported where it is used: lists of runs need not wait for numpy
+
     values = {name: value for name, value in row._mapping.items() if name != "config_key"}
     return CandidateRow(**values | {"config": Config.of(row.config)})
 

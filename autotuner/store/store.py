@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Engine, Table, func, insert, update
 
-from autotuner.devices.device import Timing
-from autotuner.space.table import Config
 from autotuner.store.database import writer
 from autotuner.store.reader import Reader, explained
 from autotuner.store.rows import (
@@ -32,6 +30,10 @@ from autotuner.store.rows import (
     TimingRow,
 )
 from autotuner.store.schema import BUILDS, CANDIDATES, ENVIRONMENT, RUNS, TIMINGS, VERDICTS
+
+if TYPE_CHECKING:
+    from autotuner.devices.device import Timing
+    from autotuner.space.table import Config
 
 __all__ = [
     "BuildRow",

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from autotuner.devices.device import Conditions, Device, Module, Timing, choose_repeat
+from autotuner.devices.conditions import Conditions
+from autotuner.devices.device import Device, Module, Timing, choose_repeat
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.tuning.caches import Caches, Pair

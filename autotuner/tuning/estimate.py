@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 
 from iree.compiler import ir
 
-from autotuner.iree.isa import Isa
+from autotuner.iree.figures import Isa
 from autotuner.iree.mlir import Dispatch, tile_levels
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.targets import Target

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from autotuner.devices.device import DeviceState
+from autotuner.devices.conditions import DeviceState
 from autotuner.errors import UsageError
 from autotuner.iree.benchmark import CacheState
 from autotuner.microkernels.variants import Kernel

@@ -18,19 +18,13 @@ from autotuner.system.listing import Listing
 from autotuner.system.text import clean, count, microseconds
 from autotuner.system.workspace import Workspace, absolute
 from autotuner.tuning.advice import advice
+from autotuner.tuning.styles import VERDICTS
 
 if TYPE_CHECKING:
     from autotuner.tuning.result import Result
 
     AnyResult = Result[Any]
 
-VERDICTS = {
-    "win": "bold green",
-    "no-winner": "bold yellow",
-    "inconclusive": "yellow",
-    "failed": "red",
-    "interrupted": "yellow",
-}
 DRIFTED = "the machine drifted between the pairs, so the quotient of the two times is another"
 SHOWN = 3
 """How many of a ranking are printed."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypedDict
 from typing_extensions import TypeVar
 
 from autotuner.carriers.carrier import CarrierName
-from autotuner.iree.isa import Isa
+from autotuner.iree.figures import Isa
 from autotuner.measure.race import Interval
 from autotuner.space import Value
 from autotuner.store.store import Store

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from autotuner.iree.isa import NO_FIGURES
+from autotuner.iree.figures import NO_FIGURES
 from autotuner.measure.judge import Judgement
 from autotuner.measure.race import ALPHA
 from autotuner.tuning.caches import Caches

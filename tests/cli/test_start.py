@@ -11,6 +11,7 @@ import pytest
 from autotuner.cli import app, request
 from autotuner.cli.commands import model, operations, results, spec
 from autotuner.cli.lazy import Lazy
+from autotuner.store.store import Store
 
 HEAVY = (
     "numpy",
@@ -52,6 +53,13 @@ def imported_by(*words: str, cwd: Path) -> set[str]:
 )
 def test_version_and_help_import_nothing_heavy(words: list[str], tmp_path: Path) -> None:
     assert not imported_by(*words, cwd=tmp_path) & set(HEAVY)
+
+
+def test_a_list_of_runs_waits_for_the_database_alone(tmp_path: Path) -> None:
+    Store.open(None, workspace=tmp_path).close()
+    light = {"sqlalchemy", "rich", "platformdirs"}
+    assert imported_by("history", cwd=tmp_path) & set(HEAVY) == light
+    assert imported_by("history", "--op", "gemm", "--trend", cwd=tmp_path) & set(HEAVY) == light
 
 
 def test_the_command_line_and_the_package_import_nothing_heavy(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from types import ModuleType
 
 import pytest
 
-from autotuner.devices.device import Computed, Conditions, DeviceState, Module, Timing
+from autotuner.devices.conditions import NO_SAMPLE, Conditions, DeviceState, Sample
+from autotuner.devices.device import Computed, Module, Timing
 from autotuner.devices.sampled import SampledDevice
-from autotuner.devices.sampling import NO_SAMPLE, Sample, open_sampler
+from autotuner.devices.sampling import open_sampler
 from autotuner.iree.benchmark import Benchmark, DispatchTime
 from autotuner.iree.run import Invocation
 from tests.support.bare_device import BareDevice

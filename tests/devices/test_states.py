@@ -16,7 +16,7 @@ from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.carriers.render import problem_mlir
 from autotuner.devices import resident
 from autotuner.devices.cache_size import Sizes
-from autotuner.devices.device import DeviceState
+from autotuner.devices.conditions import DeviceState
 from autotuner.devices.frames import Message
 from autotuner.devices.load import SETTLE_SECONDS
 from autotuner.devices.opening import open_device

@@ -13,10 +13,12 @@ import pytest
 from rich.console import Console
 
 from autotuner.build import Isa
-from autotuner.devices.device import Conditions, Timing
-from autotuner.devices.sampling import Sample
+from autotuner.devices.conditions import Conditions, Sample
+from autotuner.devices.device import Timing
 from autotuner.errors import UsageError
-from autotuner.report.tables import export_csv, export_records, history_records, history_table, run_table, run_tables
+from autotuner.report.exports import export_csv, export_records
+from autotuner.report.history import history_records, runs_table
+from autotuner.report.tables import run_table, run_tables
 from autotuner.space.table import Config
 from autotuner.store.store import BuildRow, NewRun, Store
 from autotuner.system.listing import Listing
@@ -62,6 +64,10 @@ def a_run(store: Store, *, name: str = "gemm_a", knob: str = "tile", parent: str
     return run
 
 
+def table_of(store: Store, limit: int) -> Listing:
+    return runs_table(history_records(store, limit))
+
+
 def text(listing: Listing, *, width: int | None = None) -> str:
     """As in a file; with a width, as on a terminal of that many columns."""
     console = Console(width=width, file=io.StringIO(), color_system=None, force_terminal=width is not None)
@@ -79,7 +85,7 @@ def test_history_shows_a_finished_run_with_verdict_and_interval(store: Store) ->
     assert (record["baseline_us"], record["best_us"], record["speedup"]) == (20.0, 10.0, RESULT["speedup"])
     assert (record["asked"], record["timed"], record["failed"]) == (4, 2, 1)
     assert record["spec"] == "specs/gemm-cpu.mlir"
-    shown = text(history_table(store, 10))
+    shown = text(table_of(store, 10))
     for word in (run, "gemm_a", "local-task", "win", "2.000x", "(1.950 to 2.050)", "specs/gemm-cpu.mlir"):
         assert word in shown
 
@@ -87,7 +93,7 @@ def test_history_shows_a_finished_run_with_verdict_and_interval(store: Store) ->
 def test_history_cuts_no_number_and_no_name_in_a_terminal_of_80_columns(store: Store) -> None:
     run = a_run(store, name="gemm_4096x4096x4096_f16")
     store.finish_run(run, "finished", result={**RESULT, "baseline": {"us": 123456.7}})
-    shown = " ".join(text(history_table(store, 10), width=80).split())
+    shown = " ".join(text(table_of(store, 10), width=80).split())
     for word in (run, "123456.7", "2.000x", "(1.950 to 2.050)", "specs/gemm-cpu.mlir"):
         assert word in shown
     assert "…" not in shown
@@ -98,7 +104,7 @@ def test_history_of_a_run_that_was_cut_short_tells_how_far_it_came(store: Store)
     (record,) = history_records(store, 10)
     assert (record["status"], record["verdict"], record["speedup"]) == ("running", None, None)
     assert (record["baseline_us"], record["best_us"]) == (20.0, 10.0)
-    assert "running" in text(history_table(store, 10))
+    assert "running" in text(table_of(store, 10))
     store.record_verdict(run, "inconclusive", {})
     assert history_records(store, 10)[0]["verdict"] == "inconclusive"
 
@@ -111,13 +117,13 @@ def test_history_of_a_run_without_timings_has_empty_cells(store: Store) -> None:
     store.finish_run(run, "finished", result=result)
     (record,) = history_records(store, 10)
     assert (record["baseline_us"], record["best_us"], record["spec"]) == (None, None, None)
-    assert "compile-only" in text(history_table(store, 10))
+    assert "compile-only" in text(table_of(store, 10))
 
 
 def test_history_is_newest_first_and_limited(store: Store) -> None:
     runs = [a_run(store, name=f"gemm_{i}") for i in range(3)]
     assert [r["run"] for r in history_records(store, 2)] == [runs[2], runs[1]]
-    shown = text(history_table(store, 2))
+    shown = text(table_of(store, 2))
     assert runs[2] in shown
     assert runs[0] not in shown
 
@@ -137,7 +143,7 @@ def test_history_counts_the_parts_of_a_run_and_lists_them_when_it_is_asked_for(s
         (parts[1], suite, "running"),
     ]
     assert [r["run"] for r in history_records(store, 1)] == [other], "parts do not count as runs"
-    shown = text(history_table(store, 10))
+    shown = text(table_of(store, 10))
     assert "suite of 2 runs: 1 finished, 1 running" in shown
     assert not any(part in shown for part in parts)
     (listed,) = run_tables(store, suite)
@@ -231,7 +237,7 @@ def test_the_devices_state_and_cold_times_are_exported_where_there_are_any(store
 
 def test_names_that_look_like_markup_are_shown_as_they_are(store: Store) -> None:
     run = a_run(store, name="[bold]x[/bold]")
-    assert "[bold]x[/bold]" in text(history_table(store, 1))
+    assert "[bold]x[/bold]" in text(table_of(store, 1))
     assert "[bold]x[/bold]" in text(run_table(store, run))
 
 
@@ -239,10 +245,10 @@ def test_history_is_a_line_a_run_in_a_file_and_a_block_a_run_on_a_narrow_termina
     runs = [a_run(store, name=f"gemm_4096x4096x{k}_f16_f32_nn") for k in (1024, 2048)]
     for run in runs:
         store.finish_run(run, "finished", result={**RESULT, "spec": f"/{'long/' * 30}spec.mlir"})
-    in_a_file = text(history_table(store, 10)).splitlines()
+    in_a_file = text(table_of(store, 10)).splitlines()
     assert len(in_a_file) == 3, "the titles, and a line for each run"
     assert all(line == line.rstrip() for line in in_a_file)
-    narrow = text(history_table(store, 10), width=60).splitlines()
+    narrow = text(table_of(store, 10), width=60).splitlines()
     heads = [line for line in narrow if not line.startswith(" ")]
     assert [line.split()[0] for line in heads if line.startswith("20")] == runs[::-1]
     assert all(len(line) <= 60 or " " not in line.strip() for line in narrow)

@@ -24,8 +24,8 @@ from sqlalchemy import Engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
 from autotuner.build import Isa
-from autotuner.devices.device import Conditions, Timing
-from autotuner.devices.sampling import Sample
+from autotuner.devices.conditions import Conditions, Sample
+from autotuner.devices.device import Timing
 from autotuner.errors import EnvironmentFailure, StorageError, UsageError
 from autotuner.space.table import Config
 from autotuner.store.database import connect, locate

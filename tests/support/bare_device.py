@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
-from autotuner.devices.device import INVOCATION_US, CallPairs, Computed, Device, DeviceState, Module, Timing
+from autotuner.devices.conditions import DeviceState
+from autotuner.devices.device import INVOCATION_US, CallPairs, Computed, Device, Module, Timing
 from autotuner.iree.benchmark import Benchmark, DispatchTime
 from autotuner.iree.run import Invocation
 from autotuner.system.execution import done

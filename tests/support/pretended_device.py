@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Compiled
-from autotuner.devices.device import CallPairs, Computed, Device, DeviceState, Module, Timing
+from autotuner.devices.conditions import DeviceState
+from autotuner.devices.device import CallPairs, Computed, Device, Module, Timing
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark

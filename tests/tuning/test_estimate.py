@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 
 from autotuner.build import Compiled
-from autotuner.iree.isa import Isa
+from autotuner.iree.figures import Isa
 from autotuner.iree.mlir import Dispatch
 from autotuner.problems import Attention, Gemm, Problem
 from autotuner.space.gpu_config import CompilationInfo

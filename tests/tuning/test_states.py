@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from autotuner.devices.device import DeviceState
+from autotuner.devices.conditions import DeviceState
 from autotuner.errors import UsageError
 from autotuner.iree.benchmark import CacheState
 from autotuner.targets import Target

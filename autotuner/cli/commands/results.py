@@ -11,26 +11,45 @@ from autotuner.cli.lazy import Lazy
 
 if TYPE_CHECKING:
     from autotuner.cli import doctor as doctor_actions
+    from autotuner.cli import exports as export_actions
     from autotuner.cli import results as actions
 else:
     actions, doctor_actions = Lazy("autotuner.cli.results"), Lazy("autotuner.cli.doctor")
+    export_actions = Lazy("autotuner.cli.exports")
 
 RunArgument = Annotated[str | None, typer.Argument(help="A run, as `history` names it. [default: all]")]
+
+
+FILTERS = ("limit", "op", "shape", "target", "device", "since", "verdict", "trend")
 
 
 def history(
     context: typer.Context,
     run: RunArgument = None,
     limit: Annotated[int, typer.Option("--limit", help="How many runs, newest first.")] = 20,
+    op: Annotated[str | None, typer.Option("--op", help="Of this operation: gemm, conv, model, …")] = None,
+    shape: Annotated[str | None, typer.Option("--shape", help="Of this shape, as the problem's name has it.")] = None,
+    target: Annotated[str | None, typer.Option("--target", help="For this chip or product.")] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="On this IREE device, or a piece of the device's name.")
+    ] = None,
+    since: Annotated[str | None, typer.Option("--since", help="Since 2026-11-01, or so long ago: 12h, 7d.")] = None,
+    verdict: Annotated[str | None, typer.Option("--verdict", help="Of this verdict: win, no-winner, …")] = None,
+    trend: Annotated[bool, typer.Option("--trend", help="Each problem over time, oldest run first.")] = False,
     workspace: o.WorkspaceOption = Path(),
     storage: o.StorageOption = None,
     as_json: o.JsonOption = False,
     no_color: o.NoColorOption = False,
 ) -> None:
-    """List the runs of this workspace, or one run's candidates and parts."""
+    """List the runs of this workspace, one run's candidates and parts, or how a problem did over time.
+
+    --op and --shape also find the parts of suites and models.
+    """
     if run is not None:
-        Given.of(context).refuse(["limit"], "counts runs, and one is named")
-    actions.history(run, limit=limit, workspace=workspace, storage=storage, as_json=as_json, no_color=no_color)
+        Given.of(context).refuse(FILTERS, "chooses among runs, and one is named")
+    shown = actions.Shown(run, trend=trend, as_json=as_json, no_color=no_color)
+    wanted = actions.Wanted(limit, op, shape, target, device, since, verdict)
+    actions.history(shown, wanted, workspace=workspace, storage=storage)
 
 
 def export(
@@ -41,7 +60,7 @@ def export(
     storage: o.StorageOption = None,
 ) -> None:
     """Print every timed candidate: --json (a list of objects) or --csv."""
-    actions.export(run, as_csv=as_csv, as_json=as_json, workspace=workspace, storage=storage)
+    export_actions.export(run, as_csv=as_csv, as_json=as_json, workspace=workspace, storage=storage)
 
 
 def cache(

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from autotuner.devices import frames
+from autotuner.devices.conditions import Conditions, DeviceState
 from autotuner.devices.connection import Connection, Lost, Refused
-from autotuner.devices.device import Computed, Conditions, DeviceState, Timing
+from autotuner.devices.device import Computed, Timing
 from autotuner.devices.frames import Message
 from autotuner.devices.inputs import Tensor
 from autotuner.devices.sampling import Sampler

@@ -10,10 +10,10 @@ from statistics import median
 from typing import Any
 
 from autotuner.devices.cache_size import sizes_of
+from autotuner.devices.conditions import Sample
 from autotuner.devices.device import Timing
 from autotuner.devices.load import SETTLE_SECONDS
 from autotuner.devices.resident import BURST_PAUSE
-from autotuner.devices.sampling import Sample
 from autotuner.devices.throttling import POWER, Throttle
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import failed_because

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
-from autotuner.devices.sampling import NO_SAMPLE, Sample
+from autotuner.devices.conditions import NO_SAMPLE, Sample
 from autotuner.jobs.bench.backends import IREE, TUNED, LeftOut
 from autotuner.measure.interval import median_interval
 from autotuner.measure.race import Interval

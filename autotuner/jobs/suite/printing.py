@@ -10,7 +10,7 @@ from autotuner.carriers.flagfile import use_line
 from autotuner.jobs.suite.rows import FINAL, RAW
 from autotuner.system.listing import Column, Listing
 from autotuner.system.text import count, microseconds
-from autotuner.tuning.printer import VERDICTS
+from autotuner.tuning.styles import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

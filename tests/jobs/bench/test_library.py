@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autotuner.devices.conditions import Sample
 from autotuner.devices.device import Computed
-from autotuner.devices.sampling import Sample
 from autotuner.errors import EnvironmentFailure
 from autotuner.jobs.bench.backends import LIBRARIES, Library
 from autotuner.jobs.bench.building import Given

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autotuner.devices.sampling import Sample
+from autotuner.devices.conditions import Sample
 from autotuner.jobs.bench.backends import LeftOut
 from autotuner.jobs.bench.result import COLUMNS, BackendRow, BenchResult, ProblemRows, to_csv
 from autotuner.tuning.result import RunFacts

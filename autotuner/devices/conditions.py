@@ -1,0 +1,53 @@
+"""In which state a device was timed, as it is stored and shown. It imports nothing: `history` must not wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from autotuner.iree.benchmark import CacheState
+
+DeviceState = Literal["sustained", "burst", "process"]
+"""What a device did before a timing: it was under load, it paused, or a process began. Times of different states are
+not compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One look at a device."""
+
+    mhz: float | None = None
+    watts: float | None = None
+    celsius: float | None = None
+
+    def to_json(self) -> dict[str, float]:
+        """What is known."""
+        return {name: round(value, 1) for name, value in asdict(self).items() if value is not None}
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, float]) -> Sample:
+        return cls(*(table.get(name) for name in ("mhz", "watts", "celsius")))
+
+
+NO_SAMPLE = Sample()
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """In which state a device was timed."""
+
+    state: DeviceState
+    cache: CacheState = "warm"
+    before: Sample = NO_SAMPLE
+    after: Sample = NO_SAMPLE
+
+    def to_json(self) -> dict[str, Any]:
+        samples = {"before": self.before.to_json(), "after": self.after.to_json()}
+        return {"state": self.state, "cache": self.cache, **{name: table for name, table in samples.items() if table}}
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> Conditions:
+        before, after = (Sample.from_json(table.get(name, {})) for name in ("before", "after"))
+        return cls(table["state"], table["cache"], before, after)

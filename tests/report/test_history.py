@@ -1,0 +1,214 @@
+"""Runs by filter, and one problem over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, event, update
+
+from autotuner.cli.results import Wanted, parse_since
+from autotuner.errors import UsageError
+from autotuner.report.history import history_records, trend_records
+from autotuner.store.filters import RunFilter
+from autotuner.store.schema import RUNS
+from autotuner.store.store import NewRun, Store
+from tests.support.command_line import complaint, in_this_process
+
+DAY = datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(None, workspace=tmp_path) as opened:
+        yield opened
+
+
+def tuned(
+    store: Store,
+    name: str = "gemm_512x512x1024_f32_f32_nn",
+    *,
+    day: int = 0,
+    best: float | None = None,
+    verdict: str | None = "win",
+    parent: str | None = None,
+    target: str = "cpu",
+    device: str = "local-task",
+    device_name: str = "Xeon",
+) -> str:
+    """A run of this problem, so many days after the first."""
+    op = name.partition("_")[0]
+    problem = {"op": op, "name": name}
+    new = NewRun("single", name, ["autotune", op], problem, target, device, 0, parent)
+    run = store.start_run(new)
+    result = {"verdict": verdict, "baseline": {"us": 100.0}, "best": {"us": best}, "speedup": None}
+    store.record_environment(run, {"iree": f"3.{day}", "device_name": device_name})
+    store.finish_run(run, "finished" if verdict else "interrupted", result=result if verdict else None)
+    started = (DAY + timedelta(days=day)).isoformat(timespec="microseconds")
+    with store._writing() as connection:
+        connection.execute(update(RUNS).where(RUNS.c.id == run).values(started=started))
+    return run
+
+
+def found(store: Store, **words: Any) -> list[str]:
+    return [record["run"] for record in history_records(store, None, which=RunFilter(**words))]
+
+
+def test_each_filter_keeps_the_runs_that_have_it(store: Store) -> None:
+    gemm = tuned(store)
+    conv = tuned(store, "conv_1x56x56x64_3x3x64_f32_nhwc", day=1, target="sm_80", device="cuda://0", device_name="H200")
+    lost = tuned(store, day=2, verdict="no-winner")
+    cut = tuned(store, day=3, verdict=None)
+    assert found(store) == [cut, lost, conv, gemm]
+    assert found(store, op="conv") == [conv]
+    assert found(store, shape="512x512x1024") == [cut, lost, gemm]
+    assert found(store, shape="3x3x64") == found(store, shape="1x56x56x64") == [conv]
+    assert found(store, target="sm_80") == [conv]
+    assert found(store, device="cuda") == found(store, device="cuda://0") == found(store, device="h200") == [conv]
+    assert found(store, since=DAY + timedelta(days=1)) == [cut, lost, conv]
+    assert found(store, verdict="win") == [conv, gemm]
+    assert found(store, verdict="interrupted") == [cut]
+    assert found(store, op="gemm", verdict="win") == [gemm]
+
+
+@pytest.mark.parametrize("shape", ["12x512x1024", "512x512x102", "512x512", "512"])
+def test_a_shape_is_found_whole_or_not_at_all(store: Store, shape: str) -> None:
+    tuned(store)
+    assert found(store, shape=shape) == []
+
+
+@pytest.mark.parametrize("piece", ["%", "_", "\\"])
+def test_signs_of_a_pattern_are_letters_like_others(store: Store, piece: str) -> None:
+    tuned(store)
+    assert found(store, shape=piece) == found(store, device=piece) == []
+
+
+def test_a_run_without_a_result_has_the_verdict_that_was_recorded(store: Store) -> None:
+    run = tuned(store, verdict=None)
+    store.record_verdict(run, "inconclusive", {})
+    store.record_verdict(run, "win", {})
+    assert found(store, verdict="win") == [run]
+    assert found(store, verdict="interrupted") == []
+
+
+def test_a_problem_is_also_found_as_a_part_of_a_suite(store: Store) -> None:
+    suite = tuned(store, "suite_all")
+    part = tuned(store, day=1, parent=suite)
+    assert found(store) == [suite]
+    assert found(store, op="gemm") == found(store, shape="512x512x1024") == [part]
+    assert found(store, target="cpu") == [suite]
+
+
+@contextmanager
+def statements() -> Iterator[list[str]]:
+    said: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_more: object) -> None:
+        said.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield said
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+def test_more_runs_are_not_more_questions(store: Store) -> None:
+    def asked() -> int:
+        with statements() as said:
+            history_records(store, None)
+        return len(said)
+
+    suite = tuned(store, "suite_all", verdict=None)
+    tuned(store, parent=suite)
+    tuned(store, verdict=None)
+    few = asked()
+    for _ in range(5):
+        tuned(store, parent=suite)
+        tuned(store, verdict=None)
+    assert asked() == few
+    with statements() as said:
+        trend_records(store, None, which=RunFilter(op="gemm"))
+    assert len(said) <= few + 1
+
+
+def test_parts_that_are_parts_of_each_other_are_listed_once(store: Store) -> None:
+    one = tuned(store)
+    two = tuned(store, parent=one)
+    with store._writing() as connection:
+        connection.execute(update(RUNS).where(RUNS.c.id == one).values(parent=two))
+    for record in history_records(store, None, which=RunFilter(op="gemm")):
+        (part,) = record["runs"]
+        assert part["runs"] == []
+
+
+def test_a_trend_is_oldest_first_with_the_change_from_run_to_run(store: Store) -> None:
+    last, first = tuned(store, day=9, best=55.0), tuned(store, best=50.0)
+    middle = tuned(store, day=4, best=None, verdict="no-winner")
+    (series,) = trend_records(store, None, which=RunFilter(shape="512x512x1024"))
+    assert (series["problem"], series["device_name"]) == ("gemm_512x512x1024_f32_f32_nn", "Xeon")
+    points = series["runs"]
+    assert [point["run"] for point in points] == [first, middle, last]
+    assert [point["iree"] for point in points] == ["3.0", "3.4", "3.9"]
+    assert [point["change"] for point in points] == [None, None, pytest.approx(1.1)]
+
+
+def test_another_machine_is_a_trend_of_its_own(store: Store) -> None:
+    tuned(store, best=50.0)
+    tuned(store, day=1, best=20.0, device_name="EPYC")
+    series = trend_records(store, None, which=RunFilter(op="gemm"))
+    assert [(one["device_name"], len(one["runs"])) for one in series] == [("Xeon", 1), ("EPYC", 1)]
+
+
+def test_the_command_shows_a_trend_and_says_when_nothing_is_like_that(store: Store, tmp_path: Path) -> None:
+    tuned(store, best=50.0)
+    tuned(store, day=1, best=25.0)
+    shown = in_this_process("history", "--op", "gemm", "--trend", cwd=tmp_path).stdout.splitlines()
+    assert shown[0] == "gemm_512x512x1024_f32_f32_nn on cpu (Xeon)"
+    assert shown[1].split()[:3] == ["when", "run", "IREE"]
+    assert shown[2].rstrip().endswith("█" * 20)
+    assert "-50.0 %" in shown[3]
+    assert shown[3].count("█") == 10
+    nothing = in_this_process("history", "--op", "conv", cwd=tmp_path)
+    assert (nothing.returncode, nothing.stdout) == (0, "no run is like that; `autotune history` lists them all\n")
+    assert in_this_process("history", "--op", "conv", "--json", cwd=tmp_path).stdout == "[]\n"
+
+
+def test_a_product_is_its_chip_and_an_unknown_target_is_refused(store: Store, tmp_path: Path) -> None:
+    run = tuned(store, target="gfx942")
+    assert run in in_this_process("history", "--target", "mi300x", cwd=tmp_path).stdout
+    refused = in_this_process("history", "--target", "gfx", cwd=tmp_path)
+    assert "gfx" in complaint(refused, 2)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--verdict", "won"),
+        ("--since", "yesterday"),
+        ("--since", "99999w99"),
+        ("--shape", "512*512"),
+        ("--limit", "0"),
+    ],
+)
+def test_words_that_cannot_be_meant_are_refused(store: Store, tmp_path: Path, words: tuple[str, str]) -> None:
+    tuned(store)
+    assert words[0] in complaint(in_this_process("history", *words, cwd=tmp_path), 2)
+
+
+def test_filters_have_no_meaning_where_a_run_is_named(store: Store, tmp_path: Path) -> None:
+    run = tuned(store)
+    assert "--trend chooses among runs" in complaint(in_this_process("history", run, "--trend", cwd=tmp_path), 2)
+
+
+def test_a_date_is_read_as_written_or_as_so_long_ago() -> None:
+    assert parse_since("7d", now=DAY) == DAY - timedelta(days=7)
+    assert parse_since(" 90M", now=DAY) == DAY - timedelta(minutes=90)
+    assert parse_since("2026-11-01T12:00+00:00") == DAY
+    assert parse_since("2026-11-01").date() == DAY.date()
+    with pytest.raises(UsageError, match="Write 2026-11-01"):
+        Wanted(since="soon").checked()

@@ -1,0 +1,62 @@
+"""A database that autotune 0.1.0 wrote is opened, upgraded and reported. The rows are of two real runs of that version;
+only paths are shortened."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from autotuner import load_results
+from autotuner.store.schema import VERSION
+from autotuner.store.store import Store
+from tests.support.command_line import in_this_process
+
+DUMP = Path(__file__).parent / "autotune-0.1.0.sql"
+TIMED, COMPILED = "20261116-065151-7a6f55", "20261116-065318-0dd9af"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "results").mkdir()
+    connection = sqlite3.connect(tmp_path / "results" / "autotune.db")
+    connection.executescript(DUMP.read_text())
+    assert connection.execute("SELECT version FROM autotune_schema").fetchall() == [(1,)]
+    connection.close()
+    return tmp_path
+
+
+def test_it_is_upgraded_once_and_keeps_its_rows(workspace: Path) -> None:
+    for _ in range(2):
+        with Store.open(None, workspace=workspace, create=False) as store:
+            assert [(run.id, run.kind, run.status) for run in store.runs()] == [
+                (COMPILED, "single", "finished"),
+                (TIMED, "single", "finished"),
+            ]
+            assert [len(store.candidates(run)) for run in (TIMED, COMPILED)] == [7, 3]
+            assert len(store.timings(TIMED)) == 15
+            assert store.environment(TIMED)["autotune"] == "0.1.0"
+    connection = sqlite3.connect(workspace / "results" / "autotune.db")
+    assert connection.execute("SELECT version FROM autotune_schema").fetchall() == [(VERSION,)]
+    connection.close()
+
+
+def test_its_runs_and_candidates_are_reported(workspace: Path) -> None:
+    listed = in_this_process("history", cwd=workspace)
+    assert listed.returncode == 0, listed.stderr
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == ["run", COMPILED, TIMED]
+    assert "compile-only" in listed.stdout.splitlines()[1]
+    assert "gemm_64x64x64_f32_f32_nn" in listed.stdout.splitlines()[2]
+    assert "global-data-tiling+ukernels" in in_this_process("history", TIMED, cwd=workspace).stdout
+    (trend,) = json.loads(in_this_process("history", "--shape", "64x64x64", "--trend", "--json", cwd=workspace).stdout)
+    assert [(point["run"], point["iree"]) for point in trend["runs"]] == [(TIMED, "3.13.0")]
+
+
+def test_its_timings_are_exported_and_loaded(workspace: Path) -> None:
+    exported = json.loads(in_this_process("export", "--json", cwd=workspace).stdout)
+    assert [record["run"] for record in exported] == [TIMED] * 7
+    frame = load_results(workspace)
+    assert len(frame) == 7
+    assert frame["us"].min() == pytest.approx(24.0355, rel=1e-4)
