@@ -5,7 +5,7 @@ from autotuner import Gemm, Options, Target, tune
 result = tune(Gemm.parse(shape="512x512x1024", dtype="f32"), Target.parse("cpu"), options=Options(budget=120.0))
 print(result)  # as the command prints it; result.verdict, result.speedup, result.spec
 
-`tune_model`, `suite` and `ab` do what the commands of these names do, `spec` has show, check and merge.
+`tune_model`, `suite`, `ab` and `retune` do what the commands of these names do, `spec` has show, check and merge.
 """
 
 from importlib import import_module
@@ -15,7 +15,7 @@ from autotuner._version import __version__
 from autotuner.errors import AutotuneError
 
 if TYPE_CHECKING:
-    from autotuner.jobs.api import ab, suite
+    from autotuner.jobs.api import ab, retune, suite
     from autotuner.jobs.model.context import Model
     from autotuner.jobs.model.tuner import tune_model
     from autotuner.problems import Attention, Conv, Gemm, Problem
@@ -39,6 +39,7 @@ __all__ = [
     "__version__",
     "ab",
     "load_results",
+    "retune",
     "spec",
     "suite",
     "tune",
@@ -56,6 +57,7 @@ _HOMES = {
     "Target": "targets",
     "ab": "jobs.api",
     "load_results": "report.api",
+    "retune": "jobs.api",
     "suite": "jobs.api",
     "tune": "tuning.tune",
     "tune_model": "jobs.model.tuner",

@@ -37,6 +37,9 @@ class Provenance:
     problem: str = ""
     target: str = ""
     device: str = ""
+    machine: str = ""
+    """The processor or GPU that it was timed on, by its maker's name."""
+    driver: str = ""
     iree: str = ""
     compiler: str = ""
     """Which build of it: version, revision and digest."""
@@ -50,13 +53,24 @@ class Provenance:
     cold_us: float | None = None
     baseline_cold_us: float | None = None
     """With a cold cache."""
+    seconds: float | None = None
+    """What finding it took."""
     date: str = ""
     command: str = ""
+    earlier: str = ""
+    """Of an entry that was proven again with another IREE: what was found before."""
 
-    def stamped(self, tools: Tools, speedup: Ratio | None = None) -> Provenance:
-        """With the compiler, the date, and how much was gained."""
+    def stamped(
+        self, tools: Tools, speedup: Ratio | None = None, environment: Mapping[str, Any] | None = None
+    ) -> Provenance:
+        """With the compiler, the date, how much was gained, and on what."""
         gain = {name: getattr(speedup, name) for name in ("low", "median", "high")} if speedup else {}
-        return replace(self, iree=tools.release, compiler=tools.build, date=today(), **gain)
+        stamped = replace(self, iree=tools.release, compiler=tools.build, date=today(), **gain)
+        return stamped.on_machine(environment or {})
+
+    def on_machine(self, environment: Mapping[str, Any]) -> Provenance:
+        """With what a run's environment says of its device."""
+        return replace(self, machine=machine_of(environment), driver=str(environment.get("driver") or ""))
 
     def attribute(self) -> str:
         """As an MLIR dictionary; what is not known is left out."""
@@ -111,6 +125,11 @@ class Provenance:
         """All of it for a comment."""
         parts = (self.problem, self.target, f"IREE {self.iree}" if self.iree else "", self.verdict)
         return "; ".join([*(part for part in parts if part), self.figures(), *([self.date] if self.date else [])])
+
+
+def machine_of(environment: Mapping[str, Any]) -> str:
+    """The device's name, as a run's environment has it; empty where it is not known."""
+    return str(environment.get("device_name") or "")
 
 
 def today() -> str:

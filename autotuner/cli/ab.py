@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from autotuner.cli.commands.ab import Wanted
@@ -12,20 +11,12 @@ from autotuner.cli.problem import named_problem
 from autotuner.cli.request import Request
 from autotuner.cli.tuning import conclude, print_rehearsal, watched
 from autotuner.errors import UsageError
-from autotuner.jobs.ab.arms import DEFAULT, parse_arm
-from autotuner.jobs.ab.inputs import problem_inputs
-from autotuner.jobs.ab.opening import Experiment
-from autotuner.jobs.ab.rehearsal import rehearse_experiment
-from autotuner.jobs.ab.run import run_experiment
-from autotuner.jobs.ab.variants import ALONE, experiment_options, failure, search_variants
+from autotuner.jobs.ab.arms import parse_arm
+from autotuner.jobs.ab.asked import Asked
 from autotuner.jobs.model.context import Model
 from autotuner.microkernels.library import own_folder
 from autotuner.microkernels.skeleton import create
-from autotuner.microkernels.variants import Kernel
-from autotuner.problems import Problem
 from autotuner.problems.accuracy import known_precision
-from autotuner.targets import Target
-from autotuner.tuning.dry_run import rehearse
 from autotuner.tuning.options import Options
 
 
@@ -63,49 +54,39 @@ def _experiment(wanted: Wanted, request: Request) -> None:
     parse = partial(
         parse_arm, workspace=request.workspace, objects=wanted.objects or (), symbol=wanted.symbol, trust=wanted.trust
     )
-    first = parse(wanted.first)
-    second = parse(wanted.second) if wanted.second else None
-    a, b = (first, second) if second else (DEFAULT, first)
-    kernels = [*a.kernels, *b.kernels]
+    arms = [parse(word) for word in (wanted.first, wanted.second) if word]
+    kernels = [kernel for arm in arms for kernel in arm.kernels]
     if (wanted.objects or wanted.symbol) and len(kernels) != 1:
         raise UsageError("--object and --symbol belong to one microkernel.", remedy="Name it as one of the arms.")
     say_whose_code(kernels, request.workspace, no_color=request.no_color)
     problem = named_problem(wanted.words, request, kernel=kernels[0].name if kernels else None)
     if problem is not None:
         problem = problem.allowing(request.allow_precision)
-    if second is None and kernels and wanted.model is None and problem is not None:
-        _search(kernels[0], problem, target, options, wanted, request)
+    model, inputs = _model(wanted, request), tuple(wanted.inputs or ())
+    asked = Asked(arms[0], arms[1] if arms[1:] else None, problem, model, inputs)
+    _refuse_unused(asked, options, request)
+    if request.dry_run:
+        print_rehearsal(asked.rehearse(target, options=options), request)
         return
-    if wanted.model is not None and problem is not None and not kernels:
+    with watched(request) as watch:
+        result = asked.run(target, options=options, **watch)
+    conclude(result, request, failure=asked.failure(result))
+
+
+def _refuse_unused(asked: Asked, options: Options, request: Request) -> None:
+    """What this experiment would not use."""
+    if asked.searched is not None:
+        request.refuse_untimed("inputs", "allow_precision")
+        return
+    a, b = asked.arms
+    if asked.model is not None and asked.problem is not None and not (a.kernels or b.kernels):
         raise UsageError("--shape beside --model says what a microkernel replaces.", remedy="Leave --shape out.")
     request.given.refuse(["trials"], "is for a search: two arms have nothing to search")
-    if wanted.model is not None:
+    if asked.model is not None:
         request.given.refuse(["cache"], "is for single problems: a model is timed with the cache that it leaves itself")
     request.refuse_untimed("output", "allow_precision", "tolerance", "expected", "parameters")
     if options.output is not None and not b.kernels:
         raise UsageError(f"-o: {b.name} is no microkernel, nothing is written for it.", remedy="Leave -o out.")
-    experiment = Experiment(a, b, problem, _model(wanted, request), tuple(wanted.inputs or ()))
-    if request.dry_run:
-        print_rehearsal(rehearse_experiment(experiment, target, options=options), request)
-        return
-    with watched(request) as watch:
-        result = run_experiment(experiment, target, options=options, **watch)
-    conclude(result, request)
-
-
-def _search(
-    kernel: Kernel, problem: Problem, target: Target, options: Options, wanted: Wanted, request: Request
-) -> None:
-    """A microkernel against the default: all its variants take part."""
-    request.refuse_untimed("inputs", "allow_precision")
-    arrays = problem_inputs(wanted.inputs or (), target.prepare(problem), seed=options.seed)
-    options = replace(experiment_options(options, kernel), inputs=arrays)
-    if request.dry_run:
-        print_rehearsal(rehearse(problem, target, options=options, task=ALONE), request)
-        return
-    with watched(request) as watch:
-        result = search_variants(problem, target, options=options, **watch)
-    conclude(result, request, failure=failure(kernel, result))
 
 
 def _model(wanted: Wanted, request: Request) -> Model | None:

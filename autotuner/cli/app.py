@@ -17,6 +17,7 @@ from autotuner.cli.commands.compare import compare
 from autotuner.cli.commands.model import model
 from autotuner.cli.commands.operations import any_problem, attention, conv, gemm
 from autotuner.cli.commands.results import cache, doctor, export, history
+from autotuner.cli.commands.retune import RetuneRequest, RetuneWords
 from autotuner.cli.commands.spec import app as spec
 from autotuner.cli.commands.suite import SuiteRequest, SuiteWords
 from autotuner.cli.examples import HELP, examples
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from autotuner.cli import buckets as gemm_action
     from autotuner.cli import console as consoles
     from autotuner.cli import model as model_action
+    from autotuner.cli import retune as retune_action
     from autotuner.cli import suite as suite_action
     from autotuner.cli import tuning
     from autotuner.system import settings
@@ -50,6 +52,7 @@ else:
     ab_action, bench_action = (Lazy(f"autotuner.cli.{name}") for name in ("ab", "bench"))
     gemm_action, model_action = (Lazy(f"autotuner.cli.{name}") for name in ("buckets", "model"))
     suite_action, tuning, consoles = (Lazy(f"autotuner.cli.{name}") for name in ("suite", "tuning", "console"))
+    retune_action = Lazy("autotuner.cli.retune")
 
 AB_DTYPE = "A microkernel's first type comes before that."
 
@@ -79,6 +82,7 @@ _add(
         BenchWords, lambda *words: bench_action.run_bench(*words), request=BenchRequest, words=any_problem()
     ),
 )
+_add("retune", tuning_command(RetuneWords, lambda *words: retune_action.run_retune(*words), request=RetuneRequest))
 app.add_typer(spec)
 for look_back in (compare, history, export, cache, doctor):
     _add(look_back.__name__, look_back)

@@ -30,6 +30,10 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "autotune ab sgemm_c --shape 512x512x1024",
         "autotune ab a.flags b.flags --shape 512x512x1024",
     ),
+    "retune": (
+        "autotune retune specs/encoder-cpu.mlir --iree-tools ~/iree-build",
+        "autotune retune . --device none",
+    ),
     "bench": (
         "autotune bench --shape 512x512x1024 --backends iree,tuned,numpy",
         "autotune bench unet --target sm_80 --backends iree,tuned,torch",

@@ -1,20 +1,19 @@
-"""Workloads and experiments from Python, in one call each, as the commands `suite` and `ab` do them."""
+"""Workloads, experiments and retuning from Python, in one call each, as the commands `suite`, `ab`, `retune` do."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Unpack
 
-from autotuner.errors import UsageError
-from autotuner.jobs.ab.arms import DEFAULT, parse_arm
-from autotuner.jobs.ab.inputs import problem_inputs
-from autotuner.jobs.ab.opening import Experiment
+from autotuner.jobs.ab.arms import parse_arm
+from autotuner.jobs.ab.asked import Asked
 from autotuner.jobs.ab.result import AbResult
-from autotuner.jobs.ab.run import run_experiment
-from autotuner.jobs.ab.variants import experiment_options, search_variants
 from autotuner.jobs.model.context import Model
+from autotuner.jobs.retune.result import RetuneResult
+from autotuner.jobs.retune.run import Wanted
+from autotuner.jobs.retune.run import retune as retune_specs
 from autotuner.jobs.suite import THRESHOLD
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.result import SuiteResult
@@ -59,14 +58,27 @@ def ab(
     Each is a microkernel's name, a spec (.mlir), a flagfile (.flags), the path of an iree-compile, or `default`. A
     microkernel alone with a problem is searched: all its variants take part.
     """
-    if problem is None and model is None:
-        raise UsageError("ab needs a problem or a model.", remedy="Give problem=Gemm.parse(…) or model=Model(…).")
     options = options or Options()
     parse = partial(parse_arm, workspace=options.workspace, trust=trust)
-    first = parse(a)
-    if b is None and first.kernels and problem is not None and model is None:
-        arrays = problem_inputs(inputs, target.prepare(problem), seed=options.seed)
-        wanted = replace(experiment_options(options, first.kernels[0]), inputs=arrays)
-        return search_variants(problem, target, options=wanted, **watched)
-    arms = (first, parse(b)) if b is not None else (DEFAULT, first)
-    return run_experiment(Experiment(*arms, problem, model, tuple(inputs)), target, options=options, **watched)
+    asked = Asked(parse(a), parse(b) if b is not None else None, problem, model, tuple(inputs))
+    return asked.run(target, options=options, **watched)
+
+
+def retune(
+    path: str | Path,
+    *,
+    target: Target | None = None,
+    model: Model | None = None,
+    in_place: bool = False,
+    trust: bool = False,
+    options: Options | None = None,
+    **watched: Unpack[Watched],
+) -> RetuneResult:
+    """Proves and races every entry of a spec, a flagfile or a workspace again, with the IREE of `options`.
+
+    Without `target` it is the one that the specs record; `model` is the program of a model's spec where that is not
+    where it was. `result.details.rows` has each entry with its `state` and `reason`, `result.details.written` the new
+    files. `in_place` writes over the old ones.
+    """
+    wanted = Wanted(Path(path), target=target, model=model, in_place=in_place, trust=trust)
+    return retune_specs(wanted, options=options, **watched)

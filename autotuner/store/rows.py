@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from autotuner.space.table import Config
 
 Status = Literal["running", "finished", "interrupted", "failed"]
-RunKind = Literal["single", "model", "suite", "ab", "buckets", "bench"]
+RunKind = Literal["single", "model", "suite", "ab", "buckets", "bench", "retune"]
 Kind = Literal["codegen", "microkernel", "stock", "baseline", "default", "library"]
 """`default`: IREE's default of one problem of a suite; a run's own is its `baseline`. `library`: another library, which
 the route names."""

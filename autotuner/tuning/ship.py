@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from autotuner._version import __version__
 from autotuner.build import Builder
@@ -13,7 +14,7 @@ from autotuner.build.ship import ship as ship_parts
 from autotuner.carriers.carrier import Said
 from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import MICROKERNEL, SPEC, Outputs
-from autotuner.carriers.provenance import Provenance, today
+from autotuner.carriers.provenance import Provenance, machine_of, today
 from autotuner.iree.compile import shell_line
 from autotuner.iree.tools import Tools
 from autotuner.measure.judge import Judgement
@@ -53,6 +54,9 @@ class Winner:
     device: str
     command: Sequence[str]
     caches: Caches | None = None
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float | None = None
+    """What the run has taken."""
 
     @property
     def candidate(self) -> Candidate:
@@ -85,8 +89,9 @@ def _provenance(winner: Winner, tools: Tools) -> Provenance:
         baseline_us=us.get(BASELINE),
         cold_us=winner.caches.cold.best_us if winner.caches else None,
         baseline_cold_us=winner.caches.cold.baseline_us if winner.caches else None,
+        seconds=winner.seconds if judgement else None,
         command=shell_line(winner.command),
-    ).stamped(tools, speedup)
+    ).stamped(tools, speedup, winner.environment if judgement else None)
 
 
 def _header(winner: Winner, flagfile: Path, tools: Tools) -> list[str]:
@@ -100,6 +105,7 @@ def _header(winner: Winner, flagfile: Path, tools: Tools) -> list[str]:
         f"{winner.candidate.carrier.title} by autotune {__version__}",
         f"problem:    {plan.problem.name} ({plan.problem.flops} flops, {plan.problem.bytes} bytes)",
         f"target:     {plan.target.name}; IREE {tools.release} ({tools.build})",
+        *([f"machine:    {machine}"] if judgement and (machine := machine_of(winner.environment)) else []),
         f"verdict:    {verdict}",
         *([f"precision:  results of {plan.problem.allow} accuracy were accepted"] if plan.problem.allow else []),
     ]

@@ -127,7 +127,7 @@ class SingleRun:
 
     def recalled(self) -> Found | None:
         """A finished run of this very problem, with its winner, where that is wanted."""
-        if not (self.options.resume and self.task.recall):
+        if not self.options.resume or not self.task.recall:
             return None
         new = self._question().row(self.session, self.options)
         earlier = self.store.finished_run(new.key, kind=new.kind, parent=new.parent)
@@ -376,8 +376,9 @@ class SingleRun:
     def _ship_files(self, judgement: Judgement | None, winner: Outcome, caches: Caches | None = None) -> Files:
         with process.however_late():
             command = reproduce.command(self.problem, self.run, task=self.task, trials=self.trials)
+            facts = (caches, self.run.environment, self.clock.elapsed)
             shipped = ship(
-                Winner(self.plan, winner, judgement, self.device, command, caches),
+                Winner(self.plan, winner, judgement, self.device, command, *facts),
                 files=self.files,
                 builder=self.builder,
                 timeout=self.options.effort.compile_timeout,

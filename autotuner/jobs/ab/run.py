@@ -61,15 +61,20 @@ def run_experiment(
     options = options or Options()
     if wanted.model is None and options.budget is None:
         options = replace(options, budget=options.effort.budget)
+    with Session.open(target, options, **watched) as session:
+        return experiment(wanted, target, options=options, session=session)
+
+
+def experiment(wanted: Experiment, target: Target, *, options: Options, session: Session) -> AbResult:
+    """The same within a session."""
     problem = target.prepare(wanted.problem) if wanted.problem is not None else None
     wanted = replace(wanted, problem=problem)
-    with Session.open(target, options, **watched) as session:
-        claim(wanted, target, options, session.workspace)
-        account = Account(session.reporter, model_clock(options, session))
-        with process.until(account.clock.latest):
-            opened = open_program(wanted, target, options, session, account)
-            with Run.begin(opened.question, session=session, options=options, account=account) as run:
-                return _ExperimentRun(run, wanted, opened.subject(run)).go()
+    claim(wanted, target, options, session.workspace)
+    account = Account(session.reporter, model_clock(options, session))
+    with process.until(account.clock.latest):
+        opened = open_program(wanted, target, options, session, account)
+        with Run.begin(opened.question, session=session, options=options, account=account) as run:
+            return _ExperimentRun(run, wanted, opened.subject(run)).go()
 
 
 @dataclass

@@ -11,7 +11,7 @@ from autotuner.build.ship import ship as ship_parts
 from autotuner.carriers.carrier import MicrokernelCarrier, Said
 from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import MICROKERNEL, Outputs, files_in
-from autotuner.carriers.provenance import Provenance, today
+from autotuner.carriers.provenance import Provenance, machine_of, today
 from autotuner.iree.compile import shell_line
 from autotuner.jobs.ab.arm_run import A, ArmRun, B
 from autotuner.jobs.ab.arms import Arm
@@ -58,13 +58,15 @@ def ship(side: ArmRun, subject: Subject, judgement: Judgement, run: Run) -> tupl
         verdict=judgement.verdict,
         us=judgement.us.get(B),
         baseline_us=judgement.us.get(A),
+        seconds=run.clock.elapsed,
         command=command,
-    ).stamped(tools, speedup)
+    ).stamped(tools, speedup, run.environment)
     interval = f"{speedup.median:.3f}x, 95 % interval {speedup.low:.3f} to {speedup.high:.3f}" if speedup else ""
     header = [
         f"{MicrokernelCarrier.title} by autotune {__version__}",
         f"problem:    {subject.name}",
         f"target:     {run.target.name}; IREE {tools.release} ({tools.build})",
+        f"machine:    {machine_of(run.environment)}",
         f"verdict:    {judgement.verdict}, {interval}",
         f"date:       {today()}",
         f"made by:    {command}",

@@ -225,7 +225,7 @@ class _FamilyRun:
             us=own.us,
             baseline_us=own.baseline_us,
             command=shell_line(self._command()),
-        ).stamped(self.session.tools, own.speedup)
+        ).stamped(self.session.tools, own.speedup, self.run.environment if own.us is not None else None)
 
     def _command(self) -> list[str]:
         words = [*self.family.arguments(), "--target", self.target.name, "--device", self.session.device]

@@ -45,7 +45,7 @@ class Entry:
             us=result.best.us if result.best else None,
             baseline_us=result.baseline.us,
             command=command,
-        ).stamped(tools, result.speedup)
+        ).stamped(tools, result.speedup, result.environment if result.best and result.best.us else None)
 
 
 def _verdict(result: Result) -> str:

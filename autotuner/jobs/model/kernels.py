@@ -121,7 +121,7 @@ class KernelEntry:
             us=result.best.us if result and result.best else None,
             baseline_us=result.baseline.us if result else None,
             command=command,
-        ).stamped(context.session.tools, None)
+        ).stamped(context.session.tools, None, context.run.environment if context.timed else None)
 
 
 @dataclass

@@ -69,22 +69,27 @@ def tune_model(
     """Makes a model faster: by flags, and by a spec for the dispatches that take its time."""
     options = options or Options()
     with Session.open(target, options, **watched) as session:
-        model_outputs(model, target, options, session.workspace).claim(model.files(target))
-        account = Account(session.reporter, model_clock(options, session))
-        with process.until(account.clock.latest):
-            try:
-                found = read_model(model, target, options, session, account)
-            except OutOfTimeError:
-                question = question_unread(model, target, session)
-                return too_short(question, session=session, options=options, account=account, details=ModelDetails())
-            target, said = without_wrong_attention(target, found.plain.head_widths)
-            if said:
-                account.note(said)
-                plain = structure_of(model, target, options, found.builder, account, {})
-                found = replace(found, plain=plain, ahead={})
-            question = question_of(model, found.program, target, session, found.plain)
-            with Run.begin(question, session=session, options=options, account=account) as run:
-                return _ModelRun(Context(model, found.program, found.builder, run, ahead=found.ahead), found.plain).go()
+        return tune_within(model, target, options=options, session=session)
+
+
+def tune_within(model: Model, target: Target, *, options: Options, session: Session) -> ModelResult:
+    """The same within a session."""
+    model_outputs(model, target, options, session.workspace).claim(model.files(target))
+    account = Account(session.reporter, model_clock(options, session))
+    with process.until(account.clock.latest):
+        try:
+            found = read_model(model, target, options, session, account)
+        except OutOfTimeError:
+            question = question_unread(model, target, session)
+            return too_short(question, session=session, options=options, account=account, details=ModelDetails())
+        target, said = without_wrong_attention(target, found.plain.head_widths)
+        if said:
+            account.note(said)
+            plain = structure_of(model, target, options, found.builder, account, {})
+            found = replace(found, plain=plain, ahead={})
+        question = question_of(model, found.program, target, session, found.plain)
+        with Run.begin(question, session=session, options=options, account=account) as run:
+            return _ModelRun(Context(model, found.program, found.builder, run, ahead=found.ahead), found.plain).go()
 
 
 @dataclass

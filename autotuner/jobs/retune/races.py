@@ -1,0 +1,184 @@
+"""The runs below a retuning: the old winner against the new default, a search near its place, old against new."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from autotuner.errors import AutotuneError, BusyError, OutOfTimeError, StorageError, ToolMissingError, UsageError
+from autotuner.jobs.ab.arms import DEFAULT, Arm, FlagfileArm, SpecArm
+from autotuner.jobs.ab.opening import Experiment
+from autotuner.jobs.ab.run import experiment
+from autotuner.jobs.model.tuner import tune_within
+from autotuner.jobs.retune.decide import Raced, Searched, Standing
+from autotuner.jobs.retune.origin import Part
+from autotuner.jobs.retune.unit import Unit
+from autotuner.measure.race import Interval
+from autotuner.microkernels.variants import Kernel
+from autotuner.store.rows import RunRow
+from autotuner.system.names import is_name
+from autotuner.targets import PLAIN
+from autotuner.tuning.options import Options
+from autotuner.tuning.plan import CODEGEN, KERNEL
+from autotuner.tuning.result import Result
+from autotuner.tuning.run import Run
+from autotuner.tuning.task import Task
+from autotuner.tuning.tune import search
+
+LEAST_SEARCH = 15.0
+"""Seconds: in less a search finds nothing that a race could confirm."""
+_TRIALS = 48
+"""Candidates near the old place."""
+_SEARCH_SHARE = 0.6
+"""Of what is left: the rest is for the race of old and new, where the old one still works."""
+_ENDS = (StorageError, BusyError, ToolMissingError)
+"""What ends the whole: it is not an entry's fault."""
+
+
+def arm_of(unit: Unit, *, trust: bool) -> Arm:
+    """A unit as a user compiles it."""
+    if unit.flagfile is not None:
+        return FlagfileArm(unit.path.name, unit.flagfile.path, trust)
+    return SpecArm(unit.path.name, unit.spec, trust)
+
+
+@dataclass(frozen=True)
+class Races:
+    """What is timed for one part after the other."""
+
+    run: Run
+    trust: bool
+
+    def against_default(self, part: Part, budget: float) -> Raced:
+        """The old winner and the new default, in turns."""
+        return self._race(part, DEFAULT, arm_of(part.unit, trust=self.trust), budget)
+
+    def search(self, part: Part, stands: Standing, *, seconds: float) -> tuple[Searched, Path | None]:
+        """What a search near the old place came to, and the flagfile of what it found."""
+        share = _SEARCH_SHARE if stands.works else 1.0
+        try:
+            found = self._found(part, share * seconds)
+        except _ENDS:
+            raise
+        except OutOfTimeError:
+            return Searched(False, "the time was up"), None
+        except AutotuneError as error:
+            return Searched(False, error.message), None
+        flagfile = found.flagfile
+        if found.verdict != "win" or flagfile is None:
+            return Searched(False, f"{found.verdict}, {found.reason}"), None
+        ratio = found.speedup
+        words = f"{ratio.median:.3f}x over the default ({ratio.low:.3f} to {ratio.high:.3f})" if ratio else "win"
+        if stands.works:
+            new = FlagfileArm("new", flagfile, self.trust)
+            raced = self._race(part, arm_of(part.unit, trust=self.trust), new, (1 - share) * seconds)
+            if raced.verdict != "win":
+                return Searched(False, "what it found is not faster than the old one"), None
+        return Searched(True, words), flagfile
+
+    # --- one run each -----------------------------------------------------------------------------------------------
+
+    def _race(self, part: Part, a: Arm, b: Arm, budget: float) -> Raced:
+        if (before := self._recalled(part, a, b)) is not None:
+            return before
+        model = part.model
+        inputs = model.inputs if model is not None else ()
+        wanted = Experiment(a, b, part.problem, model, inputs)
+        try:
+            within = self.run.within(f"{part.name}: ")
+            result = experiment(wanted, self.run.target, options=self._options(budget), session=within)
+        except _ENDS:
+            raise
+        except OutOfTimeError as error:
+            return Raced("inconclusive", error.message)
+        except UsageError as error:
+            return Raced("inconclusive", str(error))
+        except AutotuneError as error:
+            return self._failed(error)
+        return _raced(result.to_json())
+
+    def _recalled(self, part: Part, a: Arm, b: Arm) -> Raced | None:
+        """With --resume, a race that this run has finished."""
+        if self.run.earlier is None:
+            return None
+        for row in self._parts():
+            document = row.result or {}
+            names = [str(arm.get("name")) for arm in document.get("arms", ())]
+            same = row.kind == "ab" and row.problem.get("name") == part.name and names == [a.name, b.name]
+            if same and row.status == "finished":
+                with suppress(KeyError, TypeError, AttributeError):
+                    return _raced(document)
+        return None
+
+    def _parts(self) -> list[RunRow]:
+        with self.run.session.store.intact():
+            return self.run.session.store.parts(self.run.id)
+
+    def _failed(self, error: AutotuneError) -> Raced:
+        """A default that does not work is no fault of the old winner's."""
+        store, begun = self.run.session.store, self._parts()
+        rows = store.candidates(begun[-1].id) if begun else []
+        if any(row.kind == "baseline" and row.state == "failed" for row in rows):
+            return Raced("inconclusive", f"IREE's default cannot be raced: {error.message}")
+        return Raced("inconclusive", error.message, failure=error.message)
+
+    def _found(self, part: Part, seconds: float) -> Result[Any]:
+        output = self.run.folder / "again" / f"{part.unit.name}-{part.name}.mlir"
+        options = replace(self._options(seconds), output=output, trials=self.run.options.trials or _TRIALS)
+        within = self.run.within(f"{part.name}, near its old place: ")
+        if part.model is not None:
+            model = replace(part.model, routes=_route(part))
+            return tune_within(model, self.run.target, options=options, session=within)
+        if part.problem is None:
+            raise ValueError("a part is a problem or a model")
+        task = Task(recall=True, cold=False, seeds=[part.config] if part.config else ())
+        wanted = replace(options, microkernels=_kernels(part.config) or options.microkernels)
+        problem = self.run.target.prepare(part.problem)
+        return search(problem, self.run.target, options=wanted, session=within, task=task).result
+
+    def _options(self, budget: float) -> Options:
+        options = self.run.options
+        cache = "warm" if options.cache == "both" else options.cache
+        return replace(options, budget=max(budget, 1.0), output=None, cache=cache, resume=self.run.earlier is not None)
+
+
+def _kernels(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
+    """The microkernel that a configuration is of."""
+    name = str(config.get(KERNEL, CODEGEN))
+    return (Kernel(name),) if name != CODEGEN and is_name(name) else ()
+
+
+def _route(part: Part) -> tuple[str, ...]:
+    """The flags that the model had beside the target's, as a route of its own."""
+    flagfile = part.unit.flagfile
+    flags = [flag for flag in flagfile.others if not flag.startswith(_TARGET_FLAGS)] if flagfile else []
+    return (f"before={shlex.join(flags)}",) if flags else (PLAIN.name,)
+
+
+_TARGET_FLAGS = (
+    "--iree-hal-target-device=",
+    "--iree-hal-local-target-device-backends=",
+    "--iree-llvmcpu-target-cpu",
+    "--iree-rocm-target=",
+    "--iree-cuda-target=",
+)
+
+
+def _raced(document: Mapping[str, Any]) -> Raced:
+    speedup = document["speedup"]
+    interval = Interval(speedup["median"], speedup["low"], speedup["high"]) if speedup else None
+    best = document["best"] or {}
+    finite = interval if interval and math.isfinite(interval.high) else None
+    return Raced(
+        document["verdict"],
+        document["reason"],
+        best.get("us"),
+        document["baseline"]["us"],
+        finite,
+        document["run"],
+    )

@@ -1,0 +1,196 @@
+"""What retuning comes to: the contract's JSON document, with every entry beside it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from autotuner.carriers.flagfile import use_line
+from autotuner.carriers.provenance import Provenance
+from autotuner.jobs.retune.decide import Raced, State
+from autotuner.measure.race import ALPHA, Interval
+from autotuner.system.listing import Listing
+from autotuner.system.text import count, microseconds
+from autotuner.tuning.counts import Counts
+from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
+
+if TYPE_CHECKING:
+    from autotuner.tuning.printer import Printer
+    from autotuner.tuning.run import Run
+
+STATES: tuple[State, ...] = ("kept", "replaced", "dropped", "skipped")
+_STYLES = {"kept": "green", "replaced": "bold green", "dropped": "yellow", "skipped": "yellow"}
+
+
+@dataclass(frozen=True)
+class EntryRow:
+    """One entry, and what became of it."""
+
+    spec: Path
+    """The file that it stands in; a flagfile where flags alone had won."""
+    entry: str
+    """Empty where flags alone had won, or where nothing of a file can be read."""
+    problem: str
+    state: State
+    reason: str
+    applied: int = 0
+    """How many operations it is proven to reach."""
+    old: Provenance | None = None
+    raced: Raced | None = None
+    """Against the new default: the whole of a model."""
+
+    def to_json(self) -> dict[str, Any]:
+        raced, old = self.raced, self.old
+        return {
+            "spec": str(self.spec),
+            "entry": self.entry,
+            "problem": self.problem,
+            "state": self.state,
+            "reason": self.reason,
+            "applied": self.applied,
+            "us": raced.us if raced else None,
+            "baseline_us": raced.baseline_us if raced else None,
+            "speedup": raced.speedup.to_json() if raced and raced.speedup else None,
+            "run": raced.run if raced else "",
+            "old": old.to_json() if old else None,
+        }
+
+
+@dataclass(frozen=True)
+class Written:
+    """The files that a unit became."""
+
+    unit: Path
+    files: Files
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        names = {"spec": self.files.spec, "flagfile": self.files.flagfile}
+        return {"from": str(self.unit), **{name: str(path) if path else None for name, path in names.items()}}
+
+
+@dataclass(frozen=True)
+class RetuneDetails:
+    """What retuning tells beside the contract's document."""
+
+    rows: tuple[EntryRow, ...] = ()
+    written: tuple[Written, ...] = ()
+    first_seconds: float | None = None
+    """What the first tuning of all that was retuned took; None where it is not known."""
+
+    default_is_wrong = False
+
+    @property
+    def tried(self) -> int:
+        return sum(row.raced is not None and row.raced.us is not None for row in self.rows)
+
+    @property
+    def counted(self) -> Counter[State]:
+        return Counter(row.state for row in self.rows)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "entries": [row.to_json() for row in self.rows],
+            "states": {state: self.counted[state] for state in STATES},
+            "written": [one.to_json() for one in self.written],
+            "first_seconds": self.first_seconds,
+        }
+
+    def tell(self, result: RetuneResult, printer: Printer) -> None:
+        tell_retuned(result, printer)
+
+
+RetuneResult = Result[RetuneDetails]
+
+
+def retune_result(run: Run, details: RetuneDetails) -> RetuneResult:
+    """The totals; the figures of a single race are the result's own."""
+    verdict = _verdict(details, timed=run.timed, interrupted=run.stopped)
+    raced = {row.raced.run: row.raced for row in details.rows if row.raced is not None}
+    only = next(iter(raced.values())) if len(raced) == 1 else None
+    main = details.written[0].files if len(details.written) == 1 else Files()
+    return Result(
+        **run.facts(),
+        verdict=verdict,
+        reason=_reason(details),
+        baseline=Measured(only.baseline_us if only else None),
+        stock=Measured(),
+        best=Best(Measured(only.us), {}) if only else None,
+        speedup=_interval(only),
+        speedup_over_stock=None,
+        confidence=1 - ALPHA,
+        counts=Counts(asked=len(details.rows), timed=len(raced), rivals=len(raced)),
+        files=main,
+        details=details,
+    )
+
+
+def _interval(only: Raced | None) -> Interval | None:
+    return only.speedup if only else None
+
+
+def _verdict(details: RetuneDetails, *, timed: bool, interrupted: bool) -> FinalVerdict:
+    """`win`: every entry that stays is faster than the new default, by a race of today."""
+    if interrupted:
+        return "inconclusive"
+    if not timed:
+        return "compile-only"
+    staying = [row for row in details.rows if row.state in ("kept", "replaced")]
+    if any(row.state == "kept" and (row.raced is None or row.raced.verdict != "win") for row in staying):
+        return "inconclusive"
+    return "win" if staying else "inconclusive" if all(row.state == "skipped" for row in details.rows) else "no-winner"
+
+
+def _reason(details: RetuneDetails) -> str:
+    counted = details.counted
+    parts = [f"{counted[state]} {state}" for state in STATES if counted[state]]
+    return f"of {count(len(details.rows), 'entry')} {', '.join(parts) or 'none was looked at'}"
+
+
+def tell_retuned(result: RetuneResult, printer: Printer) -> None:
+    """Each entry with its state and its reason, and what to use from now on."""
+    details, line = result.details, printer.line
+    if details.rows:
+        printer.table(_table(details.rows))
+    printer.verdict(result, what="retuned")
+    total = result.seconds.get("total", 0.0)
+    if details.first_seconds:
+        share = 100 * total / details.first_seconds
+        line("time", f"{total:.0f} s, {share:.0f} % of what the first tuning took ({details.first_seconds:.0f} s)")
+    for one in details.written:
+        if one.files.spec is not None:
+            line("spec", str(one.files.spec))
+        if one.files.flagfile is not None:
+            line("use", use_line(one.files.flagfile))
+        for note in one.notes:
+            line("", note)
+    if not details.written:
+        line("next", _next(result))
+
+
+def _next(result: RetuneResult) -> str:
+    if result.interrupted:
+        return "the same command with --resume goes on from here"
+    if result.verdict == "compile-only":
+        return "the same command where the device is races each entry; with -o what applies is written"
+    states = set(result.details.counted)
+    if states <= {"skipped"}:
+        return "give what the reasons name"
+    return "compile without the spec: IREE's default is as fast, or nothing of it works any more"
+
+
+def _table(rows: Sequence[EntryRow]) -> Listing:
+    found = []
+    for row in rows:
+        old, raced = row.old, row.raced
+        before = f"{microseconds(old.us)}{f' (IREE {old.iree})' if old.iree else ''}" if old and old.us else ""
+        now = microseconds(raced.us) if raced and raced.us else ""
+        default = microseconds(raced.baseline_us) if raced and raced.baseline_us else ""
+        name = row.entry or row.spec.name
+        found.append((name, row.problem, before, now, default, Text(row.state, _STYLES[row.state]), row.reason))
+    return Listing.of(["entry", "problem", "before", "now", "default now", "state", "reason"], found)

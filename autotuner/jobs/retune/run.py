@@ -1,0 +1,360 @@
+"""Retuning: every entry proven, raced, searched again where that is worth it, and what stays written anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Unpack
+
+from autotuner.build import BuildJob
+from autotuner.carriers.microkernel import executable_target
+from autotuner.carriers.provenance import Provenance, machine_of
+from autotuner.carriers.render import problem_mlir
+from autotuner.errors import AutotuneError, NoCandidateError, OutOfTimeError, StorageError, UsageError
+from autotuner.iree.compile import CONFIGURED, shell_line
+from autotuner.jobs.model.context import BUDGET_FACTOR, Model, compile_timeout
+from autotuner.jobs.retune.decide import Raced, Searched, decide, standing
+from autotuner.jobs.retune.origin import Left, Memory, Origins, Part, choose_target
+from autotuner.jobs.retune.proof import Key, Proof, Prover
+from autotuner.jobs.retune.races import LEAST_SEARCH, Races
+from autotuner.jobs.retune.result import EntryRow, RetuneDetails, RetuneResult, Written, retune_result
+from autotuner.jobs.retune.ship import Staying, Writer, program_of
+from autotuner.jobs.retune.unit import Unit, find_units
+from autotuner.problems import Gemm
+from autotuner.store.reader import Reader
+from autotuner.system import process
+from autotuner.system.digests import path_digest
+from autotuner.system.progress import Clock
+from autotuner.system.text import count
+from autotuner.targets import NO_DEVICE, Target
+from autotuner.tuning.options import Options
+from autotuner.tuning.run import Account, Question, Run
+from autotuner.tuning.session import Session, Watched
+
+SHARE = 0.1
+"""Of what the first tuning took: so long an entry may take to be proven, raced and searched again."""
+_READING = 60.0
+LEAST_SECONDS = 20.0
+"""For one program, unless --budget says otherwise: in less no race comes to a verdict."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a user asks."""
+
+    path: Path
+    """A spec, a flagfile or a workspace."""
+    target: Target | None = None
+    """None: the one that the specs record."""
+    model: Model | None = None
+    """None: the one that the command names by which a model's spec was made."""
+    in_place: bool = False
+    trust: bool = False
+    allow: str | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is retuned, and what is not."""
+
+    target: Target
+    parts: tuple[Part, ...]
+    left: tuple[Left, ...]
+    reads: tuple[str, ...]
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return tuple({part.unit.spec: part.unit for part in self.parts}.values())
+
+    @property
+    def first_seconds(self) -> float | None:
+        """None where it is not known of every part."""
+        known = [part.seconds for part in self.parts]
+        return sum(filter(None, known)) if known and all(known) else None
+
+
+def read_plan(wanted: Wanted, options: Options) -> Plan:
+    """Reads the files and what the results know of them; compiles nothing."""
+    units = find_units(wanted.path, trust=wanted.trust)
+    if len(units) > 1 and (options.output is not None or wanted.model is not None):
+        word = "-o" if options.output is not None else "--model"
+        raise UsageError(f"{word} is for one spec, and there are {len(units)}.", remedy="Name one of them.")
+    folders = (Path(), *((home,) if (home := _home(wanted.path)) else ()), options.workspace)
+    origins = Origins(_memory(wanted.path, options), folders, wanted.model, wanted.allow)
+    target = choose_target(units, origins, wanted.target)
+    parts: list[Part] = []
+    left: list[Left] = []
+    for unit in units:
+        own = origins.target_of(unit)
+        if not unit.problem and own and own != target.name and _known(own):
+            left.append(Left(unit, "", f"it is for {own}: --target {own} retunes it", None))
+            continue
+        found, others = origins.parts(unit)
+        parts += found
+        left += others
+    if not parts and len(units) == 1 and left:
+        raise UsageError(f"{units[0].path}: {left[0].reason}", remedy="")
+    reads = tuple(path_digest(path) for unit in units for path in unit.reads if path.exists())
+    return Plan(target, tuple(parts), tuple(left), reads)
+
+
+def retune(wanted: Wanted, *, options: Options | None = None, **watched: Unpack[Watched]) -> RetuneResult:
+    """Proves and races every entry with this IREE, and writes what stays."""
+    options = options or Options()
+    plan = read_plan(wanted, options)
+    with Session.open(plan.target, options, **watched) as session:
+        name = wanted.path.resolve().stem
+        question = Question(
+            kind="retune",
+            problem={"op": "retune", "name": name, "flops": 0, "bytes": 0},
+            target=plan.target,
+            asks={"retune": str(wanted.path.resolve()), "model": str(wanted.model.path) if wanted.model else ""},
+            reads=(*session.tools.programs, *plan.reads),
+            has_parts=True,
+        )
+        shares = [share_of(part, options) for part in plan.parts]
+        account = Account(session.reporter, Clock(options.budget or sum(shares) or LEAST_SECONDS, session.began))
+        with Run.begin(question, session=session, options=options, account=account) as run:
+            return _RetuneRun(wanted, plan, run, dict(zip(map(id, plan.parts), shares, strict=True))).go()
+
+
+def share_of(part: Part, options: Options) -> float:
+    """Seconds: a tenth of what finding it took, or of what that may have taken."""
+    usual = options.effort.budget * (BUDGET_FACTOR if part.model is not None else 1.0)
+    return max(SHARE * (part.seconds or usual), LEAST_SECONDS)
+
+
+@dataclass
+class _RetuneRun:
+    """One run's steps in order."""
+
+    wanted: Wanted
+    plan: Plan
+    run: Run
+    shares: Mapping[int, float]
+    rows: list[EntryRow] = field(default_factory=list)
+    written: list[Written] = field(default_factory=list)
+    stays: dict[Path, Staying] = field(default_factory=dict)
+    known: dict[tuple[object, ...], tuple[Raced | None, Searched | None, Path | None]] = field(default_factory=dict)
+    """By what was raced: the same entry may stand in several files."""
+
+    def __post_init__(self) -> None:
+        self.races = Races(self.run, self.wanted.trust)
+        self.writer = Writer(self.run, self.wanted.in_place, self.wanted.trust)
+        self.writes = self.run.timed or self.run.options.output is not None or self.wanted.in_place
+
+    def go(self) -> RetuneResult:
+        run = self.run
+        if self.writes:
+            self.writer.claim(self.plan.units)
+        if run.earlier is not None:
+            ended = sum(part.status == "finished" for part in run.session.store.parts(run.id))
+            run.account.note(f"going on with run {run.id}: {count(ended, 'run')} below it finished")
+        self.rows += [
+            EntryRow(one.unit.path, one.entry, "", "skipped", one.reason, old=one.old) for one in self.plan.left
+        ]
+        for number, part in enumerate(self.plan.parts):
+            if run.stopped:
+                break
+            self._part(part, self._budget(self.plan.parts[number:]))
+        if self.writes and not run.stopped:
+            for staying in self.stays.values():
+                self._write(staying)
+        details = RetuneDetails(tuple(self.rows), tuple(self.written), self.plan.first_seconds)
+        result = retune_result(run, details)
+        run.finish(result)
+        return result
+
+    def _budget(self, parts: Sequence[Part]) -> float:
+        """The first one's part of what is left."""
+        weights = [self.shares[id(part)] for part in parts]
+        return max(self.run.clock.left, 0.0) * weights[0] / sum(weights)
+
+    # --- one part -------------------------------------------------------------------------------------------------
+
+    def _part(self, part: Part, budget: float) -> None:
+        run, clock = self.run, self.run.clock
+        ends = clock.elapsed + budget
+        run.account.stage(f"proving {part.unit.path.name} in {part.name}")
+        try:
+            with run.account.clocked("space"):
+                part = self._for_compiler(part)
+                proofs = self._proofs(part)
+        except AutotuneError as error:
+            if isinstance(error, StorageError):
+                raise
+            self._leave(part, f"it cannot be proven: {error.message}")
+            return
+        lost = [proof.lost for proof in proofs.values() if proof.lost]
+        # A model goes on without what no longer applies; a single problem has nothing else.
+        gone = lost[0] if lost and (part.problem is not None or len(lost) == len(proofs)) else ""
+        raced, searched, found = self._timed(part, gone, ends)
+        stands = standing(lost=gone, raced=raced, old_us=self._old_us(part))
+        state, reason = decide(stands, searched)
+        if run.timed and stands.search and searched is None and not run.stopped:
+            run.account.note(f"{part.name}: less than {LEAST_SEARCH:.0f} s were left to search again (--budget)")
+        kept: dict[Key, Provenance] = {}
+        for file, entry in part.entries:
+            key = (file.path, entry.name)
+            own_state, own_reason = state, reason
+            if state == "kept" and proofs[key].lost:
+                own_state, own_reason = "dropped", proofs[key].lost
+            if own_state == "kept":
+                kept[key] = self._provenance(entry.provenance, raced, part)
+            self.rows.append(
+                EntryRow(
+                    part.unit.shown(file.path),
+                    entry.name,
+                    entry.provenance.problem if entry.provenance else part.name,
+                    own_state,
+                    own_reason,
+                    proofs[key].applied,
+                    entry.provenance or part.old,
+                    raced,
+                )
+            )
+        if not part.entries:
+            self.rows.append(EntryRow(part.unit.path, "", part.name, state, reason, 0, part.old, raced))
+        if state in ("kept", "replaced"):
+            self._stay(part, kept, found if state == "replaced" else None)
+
+    def _leave(self, part: Part, reason: str) -> None:
+        names = [(part.unit.shown(file.path), entry.name) for file, entry in part.entries] or [(part.unit.path, "")]
+        self.rows += [EntryRow(path, name, part.name, "skipped", reason, old=part.old) for path, name in names]
+        self._stay(part, {(f.path, e.name): e.provenance or Provenance() for f, e in part.entries}, None)
+
+    def _for_compiler(self, part: Part) -> Part:
+        """With executables of the target that this compiler makes code for."""
+        run, unit = self.run, part.unit
+        named = any(one.file.carrier.brings_objects or one.file.carrier.by_name for one in unit.files)
+        if not named or not run.target.backend.on_host:
+            return part
+        smallest = run.target.prepare(Gemm.parse(shape="8x8x8", dtype="f32"))
+        job = BuildJob(problem_mlir(smallest), run.target.compile_flags, _READING, stop=CONFIGURED, dumps=())
+        copy = self.writer.for_compiler(unit, executable_target(run.session.executor.inspect(job).result()))
+        if copy.was is None:
+            return part
+        run.account.note(
+            f"{unit.name}: its executables name the processor as another IREE knows it, and would not run beside this "
+            "one's: they are written anew, the kernels stay the same"
+        )
+        by_name = {(one.path.name, entry.name): (one, entry) for one, entry in copy.entries}
+        return replace(
+            part, unit=copy, entries=tuple(by_name[one.path.name, entry.name] for one, entry in part.entries)
+        )
+
+    def _proofs(self, part: Part) -> dict[Key, Proof]:
+        run = self.run
+        program, flags = program_of(part, run)
+        timeout = compile_timeout(run.options, run.clock)
+        prover = Prover(part.unit, program, flags, run.target, run.session.tools, timeout)
+        return prover.prove(part.entries)
+
+    def _timed(self, part: Part, gone: str, ends: float) -> tuple[Raced | None, Searched | None, Path | None]:
+        """The race, and the search where one is worth it; what stands in several files is timed once."""
+        run, clock = self.run, self.run.clock
+        if not run.timed:
+            return None, None, None
+        same = _identity(part)
+        if same in self.known:
+            return self.known[same]
+        raced = None if gone else self.races.against_default(part, ends - clock.elapsed)
+        stands = standing(lost=gone, raced=raced, old_us=self._old_us(part))
+        searched, found = None, None
+        left = ends - clock.elapsed
+        if stands.search and left >= LEAST_SEARCH and not run.stopped:
+            searched, found = self.races.search(part, stands, seconds=left)
+        self.known[same] = raced, searched, found
+        return self.known[same]
+
+    def _old_us(self, part: Part) -> float | None:
+        """Times of another machine are not compared."""
+        old = part.old
+        same = old is not None and old.machine and old.machine == machine_of(self.run.environment)
+        return old.us if old is not None and same else None
+
+    def _provenance(self, old: Provenance | None, raced: Raced | None, part: Part) -> Provenance:
+        """What a kept entry says of itself: a model's own entries were not raced alone."""
+        run, alone = self.run, part.problem is not None
+        before = old or Provenance(problem=part.name)
+        verdict = raced.verdict if raced and alone else "proven again" if raced is None else "judged in the model"
+        figures = raced if raced and alone else None
+        return Provenance(
+            problem=before.problem or part.name,
+            target=run.target.name,
+            device=run.session.device if run.session.device != NO_DEVICE else "",
+            verdict=verdict,
+            us=figures.us if figures else None,
+            baseline_us=figures.baseline_us if figures else None,
+            seconds=part.seconds,
+            command=before.command or shell_line(run.options.command),
+            earlier=old.line() if old else "",
+        ).stamped(run.session.tools, figures.speedup if figures else None, run.environment if run.timed else None)
+
+    # --- what stays -----------------------------------------------------------------------------------------------
+
+    def _stay(self, part: Part, kept: Mapping[Key, Provenance], found: Path | None) -> None:
+        unit = part.unit
+        before = self.stays.get(unit.home) or Staying(unit, {}, (), {}, alone=False)
+        own = [one for one in self.plan.parts if one.unit.spec == unit.home]
+        self.stays[unit.home] = replace(
+            before,
+            kept={**before.kept, **kept},
+            parts=(*before.parts, part),
+            new={**before.new, **({part.name: found} if found else {})},
+            alone=len(own) == 1 and found is not None,
+        )
+
+    def _write(self, staying: Staying) -> None:
+        self.run.account.stage(f"writing {staying.unit.name}, and compiling once more with it")
+        home = staying.unit.home
+        skipped = {(one.unit.spec, one.entry): one.old for one in self.plan.left if one.entry}
+        more = {
+            (file.path, entry.name): skipped[home, entry.name] or Provenance()
+            for file, entry in staying.unit.entries
+            if (home, entry.name) in skipped
+        }
+        try:
+            with process.however_late():
+                whole = replace(staying, kept={**staying.kept, **more})
+                files, notes = self.writer.write(whole)
+        except (UsageError, NoCandidateError, OutOfTimeError) as error:
+            self.run.account.note(f"{staying.unit.name} is not written: {error}")
+            return
+        self.written.append(Written(staying.unit.path, files, notes))
+
+
+def _identity(part: Part) -> tuple[object, ...]:
+    """What a race is of, wherever it stands."""
+    flags = frozenset(part.unit.flagfile.others) if part.unit.flagfile else frozenset()
+    entries = [(e.key, e.compilation_info, e.decomposition_config, e.objects, e.action) for _, e in part.entries]
+    if part.model is not None:
+        return (part.unit.home,)
+    return (part.name, flags, *entries)
+
+
+def _home(path: Path) -> Path | None:
+    """The workspace that a spec lies in."""
+    if path.is_dir():
+        return path
+    folder = path.absolute().parent
+    return folder.parent if folder.name == "specs" else None
+
+
+def _memory(path: Path, options: Options) -> Memory:
+    """What the results know; nothing where there are none."""
+    home = _home(path)
+    for workspace in ([home] if home and options.storage is None else []) + [options.workspace]:
+        with suppress(StorageError), Reader.open(options.storage, workspace=workspace, create=False) as reader:
+            return Memory.read(reader)
+    return Memory()
+
+
+def _known(name: str) -> bool:
+    try:
+        Target.parse(name)
+    except UsageError:
+        return False
+    return True

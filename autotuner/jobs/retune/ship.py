@@ -1,0 +1,244 @@
+"""Writes what stays: first where it harms nothing, compiled there once more, and only then where the user has it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autotuner.build import BuildJob
+from autotuner.build.ship import write_shipped
+from autotuner.carriers.carrier import FLAGS, Parts, SpecCarrier
+from autotuner.carriers.flags import SUBSTITUTION
+from autotuner.carriers.microkernel import SPEC_FLAG
+from autotuner.carriers.outputs import MODEL, WRITTEN, Outputs
+from autotuner.carriers.provenance import Provenance, today
+from autotuner.carriers.render import problem_mlir
+from autotuner.errors import EnvironmentFailure
+from autotuner.iree.compile import first_error, shell_line
+from autotuner.jobs.model.program import Program
+from autotuner.jobs.retune.origin import Part
+from autotuner.jobs.retune.proof import Key
+from autotuner.jobs.retune.unit import Unit, read_unit
+from autotuner.specfiles.entries import read_text
+from autotuner.specfiles.merge import merge
+from autotuner.specfiles.renew import renew
+from autotuner.specfiles.retarget import retargeted
+from autotuner.system.text import count
+from autotuner.tuning.result import Files
+from autotuner.tuning.run import Run
+
+_AGAIN = "Please report it with the specs."
+
+
+@dataclass(frozen=True)
+class Staying:
+    """What a unit becomes."""
+
+    unit: Unit
+    kept: Mapping[Key, Provenance]
+    """The entries that stay, each with what it says of itself from now on."""
+    parts: Sequence[Part]
+    """The programs that must give the same code as before."""
+    new: Mapping[str, Path]
+    """Of what was found anew, by program: its flagfile."""
+    alone: bool
+    """All of the unit is one program's, and was found anew."""
+    header: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Writes the files of one run."""
+
+    run: Run
+    in_place: bool
+    trust: bool
+
+    def place(self, unit: Unit) -> Outputs:
+        workspace = self.run.session.workspace
+        spec = self.run.options.output or workspace.specs / "retuned" / f"{unit.name}.mlir"
+        return Outputs.at(unit.home if self.in_place else spec, workspace, MODEL)
+
+    def claim(self, units: Sequence[Unit]) -> None:
+        """Before anything is compiled: what cannot be written is no surprise at the end."""
+        for unit in units:
+            self.place(unit).claim(() if self.in_place else unit.reads)
+
+    def for_compiler(self, unit: Unit, target: str) -> Unit:
+        """The unit, or a copy whose executables have the target that this compiler gives its own."""
+        texts = {
+            one.path: text
+            for one in unit.files
+            if one.file.carrier.brings_objects or one.file.carrier.by_name
+            if (text := retargeted(read_text(one.path), target, name=str(one.path))) is not None
+        }
+        if not texts:
+            return unit
+        parts, flags = _parts(unit, {}, (), spec_flag=self.run.target.spec_flag, whole=texts)
+        copy = Outputs(self.run.folder / "copy" / f"{unit.name}.mlir", MODEL)
+        write_shipped(copy, parts, flags or self.run.target.compile_flags)
+        return replace(read_unit(copy.spec, trust=self.trust), was=unit.spec)
+
+    def write(self, staying: Staying) -> tuple[Files, tuple[str, ...]]:
+        """The files, and what is to be said of them; nothing is written that gives other code than was raced."""
+        unit, target = staying.unit, self.run.target
+        header = self._header(staying)
+        notes: tuple[str, ...] = ()
+        if staying.alone:
+            (flagfile,) = staying.new.values()
+            source = read_unit(flagfile.with_suffix(".mlir"), trust=self.trust)
+            kept = {(one.path, e.name): _with(e.provenance, staying) for one, e in source.entries}
+            parts, flags = _parts(source, kept, header, spec_flag=target.spec_flag)
+        else:
+            parts, flags = _parts(unit, staying.kept, header, spec_flag=target.spec_flag)
+            parts, notes = self._merged(staying, parts, header)
+        flags = flags or target.compile_flags
+        draft = Outputs(self.run.folder / "draft" / f"{unit.name}.mlir", MODEL)
+        shipped = write_shipped(draft, parts, flags)
+        for part in staying.parts:
+            old = unit.flagfile.path if unit.flagfile else None
+            self._same_code(part, staying.new.get(part.name, old), shipped.flagfile)
+        files = self.place(unit)
+        if self.in_place:
+            self._set_aside(read_unit(unit.home, trust=self.trust))
+        final = write_shipped(files, parts, flags)
+        return Files(final.spec, final.flagfile, final.carrier), notes
+
+    def _merged(self, staying: Staying, parts: Parts, header: Sequence[str]) -> tuple[Parts, tuple[str, ...]]:
+        """With the tuning specs of what was found anew; what has other flags keeps files of its own."""
+        texts, notes = [], []
+        for name, flagfile in staying.new.items():
+            source = read_unit(flagfile.with_suffix(".mlir"), trust=self.trust)
+            others = source.flagfile.others if source.flagfile else ()
+            own = staying.unit.flagfile.others if staying.unit.flagfile else self.run.target.compile_flags
+            tunes = [one for one in source.files if one.file.carrier is SpecCarrier]
+            if len(tunes) == len(source.files) == 1 and set(others) == set(own):
+                texts.append(read_text(tunes[0].path))
+                continue
+            place = self.place(staying.unit)
+            kept = place.spec.with_name(f"{place.spec.stem}-{name}.mlir")
+            moved, flags = _parts(source, {}, (), spec_flag=self.run.target.spec_flag, whole={})
+            made = write_shipped(Outputs.at(kept, self.run.session.workspace, MODEL), moved, flags)
+            notes.append(f"{name} needs other flags, so it has files of its own: {made.flagfile}")
+        if not texts:
+            return parts, tuple(notes)
+        old = [parts.spec] if parts.spec is not None else []
+        merged = merge([*old, *texts], tools=self.run.session.tools, force=True, trust=self.trust, made_by=header[1:])
+        flag = self.run.target.spec_flag
+        return replace(parts, carrier=SpecCarrier.name, spec=merged.text, spec_flag=flag), tuple(notes)
+
+    def _same_code(self, part: Part, before: Path | None, after: Path) -> None:
+        one = self._binary(part, before)
+        other = self._binary(part, after)
+        if one != other:
+            raise EnvironmentFailure(f"the files written anew give {part.name} other code.", remedy=_AGAIN)
+
+    def _binary(self, part: Part, flagfile: Path | None) -> str:
+        """What a user's compile gives; without a flagfile, by the spec as it is carried."""
+        run = self.run
+        program, own = program_of(part, run)
+        words = (f"@{flagfile}",) if flagfile is not None else self._carried(part.unit)
+        job = BuildJob(program, (*own, *words), run.options.effort.compile_timeout)
+        executor = run.session.executor
+        start = executor.start if isinstance(program, str) else executor.start_whole
+        made = start(job).result()
+        if not made.ok:
+            raise EnvironmentFailure(
+                f"{part.name} does not compile with what is written: {first_error(made.stderr)}", remedy=_AGAIN
+            )
+        return made.binary
+
+    def _carried(self, unit: Unit) -> tuple[str, ...]:
+        target = self.run.target
+        words: list[str] = [*target.compile_flags]
+        for one in unit.files:
+            words += one.file.flags(one.path, spec_flag=target.spec_flag, objects=unit.objects or one.path.parent)
+        return tuple(words)
+
+    def _set_aside(self, unit: Unit) -> None:
+        """Copies of what is about to be written over."""
+        folder = self.run.folder / "old"
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in unit.reads:
+            if path.is_dir():
+                shutil.copytree(path, folder / path.name, dirs_exist_ok=True)
+            elif path.parent == unit.spec.parent:
+                shutil.copy(path, folder / path.name)
+            else:
+                (folder / path.parent.name).mkdir(exist_ok=True)
+                shutil.copy(path, folder / path.parent.name / path.name)
+
+    def _header(self, staying: Staying) -> list[str]:
+        tools, environment = self.run.session.tools, self.run.environment
+        entries = count(len(staying.kept) + len(staying.new), "entry")
+        return [
+            f"Spec {WRITTEN}, retuned: {entries}",
+            f"target:     {self.run.target.name}; IREE {tools.release} ({tools.build})",
+            f"machine:    {environment.get('device_name') or 'none'}",
+            f"from:       {staying.unit.path}",
+            f"date:       {today()}",
+            f"made by:    {shell_line(('autotune', *self.run.options.command[1:]))}",
+            *staying.header,
+        ]
+
+
+def program_of(part: Part, run: Run) -> tuple[str | Path, tuple[str, ...]]:
+    """What a part compiles, and the flags that it needs itself."""
+    if part.problem is not None:
+        problem = run.target.prepare(part.problem)
+        return problem_mlir(problem), problem.flags
+    if part.model is None:
+        raise ValueError("a part is a problem or a model")
+    folder, model = run.session.workspace.candidates / "models", part.model
+    return Program.open(model.path, folder=folder, tools=run.session.tools, trust=model.trust).path, ()
+
+
+def _with(provenance: Provenance | None, staying: Staying) -> Provenance:
+    old = next(iter(staying.unit.provenances), None)
+    return replace(provenance or Provenance(), earlier=old.line() if old else "")
+
+
+def _parts(
+    unit: Unit,
+    kept: Mapping[Key, Provenance],
+    header: Sequence[str],
+    *,
+    spec_flag: str,
+    whole: Mapping[Path, str] | None = None,
+) -> tuple[Parts, tuple[str, ...]]:
+    """The files of a unit with the entries that stay, and its other flags.
+
+    `whole` takes all entries, of some files with another text.
+    """
+    parts = Parts(FLAGS.name)
+    executables: dict[str, str] = {}
+    for one in unit.files:
+        names = {name: provenance for (path, name), provenance in kept.items() if path == one.path}
+        if whole is not None:
+            text = whole.get(one.path) or read_text(one.path)
+        elif names:
+            text = renew(read_text(one.path), names, header=header, name=str(one.path))
+        else:
+            continue
+        carrier = one.file.carrier
+        if carrier.brings_objects:
+            used = [
+                name for entry in one.file.entries for name in entry.objects if whole is not None or entry.name in names
+            ]
+            objects = tuple(dict.fromkeys((unit.objects or one.path.parent) / name for name in used))
+            if parts.spec is None:
+                parts = replace(parts, carrier=carrier.name, spec=text, spec_flag=SPEC_FLAG, objects=objects)
+            else:
+                parts = replace(parts, kernels=text, objects=objects)
+        elif not carrier.by_name:
+            parts = replace(parts, carrier=carrier.name, spec=text, spec_flag=spec_flag)
+        elif one.path == unit.spec:
+            flag = f"{SUBSTITUTION}={one.file.entries[0].name}"
+            parts = replace(parts, carrier=carrier.name, spec=text, spec_flag=flag)
+        else:
+            executables[one.path.stem] = text
+            parts = replace(parts, carrier=parts.carrier if parts.spec is not None else carrier.name)
+    flags = unit.flagfile.others if unit.flagfile else ()
+    return replace(parts, executables=executables), flags

@@ -1,0 +1,123 @@
+"""What is retuned: a spec with all that was shipped beside it, or a flagfile alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotuner.carriers.flagfile import KERNELS, Flagfile, beside
+from autotuner.carriers.provenance import Provenance
+from autotuner.errors import AutotuneError, UsageError
+from autotuner.specfiles.check import objects_folder
+from autotuner.specfiles.entries import Entry, SpecFile, read_spec, read_text
+from autotuner.specfiles.vetting import executables_in
+
+_SUFFIXES = (".mlir", ".flags")
+
+
+@dataclass(frozen=True)
+class UnitFile:
+    """One file of a unit that has entries."""
+
+    path: Path
+    file: SpecFile
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Files that one compile takes together."""
+
+    spec: Path
+    """What was named: the spec, or where it would be beside a flagfile that names none."""
+    flagfile: Flagfile | None = None
+    files: tuple[UnitFile, ...] = ()
+    """The spec that tunes or substitutes, the one that calls microkernels, a model's executables."""
+    objects: Path | None = None
+    problem: str = ""
+    """Why it cannot be read; empty where it can."""
+    was: Path | None = None
+    """Of a copy that was made for the new compiler: the spec that it is of."""
+
+    @property
+    def home(self) -> Path:
+        """The user's own spec."""
+        return self.was or self.spec
+
+    def shown(self, path: Path) -> Path:
+        """A file of it, as the user has it."""
+        return path if self.was is None else self.was.parent / path.relative_to(self.spec.parent)
+
+    @property
+    def name(self) -> str:
+        return self.spec.stem.removesuffix(Path(KERNELS).stem) if self.spec.name.endswith(KERNELS) else self.spec.stem
+
+    @property
+    def path(self) -> Path:
+        """What the user sees of it."""
+        return self.home if self.files or self.flagfile is None else self.shown(self.flagfile.path)
+
+    @property
+    def entries(self) -> tuple[tuple[UnitFile, Entry], ...]:
+        return tuple((one, entry) for one in self.files for entry in one.file.entries)
+
+    @property
+    def provenances(self) -> tuple[Provenance, ...]:
+        return tuple(entry.provenance for _, entry in self.entries if entry.provenance is not None)
+
+    @property
+    def reads(self) -> tuple[Path, ...]:
+        """All of its files."""
+        own = [one.path for one in self.files] + ([self.flagfile.path] if self.flagfile else [])
+        return tuple(dict.fromkeys([*own, *([self.objects] if self.objects else [])]))
+
+
+def find_units(path: Path, *, trust: bool) -> tuple[Unit, ...]:
+    """The unit of a spec or flagfile; of a workspace, or a folder of specs, all of them."""
+    if path.is_dir():
+        folder = path / "specs" if (path / "specs").is_dir() else path
+        found = tuple(_tried(spec, trust=trust) for spec in _specs(folder))
+        if not found:
+            raise UsageError(f"there is no spec in {folder}.", remedy="Name a spec, a flagfile or a workspace.")
+        return found
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}.", remedy="Name a spec (.mlir), a flagfile (.flags) or a workspace.")
+    if path.suffix not in _SUFFIXES:
+        raise UsageError(f"{path} is neither a spec nor a flagfile.", remedy="Name an .mlir, a .flags or a folder.")
+    return (read_unit(beside(path.absolute(), ".mlir"), trust=trust),)
+
+
+def _specs(folder: Path) -> Iterator[Path]:
+    """By the names of specs, each once."""
+    stems = {beside(path, ".mlir") for path in folder.iterdir() if path.suffix in _SUFFIXES and path.is_file()}
+    return iter(sorted(path.absolute() for path in stems))
+
+
+def _tried(spec: Path, *, trust: bool) -> Unit:
+    try:
+        return read_unit(spec, trust=trust)
+    except AutotuneError as error:
+        return Unit(spec, problem=error.message)
+
+
+def read_unit(spec: Path, *, trust: bool) -> Unit:
+    """A spec, the flagfile of its name, and what that names."""
+    flagfile = Flagfile.beside(spec, trust=trust)
+    paths = [path for path in (spec, spec.with_suffix(KERNELS)) if path.is_file()]
+    if flagfile is not None:
+        # A flagfile has whole paths, and a compile takes what they name; after a move, those beside it are meant.
+        named = {path.name: path for _, file in flagfile.carriers if (path := _there(Path(file), spec.parent))}
+        paths = [named.pop(path.name, path) for path in paths]
+        paths += named.values()
+        for folder in flagfile.executables:
+            paths += executables_in(_there(Path(folder), spec.parent))
+    files = tuple(UnitFile(path, read_spec(read_text(path), name=str(path), trust=trust)) for path in paths)
+    if not files and flagfile is None:
+        raise UsageError(f"there is neither {spec} nor a flagfile of its name.", remedy="Is the path right?")
+    brings = any(one.file.carrier.brings_objects for one in files)
+    objects = objects_folder(spec, flagfile).absolute() if brings else None
+    return Unit(spec, flagfile, files, objects)
+
+
+def _there(path: Path, folder: Path) -> Path:
+    return path if path.exists() else folder / path.name

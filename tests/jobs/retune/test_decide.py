@@ -1,0 +1,60 @@
+"""What becomes of an entry: rules on what was proven and timed."""
+
+import pytest
+
+from autotuner.jobs.retune.decide import Raced, Searched, decide, standing
+from autotuner.measure.race import Interval
+
+WIN = Raced("win", "fresh blocks", us=100.0, baseline_us=150.0, speedup=Interval(1.5, 1.4, 1.6))
+EQUAL = Raced("no-winner", "not faster", us=100.0, baseline_us=100.0, speedup=Interval(1.0, 0.99, 1.005))
+OPEN = Raced("inconclusive", "not raced: --budget 35s would do", us=100.0, baseline_us=150.0)
+BROKEN = Raced("inconclusive", "wrong", failure="it computes wrong results")
+FOUND, NOTHING = Searched(True, "1.6x over the default"), Searched(False, "no-winner, none is faster")
+
+
+@pytest.mark.parametrize(
+    ("lost", "raced", "old_us", "searched", "state", "words"),
+    [
+        ("", WIN, None, None, "kept", "still faster than IREE's default: 1.500x (1.400 to 1.600)"),
+        ("", WIN, 100.0, None, "kept", "100.0 µs, it was 100.0 µs"),
+        ("", None, None, None, "kept", "nothing was timed"),
+        ("", OPEN, None, None, "kept", "the race has no verdict (not raced: --budget 35s would do)"),
+        ("", WIN, 80.0, NOTHING, "kept", "slower than before: 100.0 µs, it was 80.0 µs"),
+        ("", WIN, 80.0, None, "kept", "slower than before"),
+        ("", WIN, 80.0, FOUND, "replaced", "found a faster one: 1.6x over the default"),
+        ("", EQUAL, None, NOTHING, "dropped", "no longer faster than IREE's default: 1.000x (0.990 to 1.005)"),
+        ("", EQUAL, None, FOUND, "replaced", "1.6x"),
+        ("", EQUAL, None, None, "dropped", "no time was left to search again"),
+        ("", BROKEN, None, NOTHING, "dropped", "it computes wrong results"),
+        (
+            "nothing matches it",
+            None,
+            None,
+            NOTHING,
+            "dropped",
+            "nothing matches it; a search near its place: no-winner",
+        ),
+        ("nothing matches it", None, None, FOUND, "replaced", "nothing matches it; a search"),
+    ],
+)
+def test_an_entry_is_kept_replaced_or_dropped_with_its_reason(
+    lost: str, raced: Raced | None, old_us: float | None, searched: Searched | None, state: str, words: str
+) -> None:
+    found, reason = decide(standing(lost=lost, raced=raced, old_us=old_us), searched)
+    assert found == state
+    assert words in reason
+
+
+@pytest.mark.parametrize("raced", [WIN, OPEN, None])
+@pytest.mark.parametrize("old_us", [None, 10.0])
+def test_a_working_winner_is_never_lost_to_a_search_that_did_not_find_it(
+    raced: Raced | None, old_us: float | None
+) -> None:
+    stands = standing(lost="", raced=raced, old_us=old_us)
+    assert decide(stands, NOTHING)[0] == "kept"
+    assert decide(stands, None)[0] == "kept"
+
+
+def test_five_per_cent_is_not_slower() -> None:
+    assert not standing(lost="", raced=WIN, old_us=100.0 / 1.049).search
+    assert standing(lost="", raced=WIN, old_us=100.0 / 1.051).search

@@ -1,0 +1,231 @@
+"""Specs retuned: proven by real compiles, raced on a device whose times are chosen, and written anew."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import autotuner
+from autotuner.build import Builder
+from autotuner.build.executor import BuildExecutor
+from autotuner.carriers.flagfile import flagfile_text
+from autotuner.carriers.outputs import WRITTEN
+from autotuner.carriers.provenance import Provenance
+from autotuner.iree.tools import Tools
+from autotuner.jobs.buckets import plain_only
+from autotuner.jobs.retune.origin import Recorded
+from autotuner.problems import Gemm
+from autotuner.specfiles.entries import read
+from autotuner.specfiles.merge import merge
+from autotuner.system.cache import Cache
+from autotuner.targets import Target
+from autotuner.tuning.options import Options
+from autotuner.tuning.plan import Plan
+from tests.support.command_line import in_this_process
+from tests.support.pretended_device import pretend
+from tests.support.spec_files import TIMED, make_spec
+
+Retune = Callable[..., subprocess.CompletedProcess[str]]
+CPU = Target.parse("cpu")
+SMALL, OTHER = (Gemm.parse(shape=shape, dtype="f32") for shape in ("64x32x48", "32x32x64"))
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def specs(cache: Path) -> dict[str, str]:
+    """A spec for each of two products, and both as one."""
+    tools = Tools.find()
+    with BuildExecutor.local(Builder(tools, Cache(cache)), 2) as executor:
+        texts = {}
+        for problem in (SMALL, OTHER):
+            plan = Plan.make(problem, plain_only(CPU), executor, timeout=60.0)
+            made_by = " ".join(["autotune", *problem.arguments()])
+            provenance = replace(TIMED, problem=problem.name, command=made_by, seconds=400.0)
+            texts[problem.name] = make_spec(plan, provenance=provenance)
+        texts["both"] = merge(list(texts.values()), tools=tools).text
+    return texts
+
+
+@pytest.fixture
+def write(tmp_path: Path, specs: dict[str, str]) -> Callable[..., Path]:
+    """A spec with its flagfile, as a workspace has it."""
+
+    def write(name: str, *, change: Callable[[str], str] = str) -> Path:
+        path = tmp_path / "specs" / f"{name}.mlir"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"// Tuning spec {WRITTEN}\n" + change(specs[name]))
+        flags = [*CPU.compile_flags, f"{CPU.spec_flag}={path}"]
+        path.with_suffix(".flags").write_text(flagfile_text(flags))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def retune(tmp_path: Path, cache: Path) -> Retune:
+    return lambda *words: in_this_process("retune", *map(str, words), "-q", cwd=tmp_path, cache=cache)
+
+
+def answered(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def states(document: dict[str, Any]) -> dict[str, str]:
+    return {row["problem"]: row["state"] for row in document["entries"]}
+
+
+def test_without_a_device_entries_are_proven_and_nothing_is_written(
+    write: Callable[..., Path], retune: Retune, tmp_path: Path
+) -> None:
+    path = write(SMALL.name)
+    before = path.read_text()
+    document = answered(retune(path, "--device", "none", "--json"))
+    assert document["verdict"] == "compile-only"
+    (row,) = document["entries"]
+    assert (row["state"], row["applied"], row["old"]["us"]) == ("kept", 1, TIMED.us)
+    assert document["written"] == []
+    assert path.read_text() == before
+    assert not (tmp_path / "specs" / "retuned").exists()
+
+
+def test_an_entry_that_applies_no_more_is_dropped_and_the_others_are_written(
+    write: Callable[..., Path], retune: Retune, tmp_path: Path
+) -> None:
+    path = write("both", change=lambda text: text.replace('problem = "gemm_32x32x64', 'problem = "gemm_32x32x96'))
+    text = path.read_text()
+    new = tmp_path / "new.mlir"
+    document = answered(retune(path, "--device", "none", "-o", new, "--json"))
+    dropped = [row for row in document["entries"] if row["state"] == "dropped"]
+    assert [row["reason"].partition(";")[0] for row in dropped] == ["it does not apply any more: nothing matches it"]
+    left = read(new).entries
+    assert len(left) == 1
+    assert left[0].provenance is not None
+    assert "IREE" in left[0].provenance.earlier
+    assert left[0].provenance.verdict == "proven again"
+    assert path.read_text() == text
+
+
+def test_what_still_wins_is_kept_and_after_kill_9_not_raced_again(
+    write: Callable[..., Path], retune: Retune, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    devices = pretend(monkeypatch, warm=0.5)
+    path = write(SMALL.name)
+    before = path.read_text()
+    words = (path, "--budget", "60s", "--json")
+    first = answered(retune(*words))
+    assert (states(first), first["verdict"]) == ({SMALL.name: "kept"}, "win")
+    assert path.read_text() == before, "the old spec is not written over"
+    new = Path(str(first["spec"]))
+    (entry,) = read(new).entries
+    assert entry.provenance is not None
+    assert entry.provenance.median == pytest.approx(2.0)
+    assert entry.provenance.earlier.startswith(f"{SMALL.name}; cpu; IREE ")
+
+    with sqlite3.connect(tmp_path / "results" / "autotune.db") as database:
+        database.execute("UPDATE runs SET status = 'running', result = NULL WHERE kind = 'retune'")
+    shutil.rmtree(new.parent)
+    again = answered(retune(*words, "--resume"))
+    assert (again["run"], again["entries"]) == (first["run"], first["entries"])
+    assert devices[0].taken
+    assert not devices[1].taken, "nothing is timed again"
+    assert new.is_file()
+
+    answered(retune(*words, "--resume", "--in-place"))
+    assert path.read_text().startswith("// Spec by autotune ")
+    copies = tmp_path / "candidates" / str(first["run"]) / "old"
+    assert (copies / path.name).read_text() == before
+    assert (copies / path.with_suffix(".flags").name).is_file()
+
+
+def test_what_applies_no_more_is_searched_again_near_its_place(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path
+) -> None:
+    pretend(monkeypatch, warm=0.5)
+    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(cache))
+    path = write(OTHER.name, change=lambda text: text.replace('problem = "gemm_32x32x64', 'problem = "gemm_32x32x32'))
+    options = Options(budget=300.0, trials=3, workspace=tmp_path, command=("autotune", "retune"))
+    result = autotuner.retune(path, target=plain_only(CPU), options=options)
+    (row,) = result.details.rows
+    assert (row.state, result.verdict) == ("replaced", "win")
+    assert row.reason.startswith("it does not apply any more: nothing matches it; a search near its place found")
+    assert result.spec is not None
+    (entry,) = read(result.spec).entries
+    assert entry.provenance is not None
+    assert entry.provenance.problem == "gemm_32x32x32_f32_f32_nn"
+    assert path.is_file()
+
+
+def test_a_workspace_says_of_each_file_what_cannot_be_retuned(
+    write: Callable[..., Path], retune: Retune, tmp_path: Path
+) -> None:
+    write(SMALL.name)
+    folder = tmp_path / "specs"
+    (folder / "broken.mlir").write_text("module {")
+    (folder / "strange-cpu.flags").write_text("--iree-opt-data-tiling\n")
+    (folder / "gemm_4x4x4_f16_f32_nn-gfx942.flags").write_text("--iree-hal-target-device=hip\n")
+    document = json.loads(retune(tmp_path, "--dry-run", "--json", "--target", "cpu").stdout)
+    assert [part["problem"] for part in document["parts"]] == [SMALL.name]
+    assert document["parts"][0]["seconds"] == 40.0, "a tenth of the first tuning"
+    reasons = {Path(one["spec"]).name: one["reason"] for one in document["skipped"]}
+    assert "not a spec that this IREE reads" in reasons["broken.mlir"]
+    assert reasons["strange-cpu.flags"] == "it does not say which problem it is for: give --model"
+    assert reasons["gemm_4x4x4_f16_f32_nn-gfx942.flags"] == "it is for gfx942: --target gfx942 retunes it"
+
+
+def test_several_targets_in_one_workspace_need_a_choice(
+    write: Callable[..., Path], retune: Retune, tmp_path: Path
+) -> None:
+    write(SMALL.name)
+    (tmp_path / "specs" / "gemm_4x4x4_f16_f32_nn-gfx942.flags").write_text("--iree-hal-target-device=hip\n")
+    done = retune(tmp_path, "--dry-run")
+    assert done.returncode == 2
+    assert "the specs are for cpu, gfx942. Give --target" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("none.mlir",), "there is no file none.mlir"),
+        (("specs/x.txt",), "there is no file"),
+        ((".", "--in-place", "-o", "x.mlir"), "--in-place and -o name two places"),
+        ((".", "--function", "main"), "--function is for a model"),
+        ((".", "--flag=--iree-x"), "--flag is for one target"),
+        ((".",), "there is no spec in"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(retune: Retune, words: tuple[str, ...], said: str) -> None:
+    done = retune(*words)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_a_strangers_spec_does_not_say_which_errors_are_allowed(tmp_path: Path) -> None:
+    model = tmp_path / "m.mlir"
+    model.write_text("module {}")
+    words = ["autotune", "model", str(model), "--tolerance", "9", "--input", "4xf32", "-o", "out.mlir"]
+    foreign = Recorded.of(" ".join(words)).model([tmp_path])
+    own = Recorded(tuple(words), own=True).model([tmp_path])
+    assert foreign is not None
+    assert own is not None
+    assert (foreign.path, foreign.inputs, foreign.tolerance) == (model, ("4xf32",), None)
+    assert own.tolerance == 9.0
+
+
+def test_a_provenance_says_what_it_was_timed_on() -> None:
+    environment = {"device_name": "A Chip", "driver": "1.2"}
+    stamped = Provenance(problem="p").stamped(Tools.find(), None, environment)
+    assert (stamped.machine, stamped.driver) == ("A Chip", "1.2")
