@@ -106,10 +106,11 @@ class KernelEntry:
     config: Config = field(repr=False)
     result: Result | None = None
     """None where there was no time for a search: what it does elsewhere speaks for it."""
+    number: int = 0
+    """Its own in the model: others of the same kernel are linked beside it."""
 
-    def call(self, number: int) -> Call:
-        """Under a name of its own: others of the same kernel may be linked beside it."""
-        return self.variants.call(self.config, suffix=f"_{number}")
+    def call(self) -> Call:
+        return self.variants.call(self.config, suffix=f"_{self.number}")
 
     def provenance(self, context: Context, command: str) -> Provenance:
         result = self.result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,7 @@ from autotuner.carriers.calls import kernel_calls, prove
 from autotuner.carriers.carrier import MicrokernelCarrier, Parts, Said
 from autotuner.carriers.microkernel import function_name
 from autotuner.errors import AutotuneError, OutOfTimeError
-from autotuner.iree.compile import PREPROCESSED, Compiled, first_error
+from autotuner.iree.compile import PREPROCESSED, Compiled, CompilerRefusal, first_error
 from autotuner.jobs.model.context import ModelStructure
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.entries import Entry, applied
@@ -28,8 +27,6 @@ from autotuner.system import process
 KERNELS = "kernels"
 FINDING = 5.0
 """Seconds, about, for finding where microkernels fit and for compiling these."""
-_TURNS = 2
-"""How often two models with microkernels are timed, before the faster of them is raced."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +46,8 @@ class KernelMix:
     whole: WholeModel
     name: str
     """Of the model that is made, and of its folder."""
-    calls: dict[tuple[str, int], Call] = field(default_factory=dict)
-    """Each kernel is built once for its place and number."""
+    calls: dict[str, Call] = field(default_factory=dict)
+    """Each kernel is built once for its place."""
 
     @property
     def dispatches(self) -> Dispatches:
@@ -62,7 +59,8 @@ class KernelMix:
         context.stage(f"compiling the model with {len(kernels)} microkernels on route {tried.route.name}")
         row = context.row("microkernel", tried.route)
         entries = tuned.entries if tuned else ()
-        made = self._applied(kernels, entries, self.name)
+        numbered = [replace(entry, number=number) for number, entry in enumerate(kernels)]
+        made = self._applied(self._called(numbered), entries, self.name)
         lost = self._losing(made, entries, tuned.build if tuned else tried.build) if made else {}
         if made is not None and lost:
             made = self._with_fewer(made, lost, entries) if self.whole.has_time(made.build.seconds) else made
@@ -71,6 +69,20 @@ class KernelMix:
             return None
         return self._checked(made, row)
 
+    def _called(self, kernels: Sequence[KernelEntry]) -> tuple[KernelEntry, ...]:
+        """Those that the preprocessed program calls: that takes seconds, and a whole compile for nothing minutes."""
+        built = self._built(kernels)
+        if not built:
+            return ()
+        context, files = self.dispatches.context, self.whole.files(self.name)
+        flags = [*context.flags(self.whole.tried.route), *write_parts(files, self._parts(built))]
+        try:
+            with context.clocked("build"):
+                text = context.builder.preprocessed(flags, timeout=context.compile_timeout)
+        except CompilerRefusal:
+            return built  # the whole compile fails in the same way, and what it says is kept
+        return self._proven(built, text)
+
     def _applied(self, kernels: Sequence[KernelEntry], entries: Sequence[Entry], name: str) -> _Mixed | None:
         """The model with those of the kernels that it calls; None where it calls none, or does not compile."""
         kept: Sequence[KernelEntry] = tuple(kernels)
@@ -78,7 +90,7 @@ class KernelMix:
             made = self._mixed(kept, entries, name)
             if made is None or len(made.kernels) == len(kept):
                 return made
-            kept = made.kernels
+            kept = made.kernels  # entries of the tuning spec may have taken an operation from a kernel
         return None
 
     def _with_fewer(self, made: _Mixed, lost: Mapping[str, str], entries: Sequence[Entry]) -> _Mixed | None:
@@ -90,7 +102,7 @@ class KernelMix:
         except OutOfTimeError:
             self.dispatches.context.note("no time to compile the model without microkernels that lose: they stay")
             return made
-        if fewer is not None and self.whole.first_is_faster(made.build, fewer.build):
+        if fewer is not None and self.whole.faster(made.build, fewer.build) is made.build:
             self.dispatches.context.note(f"the model is faster with all {len(made.kernels)} microkernels: they stay")
             return made
         for entry in made.kernels:
@@ -100,23 +112,24 @@ class KernelMix:
 
     def _mixed(self, kernels: Sequence[KernelEntry], entries: Sequence[Entry], name: str) -> _Mixed | None:
         """Compiles the model with these kernels, and says which are called in it; None where it does not compile."""
-        built = [entry for number, entry in enumerate(kernels) if self._builds(entry, number)]
+        built = self._built(kernels)
         if not built:
             return None
-        parts = self._parts(built)
-        there, both, build = self._with_entries(entries, parts, name)
+        there, both, build = self._with_entries(entries, self._parts(built), name)
         if not build.ok:
             self._drop(built, f"the model does not compile with it: {first_error(build.stderr)[:120]}")
             return None
-        calls = kernel_calls([self._call(entry, number) for number, entry in enumerate(built)])
         (text,) = build.dumped[PREPROCESSED]
-        proof = prove(text, calls)
-        for entry, count in zip(built, proof.found, strict=True):
+        return _Mixed(self._proven(built, text), there, both, build)
+
+    def _proven(self, kernels: Sequence[KernelEntry], text: str) -> tuple[KernelEntry, ...]:
+        """Those that a preprocessed program calls; the others are left out, and that is said."""
+        found = prove(text, kernel_calls([self._call(entry) for entry in kernels])).found
+        for entry, count in zip(kernels, found, strict=True):
             self.dispatches.kernels.set_row(entry.label, applied=count)
             if not count:
                 self._drop([entry], "it is called nowhere in the model")
-        called = tuple(entry for entry, count in zip(built, proof.found, strict=True) if count)
-        return _Mixed(called, there, both, build)
+        return tuple(entry for entry, count in zip(kernels, found, strict=True) if count)
 
     def _with_entries(
         self, entries: Sequence[Entry], kernels: Parts, name: str
@@ -133,9 +146,13 @@ class KernelMix:
             both, build = self.whole.build(there, name, structure=structure, kernels=kernels)
         return there, both, build
 
-    def _builds(self, entry: KernelEntry, number: int) -> bool:
+    def _built(self, kernels: Sequence[KernelEntry]) -> tuple[KernelEntry, ...]:
+        """Those whose objects can be made."""
+        return tuple(entry for entry in kernels if self._builds(entry))
+
+    def _builds(self, entry: KernelEntry) -> bool:
         try:
-            self._call(entry, number)
+            self._call(entry)
         except OutOfTimeError:
             raise
         except AutotuneError as error:
@@ -143,16 +160,15 @@ class KernelMix:
             return False
         return True
 
-    def _call(self, entry: KernelEntry, number: int) -> Call:
-        key = (entry.label, number)
-        if key not in self.calls:
-            self.calls[key] = entry.call(number)
-        return self.calls[key]
+    def _call(self, entry: KernelEntry) -> Call:
+        if entry.label not in self.calls:
+            self.calls[entry.label] = entry.call()
+        return self.calls[entry.label]
 
     def _parts(self, kernels: Sequence[KernelEntry]) -> Parts:
         """The spec of these kernels and their objects."""
         context = self.dispatches.context
-        calls = tuple(self._call(entry, number) for number, entry in enumerate(kernels))
+        calls = tuple(self._call(entry) for entry in kernels)
         forms = tuple(entry.place.forms for entry in kernels)
         tools = context.session.tools
         said = Said(
@@ -272,9 +288,7 @@ def _faster(whole: WholeModel, first: Tuned | None, mixed: Tuned | None) -> Tune
     """Of the model with kernels by their defaults and with those that were searched; timed in turns."""
     if first is None or mixed is None:
         return mixed or first
-    for _ in range(_TURNS):
-        first, mixed = whole.timed(first), whole.timed(mixed)
-    return first if (first.us or math.inf) < (mixed.us or math.inf) else mixed
+    return first if whole.faster(first.build, mixed.build) is first.build else mixed
 
 
 def _configs(kernels: Sequence[KernelEntry]) -> dict[str, Config]:

@@ -29,7 +29,7 @@ def ship(
         build = builder.build_shipped(flagfile, folder=folder, timeout=timeout)
         missing = [f"{entry.label} ({why})" for entry in made.entries for n, why in [applied(build, entry)] if not n]
         if made.kernels and build.ok:
-            calls = kernel_calls([entry.call(number) for number, entry in enumerate(made.kernels)])
+            calls = kernel_calls([entry.call() for entry in made.kernels])
             reason = prove(build.dumped[PREPROCESSED][0], calls).reason(calls)
             missing += [reason] if reason else []
         return replace(build, failure="not-applied", stderr="; ".join(missing)) if build.ok and missing else build

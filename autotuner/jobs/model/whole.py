@@ -205,7 +205,7 @@ class WholeModel:
         return repeated(old), repeated(new)
 
     def timed(self, made: Tuned) -> Tuned:
-        """With its time, by as few repetitions as a route has; the faster of two readings counts."""
+        """With its time, by as few repetitions as a route has."""
         context, race = self.dispatches.context, self.race
         if race is None:
             return made
@@ -213,20 +213,20 @@ class WholeModel:
             timing = context.session.runner.time(made.build, race.benchmark)
         if not timing.ok:
             return made
-        context.session.store.record_timing(made.row, timing, phase="screen", block=0 if made.us is None else 1)
-        return replace(made, us=min(timing.median, made.us or math.inf))
+        context.session.store.record_timing(made.row, timing, phase="screen", block=0)
+        return replace(made, us=timing.median)
 
-    def first_is_faster(self, one: Compiled, other: Compiled) -> bool:
-        """Of two modules, by the least of a few timings in turns."""
+    def faster(self, one: Compiled, other: Compiled) -> Compiled:
+        """Of two models, by the least of a few timings in turns; without a device the other."""
         context, race = self.dispatches.context, self.race
         if race is None:
-            return False
+            return other
         us = {one.vmfb: math.inf, other.vmfb: math.inf}
         with context.clocked("time"), process.however_late():
             for module in (one, other) * _TURNS:
                 timing = context.session.runner.time(module, race.benchmark)
                 us[module.vmfb] = min(us[module.vmfb], timing.median if timing.ok else math.inf)
-        return us[one.vmfb] < us[other.vmfb]
+        return one if us[one.vmfb] < us[other.vmfb] else other
 
     def check(self, build: Compiled, row: int) -> tuple[float | None, str]:
         """How far the outputs are from the untuned model's, and what is wrong with them."""

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from autotuner import Gemm
 from autotuner.carriers.calls import preprocess
 from autotuner.carriers.flagfile import KERNELS
+from autotuner.carriers.forms import Forms
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.context import Model
+from autotuner.jobs.model.kernels import KernelEntry, KernelRow, KernelSearch, Place
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.microkernels.variants import Kernel
@@ -87,3 +90,25 @@ def test_both_specs_of_a_mix_are_sound_and_apply(mixed: ModelResult, tools: Tool
         assert [use.dispatches for use in report.uses or ()] == [1]
     kernels.rename(kernels.with_name("elsewhere.mlir"))
     assert not check(mixed.spec, tools=tools).sound
+
+
+def test_a_kernel_that_is_called_nowhere_is_found_out_before_the_model_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program has no such product: what the kernels were matched with read it wrong."""
+    absent, find_all = Gemm.parse(shape="8x16x24", dtype="f32"), KernelSearch.defaults
+
+    def defaults(self: KernelSearch) -> list[KernelEntry]:
+        place = Place(absent, Forms(()), 1, ("sgemm_c",), constant=False)
+        self.rows[absent.name] = KernelRow(place, state="left-out")
+        return find_all(self)
+
+    monkeypatch.setattr(KernelSearch, "defaults", defaults)
+    fake = fake_tools(tmp_path, rules=[(CALLED, 50.0)])
+    result = run("three", tmp_path, fake, microkernels=SGEMM, model={"min_share": 100.0})
+    assert result.verdict == "win"
+    rows = {row.place.problem.name: row for row in result.details.kernels}
+    assert (rows[absent.name].state, rows[absent.name].reason) == ("dropped", "it is called nowhere in the model")
+    assert len(result.details.shipped_kernels) == 3
+    compiled = (tmp_path / "fake" / "compiled.log").read_text().splitlines()
+    assert sum("preprocessing-transform-spec-filename" in line for line in compiled) == 1
