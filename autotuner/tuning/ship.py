@@ -57,6 +57,8 @@ class Winner:
     environment: Mapping[str, Any] = field(default_factory=dict)
     seconds: float | None = None
     """What the run has taken."""
+    program: Path | None = None
+    """The problem as a file that stays; None where it does not (--keep)."""
 
     @property
     def candidate(self) -> Candidate:
@@ -117,6 +119,6 @@ def _header(winner: Winner, flagfile: Path, tools: Tools) -> list[str]:
     lines += [
         f"date:       {today()}",
         f"made by:    {shell_line(winner.command)}",
-        f"use:        {use_line(flagfile.absolute())}",
+        f"use:        {use_line(flagfile.absolute(), program=winner.program)}",
     ]
     return [" ".join(line.splitlines()) for line in lines]

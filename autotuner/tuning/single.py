@@ -11,7 +11,7 @@ from functools import partial
 
 from autotuner.carriers.outputs import files_in
 from autotuner.errors import NoCandidateError, OutOfTimeError
-from autotuner.iree.compile import first_error
+from autotuner.iree.compile import PROBLEM, first_error
 from autotuner.measure.check import Data
 from autotuner.measure.judge import LEAD_BLOCKS, Judgement, longer
 from autotuner.microkernels.variants import find_variants
@@ -377,8 +377,10 @@ class SingleRun:
         with process.however_late():
             command = reproduce.command(self.problem, self.run, task=self.task, trials=self.trials)
             facts = (caches, self.run.environment, self.clock.elapsed)
+            file = self.run.folder / winner.candidate.id / PROBLEM
+            kept = file.absolute() if file.is_file() and {"all", "best"} & set(self.options.keep) else None
             shipped = ship(
-                Winner(self.plan, winner, judgement, self.device, command, *facts),
+                Winner(self.plan, winner, judgement, self.device, command, *facts, program=kept),
                 files=self.files,
                 builder=self.builder,
                 timeout=self.options.effort.compile_timeout,

@@ -135,6 +135,8 @@ def test_the_use_line_compiles_the_problem_when_it_is_pasted(won: Result, tmp_pa
     assert Path(words[0]).is_relative_to(won.workspace / "candidates" / won.run)
     subprocess.run([str(Tools.find().iree_compile), *words], cwd=tmp_path, check=True, capture_output=True)
     assert (tmp_path / words[-1]).stat().st_size > 0
+    assert won.spec is not None
+    assert f"// use:        {use}" in won.spec.read_text().splitlines()
 
 
 def test_the_command_in_the_header_asks_for_the_same_again(won: Result) -> None:

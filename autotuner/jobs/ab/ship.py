@@ -12,7 +12,7 @@ from autotuner.carriers.carrier import MicrokernelCarrier, Said
 from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import MICROKERNEL, Outputs, files_in
 from autotuner.carriers.provenance import Provenance, machine_of, today
-from autotuner.iree.compile import shell_line
+from autotuner.iree.compile import PROBLEM, shell_line
 from autotuner.jobs.ab.arm_run import A, ArmRun, B
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.opening import Experiment
@@ -70,7 +70,7 @@ def ship(side: ArmRun, subject: Subject, judgement: Judgement, run: Run) -> tupl
         f"verdict:    {judgement.verdict}, {interval}",
         f"date:       {today()}",
         f"made by:    {command}",
-        f"use:        {use_line(files.flagfile)}",
+        f"use:        {use_line(files.flagfile, program=_program(side, subject, run))}",
     ]
     lines = [" ".join(line.splitlines()) for line in header]
     builder = replace(run.session.builder, tools=tools)
@@ -83,3 +83,11 @@ def ship(side: ArmRun, subject: Subject, judgement: Judgement, run: Run) -> tupl
         binary=side.built.binary if side.built else None,
     )
     return files.spec, shipped.flagfile
+
+
+def _program(side: ArmRun, subject: Subject, run: Run) -> Path | None:
+    """The model's own file, or the problem's in the arm's folder where that stays."""
+    if isinstance(subject.program, Path):
+        return subject.program
+    file = side.folder / PROBLEM
+    return file if file.is_file() and "none" not in run.options.keep else None

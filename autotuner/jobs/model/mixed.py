@@ -174,7 +174,6 @@ class KernelMix:
         said = Said(
             [
                 f"{MicrokernelCarrier.title} by autotune {__version__}",
-                f"model:      {context.program.name}",
                 f"target:     {context.target.name}; IREE {tools.release} ({tools.build})",
                 *(f"kernel:     {call.instance.name} for {call.problem.name}" for call in calls),
                 f"made by:    {' '.join(self.whole.command.split())}",

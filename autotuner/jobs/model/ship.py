@@ -9,21 +9,37 @@ from pathlib import Path
 from autotuner.build.ship import Shipped
 from autotuner.build.ship import ship as ship_parts
 from autotuner.carriers.calls import kernel_calls, prove
+from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import MARK, Outputs
 from autotuner.iree.compile import PREPROCESSED, Compiled, shell_line
 from autotuner.jobs.model.entries import applied
 from autotuner.jobs.model.program import ProgramBuilder
 from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.whole import Tuned
+from autotuner.system.text import printable
 
 _LISTED_SHARE = 0.01
 """Of the time: from here on a dispatch that has nothing to tune has a line of its own."""
 
 
 def ship(
-    files: Outputs, made: Tuned, flags: Sequence[str], *, builder: ProgramBuilder, folder: Path, timeout: float
+    files: Outputs,
+    made: Tuned,
+    flags: Sequence[str],
+    *,
+    builder: ProgramBuilder,
+    folder: Path,
+    timeout: float,
+    verdict: str,
 ) -> Shipped:
     """Writes the files and compiles the model with them, as a user would: every entry must apply."""
+    program = builder.program.path
+    header = [
+        f"model:      {program}",
+        f"verdict:    {verdict}",
+        f"use:        {use_line(files.flagfile, program=program)}",
+    ]
+    spec, kernels = (_headed(text, header) for text in (made.parts.spec, made.parts.kernels))
 
     def check(flagfile: Path) -> Compiled:
         build = builder.build_shipped(flagfile, folder=folder, timeout=timeout)
@@ -34,7 +50,16 @@ def ship(
             missing += [reason] if reason else []
         return replace(build, failure="not-applied", stderr="; ".join(missing)) if build.ok and missing else build
 
-    return ship_parts(files, made.parts, flags, check=check, binary=made.build.binary)
+    parts = replace(made.parts, spec=spec, kernels=kernels)
+    return ship_parts(files, parts, flags, check=check, binary=made.build.binary)
+
+
+def _headed(text: str | None, lines: Sequence[str]) -> str | None:
+    """A spec with more lines behind the first of its leading comment."""
+    if text is None:
+        return None
+    first, _, rest = text.partition("\n")
+    return "\n".join([first, *(f"// {printable(line)}" for line in lines), rest])
 
 
 def report_text(result: ModelResult) -> str:

@@ -279,6 +279,7 @@ class _ModelRun:
                 builder=context.builder,
                 folder=context.folder / "shipped",
                 timeout=context.compile_timeout,
+                verdict=_claimed(verdict, reason, judgement),
             )
         result = self._result(verdict, reason, judgement, made)
         result = replace(
@@ -353,6 +354,14 @@ def _reported(result: ModelResult, files: Outputs, path: Path) -> ModelResult:
     result = replace(result, details=replace(result.details, report=path))
     files.write(path, report_text(result))
     return result
+
+
+def _claimed(verdict: FinalVerdict, reason: str, judgement: Judgement | None) -> str:
+    """For the head of a spec."""
+    gain = judgement.speedup if judgement else None
+    if gain is None:
+        return f"{verdict}, {reason}"
+    return f"{verdict}, {gain.median:.3f}x, 95 % interval {gain.low:.3f} to {gain.high:.3f}"
 
 
 def _built(build: Compiled | None) -> Compiled:

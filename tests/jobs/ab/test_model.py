@@ -53,6 +53,8 @@ def test_a_kernel_takes_the_place_of_all_that_it_fits_and_ships_when_it_wins(
     assert done.stdout.count("flow.dispatch @autotune_microkernel_") == 2
     assert result.spec is not None
     assert result.spec.read_text().startswith("// Microkernel spec by autotune")
+    use = f"// use:        iree-compile {model} @{result.flagfile} -o two-cpu-sgemm_c.vmfb"
+    assert use in result.spec.read_text().splitlines()
 
 
 def normalized(name: str, of: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -70,6 +71,11 @@ def test_a_mix_ships_both_specs_and_the_objects_and_plain_iree_compile_takes_the
     subprocess.run([*command, "-o", str(tmp_path / "again.vmfb")], check=True, capture_output=True, timeout=60)
     text = preprocess(tools, EXAMPLES / "three.mlir", [f"@{mixed.flagfile}"], timeout=60)
     assert text.count("flow.dispatch @autotune_microkernel_") == 1
+    for path in (mixed.spec, mixed.spec.with_suffix(KERNELS)):
+        (use,) = [line for line in path.read_text().splitlines() if line.startswith("// use:")]
+        words = shlex.split(use.removeprefix("// use:"))
+        assert words == ["iree-compile", str(EXAMPLES / "three.mlir"), f"@{mixed.flagfile}", "-o", "three-cpu.vmfb"]
+        assert "// verdict:    win, " in path.read_text()
     assert mixed.details.report is not None
     assert "| sgemm_c |" in mixed.details.report.read_text()
 
