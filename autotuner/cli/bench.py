@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import typer
 
@@ -12,11 +13,16 @@ from autotuner.cli.problem import named_problem
 from autotuner.cli.tuning import watched
 from autotuner.errors import EXIT_INTERRUPTED, DeviceError, UsageError
 from autotuner.jobs.bench.backends import TUNED, Chosen
-from autotuner.jobs.bench.run import Comparison, bench
+from autotuner.jobs.bench.model import bench_model
+from autotuner.jobs.bench.opening import Terms
+from autotuner.jobs.bench.run import bench
 from autotuner.jobs.bench.tuned import given_arm
+from autotuner.jobs.model.context import Model
+from autotuner.jobs.model.program import FORMATS
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.run import Selection
 from autotuner.jobs.suite.workload import Entry, Workload
+from autotuner.problems.accuracy import known_precision
 
 
 def run_bench(wanted: BenchWords, request: BenchRequest) -> None:
@@ -28,15 +34,18 @@ def run_bench(wanted: BenchWords, request: BenchRequest) -> None:
     target, options = request.chip(), request.options()
     chosen = Chosen.parse(wanted.backends, wanted.pythons or ())
     if TUNED not in chosen.names:
-        request.given.refuse(["spec", "trust"], "is for the backend `tuned`", remedy="Add it to --backends.")
+        request.given.refuse(["spec"], "is for the backend `tuned`", remedy="Add it to --backends.")
     arm = given_arm(wanted.spec, workspace=request.workspace, trust=wanted.trust)
-    workload = _workload(wanted, request)
-    if workload is None:
-        raise UsageError("bench needs a name, a file or a --shape.", remedy="Try: autotune bench --shape 512x512x512.")
-    selected = Selection(workload.allowing(request.allow_precision), sample=wanted.sample)
-    comparison = Comparison(selected.on(target, seed=request.seed), chosen, arm, wanted.blocks, wanted.csv)
-    with watched(request) as watch:
-        result = bench(comparison, target, options=options, **watch)
+    terms = Terms(chosen, arm, wanted.blocks, wanted.csv)
+    model = _model(wanted, request)
+    if model is not None:
+        with watched(request) as watch:
+            result = bench_model(model, terms, target, options=options, **watch)
+    else:
+        workload = _workload(wanted, request)
+        selected = Selection(workload.allowing(request.allow_precision), sample=wanted.sample)
+        with watched(request) as watch:
+            result = bench(selected.on(target, seed=request.seed), terms, target, options=options, **watch)
     if request.as_json:
         print(json.dumps(result.to_json(), indent=2))
     else:
@@ -47,11 +56,33 @@ def run_bench(wanted: BenchWords, request: BenchRequest) -> None:
         raise DeviceError("no backend could be timed.", remedy="The table says why, row by row.")
 
 
-def _workload(wanted: BenchWords, request: BenchRequest) -> Workload | None:
+def _model(wanted: BenchWords, request: BenchRequest) -> Model | None:
+    """The model, where the file is one."""
+    path = Path(wanted.workload or "")
+    if path.suffix not in FORMATS:
+        request.given.refuse(["function", "inputs", "parameters", "tolerance", "expected"], "is for a model")
+        return None
+    request.given.refuse(["cache"], "is for single problems: a model is timed with the cache that it leaves itself")
+    request.given.refuse(["sample", "shape"], "has no meaning with a model")
+    return Model(
+        path,
+        function=wanted.function,
+        inputs=tuple(wanted.inputs or ()),
+        parameters=tuple(wanted.parameters or ()),
+        tolerance=wanted.tolerance,
+        expected=tuple(wanted.expected or ()),
+        trust=wanted.trust,
+        allow=known_precision(request.allow_precision),
+    )
+
+
+def _workload(wanted: BenchWords, request: BenchRequest) -> Workload:
     problem = named_problem(wanted.words, request)
     if problem is not None and wanted.workload is not None:
         raise UsageError("--shape and NAME|FILE are two things to time.", remedy="Give one of them.")
     if problem is not None:
         request.given.refuse(["sample"], "is for a suite")
         return Workload(problem.name, "", "", (Entry(problem),))
-    return load(wanted.workload) if wanted.workload is not None else None
+    if wanted.workload is None:
+        raise UsageError("bench needs a name, a file or a --shape.", remedy="Try: autotune bench --shape 512x512x512.")
+    return load(wanted.workload)

@@ -17,7 +17,10 @@ class BenchWords:
 
     workload: Annotated[
         str | None,
-        typer.Argument(metavar="NAME|FILE", help="A suite, or a file of problems, as `autotune suite` takes them."),
+        typer.Argument(
+            metavar="NAME|FILE",
+            help="A suite, a file of problems as `autotune suite` takes them, or a model: .mlir, .mlirbc or .onnx.",
+        ),
     ] = None
     backends: Annotated[
         str | None,
@@ -38,6 +41,11 @@ class BenchWords:
     blocks: Annotated[int, typer.Option("--blocks", help="Blocks of timings of each backend, in turns.")] = 6
     sample: Annotated[int | None, typer.Option("--sample", help="Only so many problems, chosen by --seed.")] = None
     csv: Annotated[Path | None, typer.Option("--csv", help="Write the table to this file too.")] = None
+    function: o.FunctionOption = None
+    inputs: o.InputOption = None
+    parameters: o.ParametersOption = None
+    tolerance: o.ToleranceOption = None
+    expected: o.ExpectedOption = None
     trust: o.TrustOption = False
     words: Mapping[str, Any] = field(default_factory=dict)
     """What was said of a problem, as gemm, conv or attention take it."""

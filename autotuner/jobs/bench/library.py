@@ -119,6 +119,8 @@ class LibraryProcess:
         except (Lost, Refused) as error:
             failed = _failed(error)
             return Timing((), failed.failure, failed.detail)
+        if "refused" in answer:
+            return Timing((), "run-error", answer["refused"])
         conditions = Conditions(self.state, cache, before, self.sampler())
         return Timing(tuple(seconds * 1e6 for seconds in answer["seconds"]), conditions=conditions)
 

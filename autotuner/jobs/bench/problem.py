@@ -18,13 +18,11 @@ from autotuner.devices.throttling import POWER, Throttle
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import failed_because
 from autotuner.jobs.bench.backends import IREE, TUNED
-from autotuner.jobs.bench.building import Built, Given, Site
+from autotuner.jobs.bench.building import Built, Given, Site, input_bytes
 from autotuner.jobs.bench.library import LibraryProcess, Plan, Ready
 from autotuner.jobs.bench.result import UNSUPPORTED, UNTUNED, BackendRow, ProblemRows
 from autotuner.jobs.bench.sides import IreeSide, LibrarySide, Side
-from autotuner.jobs.bench.tasks import task_of
 from autotuner.measure.check import Check
-from autotuner.problems import Problem
 from autotuner.store.rows import BuildRow, Kind
 from autotuner.system.execution import done
 from autotuner.tuning.run import Run
@@ -58,7 +56,6 @@ class ProblemBench:
     """The steps of one problem in order."""
 
     run: Run
-    problem: Problem
     calls: int
     libraries: Mapping[str, LibraryProcess]
     site: Site
@@ -70,6 +67,9 @@ class ProblemBench:
     throttle: Throttle
     checks: Executor | None
     """Where results are compared while others are prepared; None: here, for the cores are what is timed."""
+    seconds: float
+    """A repetition, at least."""
+    timeout: float
     parts: dict[str, Part] = field(default_factory=dict)
     slowed: set[str] = field(default_factory=set)
 
@@ -84,9 +84,9 @@ class ProblemBench:
         self.run.account.stage(f"timing {', '.join(self._alive())}")
         with self.run.account.clocked("time"):
             self._time_blocks()
-            if self.cold:
+            if self.cold and given.repeated:
                 self._time_cold()
-        return self._rows()
+        return self._rows(given)
 
     # --- preparing ------------------------------------------------------------------------------------------------
 
@@ -111,25 +111,26 @@ class ProblemBench:
             return
         how = "IREE's default" if name == IREE else f"{recipe.carrier}, {_proof(recipe.applied)}"
         part.row = replace(part.row, how=how, applied=recipe.applied)
-        benchmark = Benchmark(given.invocation, self._seconds, self._timeout)
+        benchmark = Benchmark(given.invocation, self.seconds, self.timeout)
         device = self.run.session.runner
         side = IreeSide(
             device=device,
             once=module,
             benchmark=benchmark,
-            elements=(self.problem.output.element.mlir,),
+            elements=given.elements,
             how=how,
             rebuild=lambda repeat: self.site.rebuild(recipe, repeat),
         )
         self._answer(part, side, given)
-        rough = side.lengthen()
-        if not rough.ok:
-            self._fail(part, rough.failure or "run-error", rough.detail)
+        if given.repeated and recipe.repeatable:
+            rough = side.lengthen()
+            if not rough.ok:
+                self._fail(part, rough.failure or "run-error", rough.detail)
 
     def _prepare_library(self, name: str, library: LibraryProcess, given: Given) -> None:
         part = self._open(name, "library", version=library.version)
         self.run.session.runner.lend(busy=False)
-        ready = library.prepare(task_of(self.problem), given.tensors)
+        ready = library.prepare(given.task, given.tensors)
         if isinstance(ready, str):
             self._fail(part, UNSUPPORTED, ready)
             return
@@ -140,26 +141,26 @@ class ProblemBench:
         burst = self.run.options.state == "burst"
         settled = self.site.target.backend.on_host or IREE in self._alive() or TUNED in self._alive()
         plan = Plan(
-            seconds=self._seconds,
-            warm=self._seconds if settled or burst else SETTLE_SECONDS,
+            seconds=self.seconds,
+            warm=self.seconds if settled or burst else SETTLE_SECONDS,
             pause=BURST_PAUSE if burst and not self.site.target.backend.on_host else 0.0,
-            timeout=self._timeout,
+            timeout=self.timeout,
         )
-        rotation = sizes_of(self.run.session.device).rotation(given.bytes)
+        rotation = sizes_of(self.run.session.device).rotation(input_bytes(given))
         side = LibrarySide(library, ready, plan, rotation, partial(self.run.session.runner.lend, busy=True))
         self._answer(part, side, given)
 
     def _answer(self, part: Part, side: Side, given: Given) -> None:
         """One call, whose result is compared with what must come out."""
         part.side = side
-        element = side.elements[0]
-        part.row = replace(part.row, result=element)
+        elements = side.elements
+        part.row = replace(part.row, result=", ".join(dict.fromkeys(elements)))
         computed = side.answer()
-        compare: Callable[[], Check] = lambda: given.check(computed, element)  # noqa: E731  it is called elsewhere
+        compare: Callable[[], Check] = lambda: given.check(computed, elements)  # noqa: E731  it is called elsewhere
         part.check = self.checks.submit(compare) if self.checks is not None else done(compare())
-        if element != self.problem.output.element.mlir:
-            wanted = self.problem.output.element.mlir
-            self.run.account.note(f"{part.row.name} gives {element}, the others {wanted}: it writes fewer bytes")
+        if elements != given.elements:
+            wanted = ", ".join(dict.fromkeys(given.elements))
+            self.run.account.note(f"{part.row.name} gives {part.row.result}, where {wanted} is wanted")
 
     def _settle_checks(self) -> None:
         for part in self.parts.values():
@@ -207,7 +208,7 @@ class ProblemBench:
 
     # --- the end --------------------------------------------------------------------------------------------------
 
-    def _rows(self) -> ProblemRows:
+    def _rows(self, given: Given) -> ProblemRows:
         rows = []
         for part in self.parts.values():
             blocks = tuple(timing.median for timing in part.timings) if part.alive else ()
@@ -224,8 +225,7 @@ class ProblemBench:
         notes = tuple(self._warnings(rows))
         for note in notes:
             self.run.account.note(note)
-        described = {**self.problem.describe(), "arguments": " ".join(self.problem.arguments())}
-        return ProblemRows(described, tuple(rows), self.run.id, self.calls, notes)
+        return ProblemRows(given.described, tuple(rows), self.run.id, self.calls, notes)
 
     def _warnings(self, rows: Sequence[BackendRow]) -> list[str]:
         """What must be known of the device before two of the times are compared."""
@@ -254,14 +254,6 @@ class ProblemBench:
 
     def _timed(self) -> list[Part]:
         return [part for part in self.parts.values() if part.alive and part.timings]
-
-    @property
-    def _seconds(self) -> float:
-        return self.run.options.effort.repetition_seconds
-
-    @property
-    def _timeout(self) -> float:
-        return self.run.options.effort.run_timeout
 
 
 def _proof(applied: int) -> str:

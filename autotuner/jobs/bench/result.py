@@ -176,11 +176,9 @@ class BenchResult:
         where = f"on {self.facts['target']} ({self.facts['device']})"
         printer.line("problem" if not several else "suite", f"{self.facts['problem']['name']} {where}")
         for name, entry in self.summary().items():
-            ahead = f"{entry['by']} is {entry['geometric_mean']:.3f}x as fast in the geometric mean"
-            of = f"of {count(entry['problems'], 'problem')}, faster in {entry['faster']}"
-            printer.line(
-                f"vs {name}", f"{ahead} {of}" if several else f"{entry['by']} is {entry['geometric_mean']:.3f}x as fast"
-            )
+            ahead = f"{name}: {entry['by']} is {entry['geometric_mean']:.3f}x as fast"
+            mean = f" in the geometric mean of {count(entry['problems'], 'problem')}, faster in {entry['faster']}"
+            printer.line("against", f"{ahead}{mean if several else ''}")
         for one in self.left_out:
             printer.line("left out", str(one))
         for note in self.facts["notes"]:

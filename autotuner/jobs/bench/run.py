@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
 
-from autotuner.devices.sampling import open_sampler
 from autotuner.devices.throttling import open_throttle
-from autotuner.errors import AutotuneError, EnvironmentFailure, StorageError, UsageError
+from autotuner.errors import AutotuneError, StorageError
 from autotuner.jobs.ab.arms import DEFAULT, Arm
-from autotuner.jobs.bench.backends import HIPBLASLT, IREE, LIBRARIES, TUNED, Chosen, LeftOut, Library
-from autotuner.jobs.bench.building import Built, Given, Site
-from autotuner.jobs.bench.library import LibraryProcess, open_library
+from autotuner.jobs.bench.backends import IREE, TUNED
+from autotuner.jobs.bench.building import Built, Given, ProblemGiven, Site
+from autotuner.jobs.bench.opening import Libraries, Terms
 from autotuner.jobs.bench.problem import ProblemBench
 from autotuner.jobs.bench.result import BenchResult, ProblemRows, to_csv
 from autotuner.jobs.bench.tuned import won_arm
 from autotuner.jobs.suite.defaults import too_large
 from autotuner.jobs.suite.workload import Entry, Workload
+from autotuner.problems import Problem
+from autotuner.store.rows import Json
 from autotuner.system import process
-from autotuner.system.execution import done, local_executor
+from autotuner.system.execution import local_executor
 from autotuner.system.progress import Clock
 from autotuner.system.workspace import write_whole
 from autotuner.targets import Target
@@ -31,111 +32,45 @@ from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
 
-BLOCKS = 6
-"""The fewest that give a median an interval of 95 %."""
 _CHECKERS = 4
 """Results that are compared at once, where that takes no core from what is timed."""
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What a user asks."""
-
-    workload: Workload
-    chosen: Chosen = field(default_factory=Chosen)
-    arm: Arm | None = None
-    """What `tuned` is made of; None: the last that won in the workspace."""
-    blocks: int = BLOCKS
-    csv: Path | None = None
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.blocks <= 1000:
-            raise UsageError(f"--blocks {self.blocks} is not between 1 and 1000.", remedy=f"{BLOCKS} is the default.")
-
-    @property
-    def alone(self) -> bool:
-        return len(self.workload.entries) == 1
-
-    def question(self, target: Target, session: Session, entry: Entry | None) -> Question:
-        problem = entry.problem.describe() if entry is not None else self.workload.describe()
-        asks = {**problem, "bench": list(self.chosen.names)}
-        return Question("bench", problem, target, asks=asks, reads=session.tools.programs, has_parts=entry is None)
-
-
-@dataclass(frozen=True)
-class Libraries:
-    """The libraries that take part, in their processes, and the backends that do not."""
-
-    there: Mapping[str, LibraryProcess]
-    left_out: tuple[LeftOut, ...]
-
-    @classmethod
-    @contextmanager
-    def open(cls, chosen: Chosen, target: Target, options: Options, session: Session) -> Iterator[Libraries]:
-        """One that the user has named and that is not there is an error."""
-        there: dict[str, LibraryProcess] = {}
-        left_out: list[LeftOut] = []
-        sampler = open_sampler(session.device)
-        with ExitStack() as stack:
-            folder = stack.enter_context(session.builder.cache.scratch())
-            for name in chosen.names:
-                if name in (IREE, TUNED):
-                    continue
-                session.reporter.stage(f"opening {name}")
-                try:
-                    library = _library(name, target)
-                    opening = open_library(
-                        library,
-                        python=chosen.python(name),
-                        device=session.device,
-                        on_host=target.backend.on_host,
-                        folder=folder / name,
-                        sampler=sampler,
-                        state=options.state,
-                    )
-                    there[name] = stack.enter_context(opening)
-                except EnvironmentFailure as error:
-                    if chosen.named:
-                        raise
-                    install = LIBRARIES[name].install if name in LIBRARIES and "not installed" in str(error) else ""
-                    left_out.append(LeftOut(name, error.message.rstrip("."), install))
-            yield cls(there, tuple(left_out))
-
-
-def _library(name: str, target: Target) -> Library:
-    """The library, where it can run at all."""
-    if name == HIPBLASLT:
-        raise EnvironmentFailure(
-            f"{name} computes on AMD GPUs, and the target is {target.name}.", remedy="Leave it out."
-        )
-    library = LIBRARIES[name]
-    if why := library.objection(target):
-        raise EnvironmentFailure(f"{why}.", remedy="Leave it out of --backends.")
-    return library
+def question(problem: Json, terms: Terms, target: Target, session: Session) -> Question:
+    """What a comparison asks."""
+    asks = {**problem, "bench": list(terms.chosen.names)}
+    return Question("bench", problem, target, asks=asks, reads=session.tools.programs)
 
 
 def bench(
-    wanted: Comparison, target: Target, *, options: Options | None = None, **watched: Unpack[Watched]
+    workload: Workload,
+    terms: Terms,
+    target: Target,
+    *,
+    options: Options | None = None,
+    **watched: Unpack[Watched],
 ) -> BenchResult:
     """Times a problem, or all of a workload, on the backends that a user wants."""
     options = options or Options()
     with (
         Session.open(target, options, **watched) as session,
-        Libraries.open(wanted.chosen, target, options, session) as libraries,
+        Libraries.open(terms.chosen, target, options, session) as libraries,
     ):
         account = Account(session.reporter, Clock(float("inf"), session.began))
         for one in libraries.left_out:
             account.note(str(one))
-        first = wanted.workload.entries[0] if wanted.alone else None
-        question = wanted.question(target, session, first)
-        with Run.begin(question, session=session, options=options, account=account) as run:
-            return _BenchRun(wanted, run, libraries).go()
+        entries = workload.entries
+        described = entries[0].problem.describe() if len(entries) == 1 else workload.describe()
+        asked = question(described, terms, target, session)
+        with Run.begin(asked, session=session, options=options, account=account) as run:
+            return _BenchRun(workload, terms, run, libraries).go()
 
 
 @dataclass
 class _Ahead:
     """What is made of a problem before its turn."""
 
+    problem: Problem
     site: Site
     builds: dict[str, Future[Built] | str]
     given: Future[Given] | None = None
@@ -145,14 +80,15 @@ class _Ahead:
 class _BenchRun:
     """All problems, one after the other; what runs beside a GPU is compiled and computed ahead."""
 
-    wanted: Comparison
+    workload: Workload
+    terms: Terms
     run: Run
     libraries: Libraries
     rows: list[ProblemRows] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.target, self.session, self.options = self.run.target, self.run.session, self.run.options
-        self.entries = self.wanted.workload.entries
+        self.entries = self.workload.entries
         self.on_host = self.target.backend.on_host
         self.throttle = open_throttle(self.session.device)
 
@@ -167,9 +103,10 @@ class _BenchRun:
                 self._look_ahead(number, ahead, folder, beside)
                 self._one(number, ahead.pop(number), beside)
                 shutil.rmtree(folder / str(number), ignore_errors=True)
-        result = self._result()
-        self.run.finish(result)
-        return result
+        rows, terms = tuple(self.rows), self.terms
+        return concluded(
+            self.run, BenchResult(self.run.facts(), rows, self.libraries.left_out, terms.blocks, terms.csv)
+        )
 
     def _look_ahead(self, number: int, ahead: dict[int, _Ahead], folder: Path, beside: Executor | None) -> None:
         """On a processor this problem alone; else all are compiled at once, and the next one's answer is computed."""
@@ -184,42 +121,32 @@ class _BenchRun:
 
     def _start(self, number: int, folder: Path) -> _Ahead:
         problem = self.target.prepare(self.entries[number].problem)
-        site = Site(problem, self.target, self.session, self.options.effort.compile_timeout, folder)
-        builds: dict[str, Future[Built] | str] = {}
-        for name in self.wanted.chosen.names:
-            if name in (IREE, TUNED):
-                arm = DEFAULT if name == IREE else self._tuned(problem.name)
-                builds[name] = arm if isinstance(arm, str) else site.start(arm)
-        if self.on_host:  # nothing is compiled while something is timed
-            for build in builds.values():
-                if not isinstance(build, str):
-                    build.exception()
-        return _Ahead(site, builds)
-
-    def _tuned(self, problem: str) -> Arm | str:
-        if self.wanted.arm is not None:
-            return self.wanted.arm
-        return won_arm(self.session.store.runs_of(problem, kinds=("single", "ab")), self.target)
+        timeout = self.options.effort.compile_timeout
+        site = Site.of(problem, self.target, self.session, timeout=timeout, folder=folder)
+        earlier = self.session.store.runs_of(problem.name, kinds=("single", "ab"))
+        arm = self.terms.arm or won_arm(earlier, self.target)
+        builds = start_builds(site, self.terms, arm)
+        return _Ahead(problem, site, builds)
 
     def _given(self, ahead: _Ahead, beside: Executor | None) -> Future[Given]:
-        problem, folder, seed = ahead.site.problem, ahead.site.folder / "inputs", self.options.seed
-        if beside is None:
-            return done(Given.make(problem, folder, seed=seed))
-        return beside.submit(Given.make, problem, folder, seed=seed)
+        def make() -> Given:
+            return ProblemGiven.make(ahead.problem, ahead.site.folder / "inputs", seed=self.options.seed)
+
+        return beside.submit(make) if beside is not None else at_once(make)
 
     def _one(self, number: int, ahead: _Ahead, beside: Executor | None) -> None:
         """One problem; what goes wrong with it is its own end."""
         entry = self.entries[number]
-        if self.wanted.alone:
+        if len(self.entries) == 1:
             self.rows.append(self._bench(self.run, entry, ahead, beside))
             return
         session = self.run.within(f"{number + 1}/{len(self.entries)} {entry.problem.name}: ")
-        question = self.wanted.question(self.target, session, entry)
+        asked = question(entry.problem.describe(), self.terms, self.target, session)
         account = Account(session.reporter, Clock(float("inf"), session.began))
         try:
-            with Run.begin(question, session=session, options=self.options, account=account) as part:
+            with Run.begin(asked, session=session, options=self.options, account=account) as part:
                 found = self._bench(part, entry, ahead, beside)
-                part.finish(BenchResult(part.facts(), (found,), blocks=self.wanted.blocks))
+                part.finish(BenchResult(part.facts(), (found,), blocks=self.terms.blocks))
             self.rows.append(found)
         except StorageError:
             raise
@@ -233,23 +160,49 @@ class _BenchRun:
         try:
             return ProblemBench(
                 run=run,
-                problem=ahead.site.problem,
                 calls=entry.calls,
                 libraries=self.libraries.there,
                 site=ahead.site,
                 builds=ahead.builds,
                 given=ahead.given,
-                blocks=self.wanted.blocks,
+                blocks=self.terms.blocks,
                 cold=self.options.cache != "warm",
                 throttle=self.throttle,
                 checks=beside,
+                seconds=self.options.effort.repetition_seconds,
+                timeout=self.options.effort.run_timeout,
             ).go()
         except MemoryError as error:
             raise too_large(entry.problem) from error
 
-    def _result(self) -> BenchResult:
-        wanted = self.wanted
-        rows = tuple(self.rows)
-        if wanted.csv is not None:
-            write_whole(wanted.csv, to_csv(rows))
-        return BenchResult(self.run.facts(), rows, self.libraries.left_out, wanted.blocks, wanted.csv)
+
+def start_builds(site: Site, terms: Terms, tuned: Arm | str) -> dict[str, Future[Built] | str]:
+    """IREE's modules, or in words why there is none; on a processor they are done before anything is timed."""
+    arms: dict[str, Arm | str] = {IREE: DEFAULT, TUNED: tuned}
+    builds: dict[str, Future[Built] | str] = {}
+    for name in (name for name in terms.chosen.names if name in arms):
+        arm = arms[name]
+        builds[name] = arm if isinstance(arm, str) else site.start(arm)
+    if site.target.backend.on_host:
+        for build in builds.values():
+            if not isinstance(build, str):
+                build.exception()
+    return builds
+
+
+def concluded(run: Run, result: BenchResult) -> BenchResult:
+    """The end of a comparison: its table, and its row."""
+    if result.csv is not None:
+        write_whole(result.csv, to_csv(result.problems))
+    run.finish(result)
+    return result
+
+
+def at_once(make: Callable[[], Given]) -> Future[Given]:
+    """What is made here and now; what goes wrong shows where it is used."""
+    future: Future[Given] = Future()
+    try:
+        future.set_result(make())
+    except (AutotuneError, MemoryError) as error:
+        future.set_exception(error)
+    return future

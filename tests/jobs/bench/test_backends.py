@@ -9,10 +9,11 @@ import pytest
 
 from autotuner.errors import UsageError
 from autotuner.jobs.bench.backends import LIBRARIES, NAMES, Chosen
-from autotuner.jobs.bench.libraries import numpy_library, torch_library
+from autotuner.jobs.bench.libraries import numpy_library, onnxruntime_library, torch_library, triton_library
 from autotuner.jobs.bench.library import torch_device
 from autotuner.jobs.bench.tasks import task_of
 from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems.epilogue import Epilogue
 from autotuner.targets import Target
 
 
@@ -91,3 +92,41 @@ def test_torch_says_what_it_does_not_compute(problem: Problem, on_gpu: bool, say
     found = torch_library.refusal(task_of(problem), on_gpu=on_gpu)
     assert found.startswith(says)
     assert bool(found) == bool(says)
+
+
+@pytest.mark.parametrize(
+    ("problem", "says"),
+    [
+        (Gemm(8, 8, 8, dtype="f32"), ""),
+        (Gemm(8, 8, 8, dtype="i8", acc="i32"), ""),
+        (Gemm(8, 8, 8, dtype="f16"), "ONNX Runtime has no gemm of f16 with a result of f32"),
+        (Conv(1, 8, 8, 4, 3, 3, 4, dtype="f32"), ""),
+    ],
+)
+def test_onnx_runtime_says_what_it_does_not_compute(problem: Problem, says: str) -> None:
+    found = onnxruntime_library.refusal(task_of(problem))
+    assert found.startswith(says)
+    assert bool(found) == bool(says)
+
+
+@pytest.mark.parametrize(
+    ("problem", "says"),
+    [
+        (Gemm(8, 8, 8, dtype="bf16"), ""),
+        (Gemm(8, 8, 8, dtype="i8", acc="i32"), "there is no Triton kernel for products of i8"),
+        (Gemm(8, 8, 8, epilogue=Epilogue(low=0.0)), "there is no Triton kernel with an epilogue"),
+        (Attention(1, 1, 8, 8, 8), "there is a Triton kernel for products here, and none for attention"),
+    ],
+)
+def test_triton_says_what_there_is_no_kernel_for(problem: Problem, says: str) -> None:
+    found = triton_library.refusal(task_of(problem))
+    assert found.startswith(says)
+    assert bool(found) == bool(says)
+
+
+@pytest.mark.parametrize(("ending", "taken"), [("onnx", True), ("mlir", False), ("mlirbc", False)])
+def test_other_libraries_take_models_in_onnx(ending: str, taken: bool) -> None:
+    task = {"op": "model", "path": f"a.{ending}", "format": ending}
+    assert (torch_library.refusal(task, on_gpu=True) == "") is taken
+    assert (onnxruntime_library.refusal(task) == "") is taken
+    assert numpy_library.refusal(task) == "numpy executes no models"

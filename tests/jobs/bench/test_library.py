@@ -14,7 +14,7 @@ from autotuner.devices.conditions import Sample
 from autotuner.devices.device import Computed
 from autotuner.errors import EnvironmentFailure
 from autotuner.jobs.bench.backends import LIBRARIES, Library
-from autotuner.jobs.bench.building import Given
+from autotuner.jobs.bench.building import ProblemGiven
 from autotuner.jobs.bench.library import LibraryProcess, Plan, Ready, open_library
 from autotuner.jobs.bench.tasks import task_of
 from autotuner.problems import Attention, Conv, Gemm, Problem
@@ -66,13 +66,13 @@ def numpy_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LibraryP
 def test_numpy_computes_what_the_reference_says(
     problem: Problem, numpy_process: LibraryProcess, tmp_path: Path
 ) -> None:
-    given = Given.make(problem, tmp_path, seed=3)
+    given = ProblemGiven.make(problem, tmp_path, seed=3)
     ready = numpy_process.prepare(task_of(problem), given.tensors)
     assert isinstance(ready, Ready), ready
     computed = numpy_process.results(ready, timeout=60.0)
-    assert given.check(computed, "f32").ok
+    assert given.check(computed, ["f32"]).ok
     wrong = replace(computed, arrays=(computed.arrays[0] + np.float32(0.1),))
-    assert given.check(wrong, "f32").failure == "wrong-result"
+    assert given.check(wrong, ["f32"]).failure == "wrong-result"
     warm, cold = (numpy_process.time(PLAN, repetitions=2, sets=sets) for sets in (1, 3))
     assert [len(warm.us), len(cold.us)] == [2, 2]
     assert warm.conditions is not None
@@ -85,10 +85,10 @@ def test_what_a_library_does_not_compute_is_refused_in_words(numpy_process: Libr
 
 
 def test_a_result_of_a_narrower_type_may_be_off_by_its_last_rounding(tmp_path: Path) -> None:
-    given = Given.make(Gemm(16, 24, 8, dtype="f32"), tmp_path, seed=3)
+    given = ProblemGiven.make(Gemm(16, 24, 8, dtype="f32"), tmp_path, seed=3)
     rounded = given.expected.reference.astype(np.float16)
-    assert given.check(Computed((rounded,)), "f16").ok
-    assert not given.check(Computed((rounded.astype(np.float32),)), "f32").ok
+    assert given.check(Computed((rounded,)), ["f16"]).ok
+    assert not given.check(Computed((rounded.astype(np.float32),)), ["f32"]).ok
 
 
 SCRIPT = """

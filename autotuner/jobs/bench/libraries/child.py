@@ -137,7 +137,7 @@ def _loaded(path: str) -> Any:
 
 
 def main() -> None:
-    sys.path.pop(0)  # the folder of this script: no library is to be found there
+    sys.path.append(sys.path.pop(0))  # the folder of this script: what is installed comes first
     threads = int(sys.argv[3])
     os.environ.update(dict.fromkeys(_THREADS, str(threads)))  # before the library is imported, which reads it once
     # The pipe of answers is ours alone: what a library prints to stdout goes to stderr.

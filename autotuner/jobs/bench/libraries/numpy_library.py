@@ -24,6 +24,8 @@ class Refusal(Exception):
 
 def refusal(task: Task) -> str:
     """Why numpy does not compute it; empty where it does."""
+    if task["op"] == "model":
+        return "numpy executes no models"
     if task["op"] not in ("gemm", "attention"):
         return f"numpy has no {task['op']}"
     if task["dtype"] != "f32":

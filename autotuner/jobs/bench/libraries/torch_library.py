@@ -40,6 +40,8 @@ class Refusal(Exception):
 
 def refusal(task: Task, *, on_gpu: bool) -> str:
     """Why torch does not compute it; empty where it does."""
+    if task["op"] == "model":
+        return "" if task["format"] == "onnx" else "torch is given models in ONNX only"
     op, dtype, result = task["op"], task["dtype"], task["result"]
     if op == "conv" and dtype not in ("f32", "f16", "bf16"):
         return f"torch has no convolution of {dtype}"
@@ -82,8 +84,9 @@ class Library:
         if self.on_gpu:
             self.torch.cuda.empty_cache()
         self._set_accuracy(task)
-        tensors = tuple(self._tensor(one) for one in inputs)
-        make = {"gemm": self._product, "conv": self._convolution, "attention": self._attention}[task["op"]]
+        tensors = tuple(self.tensor(one) for one in inputs)
+        by_operation = {"gemm": self._product, "conv": self._convolution, "attention": self._attention}
+        make = by_operation.get(task["op"], self._model)
         how, arguments, call, finish = make(task, tensors)
         kind = OnGpu if self.on_gpu else OnHost
         return kind(self.torch, how, arguments, call, finish)
@@ -91,18 +94,18 @@ class Library:
     def _set_accuracy(self, task: Task) -> None:
         """The problem's own: sums in its accumulator's type, TF32 where the user allows it."""
         backends = self.torch.backends
-        tf32, matmul = task["allow"] == "tf32", backends.cuda.matmul
+        tf32, matmul = task.get("allow") == "tf32", backends.cuda.matmul
         matmul.allow_tf32 = backends.cudnn.allow_tf32 = tf32
         matmul.allow_fp16_reduced_precision_reduction = matmul.allow_bf16_reduced_precision_reduction = False
         if hasattr(matmul, "allow_fp16_accumulation"):
-            matmul.allow_fp16_accumulation = task["acc"] == "f16"
+            matmul.allow_fp16_accumulation = task.get("acc") == "f16"
 
-    def _type(self, element: str) -> Any:
+    def type(self, element: str) -> Any:
         return getattr(self.torch, TYPES[element])
 
-    def _tensor(self, one: Message) -> Any:
+    def tensor(self, one: Message) -> Any:
         raw = self.torch.from_numpy(np.fromfile(one["file"], np.uint8))
-        return raw.view(self._type(one["element"])).reshape(one["shape"]).to(self.device)
+        return raw.view(self.type(one["element"])).reshape(one["shape"]).to(self.device)
 
     # --- what is computed -----------------------------------------------------------------------------------------
 
@@ -115,14 +118,14 @@ class Library:
             name, call = "_int_mm", torch._int_mm
         elif dtype.startswith("f8"):
             one = torch.ones((), device=self.device)
-            wanted = self._type(result)
+            wanted = self.type(result)
             name = "_scaled_mm"
 
             def call(a: Any, b: Any) -> Any:
                 return torch._scaled_mm(a, b, one, one, out_dtype=wanted)
 
         elif dtype != result:
-            wanted, plain = self._type(result), call
+            wanted, plain = self.type(result), call
             name += f", out_dtype={TYPES[result]}"
 
             def call(a: Any, b: Any) -> Any:
@@ -186,6 +189,21 @@ class Library:
         name, best = self._fastest(call, tensors)
         return f"scaled_dot_product_attention, {name.lower()}", tensors, best, finish
 
+    def _model(self, task: Task, tensors: Tensors) -> Any:
+        """In both memory formats; the faster one counts."""
+        torch, found = self.torch, []
+        formats = {"channels last": torch.channels_last, "channels first": torch.contiguous_format}
+        for name, form in formats.items():
+            run, why = import_module("torch_model").network(torch, task["path"], self.device, form)
+            if why:
+                raise Refusal(why)
+            kind = OnGpu if self.on_gpu else OnHost
+            ready = kind(torch, f"its graph by torch, {name}", tensors, run, None)
+            ready.invoke(1)
+            found.append((min(seconds / count for seconds, count in (ready.invoke(1) for _ in range(3))), name, run))
+        _, name, best = min(found, key=lambda one: one[0])
+        return f"its graph by torch, {name}", tensors, best, None
+
     def _fastest(self, call: Callable[..., Any], tensors: Tensors) -> tuple[str, Callable[..., Any]]:
         """The best of torch's own kernels for it."""
         attention = import_module("torch.nn.attention")
@@ -194,7 +212,7 @@ class Library:
             chosen = _chosen(attention.sdpa_kernel, getattr(attention.SDPBackend, name), call)
             with contextlib.suppress(RuntimeError):  # this one does not compute it
                 chosen(*tensors)
-                found.append((min(_elapsed(self.torch, chosen, tensors) for _ in range(3)), name, chosen))
+                found.append((min(elapsed(self.torch, chosen, tensors) for _ in range(3)), name, chosen))
         if not found:
             raise Refusal("none of torch's attention kernels computes it")
         _, name, best = min(found, key=lambda one: one[0])
@@ -209,7 +227,7 @@ def _chosen(within: Callable[[Any], Any], backend: Any, call: Callable[..., Any]
     return chosen
 
 
-def _elapsed(torch: Any, call: Callable[..., Any], tensors: Tensors, calls: int = 5) -> float:
+def elapsed(torch: Any, call: Callable[..., Any], tensors: Tensors, calls: int = 5) -> float:
     """Seconds of a call, by the device's own clock."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
@@ -286,7 +304,7 @@ class OnGpu(Prepared):
             for _ in range(3):
                 self._call(*copies[0])
             side.synchronize()
-            seconds = _elapsed(torch, self._call, copies[0])
+            seconds = elapsed(torch, self._call, copies[0])
         rounds = max(1, min(MOST_CALLS, math.ceil(GRAPH_SECONDS / max(seconds, 1e-7) / len(copies))))
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=side):

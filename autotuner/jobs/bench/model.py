@@ -1,0 +1,80 @@
+"""A whole model on IREE and on other libraries, side by side: those that take ONNX."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from autotuner.devices.throttling import open_throttle
+from autotuner.errors import Bug
+from autotuner.jobs.ab.arms import DEFAULT
+from autotuner.jobs.ab.opening import Experiment, open_model
+from autotuner.jobs.ab.subject import Inside
+from autotuner.jobs.bench.building import ModelGiven, Site
+from autotuner.jobs.bench.opening import Libraries, Terms
+from autotuner.jobs.bench.problem import ProblemBench
+from autotuner.jobs.bench.result import BenchResult
+from autotuner.jobs.bench.run import at_once, concluded, question, start_builds
+from autotuner.jobs.bench.tuned import won_arm
+from autotuner.jobs.model.context import Model, compile_timeout, model_clock, run_timeout
+from autotuner.jobs.model.tuner import MIN_TIME
+from autotuner.system import process
+from autotuner.targets import Target
+from autotuner.tuning.options import Options
+from autotuner.tuning.run import Account, Run
+from autotuner.tuning.session import Session, Watched
+
+
+def bench_model(
+    model: Model, terms: Terms, target: Target, *, options: Options | None = None, **watched: Unpack[Watched]
+) -> BenchResult:
+    """Times a model on the backends that a user wants."""
+    options = options or Options()
+    with (
+        Session.open(target, options, **watched) as session,
+        Libraries.open(terms.chosen, target, options, session) as libraries,
+    ):
+        account = Account(session.reporter, model_clock(options, session))
+        for one in libraries.left_out:
+            account.note(str(one))
+        with process.until(account.clock.latest):
+            experiment = Experiment(DEFAULT, DEFAULT, model=model, inputs=model.inputs)
+            opened = open_model(experiment, model, target, options, session, account)
+            asked = question(opened.question.problem, terms, target, session)
+            with Run.begin(asked, session=session, options=options, account=account) as run:
+                inside = opened.subject(run)
+                if not isinstance(inside, Inside):
+                    raise Bug(f"{model.path} is no model.")
+                return _timed(model, terms, run, inside, libraries)
+
+
+def _timed(model: Model, terms: Terms, run: Run, inside: Inside, libraries: Libraries) -> BenchResult:
+    session, options, target = run.session, run.options, run.target
+    site = Site(
+        name=inside.name,
+        program=inside.program,
+        flags=target.compile_flags,
+        target=target,
+        session=session,
+        timeout=compile_timeout(options, run.clock),
+        folder=run.folder,
+    )
+    run.account.stage("compiling")
+    tuned = terms.arm or won_arm(session.store.runs_of(inside.name, kinds=("model", "ab")), target)
+    builds = start_builds(site, terms, tuned)
+    described = {**run.problem, "arguments": str(model.path)}
+    found = ProblemBench(
+        run=run,
+        calls=1,
+        libraries=libraries.there,
+        site=site,
+        builds=builds,
+        given=at_once(lambda: ModelGiven.make(inside, described, model.path, run.folder / "inputs")),
+        blocks=terms.blocks,
+        cold=False,
+        throttle=open_throttle(session.device),
+        checks=None,
+        seconds=MIN_TIME,
+        timeout=run_timeout(options),
+    ).go()
+    result = BenchResult(run.facts(), (found,), libraries.left_out, terms.blocks, terms.csv)
+    return concluded(run, result)
