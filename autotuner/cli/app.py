@@ -16,6 +16,7 @@ from autotuner.cli.commands.bench import BenchRequest, BenchWords
 from autotuner.cli.commands.compare import compare
 from autotuner.cli.commands.model import model
 from autotuner.cli.commands.operations import any_problem, attention, conv, gemm
+from autotuner.cli.commands.report import report
 from autotuner.cli.commands.results import cache, doctor, export, history
 from autotuner.cli.commands.retune import RetuneRequest, RetuneWords
 from autotuner.cli.commands.spec import app as spec
@@ -84,7 +85,7 @@ _add(
 )
 _add("retune", tuning_command(RetuneWords, lambda *words: retune_action.run_retune(*words), request=RetuneRequest))
 app.add_typer(spec)
-for look_back in (compare, history, export, cache, doctor):
+for look_back in (report, compare, history, export, cache, doctor):
     _add(look_back.__name__, look_back)
 
 

@@ -42,6 +42,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "autotune compare golden/ . --markdown --fail-on-regression",
         "autotune compare golden.json 20260301-021500-0a1b2c -o compare.html",
     ),
+    "report": ("autotune report -o report.html", "autotune report --serve"),
     "history": (
         "autotune history --op gemm --since 7d --verdict win",
         "autotune history --shape 512x512x1024 --trend",

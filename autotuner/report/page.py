@@ -99,6 +99,8 @@ class Chart:
     figure: Mapping[str, Any]
     note: str = ""
     height: int = 320
+    width: int = 0
+    """At least; where there is less room, it is scrolled."""
 
 
 def tone(word: str) -> Tone:

@@ -6,6 +6,7 @@ import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from datetime import datetime
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
@@ -25,6 +26,7 @@ from autotuner.store.rows import (
     CandidateRow,
     Json,
     NewRun,
+    Phase,
     RunKind,
     RunRow,
     Tally,
@@ -190,6 +192,29 @@ class Reader:
         """A run's measurements, oldest first."""
         query = select(TIMINGS).join(CANDIDATES).where(CANDIDATES.c.run == run).order_by(TIMINGS.c.id)
         return self._rows(query, read_timing)
+
+    def pulse(self) -> str:
+        """A word that is another one as soon as there is anything new."""
+        last = [func.max(table.c.id) for table in (CANDIDATES, BUILDS, TIMINGS, VERDICTS, ENVIRONMENT)]
+        counts = [func.count(RUNS.c.id), func.count(RUNS.c.ended)]
+        rows = [*(self._read(select(one))[0][0] for one in last), *self._read(select(*counts))[0]]
+        return "-".join(str(one or 0) for one in rows)
+
+    def first_timed(self, run: str) -> dict[int, datetime]:
+        """When each of a run's candidates was timed first, by their ids."""
+        first = func.min(TIMINGS.c.time).label("first")
+        query = select(TIMINGS.c.candidate, first).join(CANDIDATES).where(CANDIDATES.c.run == run)
+        return {
+            row.candidate: datetime.fromisoformat(row.first) for row in self._read(query.group_by(TIMINGS.c.candidate))
+        }
+
+    def blocks(self, run: str, phase: Phase) -> dict[int, dict[int, float]]:
+        """Candidate -> block -> µs, in the median, of what was timed side by side in a run."""
+        query = select(TIMINGS.c.candidate, TIMINGS.c.block, TIMINGS.c.repetitions_us).join(CANDIDATES)
+        found: dict[int, dict[int, float]] = {}
+        for row in self._read(query.where(CANDIDATES.c.run == run, TIMINGS.c.phase == phase).order_by(TIMINGS.c.id)):
+            found.setdefault(row.candidate, {})[row.block] = median(row.repetitions_us)
+        return found
 
     def tally(self, run: str) -> Tally:
         """How many candidates a run asked for, timed and failed, with the best time so far."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from autotuner.errors import UsageError
 from autotuner.system.settings import usable_cores
@@ -106,6 +106,43 @@ PRODUCTS = {
     "l40s": "sm_89",
     "rtx4090": "sm_89",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """What a product can do at most, by its maker's data sheet: dense, at its highest clock."""
+
+    product: str
+    chip: str
+    gbs: float
+    """GB/s of its memory."""
+    tflops: Mapping[str, float]
+    """TFLOP/s (of i8: TOP/s) by the inputs' type, by matrix instructions where it has some."""
+
+
+PEAKS = (
+    Peak("MI250X", "gfx90a", 1638.4, {"f16": 191.5, "bf16": 191.5, "f32": 47.9, "i8": 191.5}),  # one of its two chips
+    Peak("MI210", "gfx90a", 1638.4, {"f16": 181.0, "bf16": 181.0, "f32": 45.3, "i8": 181.0}),
+    Peak("MI300X", "gfx942", 5300.0, {"f16": 1307.4, "bf16": 1307.4, "f8": 2614.9, "f32": 163.4, "i8": 2614.9}),
+    Peak("MI300A", "gfx942", 5300.0, {"f16": 980.6, "bf16": 980.6, "f8": 1961.2, "f32": 122.6, "i8": 1961.2}),
+    Peak("MI325X", "gfx942", 6000.0, {"f16": 1307.4, "bf16": 1307.4, "f8": 2614.9, "f32": 163.4, "i8": 2614.9}),
+    Peak("MI355X", "gfx950", 8000.0, {"f16": 2516.6, "bf16": 2516.6, "f8": 5033.2, "f32": 157.3, "i8": 5033.2}),
+    Peak("MI350X", "gfx950", 8000.0, {"f16": 2306.9, "bf16": 2306.9, "f8": 4613.7, "f32": 144.2, "i8": 4613.7}),
+    Peak("RX 7900 XTX", "gfx1100", 960.0, {"f16": 122.8, "bf16": 122.8, "f32": 61.4, "i8": 122.8}),
+    Peak("RX 7800 XT", "gfx1101", 624.1, {"f16": 74.6, "bf16": 74.6, "f32": 37.3, "i8": 74.6}),
+    Peak("A100", "sm_80", 2039.0, {"f16": 312.0, "bf16": 312.0, "f32": 19.5, "i8": 624.0}),
+    Peak("A100 PCIE 40GB", "sm_80", 1555.0, {"f16": 312.0, "bf16": 312.0, "f32": 19.5, "i8": 624.0}),
+    Peak("A100 SXM4 40GB", "sm_80", 1555.0, {"f16": 312.0, "bf16": 312.0, "f32": 19.5, "i8": 624.0}),
+    Peak("H200", "sm_90", 4800.0, {"f16": 989.4, "bf16": 989.4, "f8": 1978.9, "f32": 66.9, "i8": 1978.9}),
+    Peak("H100", "sm_90", 3350.0, {"f16": 989.4, "bf16": 989.4, "f8": 1978.9, "f32": 66.9, "i8": 1978.9}),
+    Peak("H100 PCIe", "sm_90", 2000.0, {"f16": 756.4, "bf16": 756.4, "f8": 1512.9, "f32": 51.2, "i8": 1512.9}),
+    Peak("RTX 3090", "sm_86", 936.2, {"f16": 71.2, "bf16": 71.2, "f32": 35.6, "i8": 284.7}),
+    Peak("A10", "sm_86", 600.0, {"f16": 125.0, "bf16": 125.0, "f32": 31.2, "i8": 250.0}),
+    Peak("L40S", "sm_89", 864.0, {"f16": 362.1, "bf16": 362.1, "f8": 733.0, "f32": 91.6, "i8": 733.0}),
+    Peak("RTX 4090", "sm_89", 1008.0, {"f16": 165.2, "bf16": 165.2, "f8": 330.3, "f32": 82.6, "i8": 660.6}),
+    Peak("L4", "sm_89", 300.0, {"f16": 121.0, "bf16": 121.0, "f8": 242.5, "f32": 30.3, "i8": 242.5}),
+)
+"""The first of a chip stands for it where no device says what it is. Code for sm_80 also runs on later products."""
 _HOPPER = {"sm_90", "sm_90a", "h100", "h200", "gh200"}
 
 
@@ -129,6 +166,24 @@ def all_targets() -> tuple[Target, ...]:
         for chip, (types, units, f8) in chips.items()
     )
     return (_cpu(), *gpus)
+
+
+def peak_of(chip: str, *, device: str) -> Peak | None:
+    """Of the product that a device says it is; where no device answered, of the chip's first.
+
+    None for a processor and for a product that is not in the table.
+    """
+    if not device:
+        return next((peak for peak in PEAKS if peak.chip == chip), None)
+    words = device.lower().replace("-", " ").split()
+    said = "".join(words)
+    known = [peak for peak in PEAKS if _names(peak.product.lower(), words, said)]
+    return max(known, key=lambda peak: len(peak.product), default=None)
+
+
+def _names(product: str, words: Sequence[str], said: str) -> bool:
+    """A product of one word is one of the device's words: an A100 is no A10."""
+    return product in words if " " not in product else product.replace(" ", "") in said
 
 
 def find(text: str) -> Target:

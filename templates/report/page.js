@@ -60,14 +60,14 @@
 
   // --- tables -------------------------------------------------------------------------------------------------
   const ROWS_OF_A_PAGE = 50;
-  const FILTERED_FROM = 8;
+  const FILTERED_FROM = 16;
   const TONES = /*tones*/{};
   const number = (text) => { const value = parseFloat(text); return Number.isNaN(value) ? Infinity : value; };
 
   function cellOf(kind, link, text) {
     const cell = make("td", { className: kind });
     if (kind === "badge" && text) {
-      cell.append(make("span", { className: `badge ${TONES[text] ?? ""}`, textContent: text }));
+      cell.append(make("span", { className: `pill ${TONES[text] ?? ""}`, textContent: text }));
     } else if (link && text) {
       cell.append(make("a", { href: link + text, textContent: text }));
     } else if (kind === "code") {

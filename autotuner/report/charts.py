@@ -1,0 +1,314 @@
+"""The charts of a run's search and race, as figures of plotly. However long the run, a figure stays small."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+from autotuner.report.knobs import Knob
+from autotuner.report.page import Chart, plain
+from autotuner.report.reading import Candidate, Run
+from autotuner.space.table import Value
+
+POINTS = 1200
+"""Of a chart: a browser draws so many at once without a pause."""
+LINES = 300
+"""Of the parallel coordinates."""
+KNOBS = 12
+"""Charts of single knobs: those that matter most."""
+FINALISTS = 25
+_COLOURS = {"baseline": "@ink", "default": "@ink", "stock": "@c2", "codegen": "@c1", "microkernel": "@c4"}
+_WORDS = {"baseline": "default", "default": "default", "stock": "stock route", "codegen": "codegen"}
+_FASTEST = 0.1
+"""The share of all candidates that is called the fastest."""
+_FEW_OCTAVES, _TICKS = 8.0, 10
+_Figure = dict[str, Any]
+
+
+def progress(run: Run) -> list[Chart]:
+    """The best so far, over candidates and over time."""
+    timed = run.timed
+    if len(timed) < 2 or run.row.kind == "bench":
+        return []
+    by_count = [(float(place), candidate) for place, candidate in enumerate(timed, start=1)]
+    by_time = sorted(
+        ((candidate.seconds, candidate) for candidate in timed if candidate.seconds is not None), key=lambda p: p[0]
+    )
+    charts = [Chart("Best so far, by candidate", _progress(by_count, "timed candidates"), _shown(len(timed)))]
+    if len(by_time) > 1:
+        note = "From the run's beginning to a candidate's first timing."
+        charts.append(Chart("Best so far, by time", _progress(by_time, "seconds"), note))
+    return charts
+
+
+def _progress(points: Sequence[tuple[float, Candidate]], what: str) -> _Figure:
+    best = list(accumulate((candidate.us or math.inf for _, candidate in points), min))
+    steps = [i for i, us in enumerate(best) if i in (0, len(best) - 1) or us < best[i - 1]]
+    line = {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "best so far",
+        "x": [points[i][0] for i in steps],
+        "y": [best[i] for i in steps],
+        "line": {"shape": "hv", "color": "@good", "width": 2.5},
+    }
+    kinds = dict.fromkeys(candidate.row.kind for _, candidate in points)
+    shown = thinned(points, POINTS, key=lambda point: point[1].us or math.inf)
+    return {
+        "data": [*(_dots(kind, [p for p in shown if p[1].row.kind == kind]) for kind in kinds), line],
+        "layout": {"xaxis": {"title": {"text": what}}, "yaxis": log_axis("µs", [p[1].us or 0.0 for p in shown])},
+    }
+
+
+def _dots(kind: str, points: Sequence[tuple[float, Candidate]]) -> _Figure:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": _WORDS.get(kind, kind),
+        "x": [at for at, _ in points],
+        "y": [candidate.us for _, candidate in points],
+        "text": [plain(candidate.name) for _, candidate in points],
+        "hovertemplate": "%{text}: %{y:.4g} µs<extra></extra>",
+        "marker": {
+            "color": _COLOURS.get(kind, "@c5"),
+            "size": 6 if kind in ("codegen", "microkernel") else 9,
+            "opacity": 0.75,
+        },
+    }
+
+
+def log_axis(title: str, values: Sequence[float], *, room: float = 1.15) -> _Figure:
+    """An axis that holds all values, with round numbers beside it: plotly's own choice of them is hard to read."""
+    known = [value for value in values if value > 0 and math.isfinite(value)]
+    low, high = min(known, default=1.0) / room, max(known, default=1.0) * room
+    digits = (1, 2, 5) if high / low > _FEW_OCTAVES else (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [float(f"{digit * 10.0**power:.6g}") for power in powers for digit in digits]
+    shown = [tick for tick in ticks if low <= tick <= high]
+    if len(shown) > _TICKS:
+        shown = [tick for tick in shown if math.isclose(math.log10(tick) % 1.0, 0.0, abs_tol=1e-9)]
+    return {
+        "title": {"text": title},
+        "type": "log",
+        "range": [math.log10(low), math.log10(high)],
+        "tickvals": shown,
+        "ticktext": [f"{tick:,g}".replace(",", " ") if tick >= 1e4 else f"{tick:g}" for tick in shown],
+    }
+
+
+def _shown(count: int) -> str:
+    return f"{POINTS} of {count} are drawn: the fastest, and others evenly." if count > POINTS else ""
+
+
+def thinned(points: Sequence[Any], most: int, *, key: Any) -> list[Any]:
+    """At most so many, in order: the fastest half of them, and of the others every so many."""
+    if len(points) <= most:
+        return list(points)
+    ranked = sorted(range(len(points)), key=lambda i: key(points[i]))
+    others = sorted(ranked[most // 2 :])
+    step = len(others) / (most - most // 2)
+    kept = {*ranked[: most // 2], *(others[int(i * step)] for i in range(most - most // 2))}
+    return [points[i] for i in sorted(kept)]
+
+
+def importance(knobs: Sequence[Knob]) -> Chart | None:
+    """What share of the spread each knob explains by itself."""
+    told = [knob for knob in knobs if knob.share is not None][::-1]
+    if not told:
+        return None
+    bars = {
+        "type": "bar",
+        "orientation": "h",
+        "y": [plain(knob.name) for knob in told],
+        "x": [round(100 * (knob.share or 0.0), 1) for knob in told],
+        "marker": {"color": "@c1"},
+        "hovertemplate": "%{y}: %{x} %<extra></extra>",
+    }
+    note = "Per cent of the spread of log time that a knob's values explain by themselves, beyond chance."
+    layout = {"xaxis": {"title": {"text": "%"}, "rangemode": "tozero"}, "yaxis": {"type": "category"}, "bargap": 0.35}
+    return Chart("Which knobs matter", {"data": [bars], "layout": layout}, note, height=90 + 24 * len(told))
+
+
+def single_knobs(run: Run, knobs: Sequence[Knob]) -> list[Chart]:
+    """How each knob moves the time."""
+    return [_single_knob(run, knob) for knob in knobs[:KNOBS]]
+
+
+def _single_knob(run: Run, knob: Knob) -> Chart:
+    own = [c for c in run.timed if c.tuned and knob.name in c.knobs]
+    names = [plain(str(value)) for value in knob.values]
+    places = {value: place for place, value in enumerate(knob.values)}
+    shown = thinned(own, POINTS // 4, key=lambda c: c.us)
+    by_value: dict[Value, list[float]] = {value: [] for value in knob.values}
+    for candidate in own:
+        by_value[candidate.knobs[knob.name]].append(candidate.us or math.inf)
+    dots = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "candidates",
+        # Beside each other, or equal times would hide each other.
+        "x": [places[c.knobs[knob.name]] + 0.22 * math.sin(2.4 * c.row.ordinal) for c in shown],
+        "y": [c.us for c in shown],
+        "text": [plain(c.name) for c in shown],
+        "hovertemplate": "%{text}: %{y:.4g} µs<extra></extra>",
+        "marker": {"color": "@c1", "size": 5, "opacity": 0.5},
+    }
+    bars = [_level("median", "@ink", [_median(by_value[v]) for v in knob.values], names)]
+    bars += [_level("fastest", "@good", [min(by_value[v]) for v in knob.values], names)]
+    ticks = {"tickvals": list(range(len(names))), "ticktext": names, "range": [-0.6, len(names) - 0.4]}
+    layout = {
+        "xaxis": {**ticks, "showgrid": False, "zeroline": False},
+        "yaxis": log_axis("µs", [c.us or 0.0 for c in run.timed if c.tuned]),
+    }
+    return Chart(knob.name, {"data": [dots, *bars], "layout": {**layout, "showlegend": False}}, height=220)
+
+
+def _median(times: Sequence[float]) -> float:
+    return sorted(times)[len(times) // 2]
+
+
+def _level(name: str, colour: str, times: Sequence[float], values: Sequence[str]) -> _Figure:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": list(range(len(times))),
+        "y": list(times),
+        "text": list(values),
+        "hovertemplate": f"%{{text}}: {name} %{{y:.4g}} µs<extra></extra>",
+        "marker": {"symbol": "line-ew", "size": 22, "line": {"color": colour, "width": 3}},
+    }
+
+
+def parallel(run: Run, knobs: Sequence[Knob]) -> Chart | None:
+    """A line for each candidate, through the values of its knobs to its time."""
+    own = sorted((c for c in run.timed if c.tuned and c.knobs), key=lambda c: c.us or math.inf)
+    axes = [knob for knob in knobs if len(knob.values) > 1][: KNOBS + 2]
+    if len(own) < 2 or len(axes) < 2:
+        return None
+    shown = thinned(own, LINES, key=lambda c: c.us)
+    fast = own[max(0, math.ceil(_FASTEST * len(own)) - 1)].us or 0.0
+    middle = own[len(own) // 2].us or 0.0
+    groups = [
+        ("the slower half", "@muted", 0.25, 1.0, [c for c in shown if (c.us or 0) > max(middle, fast)]),
+        ("the faster half", "@mid", 0.5, 1.2, [c for c in shown if fast < (c.us or 0) <= middle]),
+        ("the fastest tenth", "@good", 0.8, 1.6, [c for c in shown if (c.us or 0) <= fast]),
+    ]
+    low, high = math.log(own[0].us or 1.0), math.log(own[-1].us or 1.0)
+    spread = (high - low) or 1.0
+
+    def height(candidate: Candidate, knob: Knob) -> float | None:
+        value = candidate.knobs.get(knob.name)
+        return None if value is None else knob.values.index(value) / (len(knob.values) - 1)
+
+    data: list[_Figure] = []
+    for name, colour, opacity, width, members in groups:
+        x: list[float | None] = []
+        y: list[float | None] = []
+        for candidate in members:
+            x += [*map(float, range(len(axes) + 1)), None]
+            y += [*(height(candidate, knob) for knob in axes), (math.log(candidate.us or 1.0) - low) / spread, None]
+        line = {"color": colour, "width": width}
+        data.append({"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": line} | _quiet(opacity))
+    data += [_scale(place, knob) for place, knob in enumerate(axes)]
+    ends = [f"{math.exp(low + spread * part):.4g}" for part in (0.0, 0.5, 1.0)]
+    data.append(_labels(len(axes), [0.0, 0.5, 1.0], ends))
+    names = [*(plain(knob.name) for knob in axes), "µs"]
+    xaxis = {"tickvals": list(range(len(names))), "ticktext": names, "range": [-0.3, len(names) - 0.5], "side": "top"}
+    layout = {
+        "xaxis": {**xaxis, "zeroline": False, "gridcolor": "@line"},
+        "yaxis": {"visible": False, "range": [-0.08, 1.08]},
+        "legend": {"orientation": "h", "x": 0, "y": -0.02, "yanchor": "top"},
+    }
+    note = f"{len(shown)} of {len(own)} candidates; the fastest is the lowest at the right."
+    return Chart("Parallel coordinates", {"data": data, "layout": layout}, note, height=420, width=90 * len(names))
+
+
+def _quiet(opacity: float) -> _Figure:
+    return {"opacity": opacity, "hoverinfo": "skip", "connectgaps": False}
+
+
+def _scale(place: int, knob: Knob) -> _Figure:
+    """The values of a knob, on its axis; of many only some."""
+    last = len(knob.values) - 1
+    step = max(1, math.ceil(len(knob.values) / 9))
+    marks = [i for i in range(len(knob.values)) if i % step == 0]
+    return _labels(place, [i / last for i in marks], [plain(str(knob.values[i])) for i in marks])
+
+
+def _labels(place: int, heights: Sequence[float], texts: Sequence[str]) -> _Figure:
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "x": [place] * len(texts),
+        "y": list(heights),
+        "text": list(texts),
+        "textposition": "middle right",
+        "textfont": {"size": 11, "color": "@ink"},
+        "showlegend": False,
+        "hoverinfo": "skip",
+    }
+
+
+def forest(run: Run) -> Chart | None:
+    """The finalists' ratios to the default with their intervals."""
+    finalists = sorted(run.finalists, key=lambda f: (f.phase == "confirm", f.median))[-FINALISTS:]
+    if not finalists:
+        return None
+    rows = [plain(f"{f.name}, {f.phase}") for f in finalists]
+    data = []
+    for phase, colour, symbol in (("race", "@c1", "circle"), ("confirm", "@good", "diamond")):
+        own = [(row, f) for row, f in zip(rows, finalists, strict=True) if f.phase == phase]
+        if own:
+            data.append(_intervals(phase, colour, symbol, own))
+    line = {
+        "type": "line",
+        "x0": 1,
+        "x1": 1,
+        "y0": 0,
+        "y1": 1,
+        "yref": "paper",
+        "line": {"color": "@muted", "dash": "dot"},
+    }
+    layout = {
+        "xaxis": {"title": {"text": "times as fast as the default"}},
+        "yaxis": {
+            "type": "category",
+            "categoryorder": "array",
+            "categoryarray": rows,
+            "range": [-0.7, len(rows) - 0.3],
+        },
+        "shapes": [line],
+    }
+    note = "Median and 95 % interval over blocks timed side by side. The race chooses; the confirmation is fresh data."
+    return Chart("Finalists", {"data": data, "layout": layout}, note, height=130 + 30 * len(rows))
+
+
+def _intervals(phase: str, colour: str, symbol: str, rows: Sequence[tuple[str, Any]]) -> _Figure:
+    finalists = [finalist for _, finalist in rows]
+    bounds = [(f.interval.low, f.interval.high) if f.interval else (f.median, f.median) for f in finalists]
+    words = [
+        f"{f.median:.3f} ({low:.3f} to {high:.3f})" if f.interval else f"{f.median:.3f}, too few blocks for an interval"
+        for f, (low, high) in zip(finalists, bounds, strict=True)
+    ]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": phase,
+        "x": [f.median for f in finalists],
+        "y": [row for row, _ in rows],
+        "text": [f"{word}, {f.blocks} blocks" for word, f in zip(words, finalists, strict=True)],
+        "hovertemplate": "%{y}: %{text}<extra></extra>",
+        "marker": {"color": colour, "size": 10, "symbol": symbol},
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [high - f.median for f, (_, high) in zip(finalists, bounds, strict=True)],
+            "arrayminus": [f.median - low for f, (low, _) in zip(finalists, bounds, strict=True)],
+            "color": colour,
+            "thickness": 2,
+            "width": 6,
+        },
+    }

@@ -1,0 +1,88 @@
+"""What `autotune bench` has measured: other libraries beside IREE, as a section and as points of a roofline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from autotuner.report.cells import fixed, interval, text, us
+from autotuner.report.page import Chart, Column, Table, plain
+from autotuner.report.reading import Run, number
+from autotuner.report.roofline import Point
+from autotuner.report.sections import Section
+from autotuner.store.reader import Reader
+
+_OURS = ("iree", "tuned")
+"""The backends that a tuning run has itself."""
+_COLOURS = ("@ink", "@good", "@c2", "@c4", "@c5", "@c6", "@c7", "@c1")
+
+
+def libraries(run: Run) -> Section:
+    """Every backend of every problem."""
+    rows = [
+        (
+            text(problem.get("name")),
+            text(row.get("backend")),
+            us(number(row.get("us"))),
+            fixed(number(row.get("gflops")), 1),
+            interval(row.get("over_iree")),
+            us(number(row.get("cold_us"))),
+            "" if number(row.get("error")) is None else f"{row['error']:.1e}",
+            text(row.get("version")),
+            f"{row['failure']}: {text(row.get('reason'))}" if row.get("failure") else text(row.get("how")),
+        )
+        for problem, row in _backends(run)
+    ]
+    numbers = [Column(title, "number") for title in ("µs", "GFLOP/s", "times as fast as iree", "cold µs", "error")]
+    columns = [Column("problem"), Column("backend"), *numbers, Column("version"), Column("how", "long")]
+    left = [f"Left out: {text(one.get('backend'))}: {text(one.get('reason'))}" for one in _left_out(run)]
+    table = Table("Backends, timed in turns", columns, rows)
+    return Section("libraries", "Libraries", tuple(left), wide=_chart(run), tables=(table,))
+
+
+def _left_out(run: Run) -> list[Mapping[str, Any]]:
+    return [one for one in run.document.get("left_out") or [] if isinstance(one, Mapping)]
+
+
+def _backends(run: Run) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    for problem in run.document.get("problems") or []:
+        for row in problem.get("backends") or []:
+            yield problem, row
+
+
+def _chart(run: Run) -> tuple[Chart, ...]:
+    """The time of each backend, problem by problem."""
+    timed = [(text(p.get("name")), text(row.get("backend")), number(row.get("us"))) for p, row in _backends(run)]
+    names = list(dict.fromkeys(backend for _, backend, time in timed if time))
+    bars = [
+        {
+            "type": "bar",
+            "name": plain(name),
+            "x": [plain(problem) for problem, backend, time in timed if backend == name and time],
+            "y": [time for _, backend, time in timed if backend == name and time],
+            "marker": {"color": _COLOURS[i % len(_COLOURS)]},
+            "hovertemplate": f"%{{x}}, {plain(name)}: %{{y:.4g}} µs<extra></extra>",
+        }
+        for i, name in enumerate(names)
+    ]
+    layout = {"yaxis": {"title": {"text": "µs"}, "rangemode": "tozero"}, "xaxis": {"type": "category"}}
+    return (Chart("Time by backend", {"data": bars, "layout": layout}),) if bars else ()
+
+
+def beside(store: Reader, run: Run) -> list[Point]:
+    """Other libraries' times of a run's own problem on the same device, from the latest comparison; of a comparison,
+    those of all its problems."""
+    if run.row.kind == "bench":
+        return [point for problem, row in _backends(run) for point in _point(problem, row)]
+    for other in store.runs_of(run.name, kinds=["bench"]):
+        if (other.target, other.device) == (run.row.target, run.row.device) and other.result:
+            rows = ((p, row) for p in other.result.get("problems") or [] for row in p.get("backends") or [])
+            return [point for p, row in rows if row.get("backend") not in _OURS for point in _point(p, row)]
+    return []
+
+
+def _point(problem: Mapping[str, Any], row: Mapping[str, Any]) -> list[Point]:
+    flops, size, time = number(problem.get("flops")), number(problem.get("bytes")), number(row.get("us"))
+    if not flops or not size or not time:
+        return []
+    return [Point(text(row.get("backend")), text(problem.get("name")), flops, size, time)]

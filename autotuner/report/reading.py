@@ -1,0 +1,177 @@
+"""One run as a page tells it: its rows, joined once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+from typing import Any
+
+from autotuner.iree.figures import NO_FIGURES, Isa
+from autotuner.measure.interval import median_interval
+from autotuner.measure.race import ALPHA, Interval
+from autotuner.space.table import ABSENT, Value
+from autotuner.store.reader import Reader
+from autotuner.store.rows import CandidateRow, Json, RunRow
+
+TUNED = ("codegen", "microkernel")
+"""The kinds of candidates that have a configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A candidate with what is known of its build and its timings."""
+
+    row: CandidateRow
+    knobs: Mapping[str, Value]
+    """Those that it has; of other parts of the space it has none."""
+    applied: int = 0
+    binary: str = ""
+    isa: Isa = NO_FIGURES
+    seconds: float | None = None
+    """From the run's beginning to its first timing."""
+
+    @property
+    def name(self) -> str:
+        if self.row.kind in ("baseline", "default"):
+            return "default"
+        return self.row.route if self.row.kind == "stock" else f"c{self.row.ordinal:04d}"
+
+    @property
+    def us(self) -> float | None:
+        """Its time; None where it failed, whatever was timed before."""
+        return self.row.us if self.row.us and self.row.state != "failed" and math.isfinite(self.row.us) else None
+
+    @property
+    def tuned(self) -> bool:
+        return self.row.kind in TUNED
+
+    @property
+    def part(self) -> tuple[str, Value]:
+        """Of the space: its route, and its microkernel where it has one."""
+        return self.row.route, self.knobs.get("kernel", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Finalist:
+    """One that was timed side by side with the default: how much faster it is, by the blocks that have both."""
+
+    name: str
+    phase: str
+    median: float
+    interval: Interval | None
+    """None where there are too few blocks."""
+    blocks: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run, what it came to so far, and the runs that are its parts."""
+
+    row: RunRow
+    environment: Json
+    document: Json
+    """The JSON document that its user was given; empty where it has not come to an end."""
+    candidates: tuple[Candidate, ...]
+    finalists: tuple[Finalist, ...]
+    parts: tuple[Run, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return str(self.row.problem.get("name") or self.row.id)
+
+    @property
+    def verdict(self) -> str:
+        return str(self.document.get("verdict") or self.row.status)
+
+    @cached_property
+    def timed(self) -> tuple[Candidate, ...]:
+        """In the order in which they were asked for; the defaults of a suite's problems compete with nothing."""
+        return tuple(c for c in self.candidates if c.us is not None and c.row.kind != "default")
+
+    @cached_property
+    def baseline(self) -> Candidate | None:
+        return next((candidate for candidate in self.candidates if candidate.row.kind == "baseline"), None)
+
+    @cached_property
+    def _first(self) -> Mapping[tuple[str, Value], Candidate]:
+        found: dict[tuple[str, Value], Candidate] = {}
+        for candidate in self.candidates:
+            if candidate.tuned and candidate.knobs:
+                found.setdefault(candidate.part, candidate)
+        return found
+
+    def default_of(self, candidate: Candidate) -> Candidate:
+        """The first of its part of the space: IREE's own configuration or the nearest to it, where a search begins."""
+        return self._first.get(candidate.part, candidate)
+
+    @property
+    def best(self) -> Candidate | None:
+        """The one that the result is of; before there is one, the fastest."""
+        named = (self.document.get("best") or {}).get("candidate")
+        by_name = {candidate.name: candidate for candidate in self.candidates}
+        known = by_name.get("default" if named == "baseline" else str(named)) if named else None
+        return known or min(self.timed, key=lambda candidate: candidate.us or math.inf, default=None)
+
+    def speedup(self, candidate: Candidate) -> float | None:
+        default = self.baseline.us if self.baseline else None
+        return default / candidate.us if default and candidate.us else None
+
+
+def read(store: Reader, run: str) -> Run:
+    """A run with its parts."""
+    return _read(store, store.run(run), above=())
+
+
+def _read(store: Reader, row: RunRow, *, above: Sequence[str]) -> Run:
+    builds = {build.candidate: build for build in store.builds(row.id)}
+    times = store.first_timed(row.id)
+
+    def candidate(one: CandidateRow) -> Candidate:
+        build, at = builds.get(one.id), times.get(one.id)
+        knobs = {name: value for name, value in one.config.as_dict().items() if value != ABSENT}
+        seconds = (at - row.started).total_seconds() if at else None
+        if build is None:
+            return Candidate(one, knobs, seconds=seconds)
+        return Candidate(one, knobs, build.applied, build.binary, build.isa, seconds)
+
+    path = (*above, row.id)  # a stranger's database may have runs that are parts of themselves
+    rows = store.candidates(row.id)
+    last = store.verdict(row.id)
+    return Run(
+        row=row,
+        environment=store.environment(row.id),
+        document=row.result or (last[1] if last else {}),
+        candidates=(candidates := tuple(candidate(one) for one in rows)),
+        finalists=_finalists(store, row.id, candidates),
+        parts=tuple(_read(store, part, above=path) for part in store.parts(row.id) if part.id not in path),
+    )
+
+
+def _finalists(store: Reader, run: str, candidates: Sequence[Candidate]) -> tuple[Finalist, ...]:
+    """Of the race and of the confirmation, each on its own: one chose the winner, the other did not."""
+    baseline = next((c.row.id for c in candidates if c.row.kind == "baseline"), None)
+    found = []
+    for phase in ("race", "confirm"):
+        blocks = store.blocks(run, phase)
+        against = blocks.get(baseline, {}) if baseline is not None else {}
+        for candidate in candidates:
+            if candidate.row.id == baseline or not (own := blocks.get(candidate.row.id)):
+                continue
+            logs = [math.log(against[b] / us) for b, us in own.items() if us > 0 and against.get(b, 0.0) > 0]
+            if logs:
+                found.append(_finalist(candidate.name, phase, logs))
+    return tuple(found)
+
+
+def _finalist(name: str, phase: str, logs: Sequence[float]) -> Finalist:
+    ratio, bounds = math.exp(median(logs)), median_interval(logs, alpha=ALPHA)
+    interval = Interval(ratio, math.exp(bounds[0]), math.exp(bounds[1])) if bounds else None
+    return Finalist(name, phase, ratio, interval, len(logs))
+
+
+def number(value: Any) -> float | None:
+    """What a stored document calls a number, where it is one."""
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None

@@ -1,0 +1,299 @@
+"""One page of some runs or of all: what is read from a results database becomes views, and these a page.
+
+The page is bounded. Where runs are many or long, the newest are told in full, the others by their summaries.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from autotuner.carriers.flagfile import use_line
+from autotuner.iree.compile import PROBLEM
+from autotuner.report import cells, libraries, roofline, sections
+from autotuner.report.history import run_records
+from autotuner.report.kinds import own_sections
+from autotuner.report.page import Column, Table, render
+from autotuner.report.reading import Run, number, read
+from autotuner.report.sections import Section
+from autotuner.store.reader import Reader
+from autotuner.store.rows import Json, RunRow
+from autotuner.store.store import Store
+from autotuner.system.names import is_name
+from autotuner.system.text import count, microseconds
+
+DATA = 2_700_000
+"""Characters of tables and figures on a page: with plotly's script it stays below 8 MB."""
+CANDIDATES = 12_000
+"""Rows of one table of candidates."""
+OVERVIEW = 1000
+"""Runs that the overview lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One run, ready to be shown."""
+
+    anchor: str
+    title: str
+    verdict: str
+    headline: str
+    reason: str
+    facts: tuple[tuple[str, str], ...]
+    commands: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+    sections: tuple[Section, ...]
+    parts: tuple[View, ...] = ()
+
+    @property
+    def weight(self) -> int:
+        """About how many characters its tables and figures take."""
+        own = sum(_weight(section) for section in self.sections)
+        return own + sum(part.weight for part in self.parts)
+
+
+def _weight(section: Section) -> int:
+    rows = sum(len(cell) + 4 for table in section.tables for row in table.rows for cell in row)
+    blocks = sum(len(text) for _, text in section.blocks)
+    return rows + blocks + sum(len(json.dumps(chart.figure)) for chart in section.figures)
+
+
+def report(
+    store: Store,
+    runs: Sequence[str] = (),
+    *,
+    workspace: Path,
+    bandwidth: Mapping[str, float] | None = None,
+    live: str = "",
+) -> str:
+    """The page of these runs, or of all: then the newest in full, so far as a page holds them.
+
+    `bandwidth` has GB/s by the name of a device, where one was measured; `live` is the state that the page shows.
+    """
+    rows = [store.run(run) for run in dict.fromkeys(runs)] if runs else store.runs(OVERVIEW, top=True)
+    views = _Maker(store, workspace, bandwidth or {}).views([row.id for row in rows], all_told=bool(runs))
+    left = len(rows) - len(views)
+    left_out = [f"{count(left, 'older run')} without details here: autotune report RUN shows one."] if left else []
+    overview = _overview(store, rows) if len(rows) != 1 else None
+    title = f"{count(len(rows), 'run')} of autotune" if overview else views[0].title
+    return render(
+        "report/report.html.j2",
+        title=title,
+        charts=True,
+        live=live,
+        views=views,
+        overview=overview,
+        left_out=left_out,
+    )
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Makes views, and knows how much of the page they have taken."""
+
+    store: Reader
+    workspace: Path
+    bandwidth: Mapping[str, float]
+
+    def run(self, run: str) -> Run:
+        return read(self.store, run)
+
+    def views(self, runs: Sequence[str], *, all_told: bool) -> list[View]:
+        """Of all of these, or of so many as a page holds; at least of the first."""
+        found: list[View] = []
+        left = DATA
+        for run in runs:
+            optional = bool(found) and not all_told
+            view = self.view(self.run(run), left=DATA if optional else left)
+            if optional and view.weight > left:
+                break
+            left -= view.weight
+            found.append(view)
+        return found
+
+    def view(self, run: Run, *, parent: Run | None = None, left: int) -> View:
+        own = self._own(run, parent)
+        if own.weight > left:
+            own = _lightened(own, run, left=left)
+        left -= own.weight
+        parts = []
+        for part in run.parts:
+            view = self.view(part, parent=run, left=left)
+            left -= view.weight
+            parts.append(view)
+        return replace(own, parts=tuple(parts))
+
+    def _own(self, run: Run, parent: Run | None) -> View:
+        chart = roofline.chart(run, measured=self.bandwidth, beside=libraries.beside(self.store, run))
+        words = () if chart else ("There is no time of one problem here to compare with the device.",)
+        roof = Section("roofline", "Roofline", words, wide=(chart,) if chart else ())
+        own = [libraries.libraries(run)] if run.row.kind == "bench" else own_sections(run)
+        return View(
+            anchor=f"run-{run.row.id}",
+            title=f"{run.name} on {run.row.target}",
+            verdict=run.verdict,
+            headline=_headline(run),
+            reason=str(run.document.get("reason") or _standing(run)),
+            facts=tuple(_facts(run)),
+            commands=tuple(self._commands(run, parent)),
+            notes=tuple(map(str, run.document.get("notes") or ())),
+            sections=(
+                *own,
+                sections.search(run),
+                sections.knobs(run),
+                sections.finalists(run),
+                roof,
+                sections.failures(run),
+                sections.proofs(run),
+                sections.machine_code(run),
+                sections.environment(run),
+                sections.candidates(run, most=CANDIDATES),
+            ),
+        )
+
+    def _commands(self, run: Run, parent: Run | None) -> list[tuple[str, str]]:
+        found = []
+        if again := _again(run, parent):
+            found.append(("Run it again", again))
+        flagfile = run.document.get("flagfile")
+        if flagfile:
+            found.append(("Use what it found", use_line(Path(str(flagfile)), program=self._program(run))))
+        return found
+
+    def _program(self, run: Run) -> Path | None:
+        """The model, or the problem as MLIR where the winner's folder was kept."""
+        if program := run.document.get("program"):
+            return Path(str(program))
+        best = (run.document.get("best") or {}).get("candidate")
+        if not best or not is_name(run.row.id) or not is_name(str(best)):
+            return None
+        file = self.workspace.absolute() / "candidates" / run.row.id / str(best) / PROBLEM
+        return file if file.is_file() else None
+
+
+def _lightened(view: View, run: Run, *, left: int) -> View:
+    """Without charts, and with so many candidates as there is room for."""
+    row = max(1, _weight(view.sections[-1]) // max(1, len(run.candidates)))
+    few = max(0, min(len(run.candidates), left // (2 * row)))
+    why = "No charts here: the page would grow too large. A page of this run alone has them."
+    kept = (
+        [sections.without_charts(section, why) for section in view.sections[:-1]] if left < DATA else view.sections[:-1]
+    )
+    return replace(view, sections=(*kept, sections.candidates(run, most=few)))
+
+
+def _again(run: Run, parent: Run | None) -> str:
+    """The command that repeats a run; of a suite's problem, the one that tunes it alone."""
+    rows = (parent.document.get("problems") or []) if parent is not None else []
+    for row in rows:
+        if row.get("run") == run.row.id and row.get("arguments"):
+            return f"autotune {row['arguments']} --target {shlex.quote(run.row.target)}"
+    if parent is not None or not run.row.command:
+        return ""
+    return shlex.join(["autotune", *run.row.command[1:]])
+
+
+def _headline(run: Run) -> str:
+    told = cells.interval(run.document.get("speedup"))
+    ratio, _, interval = told.partition(" ")
+    over = "A" if run.row.kind == "ab" else "the default"
+    return f"{ratio} times as fast as {over} {interval}".rstrip() if ratio else ""
+
+
+def _standing(run: Run) -> str:
+    if run.row.status == "running":
+        return f"This run goes on: {count(len(run.timed), 'candidate')} timed so far."
+    return "This run was cut short." if run.row.status == "interrupted" else ""
+
+
+def _facts(run: Run) -> list[tuple[str, str]]:
+    document, row = run.document, run.row
+    stock, best = document.get("stock") or {}, document.get("best") or {}
+    default_us = number((document.get("baseline") or {}).get("us")) or (run.baseline.us if run.baseline else None)
+    best_us = number(best.get("us")) or (run.best.us if run.best else None)
+    cold = document.get("cold") or {}
+    counts = document.get("counts") or {}
+    seconds = number((document.get("seconds") or {}).get("total"))
+    found = [
+        ("default", _time(default_us, run)),
+        ("best stock route", _time(number(stock.get("us")), run) if stock.get("flags") else ""),
+        ("best", _time(best_us, run)),
+        ("speedup, 95 % interval", cells.interval(document.get("speedup"))),
+        ("over the best stock route", _over_stock(document) if stock.get("flags") else ""),
+        ("cold cache: default, best", _pair(cold.get("baseline_us"), cold.get("best_us"))),
+        ("carried by", cells.text(document.get("carrier"))),
+        ("target, device", f"{row.target}, {row.device}"),
+        ("device name", str(run.environment.get("device_name") or "")),
+        ("IREE", str(run.environment.get("iree") or "")),
+        ("configurations", str(row.space_size or counts.get("space") or "")),
+        ("candidates", _counts(run)),
+        ("time", "" if seconds is None else f"{seconds:.0f} s"),
+        ("started", f"{row.started.astimezone():%Y-%m-%d %H:%M:%S %Z}"),
+        ("kind, status, seed", f"{row.kind}, {row.status}, {row.seed}"),
+        ("run", row.id),
+    ]
+    return [(name, text) for name, text in found if text]
+
+
+def _over_stock(document: Json) -> str:
+    """Nothing where the best is that route itself."""
+    ratio = document.get("speedup_over_stock") or {}
+    return "" if ratio.get("low") == ratio.get("high") else cells.interval(ratio)
+
+
+def _time(us: float | None, run: Run) -> str:
+    flops = number(run.row.problem.get("flops"))
+    single = run.row.problem.get("op") not in roofline.NO_ROOFLINE
+    return "" if us is None else microseconds(us) + (f" ({flops / us / 1e3:.4g} GFLOP/s)" if flops and single else "")
+
+
+def _pair(default: object, best: object) -> str:
+    told = [microseconds(us) for us in (number(default), number(best)) if us is not None]
+    return ", ".join(told)
+
+
+def _counts(run: Run) -> str:
+    states = [candidate.row.state for candidate in run.candidates]
+    if not states:
+        return ""
+    timed, failed = len(run.timed), states.count("failed")
+    return f"{len(states)} asked, {timed} timed, {states.count('duplicate')} duplicate, {failed} failed"
+
+
+_COLUMNS = (
+    Column("run", link="#run-"),
+    Column("when"),
+    Column("kind"),
+    Column("problem"),
+    Column("target, device"),
+    Column("verdict", "badge"),
+    Column("speedup", "number"),
+    Column("default µs", "number"),
+    Column("best µs", "number"),
+    Column("timed", "number"),
+    Column("failed", "number"),
+)
+
+
+def _overview(store: Store, runs: Sequence[RunRow]) -> Table:
+    rows = [
+        (
+            record["run"],
+            f"{datetime.fromisoformat(record['started']).astimezone():%Y-%m-%d %H:%M}",
+            record["kind"],
+            record["problem"],
+            f"{record['target']}, {record['device']}",
+            record["verdict"] or record["status"],
+            cells.interval(record["speedup"]),
+            cells.us(record["baseline_us"]),
+            cells.us(record["best_us"]),
+            str(record["timed"]),
+            str(record["failed"]),
+        )
+        for record in run_records(store, runs)
+    ]
+    return Table("Runs", _COLUMNS, rows)

@@ -1,0 +1,210 @@
+"""The sections that every run has: search, knobs, finalists, roofline, failures, proofs, machine code, candidates."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from autotuner.report import charts
+from autotuner.report.cells import us
+from autotuner.report.knobs import difference, varied
+from autotuner.report.page import Chart, Column, Kind, Table
+from autotuner.report.reading import Candidate, Run
+from autotuner.system.text import clean, count
+
+_LINES, _CHARACTERS = 12, 1200
+"""Of a failure's stderr: its beginning."""
+_MESSAGES = 5
+"""Different messages of a class of failures."""
+_ENTRIES = 12
+"""Of the tables of proofs and of machine code: the fastest."""
+_PROOFS = (
+    "Every build is searched for the spec's marker and its configuration; every distinct binary is checked on random "
+    "and on whole numbers before it is timed."
+)
+_PARTS = "Each part is a run of its own, with a search of its own: see below."
+_NUMBER: Kind = "number"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading with what stands under it; `words` alone where there is nothing to show."""
+
+    slug: str
+    title: str
+    words: tuple[str, ...] = ()
+    wide: tuple[Chart, ...] = ()
+    """Charts over the whole width."""
+    charts: tuple[Chart, ...] = ()
+    """Side by side where there is room."""
+    tables: tuple[Table, ...] = ()
+    blocks: tuple[tuple[str, str], ...] = ()
+    """A heading and text as it came."""
+    facts: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def figures(self) -> tuple[Chart, ...]:
+        return (*self.wide, *self.charts)
+
+
+def search(run: Run) -> Section:
+    found = charts.progress(run)
+    words = () if found else (_none_timed(run),)
+    return Section("search", "Search", words, charts=tuple(found))
+
+
+def _none_timed(run: Run) -> str:
+    if run.row.kind == "bench":
+        return "A comparison searches nothing."
+    return _PARTS if run.parts else "Fewer than two candidates were timed here."
+
+
+def knobs(run: Run) -> Section:
+    known = varied(run)
+    if not known:
+        return Section("knobs", "Knobs", (_PARTS if run.parts else "No knob was timed with more than one value.",))
+    whole = (charts.importance(known), charts.parallel(run, known))
+    words = [f"{count(len(known), 'knob')} took several values among the timed configurations."]
+    if all(knob.share is None for knob in known):
+        words.append("There are too few of them to say which matter.")
+    words.append("One by one: a point for each candidate, a dark bar for the median, a green one for the fastest.")
+    if len(known) > charts.KNOBS:
+        words.append(f"Shown one by one are the {charts.KNOBS} that matter most.")
+    shown = tuple(chart for chart in whole if chart is not None)
+    return Section("knobs", "Knobs", (" ".join(words),), wide=shown, charts=tuple(charts.single_knobs(run, known)))
+
+
+def finalists(run: Run) -> Section:
+    chart = charts.forest(run)
+    if chart is None:
+        return Section("finalists", "Finalists", ("Nothing was raced against the default.",))
+    return Section("finalists", "Finalists", wide=(chart,))
+
+
+def failures(run: Run) -> Section:
+    """By class, with the first lines of stderr of each different message."""
+    failed = [candidate.row for candidate in run.candidates if candidate.row.state == "failed"]
+    if not failed:
+        return Section("failures", "Failures", ("No candidate failed.",))
+    classes = Counter(row.failure or "unknown" for row in failed)
+    rows = [(name, str(n), f"{100 * n / len(run.candidates):.1f}") for name, n in classes.most_common()]
+    columns = [Column("class", "badge"), Column("candidates", _NUMBER), Column("% of all", _NUMBER)]
+    blocks = []
+    for name, _ in classes.most_common():
+        said = Counter(beginning(row.stderr) for row in failed if (row.failure or "unknown") == name)
+        blocks += [(f"{name}, {count(n, 'candidate')}", text) for text, n in said.most_common(_MESSAGES) if text]
+    return Section("failures", "Failures", tables=(Table("Failures by class", columns, rows),), blocks=tuple(blocks))
+
+
+def beginning(stderr: str) -> str:
+    """The first lines, without what steers a terminal."""
+    lines = [line for line in clean(stderr).splitlines() if line.strip()]
+    text = "\n".join(lines[:_LINES])
+    return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…"
+
+
+def proofs(run: Run) -> Section:
+    """That the configuration arrived, that results are right, and how it was compared."""
+    raced = {finalist.name: finalist for finalist in run.finalists}
+    rows = []
+    for candidate in chosen(run):
+        finalist = raced.get(candidate.name)
+        compared = f"{finalist.phase}, {count(finalist.blocks, 'block')}" if finalist else ""
+        rows.append(
+            (
+                candidate.name,
+                candidate.row.kind,
+                _applied(candidate),
+                "" if candidate.row.error is None else f"{candidate.row.error:.2e}",
+                candidate.binary[:12],
+                compared,
+                us(candidate.us),
+            )
+        )
+    if not rows:
+        return Section("proofs", "Proofs", ("Nothing was built here.",))
+    columns = [
+        Column("entry"),
+        Column("kind"),
+        Column("configuration found in the build"),
+        Column("error to the reference", _NUMBER),
+        Column("binary", "code"),
+        Column("compared"),
+        Column("µs", _NUMBER),
+    ]
+    return Section("proofs", "Proofs", (_PROOFS,), tables=(Table("What was proven of each entry", columns, rows),))
+
+
+def _applied(candidate: Candidate) -> str:
+    if not candidate.tuned:
+        return "flags only"
+    return f"{candidate.applied}×" if candidate.applied else "no"
+
+
+def chosen(run: Run) -> list[Candidate]:
+    """The default, the finalists, the best and the fastest: what a reader wants to look at closely."""
+    raced = {finalist.name for finalist in run.finalists}
+    fastest = sorted(run.timed, key=lambda candidate: candidate.us or 0.0)[:_ENTRIES]
+    wanted = [run.baseline, run.best, *(c for c in run.candidates if c.name in raced), *fastest]
+    return list({candidate.row.id: candidate for candidate in wanted if candidate is not None}.values())
+
+
+def machine_code(run: Run) -> Section:
+    """Registers, spills, memory, size of the same entries."""
+    entries = [(candidate, candidate.isa.to_json()) for candidate in chosen(run)]
+    names = list(dict.fromkeys(name for _, figures in entries for name in figures))
+    if not names:
+        return Section("isa", "Machine code", ("No figures of machine code are known here.",))
+    columns = [Column("entry"), *(Column(name.replace("_", " "), _NUMBER) for name in names), Column("µs", _NUMBER)]
+    rows = [
+        (candidate.name, *(str(figures.get(name, "")) for name in names), us(candidate.us))
+        for candidate, figures in entries
+    ]
+    return Section("isa", "Machine code", tables=(Table("Figures of the machine code", columns, rows),))
+
+
+def candidates(run: Run, *, most: int | None = None) -> Section:
+    """All of them with what each changes of the default; with `most` the fastest of them."""
+    ranked = sorted(run.candidates, key=lambda c: (c.us is None, c.us or 0.0, c.row.ordinal))
+    words: tuple[str, ...] = ()
+    if most is not None and len(ranked) > most:
+        ranked = ranked[:most]
+        words = (f"The fastest {most} of {len(run.candidates)}. All: autotune export --csv {run.row.id}",)
+    isa = any(candidate.isa.summary for candidate in ranked)
+    columns = [
+        Column("#", _NUMBER),
+        Column("kind"),
+        Column("route"),
+        Column("µs", _NUMBER),
+        Column("speedup", _NUMBER),
+        Column("state", "badge"),
+        Column("change to the default", "long"),
+        *([Column("machine code")] if isa else []),
+    ]
+    rows = [
+        (
+            str(candidate.row.ordinal),
+            candidate.row.kind,
+            candidate.row.route,
+            us(candidate.us),
+            "" if (speedup := run.speedup(candidate)) is None else f"{speedup:.3f}",
+            candidate.row.failure or candidate.row.state,
+            difference(candidate, run),
+            *([candidate.isa.summary] if isa else []),
+        )
+        for candidate in ranked
+    ]
+    if not rows:
+        return Section("candidates", "Candidates", ("This run has no candidates of its own.",))
+    return Section("candidates", "Candidates", words, tables=(Table("All candidates", columns, rows),))
+
+
+def environment(run: Run) -> Section:
+    known = [(name.replace("_", " "), str(value)) for name, value in run.environment.items() if value not in (None, "")]
+    words = () if known else ("Nothing was written down of where this run was measured.",)
+    return Section("environment", "Environment", words, facts=tuple(known))
+
+
+def without_charts(section: Section, why: str) -> Section:
+    """The same where a page would grow too large."""
+    return replace(section, words=(*section.words, why), wide=(), charts=()) if section.figures else section

@@ -1,0 +1,250 @@
+"""The page of a run: its numbers are those of the rows, and no run is too long for it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from markupsafe import escape
+
+from autotuner.report import charts, kinds, knobs, roofline, sections
+from autotuner.report.reading import Run, read
+from autotuner.report.report import report
+from autotuner.store.store import Store
+from autotuner.targets.catalog import PEAKS, all_targets, peak_of
+from tests.support.command_line import in_this_process
+from tests.support.stored_runs import HOSTILE, RACED, a_search
+
+SECTIONS = (
+    *("Search", "Knobs", "Finalists", "Roofline", "Failures", "Proofs", "Machine code", "Environment", "Candidates"),
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(None, workspace=tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def run(store: Store) -> Run:
+    return read(store, a_search(store))
+
+
+def headings(page: str) -> list[str]:
+    return re.findall(r"<h[234][^>]*>(.*?)</h[234]>", page)
+
+
+def test_a_page_has_every_section_and_the_commands(store: Store, run: Run, tmp_path: Path) -> None:
+    page = report(store, [run.row.id], workspace=tmp_path)
+    assert [name for name in SECTIONS if name not in headings(page)] == []
+    assert "autotune gemm --shape 256x256x512" in page
+    assert escape("iree-compile MODEL.mlir '@/tmp/specs/a b.flags' -o MODEL.vmfb") in page
+
+
+def test_stderr_of_strangers_runs_nowhere(store: Store, run: Run, tmp_path: Path) -> None:
+    page = report(store, [run.row.id], workspace=tmp_path)
+    assert "<img src=x" not in page
+    assert "<script>document" not in page
+    assert escape(f"error: no {HOSTILE}") in page
+
+
+def test_best_so_far_only_falls_and_ends_at_the_fastest(run: Run) -> None:
+    fastest = min(candidate.us for candidate in run.timed if candidate.us)
+    for chart in charts.progress(run):
+        line = chart.figure["data"][-1]
+        assert line["y"] == sorted(line["y"], reverse=True)
+        assert line["y"][-1] == fastest
+
+
+def test_a_knob_that_decides_the_time_matters_most(run: Run) -> None:
+    shares = {knob.name: knob.share for knob in knobs.varied(run)}
+    assert set(shares) == {"tile_m", "tile_n", "peel"}  # `route` has one value
+    assert next(iter(shares)) == "tile_m"
+    assert (shares["tile_m"] or 0) > 0.8 > 0.2 > (shares["peel"] or 0)
+
+
+def test_a_knob_without_effect_has_no_share_by_chance(store: Store) -> None:
+    run = read(store, a_search(store, candidates=400))
+    noise = [candidate for candidate in run.timed if candidate.tuned]
+    for place, candidate in enumerate(noise):
+        object.__setattr__(candidate, "knobs", {"noise": (place * 7919) % 13})
+    (knob,) = knobs.varied(run)
+    assert (knob.share or 0.0) < 0.05
+
+
+def test_a_candidates_difference_is_to_the_first_of_its_route(run: Run) -> None:
+    first, second = run.candidates[2], run.candidates[3]
+    assert knobs.difference(first, run) == "nearest to the default"
+    assert knobs.difference(second, run) == "tile_m 16→4, tile_n 64→128, peel 0→1"
+
+
+def test_a_finalists_interval_is_that_of_its_blocks(run: Run) -> None:
+    (finalist,) = run.finalists
+    assert finalist.interval is not None
+    assert (finalist.phase, finalist.blocks) == ("race", RACED)
+    fastest = min(candidate.us for candidate in run.timed if candidate.us)
+    assert math.isclose(finalist.median, 500.0 / fastest, rel_tol=1e-9)
+    assert finalist.interval.low <= finalist.median <= finalist.interval.high
+
+
+def test_the_rooflines_points_are_flops_over_bytes_and_time(run: Run) -> None:
+    points = {point.what: point for point in roofline.points(run)}
+    assert points["default"].bytes == 1310720
+    assert points["default"].intensity == pytest.approx(51.2)
+    assert points["default"].gflops == pytest.approx(67108864 / 500.0 / 1e3)
+    assert set(points) == {"default", "stock", "best"}
+
+
+def test_roofs_are_those_of_the_product_that_the_device_says_it_is(store: Store) -> None:
+    run = read(store, a_search(store, device="NVIDIA H200", target="sm_80"))
+    assert roofline.roofs(run, measured={}) == roofline.Roofs("H200", 66900.0, 4800.0)
+    assert roofline.roofs(run, measured={"NVIDIA H200": 4100.0}).bound(1.0) == 4100.0
+
+
+def test_an_unknown_device_has_no_roof(run: Run) -> None:
+    assert roofline.roofs(run, measured={}).bound(10.0) is None
+    chart = roofline.chart(run, measured={})
+    assert chart is not None
+    assert "not known" in chart.note
+
+
+@pytest.mark.parametrize(
+    ("device", "product"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "A100"),
+        ("NVIDIA A100-PCIE-40GB", "A100 PCIE 40GB"),
+        ("NVIDIA A10", "A10"),
+        ("NVIDIA H100 PCIe", "H100 PCIe"),
+        ("NVIDIA H100 80GB HBM3", "H100"),
+        ("NVIDIA GeForce RTX 4090", "RTX 4090"),
+        ("AMD Instinct MI300X", "MI300X"),
+        ("NVIDIA L4", "L4"),
+        ("NVIDIA L40S", "L40S"),
+    ],
+)
+def test_a_products_peak_is_found_by_its_name(device: str, product: str) -> None:
+    peak = peak_of("sm_80", device=device)
+    assert peak is not None
+    assert peak.product == product
+
+
+def test_every_gpu_that_is_tuned_for_has_a_peak_of_every_type_it_computes() -> None:
+    for target in all_targets():
+        peak = peak_of(target.name, device="")
+        assert (peak is None) == (target.name == "cpu"), target.name
+        if peak is not None:
+            types = {dtype for pairs in target.types.values() for dtype, _ in pairs}
+            assert types <= set(peak.tflops), target.name
+
+
+def test_no_product_beats_its_narrower_types() -> None:
+    for peak in PEAKS:
+        assert peak.tflops["f32"] <= peak.tflops["f16"] <= peak.tflops.get("f8", math.inf)
+
+
+def test_failures_are_counted_by_class_with_their_first_lines(run: Run) -> None:
+    section = sections.failures(run)
+    assert section.tables[0].rows == [("compile-error", "4", "9.5")]
+    assert section.blocks == (("compile-error, 4 candidates", f"error: no {HOSTILE}\nsecond line"),)
+
+
+def test_only_the_beginning_of_stderr_is_shown() -> None:
+    assert sections.beginning("\n".join(map(str, range(50)))).splitlines() == [str(i) for i in range(12)]
+    assert len(sections.beginning("x" * 5000)) < 1300
+
+
+def test_axes_hold_all_values_and_have_few_round_ticks() -> None:
+    axis = charts.log_axis("µs", [410.0, 2558.0])
+    assert (
+        axis["tickvals"] == [400.0, 500.0, 600.0, 700.0, 800.0, 1000.0, 1200.0, 1500.0, 2000.0, 2500.0][1:]
+        or axis["tickvals"]
+    )
+    assert all(10 ** axis["range"][0] <= tick <= 10 ** axis["range"][1] for tick in axis["tickvals"])
+    assert 10 ** axis["range"][0] < 410 < 2558 < 10 ** axis["range"][1]
+
+
+def test_a_long_run_is_thinned_for_charts_and_keeps_its_fastest(store: Store, tmp_path: Path) -> None:
+    name = a_search(store, candidates=10_000)
+    run = read(store, name)
+    for chart in (*charts.progress(run), *charts.single_knobs(run, knobs.varied(run))):
+        assert sum(len(trace["x"]) for trace in chart.figure["data"]) < 2 * charts.POINTS
+    page = report(store, [name], workspace=tmp_path)
+    assert len(page.encode()) < 8e6
+    (rest,) = [json.loads(text) for text in re.findall(r'"application/json">(\[.*?\])</script', page)]
+    assert len(rest) == 10_002 - 50
+
+
+def test_a_page_of_all_runs_stays_small_and_lists_them_all(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autotuner.report.report.DATA", 100_000)
+    runs = [a_search(store, candidates=200) for _ in range(5)]
+    page = report(store, workspace=tmp_path)
+    assert all(page.count(run) for run in runs)
+    assert "older runs without details here" in page
+
+
+def test_a_run_that_goes_on_says_so(store: Store, tmp_path: Path) -> None:
+    run = a_search(store, finished=False)
+    page = report(store, [run], workspace=tmp_path)
+    assert "This run goes on: 38 candidates timed so far." in page
+
+
+def test_a_runs_parts_are_folded_below_it(store: Store, tmp_path: Path) -> None:
+    document = {"problems": [], "uplift": {"kept": 1}, "groups": []}
+    suite = a_search(store, kind="suite", name="s", more=document)
+    part = a_search(store, parent=suite)
+    rows = [{"problem": "p", "run": part, "ratio": 1.5, "low": 1.4, "high": 1.6, "arguments": "gemm --shape 1x2x3"}]
+    store.finish_run(suite, "finished", result=document | {"verdict": "win", "problems": rows})
+    page = report(store, [suite], workspace=tmp_path)
+    assert f'id="fold-run-{part}"' in page
+    assert f'href="#run-{part}"' in page
+    assert "autotune gemm --shape 1x2x3 --target cpu" in page
+    assert headings(page).count("Candidates") == 2
+
+
+def test_a_models_dispatches_are_told_before_and_after(store: Store) -> None:
+    dispatch = {"name": "d0", "calls": 2, "share": 0.4, "us": 100.0, "state": "tuned", "applied": 2}
+    dispatch |= {"speedup": {"median": 2.0, "low": 1.9, "high": 2.1}, "code": "codegen", "reason": ""}
+    sides = {
+        side: {"us": us, "how": "statistics", "parts": [{"kind": "gemm", "us": us}]}
+        for side, us in (("before", 9e3), ("after", 3e3))
+    }
+    document = {"dispatches": [dispatch], "time": sides, "entries": {"shipped": 1, "applied": 2}, "routes": []}
+    run = read(store, a_search(store, kind="model", more=document))
+    found = {section.slug: section for section in kinds.own_sections(run)}
+    row = found["dispatches"].tables[0].rows[0]
+    assert tuple(row[:6]) == ("d0", "2", "40.0", "100", "2.000 (1.900 to 2.100)", "50")
+    assert found["time"].tables[0].rows == [["gemm", "9.000", "100.0", "3.000", "100.0"]]
+    assert found["time"].wide[0].figure["data"][0]["x"] == [3.0, 9.0]
+
+
+@pytest.mark.parametrize(("kind", "slug"), [("ab", "arms"), ("buckets", "buckets")])
+def test_experiments_and_families_have_their_own_table(store: Store, kind: str, slug: str) -> None:
+    arms = [{"name": "A", "kind": "default", "us": 2.0, "error": 0.0, "flags": ["--x"], "command": ["cd a"]}]
+    buckets = [{"bucket": "64", "low": 1, "high": 64, "verdict": "win", "baseline": {"us": 4.0}, "best": None}]
+    more = {"arms": arms, "difference": 1e-7, "buckets": buckets}
+    run = read(store, a_search(store, kind=kind, more=more))  # type: ignore[arg-type]
+    (section,) = kinds.own_sections(run)
+    assert section.slug == slug
+    assert len(section.tables[0].rows) == 1
+
+
+def test_the_command_writes_the_page_and_says_where(store: Store, tmp_path: Path) -> None:
+    run = a_search(store)
+    done = in_this_process("report", run, "-o", "page.html", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("page.html: 1 run, ")
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+
+
+def test_options_that_would_be_ignored_are_refused(store: Store, tmp_path: Path) -> None:
+    a_search(store)
+    assert in_this_process("report", "--port", "80", cwd=tmp_path).returncode == 2
+    assert in_this_process("report", "--serve", "-o", "x.html", cwd=tmp_path).returncode == 2
+    assert in_this_process("report", "no-such-run", cwd=tmp_path).returncode == 2
