@@ -18,6 +18,7 @@ from autotuner.iree.run import Invocation
 from autotuner.jobs.model.dispatch import group_flops
 from autotuner.jobs.model.extract import Flow, FlowDispatch, Group, group, read_flow, read_roots
 from autotuner.jobs.model.program import Program, ProgramBuilder, input_shapes, program_name
+from autotuner.jobs.model.stages import Stages
 from autotuner.problems import OPERATIONS
 from autotuner.problems.accuracy import Precision
 from autotuner.store.rows import BuildRow, Kind
@@ -156,6 +157,11 @@ class Context:
     @property
     def folder(self) -> Path:
         return self.run.folder
+
+    @property
+    def stages(self) -> Stages:
+        """What of the time comes before dispatches are tuned. Only IREE's drivers for processors keep statistics."""
+        return Stages(self.clock.budget, alone=not self.target.backend.on_host)
 
     @property
     def compile_timeout(self) -> float:

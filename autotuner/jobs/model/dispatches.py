@@ -34,8 +34,6 @@ RACED_FROM = 120.0
 """Seconds for each dispatch from which it is raced alone: fewer serve the search, and the model is the judge."""
 SEEDS = 4
 """Earlier winners that a search begins with."""
-_ALONE_SHARE = 0.25
-"""Of the time that is left, at most, for timing each dispatch alone to rank them."""
 _SHOWN = 20
 _KIND = {"contraction": "matmul", "convolution": "conv", "attention": "attention"}
 
@@ -272,9 +270,8 @@ def _alone(context: Context, route: Route, structure: ModelStructure) -> Shares:
     problems = [DispatchProblem(piece, group.root, f"piece_{n}") for n, (group, piece) in enumerate(pieces)]
     timer = alone_timer(context, route)
     clock = context.clock
-    ends = clock.elapsed + _ALONE_SHARE * max(clock.left, 0.0)
     us: dict[str, float] = {}
-    with suppress(OutOfTimeError), process.until(clock.at(ends)):
+    with suppress(OutOfTimeError), process.until(clock.at(context.stages.ranked(clock.elapsed))):
         for problem, default in timer.time(problems, should_stop=lambda: context.session.stop.requested):
             if default.us is not None and isinstance(problem, DispatchProblem):
                 us[problem.piece.export] = default.us * problem.piece.calls

@@ -18,16 +18,13 @@ from autotuner.jobs.model.choice import Routes
 from autotuner.jobs.model.context import Ahead, Context
 from autotuner.jobs.model.dissent import Dissent
 from autotuner.jobs.model.route_search import RouteSearch
+from autotuner.jobs.model.stages import Stages
 from autotuner.measure.check import Check
 from autotuner.system import process
 from autotuner.system.digests import known_digest
 from autotuner.system.settings import usable_cores
 from autotuner.targets import PLAIN, Route
 
-ROUTES_SHARE = 0.3
-"""Of the budget, for trying routes; the default and the one that is expected to win are tried in any case."""
-_ROUTES_END = 0.5
-"""Of the budget: when even a route that was begun is given up."""
 GIVE_UP = 1.5
 """A route that takes so many times what the best does is timed by one repetition and no more."""
 _NEAR, _NEAREST = 1.1, 3
@@ -108,10 +105,9 @@ class RouteRace:
         self._settle()
         self._round_seconds = time.monotonic() - began
         told(self._round_seconds)
-        budget = self.context.clock.budget
-        self._rounds(begun=ROUTES_SHARE * budget, ended=_ROUTES_END * budget, first=True)
+        self._rounds(expected=self.stages.routes, ended=self.stages.routes_end, first=True)
         then()
-        self._rounds(begun=ROUTES_SHARE * budget, ended=_ROUTES_END * budget)
+        self._rounds(expected=self.stages.routes, ended=self.stages.routes_end)
         if self.search.queue:
             names = ", ".join(route.name for route in self.search.queue)
             self.context.note(f"no time yet for the routes {names}: a longer --budget, or --route, makes some")
@@ -120,13 +116,16 @@ class RouteRace:
     @property
     def has_time(self) -> bool:
         """For one more route."""
-        clock = self.context.clock
-        return clock.elapsed < ROUTES_SHARE * clock.budget and clock.at(clock.elapsed + self._round_seconds) < self.ends
+        return self.context.clock.elapsed + self._round_seconds < self.stages.routes
 
     @property
     def ends(self) -> float:
         """The moment of `time.monotonic()` at which routes give way to dispatches."""
-        return self.context.clock.at(_ROUTES_END * self.context.clock.budget)
+        return self.context.clock.at(self.stages.routes_end)
+
+    @property
+    def stages(self) -> Stages:
+        return self.context.stages
 
     def add(self, route: Route) -> None:
         """One more, made for this very model."""
@@ -139,20 +138,21 @@ class RouteRace:
     def go_on(self, *, ended: float) -> None:
         """With what the dispatches left of the time, up to that many seconds of the run."""
         before = len(self.tried)
-        self._rounds(begun=ended, ended=ended)
+        self._rounds(expected=ended, ended=ended)
         if len(self.tried) > before:
             self._time_the_nearest()
 
-    def _rounds(self, *, begun: float, ended: float, first: bool = False) -> None:
-        """Compiles and times routes: no more are begun after `begun` seconds of the run, and none lasts beyond `ended`.
+    def _rounds(self, *, expected: float, ended: float, first: bool = False) -> None:
+        """Compiles and times routes: a round is begun if it is expected to be over after so many seconds of the run,
+        and none lasts beyond `ended`.
 
         A round takes about as long as the last one. With `first` no knob is turned.
         """
         context, clock = self.context, self.context.clock
-        while not context.session.stop.requested and clock.elapsed + self._round_seconds < ended:
+        while not context.session.stop.requested and (self._flights or clock.elapsed + self._round_seconds < expected):
             most = side(context) - len(self._flights)
             wanted = min(most, len(self.search.queue)) if first else most
-            asked = self.search.ask(wanted) if clock.elapsed < begun else []
+            asked = self.search.ask(wanted) if clock.elapsed + self._round_seconds < expected else []
             if not asked and not self._flights:
                 break
             started = time.monotonic()
@@ -178,10 +178,11 @@ class RouteRace:
 
     def _settle(self) -> None:
         """Waits for builds and times them; where that needs the cores, for all."""
+        all_of_them = self.context.target.compiles_on_device
         # Everything is compared with the default: until it is there, nothing can be told.
-        all_of_them = self.context.target.compiles_on_device or not self.tried
+        first = [one for one, flight in self._flights.items() if flight.route == PLAIN and not all_of_them]
         with self.context.clocked("build"):
-            done, _ = wait(self._flights, return_when=ALL_COMPLETED if all_of_them else FIRST_COMPLETED)
+            done, _ = wait(first or self._flights, return_when=ALL_COMPLETED if all_of_them else FIRST_COMPLETED)
         # In the order in which they were asked for: the default before all others.
         for future in [one for one in self._flights if one in done]:
             flight = self._flights.pop(future)
