@@ -21,7 +21,7 @@ from autotuner.carriers.render import problem_mlir
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.compile import CONFIGURED, Compile, Compiled, inspect
 from autotuner.iree.figures import Isa
-from autotuner.iree.mlir import read_processor
+from autotuner.iree.processor import read_processor
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
 from autotuner.space.gpu_config import CompilationInfo

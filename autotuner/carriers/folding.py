@@ -20,8 +20,8 @@ class Step:
     operation: str
     argument: int
     type: str
-    map: str
-    """From the channel to an element of the argument."""
+    places: tuple[str, ...]
+    """Where the channel's element is in the argument, by dimension: at `d0`, the channel, or at 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +58,13 @@ def _folding(number: int, match: Match, problem: Conv) -> Folding:
     axis = len(weights.shape) - 1 if problem.channels_last else 0
     end = 2 + len(match.channelwise)
     steps = (
-        Step(name, argument, types[argument], _map(types[argument], channel=3 if problem.channels_last else 1))
+        Step(name, argument, types[argument], _places(types[argument], channel=3 if problem.channels_last else 1))
         for argument, name in enumerate(match.channelwise, start=2)
     )
     return Folding(number, types, weights, problem.operands[2], axis, tuple(steps), tuple(range(end, len(types))))
 
 
-def _map(type: str, *, channel: int) -> str:
+def _places(type: str, *, channel: int) -> tuple[str, ...]:
     with ir.Context():
         rank = ir.RankedTensorType(ir.Type.parse(type)).rank
-    places = ["d0"] if rank == 1 else ["d0" if axis == channel else "0" for axis in range(rank)]
-    return f"affine_map<(d0) -> ({', '.join(places)})>"
+    return ("d0",) if rank == 1 else tuple("d0" if axis == channel else "0" for axis in range(rank))

@@ -21,10 +21,11 @@ def run_retune(words: RetuneWords, request: Request) -> None:
     if "target" not in given:
         given.refuse(["flags"], "is for one target", remedy="Give --target too.")
     if words.model is None:
-        given.refuse(["function", "inputs", "parameters", "tolerance"], "is for a model", remedy="Give --model too.")
+        words_of_model = ("function", "inputs", "parameters", "tolerance", "expected")
+        given.refuse(words_of_model, "is for a model", remedy="Give --model too.")
     if words.in_place and request.output is not None:
         raise UsageError("--in-place and -o name two places.", remedy="Give one of them.")
-    request.refuse_untimed("allow_precision", "tolerance", "parameters")
+    request.refuse_untimed("allow_precision", "tolerance", "expected", "parameters")
     options = request.options()
     if "workspace" not in given and words.path.is_dir():
         options = replace(options, workspace=words.path)
@@ -54,6 +55,7 @@ def _model(words: RetuneWords, request: Request) -> Model | None:
         inputs=tuple(words.inputs or ()),
         parameters=tuple(words.parameters or ()),
         tolerance=words.tolerance,
+        expected=tuple(words.expected or ()),
         trust=words.trust,
         allow=known_precision(request.allow_precision),
     )

@@ -26,21 +26,20 @@ import json
 import os
 import sys
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from iree import runtime
 
 from autotuner.devices.frames import Message, frame, read_frame
+from autotuner.devices.kept import Kept
 from autotuner.devices.load import Load, context_of_this_thread
 
-T = TypeVar("T")
 KEPT_MODULES, KEPT_MODULE_BYTES = 24, 1 << 29
 """A race has about a dozen; a model's module may hold all its weights."""
 KEPT_CALLS, KEPT_CALL_BYTES = 64, 1 << 31
@@ -63,29 +62,6 @@ OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 
 class UnusedDeviceError(Exception):
     """It went wrong before the device ran anything: what comes next need not fear for its state."""
-
-
-@dataclass
-class Kept(Generic[T]):
-    """What was used last, as much of it as may stay."""
-
-    count: int
-    bytes: int
-    _items: OrderedDict[str, tuple[T, int]] = field(default_factory=OrderedDict)
-
-    def get(self, key: str, make: Callable[[], tuple[T, int]]) -> T:
-        if key not in self._items:
-            self._items[key] = make()
-            while len(self._items) > 1 and (len(self._items) > self.count or self._size() > self.bytes):
-                self._items.popitem(last=False)
-        self._items.move_to_end(key)
-        return self._items[key][0]
-
-    def clear(self) -> None:
-        self._items.clear()
-
-    def _size(self) -> int:
-        return sum(size for _, size in self._items.values())
 
 
 @dataclass

@@ -81,16 +81,6 @@ class Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
-class CpuFacts:
-    """What the compiler knows of the processor it compiles for."""
-
-    vector_bytes: int
-    vector_registers: int
-    calls_mmt4d: bool = False
-    """Products of packed operands become calls of IREE's own microkernel."""
-
-
-@dataclass(frozen=True, slots=True)
 class Applied:
     """One operation that carries the marker, with the configuration that it really has."""
 
@@ -161,62 +151,6 @@ def root_of(module: Any) -> tuple[Any, Dispatch] | None:
             if dispatch is not None:
                 found.append((op, dispatch))
     return max(found, key=lambda pair: pair[1].work, default=None)
-
-
-def read_cpu_facts(text: str) -> CpuFacts:
-    """Vector width and registers, from the executable target that the compiler chose."""
-    with ir.Context() as context:
-        for op in walk(parse(text, context).operation):
-            if op.name == "hal.executable.variant":
-                table = target_table(str(op.attributes["target"]))
-                width = ir.IntegerAttr(table["native_vector_size"]).value
-                triple = ir.StringAttr(table["target_triple"]).value
-                x86 = triple.startswith(("x86_64", "i386", "i686"))
-                few = x86 and "avx512f" not in _features(table)
-                return CpuFacts(
-                    vector_bytes=int(width),
-                    vector_registers=16 if few else 32,
-                    calls_mmt4d=_calls_mmt4d(table, triple),
-                )
-    raise EnvironmentFailure(
-        "iree-compile made no executable for this problem.", remedy="Run `autotune doctor` and check --flag."
-    )
-
-
-def _calls_mmt4d(table: Mapping[str, ir.Attribute], triple: str) -> bool:
-    """As IREE reads it: what is not said is `default`, and that is mmt4d on these two processors."""
-    enabled = ir.StringAttr(table["ukernels"]).value if "ukernels" in table else "default"
-    if enabled == "default":
-        return triple.startswith(("x86_64", "aarch64"))
-    return enabled == "all" or "mmt4d" in enabled.split(",")
-
-
-@lru_cache(maxsize=64)
-def read_features(executable_target: str) -> frozenset[str]:
-    """The instructions that the processor of an executable target has, by LLVM's names; none of an empty text."""
-    if not executable_target:
-        return frozenset()
-    with ir.Context():
-        return _features(target_table(executable_target))
-
-
-def read_processor(executable_target: str) -> tuple[str, str]:
-    """The name and the features of the processor that an executable target is for."""
-    with ir.Context():
-        table = target_table(executable_target)
-        return ir.StringAttr(table["cpu"]).value, ir.StringAttr(table["cpu_features"]).value
-
-
-def target_table(executable_target: str) -> Any:
-    """What an executable target says of itself; a handwritten one may say nothing."""
-    begins, ends = executable_target.find("{"), executable_target.rfind("}")
-    body = executable_target[begins : ends + 1] if 0 <= begins < ends else "{}"
-    return ir.DictAttr(ir.Attribute.parse(body))
-
-
-def _features(table: Any) -> frozenset[str]:
-    words = ir.StringAttr(table["cpu_features"]).value.split(",")
-    return frozenset(word.removeprefix("+") for word in words if word.startswith("+"))
 
 
 def read_applied(texts: Iterable[str], *, marker: str) -> list[Applied]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autotuner.iree.mlir import read_features
+from autotuner.iree.processor import read_features
 from autotuner.microkernels import check
 from autotuner.microkernels.instance import Call, Instance
 from autotuner.microkernels.library import all_manifests, find, search_folders, shipped_folder

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
-from autotuner.iree.mlir import CpuFacts, Dispatch, tile_levels
+from autotuner.iree.mlir import Dispatch, tile_levels
+from autotuner.iree.processor import CpuFacts
 from autotuner.space.cpu_attention import attention_part
 from autotuner.space.cpu_conv import conv_part
 from autotuner.space.cpu_gemm import gemm_part

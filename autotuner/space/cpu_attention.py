@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from autotuner.iree.mlir import CpuFacts, Dispatch
+from autotuner.iree.mlir import Dispatch
+from autotuner.iree.processor import CpuFacts
 from autotuner.space.cpu_tiling import (
     MAX_WORKGROUPS,
     CpuTiling,

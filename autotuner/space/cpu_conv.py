@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotuner.iree.mlir import CpuFacts, Dispatch
+from autotuner.iree.mlir import Dispatch
+from autotuner.iree.processor import CpuFacts
 from autotuner.space.cpu_tiling import (
     MAX_WORKGROUPS,
     PEELING,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autotuner.iree.mlir import CpuFacts, Dispatch
+from autotuner.iree.mlir import Dispatch
+from autotuner.iree.processor import CpuFacts
 from autotuner.space.table import Columns, Space
 
 Mask = npt.NDArray[np.bool_]

@@ -87,17 +87,6 @@ class Space:
         return cls((), np.zeros((0, 0), np.int64))
 
     @classmethod
-    def from_columns(cls, columns: Mapping[str, npt.NDArray[np.int64]]) -> Space:
-        """A space over integer knobs, whose values are those that occur."""
-        knobs, indices = [], []
-        for name, column in columns.items():
-            values, index = np.unique(column, return_inverse=True)
-            knobs.append(Knob(name, tuple(int(v) for v in values)))
-            indices.append(index)
-        rows = np.stack(indices, axis=1) if indices else np.zeros((1, 0), np.int64)
-        return cls(knobs, rows)
-
-    @classmethod
     def product(cls, knobs: Sequence[Knob], rules: Sequence[Callable[[Columns], npt.NDArray[np.bool_]]] = ()) -> Space:
         """Every combination of integer knobs that obeys every rule; each rule sees whole columns of values."""
         grid = np.indices([len(k.values) for k in knobs], dtype=np.int16).reshape(len(knobs), -1)

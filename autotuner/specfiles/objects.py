@@ -14,7 +14,8 @@ from iree.compiler import ir
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
 from autotuner.iree.compile import Compile, inspect
-from autotuner.iree.mlir import target_table, walk
+from autotuner.iree.mlir import walk
+from autotuner.iree.processor import target_table
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.abi import read_object
 from autotuner.microkernels.check import runs_on

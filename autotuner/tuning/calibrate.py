@@ -17,7 +17,7 @@ from autotuner.measure.check import Checker, Data
 from autotuner.system.progress import clocked
 from autotuner.tuning.effort import Effort
 from autotuner.tuning.plan import Plan
-from autotuner.tuning.steps import Step, Steps, at_once
+from autotuner.tuning.steps import Step, Steps
 
 _LISTENED = 5
 """Repetitions of the baseline against itself."""
@@ -63,9 +63,6 @@ class Calibrator:
     """A win is confirmed in processes of their own; not so where something larger is the judge."""
     cache: CacheState = "warm"
     """In the timings that follow."""
-
-    def calibrate(self) -> Calibration:
-        return at_once(self.steps())
 
     def steps(self) -> Steps[Calibration]:
         """Builds and timings in order: with other problems beside it, neither need wait for the other."""

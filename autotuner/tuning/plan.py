@@ -16,7 +16,8 @@ from autotuner.carriers.render import cpu_compilation_info, fused_configs, probl
 from autotuner.carriers.substitution import Executable, find_executable
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.compile import CONFIGURED, CONSTRAINTS, ROOT_ATTRIBUTES, CompilerRefusal, first_error
-from autotuner.iree.mlir import Dispatch, read_cpu_facts, read_function, read_root, resources
+from autotuner.iree.mlir import Dispatch, read_function, read_root, resources
+from autotuner.iree.processor import read_cpu_facts
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Problem
 from autotuner.search.history import Shape

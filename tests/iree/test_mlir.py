@@ -7,7 +7,8 @@ import pytest
 from autotuner.build import Builder
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import EnvironmentFailure
-from autotuner.iree.mlir import read_applied, read_cpu_facts, read_root, same_attributes, tile_levels
+from autotuner.iree.mlir import read_applied, read_root, same_attributes, tile_levels
+from autotuner.iree.processor import read_cpu_facts
 from autotuner.problems import Gemm
 from autotuner.targets import Target
 

@@ -16,7 +16,7 @@ from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_
 from autotuner.carriers.render import problem_mlir
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import StorageError, ToolMissingError, UsageError
-from autotuner.iree.mlir import read_features
+from autotuner.iree.processor import read_features
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Check, Checker, Data
 from autotuner.microkernels.check import check

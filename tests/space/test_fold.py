@@ -11,7 +11,8 @@ import pytest
 
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.render import problem_mlir
-from autotuner.iree.mlir import CpuFacts, Dispatch, read_cpu_facts, read_root
+from autotuner.iree.mlir import Dispatch, read_root
+from autotuner.iree.processor import CpuFacts, read_cpu_facts
 from autotuner.problems import Gemm, Problem
 from autotuner.space import ABSENT, Config
 from autotuner.space.cpu import CpuSpace

@@ -98,12 +98,6 @@ def test_product_obeys_every_rule() -> None:
     assert [values(c) for c in space] == [(1, 1), (2, 1), (2, 2), (3, 1), (4, 1)]
 
 
-def test_from_columns_has_the_values_that_occur() -> None:
-    space = Space.from_columns({"a": np.array([8, 2, 8]), "b": np.array([1, 1, 1])})
-    assert [k.values for k in space.knobs] == [(2, 8), (1,)]
-    assert len(space) == 2
-
-
 def test_frame_holds_values_and_keep_filters_rows() -> None:
     space = Space.product([Knob("a", (1, 2)), Knob("b", (5, 6))])
     assert space.frame().to_dict("list") == {"a": [1, 1, 2, 2], "b": [5, 6, 5, 6]}
@@ -111,7 +105,7 @@ def test_frame_holds_values_and_keep_filters_rows() -> None:
 
 
 def test_nearest_repairs_an_illegal_proposal_and_ignores_what_it_does_not_know() -> None:
-    space = Space.from_columns({"a": np.array([16, 32, 64]), "b": np.array([1, 2, 4])})
+    space = Space([Knob("a", (16, 32, 64)), Knob("b", (1, 2, 4))], np.array([[0, 0], [1, 1], [2, 2]]))
     assert space[space.nearest({"a": 60, "b": 4, "unknown": 7})].as_dict() == {"a": 64, "b": 4}
     assert space[space.nearest({"b": 2})].as_dict() == {"a": 32, "b": 2}
 

@@ -25,6 +25,7 @@ class RetuneWords:
     inputs: o.InputOption = None
     parameters: o.ParametersOption = None
     tolerance: o.ToleranceOption = None
+    expected: o.ExpectedOption = None
     in_place: Annotated[
         bool, typer.Option("--in-place", help="Write over the old files; copies go to candidates/<run>/old.")
     ] = False

@@ -104,10 +104,19 @@ def _dead(block: Any) -> Iterator[Any]:
 
 def _refuse_part(tensor: Any, buffer: Any, path: Path) -> None:
     """A tensor that is only a part of its buffer would need to know where it begins."""
-    whole = ir.RankedTensorType(tensor)
-    shape = "x".join(str(whole.get_dim_size(i)) for i in range(whole.rank))
-    if not whole.has_static_shape or f"<{shape}x" not in str(buffer):
+    part = ir.RankedTensorType(tensor)
+    whole = _whole(buffer)
+    if not part.has_static_shape or (part.shape, part.element_type) != (whole.shape, whole.element_type):
         raise UsageError(f"{path} works on parts of its buffers.", remedy="Tune the model that it is from.")
+
+
+def _whole(buffer: Any) -> Any:
+    """What a buffer holds: a memref says so itself."""
+    if isinstance(buffer, ir.MemRefType):
+        return buffer
+    # `!iree_tensor_ext.dispatch.tensor<readonly:tensor<4x8xf32>>` has no class of its own in the bindings.
+    inside = str(buffer).partition(":")[2].removesuffix(">")
+    return ir.RankedTensorType(ir.Type.parse(inside))
 
 
 def _plain(name: str) -> str:

@@ -81,7 +81,7 @@ class Recorded:
             return model
         tolerance = next((float(value) for value in self.values("--tolerance")), None)
         allow = known_precision(next(iter(self.values("--allow-precision")), None))
-        return replace(model, tolerance=tolerance, allow=allow)
+        return replace(model, tolerance=tolerance, allow=allow, expected=tuple(map(Path, self.values("--expected"))))
 
 
 @dataclass(frozen=True)

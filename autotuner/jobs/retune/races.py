@@ -58,6 +58,13 @@ class Races:
         """The old winner and the new default, in turns."""
         return self._race(part, DEFAULT, arm_of(part.unit, trust=self.trust), budget)
 
+    def binary(self, race: str) -> str:
+        """The code of the second arm of a race."""
+        store = self.run.session.store
+        with store.intact():
+            rows = {row.id for row in store.candidates(race) if row.kind != "baseline"}
+            return next((build.binary for build in store.builds(race) if build.candidate in rows), "")
+
     def search(self, part: Part, stands: Standing, *, seconds: float) -> tuple[Searched, Path | None]:
         """What a search near the old place came to, and the flagfile of what it found."""
         share = _SEARCH_SHARE if stands.works else 1.0

@@ -35,6 +35,8 @@ from autotuner.tuning.session import Session, Watched
 
 SHARE = 0.1
 """Of what the first tuning took: so long an entry may take to be proven, raced and searched again."""
+_WRITING = 0.1
+"""Of the time: for what is written."""
 _READING = 60.0
 LEAST_SECONDS = 20.0
 """For one program, unless --budget says otherwise: in less no race comes to a verdict."""
@@ -168,9 +170,10 @@ class _RetuneRun:
         return result
 
     def _budget(self, parts: Sequence[Part]) -> float:
-        """The first one's part of what is left."""
+        """The first one's part of what is left; some of it is for writing, where each is compiled once more."""
         weights = [self.shares[id(part)] for part in parts]
-        return max(self.run.clock.left, 0.0) * weights[0] / sum(weights)
+        kept = _WRITING * self.run.clock.budget if self.writes else 0.0
+        return max(self.run.clock.left - kept, 0.0) * weights[0] / sum(weights)
 
     # --- one part -------------------------------------------------------------------------------------------------
 
@@ -218,7 +221,7 @@ class _RetuneRun:
         if not part.entries:
             self.rows.append(EntryRow(part.unit.path, "", part.name, state, reason, 0, part.old, raced))
         if state in ("kept", "replaced"):
-            self._stay(part, kept, found if state == "replaced" else None)
+            self._stay(part, kept, found if state == "replaced" else None, raced)
 
     def _leave(self, part: Part, reason: str) -> None:
         names = [(part.unit.shown(file.path), entry.name) for file, entry in part.entries] or [(part.unit.path, "")]
@@ -295,15 +298,16 @@ class _RetuneRun:
 
     # --- what stays -----------------------------------------------------------------------------------------------
 
-    def _stay(self, part: Part, kept: Mapping[Key, Provenance], found: Path | None) -> None:
-        unit = part.unit
-        before = self.stays.get(unit.home) or Staying(unit, {}, (), {}, alone=False)
+    def _stay(self, part: Part, kept: Mapping[Key, Provenance], found: Path | None, raced: Raced | None = None) -> None:
+        unit, binary = part.unit, self.races.binary(raced.run) if raced and raced.run else ""
+        before = self.stays.get(unit.home) or Staying(unit, {}, (), {}, {}, alone=False)
         own = [one for one in self.plan.parts if one.unit.spec == unit.home]
         self.stays[unit.home] = replace(
             before,
             kept={**before.kept, **kept},
             parts=(*before.parts, part),
             new={**before.new, **({part.name: found} if found else {})},
+            binaries={**before.binaries, **({part.name: binary} if binary else {})},
             alone=len(own) == 1 and found is not None,
         )
 

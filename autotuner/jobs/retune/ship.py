@@ -43,6 +43,8 @@ class Staying:
     """The programs that must give the same code as before."""
     new: Mapping[str, Path]
     """Of what was found anew, by program: its flagfile."""
+    binaries: Mapping[str, str]
+    """By program: the code that was raced; of others both files are compiled."""
     alone: bool
     """All of the unit is one program's, and was found anew."""
     header: Sequence[str] = ()
@@ -99,7 +101,10 @@ class Writer:
         shipped = write_shipped(draft, parts, flags)
         for part in staying.parts:
             old = unit.flagfile.path if unit.flagfile else None
-            self._same_code(part, staying.new.get(part.name, old), shipped.flagfile)
+            raced = "" if part.name in staying.new else staying.binaries.get(part.name, "")
+            before = raced or self._binary(part, staying.new.get(part.name, old))
+            if self._binary(part, shipped.flagfile) != before:
+                raise EnvironmentFailure(f"the files written anew give {part.name} other code.", remedy=_AGAIN)
         files = self.place(unit)
         if self.in_place:
             self._set_aside(read_unit(unit.home, trust=self.trust))
@@ -128,12 +133,6 @@ class Writer:
         merged = merge([*old, *texts], tools=self.run.session.tools, force=True, trust=self.trust, made_by=header[1:])
         flag = self.run.target.spec_flag
         return replace(parts, carrier=SpecCarrier.name, spec=merged.text, spec_flag=flag), tuple(notes)
-
-    def _same_code(self, part: Part, before: Path | None, after: Path) -> None:
-        one = self._binary(part, before)
-        other = self._binary(part, after)
-        if one != other:
-            raise EnvironmentFailure(f"the files written anew give {part.name} other code.", remedy=_AGAIN)
 
     def _binary(self, part: Part, flagfile: Path | None) -> str:
         """What a user's compile gives; without a flagfile, by the spec as it is carried."""

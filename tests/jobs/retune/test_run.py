@@ -37,6 +37,17 @@ Retune = Callable[..., subprocess.CompletedProcess[str]]
 CPU = Target.parse("cpu")
 SMALL, OTHER = (Gemm.parse(shape=shape, dtype="f32") for shape in ("64x32x48", "32x32x64"))
 
+MODEL = """func.func @main(%a: tensor<64x48xf32>, %b: tensor<48x32xf32>) -> tensor<64x32xf32> {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<64x32xf32>
+  %fill = linalg.fill ins(%zero : f32) outs(%empty : tensor<64x32xf32>) -> tensor<64x32xf32>
+  %c = linalg.matmul ins(%a, %b : tensor<64x48xf32>, tensor<48x32xf32>) outs(%fill : tensor<64x32xf32>)
+    -> tensor<64x32xf32>
+  return %c : tensor<64x32xf32>
+}
+"""
+"""A model whose one dispatch is SMALL."""
+
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -167,6 +178,21 @@ def test_what_applies_no_more_is_searched_again_near_its_place(
     assert entry.provenance is not None
     assert entry.provenance.problem == "gemm_32x32x32_f32_f32_nn"
     assert path.is_file()
+
+
+def test_a_spec_in_a_model_is_raced_as_a_whole_and_loses_the_entry_that_no_dispatch_has(
+    write: Callable[..., Path], retune: Retune, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pretend(monkeypatch, warm=0.5)
+    path = write("both")
+    model = tmp_path / "model.mlir"
+    model.write_text(MODEL)
+    document = answered(retune(path, "--model", model, "--budget", "60s", "--json"))
+    assert states(document) == {SMALL.name: "kept", OTHER.name: "dropped"}
+    assert document["verdict"] == "win", document["entries"][0]["reason"]
+    (entry,) = read(Path(document["spec"])).entries
+    assert entry.provenance is not None
+    assert (entry.provenance.problem, entry.provenance.verdict) == (SMALL.name, "judged in the model")
 
 
 def test_a_workspace_says_of_each_file_what_cannot_be_retuned(
