@@ -14,7 +14,8 @@ from autotuner.errors import UsageError
 from autotuner.targets import Target
 
 IREE, TUNED, HIPBLASLT = "iree", "tuned", "hipblaslt"
-HIPBLASLT_BENCH = "hipblaslt-bench"
+HIPBLASLT_BENCH, HIPBLASLT_INSTALL = "hipblaslt-bench", "apt install hipblaslt-benchmarks"
+"""AMD's program, and what brings it where ROCm's packages come from AMD."""
 _ROCM = Path("/opt/rocm/bin")
 
 

@@ -66,6 +66,7 @@ def _timed(model: Model, terms: Terms, run: Run, inside: Inside, libraries: Libr
         run=run,
         calls=1,
         libraries=libraries.there,
+        hipblaslt=libraries.hipblaslt,
         site=site,
         builds=builds,
         given=at_once(lambda: ModelGiven.make(inside, described, model.path, run.folder / "inputs")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +10,18 @@ from pathlib import Path
 from autotuner.devices.sampling import open_sampler
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.jobs.ab.arms import Arm
-from autotuner.jobs.bench.backends import HIPBLASLT, IREE, LIBRARIES, TUNED, Chosen, LeftOut, Library
+from autotuner.jobs.bench.backends import (
+    HIPBLASLT,
+    HIPBLASLT_BENCH,
+    HIPBLASLT_INSTALL,
+    IREE,
+    LIBRARIES,
+    TUNED,
+    Chosen,
+    LeftOut,
+    Library,
+    hipblaslt_bench,
+)
 from autotuner.jobs.bench.library import LibraryProcess, open_library
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
@@ -37,53 +48,65 @@ class Terms:
             )
 
 
-@dataclass(frozen=True)
+@dataclass
 class Libraries:
     """The libraries that take part, in their processes, and the backends that do not."""
 
-    there: Mapping[str, LibraryProcess]
-    left_out: tuple[LeftOut, ...]
+    there: dict[str, LibraryProcess] = field(default_factory=dict)
+    hipblaslt: Path | None = None
+    """AMD's own program."""
+    left_out: tuple[LeftOut, ...] = ()
 
     @classmethod
     @contextmanager
     def open(cls, chosen: Chosen, target: Target, options: Options, session: Session) -> Iterator[Libraries]:
         """One that the user has named and that is not there is an error."""
-        there: dict[str, LibraryProcess] = {}
-        left_out: list[LeftOut] = []
-        sampler = open_sampler(session.device)
+        found = cls()
         with ExitStack() as stack:
             folder = stack.enter_context(session.builder.cache.scratch())
-            for name in chosen.names:
-                if name in (IREE, TUNED):
-                    continue
+            for name in (name for name in chosen.names if name not in (IREE, TUNED)):
                 session.reporter.stage(f"opening {name}")
                 try:
-                    library = _library(name, target)
+                    if name == HIPBLASLT:
+                        found.hipblaslt = _hipblaslt(target)
+                        continue
                     opening = open_library(
-                        library,
+                        _library(name, target),
                         python=chosen.python(name),
                         device=session.device,
                         on_host=target.backend.on_host,
                         folder=folder / name,
-                        sampler=sampler,
+                        sampler=open_sampler(session.device),
                         state=options.state,
                     )
-                    there[name] = stack.enter_context(opening)
+                    found.there[name] = stack.enter_context(opening)
                 except EnvironmentFailure as error:
                     if chosen.named:
                         raise
-                    install = LIBRARIES[name].install if name in LIBRARIES and "not installed" in str(error) else ""
-                    left_out.append(LeftOut(name, error.message.rstrip("."), install))
-            yield cls(there, tuple(left_out))
+                    found.left_out += (_left_out(name, error),)
+            yield found
 
 
 def _library(name: str, target: Target) -> Library:
     """The library, where it can run at all."""
-    if name == HIPBLASLT:
-        raise EnvironmentFailure(
-            f"{name} computes on AMD GPUs, and the target is {target.name}.", remedy="Leave it out."
-        )
     library = LIBRARIES[name]
     if why := library.objection(target):
         raise EnvironmentFailure(f"{why}.", remedy="Leave it out of --backends.")
     return library
+
+
+def _hipblaslt(target: Target) -> Path:
+    if target.backend.vendor != "amd":
+        raise EnvironmentFailure(
+            f"{HIPBLASLT} computes on AMD GPUs, and the target is {target.name}.", remedy="Leave it out of --backends."
+        )
+    if (program := hipblaslt_bench()) is None:
+        raise EnvironmentFailure(f"there is no {HIPBLASLT_BENCH} here.", remedy=f"Run: {HIPBLASLT_INSTALL}.")
+    return program
+
+
+def _left_out(name: str, error: EnvironmentFailure) -> LeftOut:
+    """By its name, with the line that would bring it where that is what is missing."""
+    lines = {HIPBLASLT: HIPBLASLT_INSTALL, **{one.name: one.install for one in LIBRARIES.values()}}
+    missing = "not installed" in error.message or "there is no" in error.message
+    return LeftOut(name, error.message.rstrip("."), lines[name] if missing else "")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -14,11 +15,13 @@ from autotuner.devices.conditions import Sample
 from autotuner.devices.device import Timing
 from autotuner.devices.load import SETTLE_SECONDS
 from autotuner.devices.resident import BURST_PAUSE
+from autotuner.devices.sampling import open_sampler
 from autotuner.devices.throttling import POWER, Throttle
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import failed_because
-from autotuner.jobs.bench.backends import IREE, TUNED
+from autotuner.jobs.bench.backends import HIPBLASLT, IREE, TUNED
 from autotuner.jobs.bench.building import Built, Given, Site, input_bytes
+from autotuner.jobs.bench.hipblaslt import HipblasltSide, refusal
 from autotuner.jobs.bench.library import LibraryProcess, Plan, Ready
 from autotuner.jobs.bench.result import UNSUPPORTED, UNTUNED, BackendRow, ProblemRows
 from autotuner.jobs.bench.sides import IreeSide, LibrarySide, Side
@@ -58,6 +61,8 @@ class ProblemBench:
     run: Run
     calls: int
     libraries: Mapping[str, LibraryProcess]
+    hipblaslt: Path | None
+    """AMD's own program, where it takes part."""
     site: Site
     builds: Mapping[str, Future[Built] | str]
     """IREE's own, by backend; in words, why there is none."""
@@ -80,6 +85,8 @@ class ProblemBench:
             self._prepare_iree(name, build, given)
         for name, library in self.libraries.items():
             self._prepare_library(name, library, given)
+        if self.hipblaslt is not None:
+            self._prepare_hipblaslt(self.hipblaslt, given)
         self._settle_checks()
         self.run.account.stage(f"timing {', '.join(self._alive())}")
         with self.run.account.clocked("time"):
@@ -150,12 +157,31 @@ class ProblemBench:
         side = LibrarySide(library, ready, plan, rotation, partial(self.run.session.runner.lend, busy=True))
         self._answer(part, side, given)
 
+    def _prepare_hipblaslt(self, program: Path, given: Given) -> None:
+        part, session = self._open(HIPBLASLT, "library"), self.run.session
+        if why := refusal(given.task):
+            self._fail(part, UNSUPPORTED, why)
+            return
+        side = HipblasltSide(
+            program=program,
+            task=given.task,
+            device=session.device,
+            timeout=self.timeout,
+            state=self.run.options.state,
+            sampler=open_sampler(session.device),
+            lend=partial(session.runner.lend, busy=True),
+        )
+        part.row = replace(part.row, how=side.how)
+        self._answer(part, side, given)
+
     def _answer(self, part: Part, side: Side, given: Given) -> None:
         """One call, whose result is compared with what must come out."""
         part.side = side
         elements = side.elements
         part.row = replace(part.row, result=", ".join(dict.fromkeys(elements)))
-        computed = side.answer()
+        if (computed := side.answer()) is None:
+            self.run.account.note(f"{part.row.name} does not show its results: they are not compared")
+            return
         compare: Callable[[], Check] = lambda: given.check(computed, elements)  # noqa: E731  it is called elsewhere
         part.check = self.checks.submit(compare) if self.checks is not None else done(compare())
         if elements != given.elements:

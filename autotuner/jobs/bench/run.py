@@ -162,6 +162,7 @@ class _BenchRun:
                 run=run,
                 calls=entry.calls,
                 libraries=self.libraries.there,
+                hipblaslt=self.libraries.hipblaslt,
                 site=ahead.site,
                 builds=ahead.builds,
                 given=ahead.given,

@@ -30,8 +30,8 @@ class Side(Protocol):
     def elements(self) -> tuple[str, ...]:
         """The type of each result."""
 
-    def answer(self) -> Computed:
-        """The results of one call."""
+    def answer(self) -> Computed | None:
+        """The results of one call; None where it does not show them."""
 
     def time(self, *, repetitions: int) -> Timing:
         """A block of timings."""

@@ -1,0 +1,103 @@
+"""hipBLASLt by AMD's own program, hipblaslt-bench: a process for each block. It makes its own inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from autotuner.devices.conditions import Conditions, DeviceState
+from autotuner.devices.device import Timing
+from autotuner.devices.sampling import Sampler
+from autotuner.jobs.bench.tasks import Task
+from autotuner.system import process
+
+WARM_CALLS, CALLS = 200, 100
+ROTATING_MB = 512
+"""Over so much memory a cold timing goes: twice the largest cache of their GPUs."""
+_TYPES = {"f32": "f32_r", "f16": "f16_r", "bf16": "bf16_r", "i8": "i8_r", "i32": "i32_r"}
+_TYPES |= {"f8E4M3FN": "f8_r", "f8E4M3FNUZ": "f8_fnuz_r"}
+_FIGURE, _TIME = "hipblaslt-Gflops", "us"
+
+
+def refusal(task: Task) -> str:
+    """Why hipBLASLt does not compute it; empty where it does."""
+    if task["op"] != "gemm":
+        return f"hipBLASLt has products, and no {task['op']}"
+    if task["added"] or task["low"] is not None or task["high"] is not None:
+        return "hipblaslt-bench is not asked for an epilogue here"
+    return ""
+
+
+def command(program: Path, task: Task, *, device: str, cold: bool) -> list[str]:
+    """The product in its terms: it is column-major, so that sizes and operands change places."""
+    left, right = (letter.upper() for letter in task["layout"])
+    sizes = ["-m", task["n"], "-n", task["m"], "-k", task["k"], "--batch_count", task["batch"]]
+    factor, result = _TYPES[task["dtype"]], _TYPES[task["result"]]
+    types = ["--a_type", factor, "--b_type", factor, "--c_type", result, "--d_type", result]
+    which = device.partition("://")[2].partition("?")[0]
+    words = [
+        *(program, *sizes, "--transA", right, "--transB", left, *types, "--compute_type", _TYPES[task["acc"]]),
+        *("--alpha", 1, "--beta", 0, "--initialization", "hpl", "--use_gpu_timer"),
+        *("--cold_iters", WARM_CALLS, "--iters", CALLS, "--device", which if which.isdecimal() else 0),
+        *(("--rotating", ROTATING_MB) if cold else ()),
+    ]
+    return [str(word) for word in words]
+
+
+def read_us(text: str) -> float | None:
+    """The time of a call in what the program prints: a line of titles, and one of figures; None without."""
+    lines = [line.rpartition("]:")[2] for line in text.splitlines()]
+    for titles, figures in pairwise(lines):
+        names = [name.strip() for name in titles.split(",")]
+        values = [value.strip() for value in figures.split(",")]
+        if _FIGURE in names and _TIME in names and len(values) >= len(names):
+            try:
+                return float(values[names.index(_TIME)])
+            except ValueError:
+                return None
+    return None
+
+
+@dataclass(frozen=True)
+class HipblasltSide:
+    """One product, timed by the program itself."""
+
+    program: Path
+    task: Task
+    device: str
+    timeout: float
+    state: DeviceState
+    sampler: Sampler
+    lend: Callable[[], None]
+
+    how = "hipblaslt-bench, on inputs of its own"
+
+    @property
+    def elements(self) -> tuple[str, ...]:
+        return (str(self.task["result"]),)
+
+    def answer(self) -> None:
+        """It shows none."""
+
+    def time(self, *, repetitions: int) -> Timing:
+        del repetitions  # it takes the mean of its own calls
+        return self._timed(cold=False)
+
+    def time_cold(self, warm_us: float) -> Timing | None:
+        del warm_us
+        found = self._timed(cold=True)
+        return found if found.ok else None
+
+    def _timed(self, *, cold: bool) -> Timing:
+        self.lend()
+        before = self.sampler()
+        words: Sequence[str] = command(self.program, self.task, device=self.device, cold=cold)
+        done = process.run(words, timeout=self.timeout)
+        if done.timed_out:
+            return Timing((), "run-timeout", done.why())
+        us = read_us(done.stdout) if done.ok else None
+        if us is None:
+            return Timing((), "run-error", done.why() if not done.ok else "it printed no time")
+        return Timing((us,), conditions=Conditions(self.state, "cold" if cold else "warm", before, self.sampler()))

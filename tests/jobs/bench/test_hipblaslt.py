@@ -1,0 +1,72 @@
+"""hipblaslt-bench: the product in its terms, its figures read, and its end a failure; by a program that stands in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autotuner.devices.conditions import Sample
+from autotuner.jobs.bench.hipblaslt import HipblasltSide, command, read_us, refusal
+from autotuner.jobs.bench.tasks import task_of
+from autotuner.jobs.suite.hipblaslt import Key, row_major
+from autotuner.problems import Conv, Gemm
+from autotuner.problems.epilogue import Epilogue
+
+OLD = """transA,transB,M,N,K,alpha,lda,hipblaslt-Gflops,us
+N,N,128,128,128,1,128, 415.278, 10.
+"""
+NEW = """Is supported 1 / Total solutions: 1
+[0]:transA,transB,grouped_gemm,batch_count,m,n,k,hipblaslt-Gflops,hipblaslt-GB/s,us
+    N,T,0,1,4096,4096,4096,610500,1200,225.1
+"""
+
+
+@pytest.mark.parametrize(("text", "us"), [(OLD, 10.0), (NEW, 225.1), ("", None), ("hipblaslt-Gflops,us\nx,y", None)])
+def test_the_time_is_read_where_the_titles_say(text: str, us: float | None) -> None:
+    assert read_us(text) == us
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+def test_a_product_is_asked_for_as_the_library_would_log_it(layout: str) -> None:
+    """Read back as the suites read its logs, it is the same problem."""
+    problem = Gemm(16, 32, 64, batch=3, dtype="f16", layout=layout)
+    words = command(Path("bench"), task_of(problem), device="hip://2", cold=True)
+    said = dict(zip(words[1::2], words[2::2], strict=False))
+    m, n, k, batch = (int(said[name]) for name in ("-m", "-n", "-k", "--batch_count"))
+    types = {name: said[f"--{name}"] for name in ("a_type", "b_type", "c_type", "d_type", "compute_type")}
+    key = Key(said["--transA"], said["--transB"], batch, m, n, k, **types)
+    assert row_major(key) == problem
+    assert words[words.index("--device") + 1] == "2"
+    assert "--rotating" in words
+    assert "--rotating" not in command(Path("bench"), task_of(problem), device="hip", cold=False)
+
+
+def test_what_it_does_not_compute_is_said() -> None:
+    assert refusal(task_of(Gemm(8, 8, 8))) == ""
+    assert refusal(task_of(Conv(1, 8, 8, 4, 3, 3, 4))) == "hipBLASLt has products, and no conv"
+    assert "epilogue" in refusal(task_of(Gemm(8, 8, 8, epilogue=Epilogue(low=0.0))))
+
+
+@pytest.mark.parametrize(
+    ("script", "us", "failure"),
+    [
+        (f"cat <<'END'\n{NEW}END", (225.1,), None),
+        ("echo no such device >&2; exit 3", (), "run-error"),
+        ("echo nothing", (), "run-error"),
+        ("sleep 60", (), "run-timeout"),
+    ],
+)
+def test_each_block_is_a_process_whose_end_is_its_row(
+    tmp_path: Path, script: str, us: tuple[float, ...], failure: str | None
+) -> None:
+    program, lent = tmp_path / "hipblaslt-bench", list[int]()
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    timeout = 0.5 if failure == "run-timeout" else 60.0
+    task = task_of(Gemm(8, 8, 8))
+    side = HipblasltSide(program, task, "hip://0", timeout, "sustained", Sample, lambda: lent.append(1))
+    timing = side.time(repetitions=3)
+    assert (timing.us, timing.failure) == (us, failure)
+    assert lent == [1]
+    assert side.answer() is None  # type: ignore[func-returns-value]
