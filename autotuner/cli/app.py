@@ -17,7 +17,7 @@ from autotuner.cli.commands.compare import compare
 from autotuner.cli.commands.model import model
 from autotuner.cli.commands.operations import any_problem, attention, conv, gemm
 from autotuner.cli.commands.report import report
-from autotuner.cli.commands.results import cache, doctor, export, history
+from autotuner.cli.commands.results import cache, doctor, export, history, import_results
 from autotuner.cli.commands.retune import RetuneRequest, RetuneWords
 from autotuner.cli.commands.spec import app as spec
 from autotuner.cli.commands.suite import SuiteRequest, SuiteWords
@@ -85,6 +85,7 @@ _add(
 )
 _add("retune", tuning_command(RetuneWords, lambda *words: retune_action.run_retune(*words), request=RetuneRequest))
 app.add_typer(spec)
+_add("import", import_results)
 for look_back in (report, compare, history, export, cache, doctor):
     _add(look_back.__name__, look_back)
 

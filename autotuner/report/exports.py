@@ -4,69 +4,135 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
+from collections.abc import Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
 from autotuner.store.figures import TOLD, RunFigures, kernel_of
-from autotuner.store.store import Store, TimedRow
+from autotuner.store.rows import RunRow, TimedRow, TimingRow
+from autotuner.store.store import Store
+
+NESTED = ("config", "isa", "device_state", "environment", "run_facts", "figures")
+"""What is a table in a record. In a flat one each of its fields is a column of its own, `config.tile`."""
+WRITTEN = "timings"
+"""What is a list in a record. In a flat one it is a column of JSON text."""
+
+Record = dict[str, Any]
 
 
-def export_records(store: Store, run: str | None = None) -> list[dict[str, Any]]:
-    """One object per timed candidate, of one run or of all."""
-    known: dict[str, RunFigures] = {}
-    records = []
-    for row in store.timed(run):
-        if row.run.id not in known:
-            known[row.run.id] = RunFigures.read(store, row.run)
-        records.append(_export_record(row, known[row.run.id]))
+def export_records(store: Store, run: str | None = None) -> list[Record]:
+    """One object per timed candidate, of one run with its parts or of all."""
+    rows = store.timed(run)
+    environments = store.environments({row.run.id for row in rows})
+    records: list[Record] = []
+    for name, group in groupby(rows, key=lambda row: row.run.id):
+        records += _of_run(list(group), environments.get(name, {}))
     return records
 
 
-def _export_record(row: TimedRow, figures: RunFigures) -> dict[str, Any]:
-    run, candidate, best = row.run, row.candidate, figures.best
+def _of_run(rows: list[TimedRow], environment: Mapping[str, Any]) -> Iterator[Record]:
+    run = rows[0].run
+    right = tuple(row.candidate for row in rows if row.candidate.state != "failed")
+    figures = RunFigures(run, environment, right, {row.candidate.id: row.timings for row in rows})
+    best, facts = figures.best, _facts(run)
+    told = {name: environment[name] for name in TOLD if name in environment}
+    for row in rows:
+        candidate = row.candidate
+        yield {
+            "run": run.id,
+            "parent": run.parent,
+            "started": run.started.isoformat(timespec="seconds"),
+            "problem": run.problem.get("name", ""),
+            "op": run.problem.get("op", ""),
+            "target": run.target,
+            "device": run.device,
+            "ordinal": candidate.ordinal,
+            "kind": candidate.kind,
+            "route": candidate.route,
+            "config": candidate.config.as_dict(),
+            "us": _finite(row.us),
+            "speedup": _finite(row.speedup),
+            "error": _finite(candidate.error),
+            "failure": candidate.failure,
+            "spec": candidate.spec,
+            "isa": row.isa.to_json(),
+            "cold_us": _finite(row.cold_us),
+            "device_state": row.sample.to_json(),
+            "kernel": kernel_of(run, candidate),
+            "best": best is not None and best.id == candidate.id,
+            "figures": {figure.place: figure.timed() for figure in figures.of(candidate)},
+            "environment": told,
+            "run_facts": facts,
+            "timings": [_timing(timing) for timing in row.timings],
+        }
+
+
+def _facts(run: RunRow) -> Record:
+    """What a run is and came to, the same in each of its records: it makes the run again when it is imported."""
+    result = run.result or {}
+    speedup = result.get("speedup") or {}
+    facts = {
+        "kind": run.kind,
+        "status": run.status,
+        "seed": run.seed,
+        "ended": run.ended.isoformat(timespec="seconds") if run.ended else None,
+        "space_size": run.space_size,
+        "flops": run.problem.get("flops"),
+        "bytes": run.problem.get("bytes"),
+        "verdict": result.get("verdict"),
+        "baseline_us": (result.get("baseline") or {}).get("us"),
+        "best_us": (result.get("best") or {}).get("us"),
+        **{f"speedup_{name}": speedup.get(name) for name in ("median", "low", "high", "confidence")},
+    }
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _timing(timing: TimingRow) -> Record:
     return {
-        "run": run.id,
-        "parent": run.parent,
-        "started": run.started.isoformat(timespec="seconds"),
-        "problem": run.problem.get("name", ""),
-        "op": run.problem.get("op", ""),
-        "target": run.target,
-        "device": run.device,
-        "ordinal": candidate.ordinal,
-        "kind": candidate.kind,
-        "route": candidate.route,
-        "config": candidate.config.as_dict(),
-        "us": _finite(row.us),
-        "speedup": _finite(row.speedup),
-        "error": _finite(candidate.error),
-        "failure": candidate.failure,
-        "spec": candidate.spec,
-        "isa": row.isa.to_json(),
-        "cold_us": _finite(row.cold_us),
-        "device_state": row.sample.to_json(),
-        "kernel": kernel_of(run, candidate),
-        "best": best is not None and best.id == candidate.id,
-        "figures": {figure.place: figure.timed() for figure in figures.of(candidate)},
-        "environment": {name: figures.environment[name] for name in TOLD if name in figures.environment},
+        "phase": timing.phase,
+        "block": timing.block,
+        "us": list(timing.repetitions_us),
+        "time": timing.time.isoformat(timespec="microseconds"),
+        **({"conditions": timing.conditions.to_json()} if timing.conditions else {}),
     }
 
 
+def flat_records(store: Store, run: str | None = None) -> list[Record]:
+    """The same with a column for each field of a table."""
+    return [_flat(record) for record in export_records(store, run)]
+
+
+def _flat(record: Record) -> Record:
+    plain = {name: value for name, value in record.items() if name not in (*NESTED, WRITTEN)}
+    columns = {
+        f"{part}.{name}": value
+        for part in NESTED
+        for name, value in (_places(record[part]) if part == "figures" else record[part]).items()
+    }
+    return {**plain, **columns, WRITTEN: json.dumps(record[WRITTEN])}
+
+
+def _places(figures: Mapping[str, Record]) -> Record:
+    return {f"{place}.{name}": value for place, timed in figures.items() for name, value in timed.items()}
+
+
 def export_csv(store: Store, run: str | None = None) -> str:
-    """The same as CSV; what is a table there are columns that begin with its name, `config.` and the like."""
-    records = []
-    for record in export_records(store, run):
-        parts = {part: record.pop(part) for part in ("config", "isa", "device_state", "environment")}
-        figures = record.pop("figures").items()
-        parts["figures"] = {f"{place}.{name}": value for place, timed in figures for name, value in timed.items()}
-        flat = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
-        records.append(record | flat)
+    """The flat records as CSV."""
+    records = flat_records(store, run)
     text = io.StringIO()
-    columns = list(dict.fromkeys(name for record in records for name in record))
+    columns = columns_of(records)
     table = csv.DictWriter(text, columns, lineterminator="\n")
     if columns:
         table.writeheader()
     table.writerows(records)
     return text.getvalue()
+
+
+def columns_of(records: list[Record]) -> list[str]:
+    """The columns that any record has, in the order in which they come."""
+    return list(dict.fromkeys(name for record in records for name in record))
 
 
 def _finite(value: float | None) -> float | None:

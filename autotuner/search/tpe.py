@@ -20,7 +20,7 @@ STARTUP = 12
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Optuna reports each study and warns of what is experimental; neither is news to who tunes a kernel."""
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -47,7 +47,7 @@ class TpeSearch:
         self._distributions: dict[str, BaseDistribution] = {
             str(number): CategoricalDistribution(range(len(knob.values))) for number, knob in enumerate(grid.knobs)
         }
-        with _quiet():
+        with quiet():
             sampler = optuna.samplers.TPESampler(seed=int(self._rng.integers(2**31)), n_startup_trials=STARTUP)
             self._study = optuna.create_study(sampler=sampler, direction="minimize")
         self._trials = 0
@@ -91,7 +91,7 @@ class TpeSearch:
 
     def _propose(self) -> Rows:
         """A point of value indices, legal or not. Its trial ends here: what it is repaired to is one of its own."""
-        with _quiet():
+        with quiet():
             trial = self._study.ask(self._distributions)
             self._study.tell(trial, state=TrialState.FAIL)
         self._trials += 1
@@ -111,5 +111,5 @@ class TpeSearch:
         self._trials += 1
 
     def _finish(self, row: int, value: float) -> None:
-        with _quiet():
+        with quiet():
             self._study.tell(self._running.pop(row), value)

@@ -37,7 +37,7 @@ from autotuner.store.rows import (
     read_run,
     read_timing,
 )
-from autotuner.store.schema import BUILDS, CANDIDATES, ENVIRONMENT, RUNS, TIMINGS, VERDICTS
+from autotuner.store.schema import BUILDS, CANDIDATES, ENVIRONMENT, IMPORTED, RUNS, TIMINGS, VERDICTS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -240,7 +240,7 @@ class Reader:
     def timed(self, run: str | None = None) -> list[TimedRow]:
         """Every candidate that was timed, of one run with its parts or of all, oldest run first."""
         rows = []
-        for owner in [self.run(run), *self.parts(run)] if run is not None else reversed(self.runs()):
+        for owner in self._owners(run):
             candidates = [c for c in self.candidates(owner.id) if c.us is not None]
             isa, timings = self.isa(owner.id), self._timings_by_candidate(owner.id)
             baseline = min((c.us for c in candidates if c.kind == "baseline" and c.us), default=None)
@@ -249,8 +249,14 @@ class Reader:
                 speedup = baseline / us if baseline and us else None
                 own = timings.get(candidate.id, [])
                 figures = isa.get(candidate.id, NO_FIGURES)
-                rows.append(TimedRow(owner, candidate, us, speedup, figures, _sample(own), _cold_us(own)))
+                rows.append(TimedRow(owner, candidate, us, speedup, figures, _sample(own), _cold_us(own), tuple(own)))
         return rows
+
+    def _owners(self, run: str | None) -> list[RunRow]:
+        """One run with its parts, and theirs; or all, oldest first."""
+        if run is None:
+            return self.runs()[::-1]
+        return [self.run(run), *(part for parts in self.below([run]).values() for part in parts if part.id != run)]
 
     def _timings_by_candidate(self, run: str) -> dict[int, list[TimingRow]]:
         found: dict[int, list[TimingRow]] = {}
@@ -294,7 +300,8 @@ class Reader:
 
     def winners(self, target: str) -> list[Json]:
         """The configurations that won on this target, newest first."""
-        query = select(RUNS.c.result).where(RUNS.c.target == target, RUNS.c.status == "finished")
+        own = (RUNS.c.target == target, RUNS.c.status == "finished", RUNS.c.key != IMPORTED)
+        query = select(RUNS.c.result).where(*own)
         results = [row.result for row in self._read(query.order_by(RUNS.c.started.desc()))]
         won = [r for r in results if r and r.get("verdict") == "win" and r.get("best")]
         return [r["best"]["config"] for r in won if r["best"].get("config")]

@@ -120,6 +120,7 @@ class TimedRow:
     """The device at the end of its timings, in the median."""
     cold_us: float | None = None
     """Where it was also timed on buffers that are not in the last level cache."""
+    timings: tuple[TimingRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

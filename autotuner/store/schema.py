@@ -17,6 +17,9 @@ VERSION = 4
 
 METADATA = MetaData()
 
+IMPORTED = "imported"
+"""The key of runs that another store measured. No run asks by it, so none goes on with them."""
+
 # The name says whose it is: a study database, or a team's, may hold other programs' tables beside these.
 SCHEMA = Table("autotune_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
 

@@ -115,7 +115,7 @@ class Store(Reader):
     def record_build(self, build: BuildRow) -> None:
         """How a candidate was compiled."""
         values = asdict(build) | {"command": list(build.command), "isa": build.isa.to_json() or None}
-        with self._writing() as connection:
+        with self.writing() as connection:
             connection.execute(insert(BUILDS).values(**values))
             connection.execute(update(CANDIDATES).where(CANDIDATES.c.id == build.candidate).values(state="built"))
 
@@ -139,7 +139,7 @@ class Store(Reader):
         us = func.coalesce(CANDIDATES.c.us, statistics.median(raw))
         now = _text(datetime.now(UTC))
         conditions = timing.conditions.to_json() if timing.conditions else None
-        with self._writing() as connection:
+        with self.writing() as connection:
             row = {"phase": phase, "block": block, "repetitions_us": raw, "time": now, "conditions": conditions}
             connection.execute(insert(TIMINGS).values(candidate=candidate, **row))
             connection.execute(update(CANDIDATES).where(CANDIDATES.c.id == candidate).values(state="timed", us=us))
@@ -155,17 +155,18 @@ class Store(Reader):
         self._insert(ENVIRONMENT, run=run, document=dict(document))
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
+    def writing(self) -> Iterator[Connection]:
+        """A transaction: all that is written in it, or nothing."""
         with explained(self._writer), self._writer.begin() as connection:
             yield connection
 
     def _insert(self, table: Table, **values: Any) -> Any:
-        with self._writing() as connection:
+        with self.writing() as connection:
             key = connection.execute(insert(table).values(**values)).inserted_primary_key
             return key[0] if key else None
 
     def _update(self, table: Table, key: str | int, **values: Any) -> None:
-        with self._writing() as connection:
+        with self.writing() as connection:
             connection.execute(update(table).where(table.c.id == key).values(**values))
 
 

@@ -83,16 +83,15 @@ def refuse_endless(path: Path) -> None:
         raise UsageError(f"{path} is a pipe or a device, not a file.", remedy="Name a file.")
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str | bytes) -> None:
     """Writes beside the file and renames: a full disk leaves the old file, never half of the new one."""
     name = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8"
-        ) as file:
+        data = text.encode() if isinstance(text, str) else text
+        with tempfile.NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
             name = file.name
-            file.write(text)
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(name, 0o644)

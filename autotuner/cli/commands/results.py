@@ -1,4 +1,4 @@
-"""`autotune history`, `export`, `cache` and `doctor`: their words and options."""
+"""`autotune history`, `export`, `import`, `cache` and `doctor`: their words and options."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -56,11 +56,27 @@ def export(
     run: RunArgument = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As a JSON list.")] = False,
+    as_parquet: Annotated[bool, typer.Option("--parquet", help="As a Parquet table (pyarrow).")] = False,
+    as_t4: Annotated[bool, typer.Option("--t4", help="RUN as T4 JSON, which other auto-tuners read.")] = False,
+    as_optuna: Annotated[bool, typer.Option("--optuna", help="As a journal of Optuna, for its dashboard.")] = False,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Into this file. [default: stdout]")] = None,
     workspace: o.WorkspaceOption = Path(),
     storage: o.StorageOption = None,
 ) -> None:
-    """Print every timed candidate: --json (a list of objects) or --csv."""
-    export_actions.export(run, as_csv=as_csv, as_json=as_json, workspace=workspace, storage=storage)
+    """Print every timed candidate: --json (a list of objects), --csv, --parquet, --t4 or --optuna."""
+    asked = {"csv": as_csv, "json": as_json, "parquet": as_parquet, "t4": as_t4, "optuna": as_optuna}
+    forms = [form for form, wanted in asked.items() if wanted]
+    export_actions.export(run, forms, output=output, workspace=workspace, storage=storage)
+
+
+def import_results(
+    files: Annotated[list[Path], typer.Argument(help="Exports: .json, .csv or .parquet.", metavar="FILE…")],
+    workspace: o.WorkspaceOption = Path(),
+    storage: o.StorageOption = None,
+    as_json: o.JsonOption = False,
+) -> None:
+    """Take the runs of exports into this store; a run that is here already is left alone."""
+    export_actions.import_files(files, workspace=workspace, storage=storage, as_json=as_json)
 
 
 def cache(

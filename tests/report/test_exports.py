@@ -1,0 +1,244 @@
+"""What is stored, for other programs: Parquet, T4, and studies that Optuna's dashboard opens."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import optuna
+import pyarrow
+import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
+from pyarrow import parquet
+
+from autotuner.errors import UsageError
+from autotuner.iree.compile import FAILURE_CLASSES
+from autotuner.report.exports import flat_records
+from autotuner.report.parquet import export_parquet
+from autotuner.report.study import export_studies
+from autotuner.report.t4 import INVALID, t4_document
+from autotuner.space.table import ABSENT, Config
+from autotuner.store.store import NewRun, Store
+from tests.support.command_line import complaint, in_this_process
+from tests.support.won_run import won_run
+
+T4: dict[str, Any] = {
+    "type": "object",
+    "required": ["schema_version", "metadata", "results"],
+    "properties": {
+        "schema_version": {"pattern": r"^\d+\.\d+\.\d+$"},
+        "metadata": {
+            "type": "object",
+            "properties": {"timeunit": {"enum": ["nanoseconds", "microseconds", "milliseconds", "seconds"]}},
+            "additionalProperties": {"type": "string"},
+        },
+        "results": {
+            "type": "array",
+            "items": {
+                "required": ["configuration", "times", "invalidity", "correctness"],
+                "properties": {
+                    "timestamp": {"type": "string"},
+                    "configuration": {"type": "object"},
+                    "objectives": {"type": "array", "items": {"type": "string"}},
+                    "times": {
+                        "properties": {
+                            "compilation_time": {"type": "number"},
+                            "runtimes": {"type": "array", "items": {"type": "number"}},
+                        }
+                    },
+                    "invalidity": {"enum": ["timeout", "compile", "runtime", "correctness", "constraints", "correct"]},
+                    "correctness": {"enum": [0, 1]},
+                    "measurements": {
+                        "items": {
+                            "properties": {
+                                "name": {"type": "string"},
+                                "value": {"type": ["number", "string", "array"]},
+                                "unit": {"type": "string"},
+                            }
+                        }
+                    },
+                },
+            },
+        },
+    },
+}
+"""What the format demands, in our words."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(None, workspace=tmp_path) as opened:
+        yield opened
+
+
+def add(store: Store, run: str, ordinal: int, config: dict[str, int | str | bool]) -> None:
+    candidate = store.add_candidate(run, ordinal=ordinal, config=Config.of(config))
+    store.set_us(candidate, 5.0)
+
+
+# Parquet
+
+
+def test_parquet_has_the_flat_records_in_columns_of_one_type_each(store: Store, tmp_path: Path) -> None:
+    run = won_run(store)
+    add(store, run, 7, {"tile": "whole"})
+    file = tmp_path / "out" / "timings.parquet"
+    done = in_this_process("export", "--parquet", "-o", str(file), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    table = parquet.read_table(file)
+    records = flat_records(store)
+    assert table.num_rows == len(records) == 4
+    assert table["us"].to_pylist() == [20.0, 10.0, 12.0, 5.0]
+    assert table["config.tile"].to_pylist() == [None, "16", "32", "whole"], "a number here and a word there is text"
+    assert table["config.pad"].to_pylist() == [None, False, True, None]
+    kinds = {table.schema.field(name).type for name in ("run_facts.flops", "ordinal")}
+    assert kinds == {pyarrow.int64()}
+
+
+def test_parquet_of_nothing_is_a_table_without_rows(store: Store) -> None:
+    assert parquet.read_table(io.BytesIO(export_parquet(store))).num_rows == 0
+
+
+def test_parquet_without_pyarrow_says_what_to_install(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    won_run(store)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    said = complaint(in_this_process("export", "--parquet", "-o", "a.parquet", cwd=tmp_path), 5)
+    assert 'pip install "autotune-iree[parquet]"' in said
+    assert not (tmp_path / "a.parquet").exists()
+
+
+# Which form
+
+
+@pytest.mark.parametrize("forms", [(), ("--csv", "--json"), ("--parquet", "--t4")])
+def test_an_export_has_one_form(store: Store, tmp_path: Path, forms: tuple[str, ...]) -> None:
+    won_run(store)
+    assert "export needs one of --csv, --json" in complaint(in_this_process("export", *forms, cwd=tmp_path), 2)
+
+
+@pytest.mark.parametrize("form", ["--csv", "--json"])
+def test_a_file_has_what_would_be_printed(store: Store, tmp_path: Path, form: str) -> None:
+    won_run(store)
+    printed = in_this_process("export", form, cwd=tmp_path).stdout
+    in_this_process("export", form, "-o", "out", cwd=tmp_path)
+    assert (tmp_path / "out").read_text() == printed != ""
+
+
+# T4
+
+
+def test_a_run_as_t4_says_what_each_configuration_came_to(store: Store, tmp_path: Path) -> None:
+    run = won_run(store)
+    done = in_this_process("export", run, "--t4", cwd=tmp_path)
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, T4)
+    assert document["metadata"]["timeunit"] == "microseconds"
+    assert (document["metadata"]["device"], document["metadata"]["platform"]) == ("H200", "IREE 3.13.0")
+    results = document["results"]
+    assert [one["invalidity"] for one in results] == ["correct"] * 4 + ["correctness", "compile"]
+    assert [one["correctness"] for one in results] == [1, 1, 1, 1, 0, 0]
+    first, twin = results[1], results[3]
+    assert first["configuration"] == {"tile": 16, "pipeline": "p1", "pad": False, "kind": "codegen", "route": "plain"}
+    assert first["times"] == {"compilation_time": 5e5, "runtimes": [10.0, 10.0, 12.5, 12.5, 7.5, 7.5]}
+    assert first["measurements"][0] == {"name": "time", "value": 10.0, "unit": "us"}
+    assert twin["configuration"]["tile"] == 64
+    assert twin["times"]["runtimes"] == first["times"]["runtimes"], "the same binary"
+    assert results[4]["measurements"] == []
+
+
+def test_t4_leaves_out_knobs_that_a_candidate_does_not_have(store: Store) -> None:
+    run = won_run(store)
+    add(store, run, 7, {"tile": 4, "stages": ABSENT})
+    assert "stages" not in t4_document(store, run)["results"][-1]["configuration"]
+
+
+def test_every_class_of_failures_has_a_word_in_t4() -> None:
+    assert INVALID.keys() == {*FAILURE_CLASSES}
+
+
+def test_t4_is_of_one_run_that_has_candidates(store: Store, tmp_path: Path) -> None:
+    assert "--t4 is a document of one run" in complaint(in_this_process("export", "--t4", cwd=tmp_path), 2)
+    suite = store.start_run(NewRun("suite", "s", [], {"op": "suite", "name": "s"}, "cpu", "local-task", 0))
+    with pytest.raises(UsageError, match="name one of them"):
+        t4_document(store, suite)
+
+
+# Optuna
+
+
+def test_a_study_has_a_trial_for_each_candidate_that_came_to_something(store: Store, tmp_path: Path) -> None:
+    run = won_run(store)
+    store.add_candidate(run, ordinal=9, config=Config.of({"tile": 1}))
+    (tmp_path / "journal").write_bytes(export_studies(store, run))
+    storage = JournalStorage(JournalFileBackend(str(tmp_path / "journal")))
+    study = optuna.load_study(study_name=f"gemm_512x512x1024_f16_f32_nn {run}", storage=storage)
+    states = [trial.state for trial in study.trials]
+    assert states == [TrialState.COMPLETE] * 3 + [TrialState.PRUNED] + [TrialState.FAIL] * 2
+    assert (study.best_value, study.best_params) == (10.0, {"tile": 16, "pipeline": "p1", "pad": "False"})
+    assert study.best_trial.user_attrs["speedup"] == 2.0
+    assert study.trials[4].user_attrs["failure"] == "wrong-result"
+    assert study.trials[4].user_attrs["stderr"] == "off by 3"
+    assert study.user_attrs["verdict"] == "win"
+    assert study.user_attrs["speedup_interval"] == [1.9, 2.1]
+
+
+def test_a_store_without_candidates_has_no_study(tmp_path: Path) -> None:
+    Store.open(None, workspace=tmp_path).close()
+    said = complaint(in_this_process("export", "--optuna", "-o", "a", cwd=tmp_path), 2)
+    assert "no candidate to export" in said
+
+
+def test_optunas_dashboard_opens_the_study_of_a_run(store: Store, tmp_path: Path) -> None:
+    run = won_run(store)
+    done = in_this_process("export", run, "--optuna", "-o", "study.journal", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-c", "from optuna_dashboard._cli import main; main()"]
+    options = ["study.journal", "--host", "127.0.0.1", "--port", str(port), "--server", "wsgiref"]
+    environment = {**os.environ, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+    with subprocess.Popen(
+        [*command, *options], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as server:
+        try:
+            studies = asked(server, f"http://127.0.0.1:{port}/api/studies")["study_summaries"]
+            (summary,) = studies
+            assert summary["study_name"].endswith(run)
+            attributes = {one["key"]: one["value"] for one in summary["user_attrs"]}
+            assert attributes["verdict"] == "win"
+            detail = asked(server, f"http://127.0.0.1:{port}/api/studies/{summary['study_id']}")
+            assert detail["objective_names"] == ["µs"]
+            assert min(one["values"][0] for one in detail["best_trials"]) == 10.0
+            assert len(detail["trials"]) == 6
+        finally:
+            server.terminate()
+
+
+def asked(server: subprocess.Popen[bytes], url: str, *, patience: float = 120.0) -> dict[str, Any]:
+    """What it answers, once it does."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    until = time.monotonic() + patience
+    while True:
+        try:
+            with opener.open(url, timeout=patience) as answer:
+                found: dict[str, Any] = json.loads(answer.read())
+                return found
+        except OSError:
+            assert server.poll() is None, server.stdout.read() if server.stdout else ""
+            assert time.monotonic() < until
+            time.sleep(0.1)
