@@ -21,7 +21,7 @@ from autotuner.carriers.render import MARKER, spec_mlir
 from autotuner.carriers.substitution import Executable, configure
 from autotuner.iree.compile import Dump
 from autotuner.iree.mlir import Dispatch
-from autotuner.microkernels.instance import Call
+from autotuner.microkernels.instance import SCRATCH, Call
 from autotuner.microkernels.variants import Variants
 from autotuner.space import Config
 from autotuner.space.gpu_config import CompilationInfo
@@ -248,8 +248,9 @@ class MicrokernelCarrier(Carrier):
 
     @property
     def repeatable(self) -> bool:
-        """One that adds to its result would add it up."""
-        return not any(binding.zeroed for call in self.calls for binding in call.instance.bindings)
+        """One that adds to its result would add it up. Scratch is left as zero again: see `Binding.zeroed`."""
+        bindings = [binding for call in self.calls for binding in call.instance.bindings]
+        return not any(binding.zeroed and binding.access != SCRATCH for binding in bindings)
 
     def parts(self, said: Said = NOTHING) -> Parts:
         objects = dict.fromkeys(path for call in self.calls for path in call.instance.objects)

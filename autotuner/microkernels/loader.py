@@ -98,6 +98,7 @@ def load(file: Path) -> Manifest:
         grid=table.expressions("grid", built, least=1, most=3),
         parameters=parameters,
         values=values,
+        estimate=table.expression("estimate", known) if table.has("estimate") else None,
         epilogues=epilogues,
         objects=objects,
         provider=provider,

@@ -122,6 +122,8 @@ class Manifest:
     values: Mapping[str, Expression]
     objects: Mapping[str, ObjectFile]
     provider: Provider
+    estimate: Expression | None = None
+    """Nanoseconds that a choice of parameters is expected to take: the search begins with the least."""
     epilogues: tuple[str, ...] = ()
     """What it can do with its sums before it stores them: any of `autotuner.problems.epilogue.PARTS`, in any choice."""
 
@@ -210,6 +212,10 @@ class Manifest:
             numbers[name] = self._evaluate(f"values.{name}", value, numbers)
         self._hold(later, numbers)
         return numbers
+
+    def expected(self, numbers: Mapping[str, int]) -> int:
+        """By its estimate, of numbers that `fit` gave; 0 where it has none."""
+        return self._evaluate("estimate", self.estimate, numbers) if self.estimate else 0
 
     def _hold(self, conditions: Iterable[Expression], numbers: Mapping[str, int]) -> None:
         for condition in conditions:

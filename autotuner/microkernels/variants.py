@@ -24,6 +24,8 @@ from autotuner.system.digests import path_digest
 from autotuner.targets import NO_DEVICE, Target
 
 AUTO = "auto"
+LEADING = 10
+"""Variants that a search begins with, where a manifest estimates what they take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class Variants:
     symbol: str | None = None
     executable_target: str = ""
     """What the compiler makes code for on a processor: it says which instructions a kernel in C may use."""
+    ranked: tuple[Config, ...] = ()
+    """By the manifest's estimate, the fastest first; empty where it has none."""
 
     @classmethod
     def of(
@@ -64,29 +68,38 @@ class Variants:
     ) -> Variants:
         """Refuses when no choice of its parameters fits the problem; `kernel` may bring an object of the user's.
 
-        With `first` there is one variant: the defaults with these values, or else the first that fits. It takes seconds
-        to look at thousands.
+        With `first` there is one variant: the one that the manifest expects to be fastest, or else the defaults with
+        these values, or the first that fits.
         """
         objects, symbol = (kernel.objects, kernel.symbol) if kernel else ((), None)
         features = read_features(executable_target)
-        rows, refusal = [], None
+        rows: list[list[int]] = []
+        expected: list[int] = []
+        refusal = None
         values = {name: tuple(sorted(choices)) for name, choices in manifest.parameters.items()}
         wanted = {name: value for name, value in (first or {}).items() if value in values.get(name, ())}
         before = [{**next(manifest.settings()), **wanted}] if wanted else []
         for setting in itertools.chain(before, manifest.settings()):
             try:
-                manifest.fit(problem, chip, parameters=setting, symbol=symbol, features=features)
+                numbers = manifest.fit(problem, chip, parameters=setting, symbol=symbol, features=features)
             except DoesNotFitError as error:
                 refusal = refusal or error
             else:
                 rows.append([values[name].index(value) for name, value in setting.items()])
-                if first is not None:
+                expected.append(manifest.expected(numbers))
+                if first is not None and manifest.estimate is None:
                     break
+        order = sorted(range(len(rows)), key=expected.__getitem__) if manifest.estimate else []
+        if first is not None and order:
+            rows, order = [rows[order[0]]], []
         if not rows:
             raise refusal or DoesNotFitError(f"{manifest.name} has no variant.", remedy="Check its parameters.")
         knobs = [Knob(name, choices) for name, choices in values.items()]
         space = Space(knobs, np.array(rows, np.int64).reshape(len(rows), len(knobs)))
-        return cls(manifest, problem, chip, space, workspace, objects, symbol, executable_target)
+        ranked = tuple(
+            Config(tuple((k.name, k.values[i]) for k, i in zip(knobs, rows[row], strict=True))) for row in order
+        )
+        return cls(manifest, problem, chip, space, workspace, objects, symbol, executable_target, ranked)
 
     def digest(self) -> str:
         """Of all that it is made from: its folder, the headers of all, and objects of the user's own."""
@@ -94,9 +107,15 @@ class Variants:
         return Cache.key([path_digest(path) for path in (self.manifest.file.parent, *headers, *self.objects)])
 
     def default(self) -> Config:
-        """The manifest's first choice, or the nearest that fits."""
+        """What the manifest expects to be fastest; without an estimate its first choice, or the nearest that fits."""
+        if self.ranked:
+            return self.ranked[0]
         wanted = next(self.manifest.settings())
         return self.space[self.space.nearest(dict(wanted))]
+
+    def leading(self) -> tuple[Config, ...]:
+        """What a search begins with."""
+        return self.ranked[:LEADING] or (self.default(),)
 
     def call(self, config: Config, *, suffix: str = "") -> Call:
         """The kernel with these parameters: built where it comes from source, bound, and checked against its object.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -145,10 +146,13 @@ class Plan:
         if not alone and len(self.space):
             parts = {CODEGEN: self.space, **parts}
         space = Space.join(KERNEL, parts)
-        defaults = [{KERNEL: name, **v.default().as_dict()} for name, v in kernels.items()]
+        leading = {name: v.leading() for name, v in kernels.items()}
         if not alone:
-            defaults += [{KERNEL: CODEGEN, **config.as_dict()} for config in self.first]
-        first = tuple(space[space.nearest(wanted)] for wanted in defaults)
+            leading[CODEGEN] = self.first
+        # Each kernel's best guess, then each one's second: what runs out of time has seen something of all.
+        turns = itertools.zip_longest(*([(name, config) for config in some] for name, some in leading.items()))
+        wanted = [{KERNEL: name, **config.as_dict()} for name, config in filter(None, itertools.chain(*turns))]
+        first = tuple(dict.fromkeys(space[space.nearest(one)] for one in wanted))
         stock = () if alone else self.stock
         return replace(self, space=space, first=first, kernels=kernels, stock=stock)
 

@@ -12,6 +12,7 @@ import pytest
 
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
+from autotuner.carriers.carrier import MicrokernelCarrier
 from autotuner.carriers.forms import read_forms
 from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags, spec_mlir
 from autotuner.carriers.operations import forms_of, read_operations
@@ -246,6 +247,33 @@ def test_the_object_is_in_the_module(chip: str, case: str, builder: Builder, hsa
     build = builder.build(BuildJob(problem_mlir(problem), flags, timeout=120, spec=spec, spec_flag=SPEC_FLAG))
     assert build.ok, build.stderr
     assert path.read_bytes().rstrip()[:400] in build.vmfb.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("case", "repeatable"), [("zeroed", False), ("scratch", True), ("zeroed scratch, and other", True)]
+)
+def test_what_leaves_its_scratch_as_it_was_may_be_repeated_and_what_adds_to_its_result_not(
+    case: str, repeatable: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "kernel.hsaco"
+    path.write_bytes(b"")
+    kernel = replace(CASES[case].kernel, objects=(path,))
+    assert MicrokernelCarrier((Call(kernel, CASES[case].problem),), "").carried().repeatable is repeatable
+
+
+def test_scratch_is_zeroed_in_the_submission_of_its_call(tools: Tools, tmp_path: Path) -> None:
+    """A constant would be copied by one of its own: so a call took two."""
+    case, ptx = CASES["zeroed scratch, and other"], tmp_path / "kernel.ptx"
+    ptx.write_text(PTX)
+    kernel = replace(case.kernel, chip="sm_80", objects=(ptx,), subgroup_size=32)
+    source, spec, out = (tmp_path / name for name in ("problem.mlir", "spec.mlir", "stream.mlir"))
+    source.write_text(problem_mlir(case.problem))
+    spec.write_text(spec_mlir([Call(kernel, case.problem)]))
+    flags = [*Target.parse("sm_80").compile_flags, *spec_flags(spec, [kernel]), "--compile-to=stream"]
+    done = process.run([tools.iree_compile, source, *flags, "-o", out], timeout=120)
+    assert done.ok, done.stderr
+    text = out.read_text()
+    assert (text.count("stream.cmd.execute"), text.count("stream.cmd.fill")) == (1, 1)
 
 
 def test_a_generic_form_differs_from_the_named_one_in_the_main_operation_only() -> None:

@@ -266,6 +266,22 @@ def test_objects_are_verified_by_hash_and_machine(kernel: Path, tools: Tools, tm
     assert "is not in" in errors(check(kernel, tools=tools))[0]
 
 
+@pytest.mark.parametrize(("there", "level"), [("sm_90", "ok"), ("sm_80", "error"), ("sm_100", "error"), (None, "note")])
+def test_a_kernel_of_a_later_chip_is_what_the_device_there_can_run(
+    there: str | None, level: str, kernel: Path, tmp_path: Path
+) -> None:
+    """IREE compiles for sm_80 on Hopper, too; kernels are made for the chip that is there."""
+    (tmp_path / "kernel.ptx").write_text(
+        ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry kernel()\n{\nret;\n}\n"
+    )
+    target = Target.parse("sm_80")
+    target = replace(target, backend=replace(target.backend, chip_there=lambda: there))
+    file = read_spec(kernel.read_text())
+    file = replace(file, entries=(replace(file.entries[0], objects=("kernel.ptx",)),), hashes={})
+    (finding,) = check_objects(file, tmp_path, target)
+    assert finding.level == level, finding.text
+
+
 def test_an_object_whose_names_are_visible_is_an_error_where_its_call_crashes(kernel: Path) -> None:
     (object_file,) = kernel.with_suffix(".objects").iterdir()
     whole = bytearray(object_file.read_bytes())

@@ -36,7 +36,11 @@ class BenchWords:
     ] = None
     spec: Annotated[
         Path | None,
-        typer.Option("--spec", help="The spec or flagfile of `tuned`. [default: the last that won in the workspace]"),
+        typer.Option(
+            "--spec",
+            help="The spec or flagfile of `tuned`, or a folder with a spec of each problem's name. "
+            "[default: the last that won in the workspace]",
+        ),
     ] = None
     blocks: Annotated[int, typer.Option("--blocks", help="Blocks of timings of each backend, in turns.")] = 6
     sample: Annotated[int | None, typer.Option("--sample", help="Only so many problems, chosen by --seed.")] = None

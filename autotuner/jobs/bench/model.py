@@ -14,7 +14,7 @@ from autotuner.jobs.bench.opening import Libraries, Terms
 from autotuner.jobs.bench.problem import ProblemBench
 from autotuner.jobs.bench.result import BenchResult
 from autotuner.jobs.bench.run import at_once, concluded, question, start_builds
-from autotuner.jobs.bench.tuned import won_arm
+from autotuner.jobs.bench.tuned import tuned_arm
 from autotuner.jobs.model.context import Model, compile_timeout, model_clock, run_timeout
 from autotuner.jobs.model.tuner import MIN_TIME
 from autotuner.system import process
@@ -59,7 +59,8 @@ def _timed(model: Model, terms: Terms, run: Run, inside: Inside, libraries: Libr
         folder=run.folder,
     )
     run.account.stage("compiling")
-    tuned = terms.arm or won_arm(session.store.runs_of(inside.name, kinds=("model", "ab")), target)
+    runs = session.store.runs_of(inside.name, kinds=("model", "ab"))
+    tuned = tuned_arm(terms.arm, inside.name, runs, target)
     builds = start_builds(site, terms, tuned)
     described = {**run.problem, "arguments": str(model.path)}
     found = ProblemBench(

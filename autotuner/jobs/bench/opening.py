@@ -23,6 +23,7 @@ from autotuner.jobs.bench.backends import (
     hipblaslt_bench,
 )
 from autotuner.jobs.bench.library import LibraryProcess, open_library
+from autotuner.jobs.bench.tuned import SpecFolder
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.session import Session
@@ -36,7 +37,7 @@ class Terms:
     """How a user wants things compared, whatever they are."""
 
     chosen: Chosen = field(default_factory=Chosen)
-    arm: Arm | None = None
+    arm: Arm | SpecFolder | None = None
     """What `tuned` is made of; None: the last that won in the workspace."""
     blocks: int = BLOCKS
     csv: Path | None = None

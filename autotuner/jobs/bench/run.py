@@ -18,7 +18,7 @@ from autotuner.jobs.bench.building import Built, Given, ProblemGiven, Site
 from autotuner.jobs.bench.opening import Libraries, Terms
 from autotuner.jobs.bench.problem import ProblemBench
 from autotuner.jobs.bench.result import BenchResult, ProblemRows, to_csv
-from autotuner.jobs.bench.tuned import won_arm
+from autotuner.jobs.bench.tuned import tuned_arm
 from autotuner.jobs.suite.defaults import too_large
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.problems import Problem
@@ -124,7 +124,7 @@ class _BenchRun:
         timeout = self.options.effort.compile_timeout
         site = Site.of(problem, self.target, self.session, timeout=timeout, folder=folder)
         earlier = self.session.store.runs_of(problem.name, kinds=("single", "ab"))
-        arm = self.terms.arm or won_arm(earlier, self.target)
+        arm = tuned_arm(self.terms.arm, problem.name, earlier, self.target)
         builds = start_builds(site, self.terms, arm)
         return _Ahead(problem, site, builds)
 

@@ -1,8 +1,9 @@
-"""Which spec or flagfile is the tuned one of a problem: the user's own, or the last that won in this workspace."""
+"""Which spec or flagfile is the tuned one of a problem: the user's own, one of a folder, or the last that won here."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from autotuner.errors import UsageError
@@ -11,15 +12,41 @@ from autotuner.store.rows import RunRow
 from autotuner.targets import Target
 
 
-def given_arm(path: Path | None, *, workspace: Path, trust: bool) -> Arm | None:
-    """`--spec FILE`: a spec (.mlir) or a flagfile (.flags)."""
+@dataclass(frozen=True)
+class SpecFolder:
+    """Specs of several problems, by the names under which they are shipped."""
+
+    path: Path
+    workspace: Path
+    trust: bool
+
+    def arm(self, problem: str, target: Target) -> Arm | str:
+        """The one of this problem, or why there is none, in words."""
+        file = self.path / f"{problem}-{target.name}.mlir"
+        if not file.is_file():
+            return f"{self.path} has no {file.name}"
+        return parse_arm(str(file), workspace=self.workspace, trust=self.trust)
+
+
+def given_arm(path: Path | None, *, workspace: Path, trust: bool) -> Arm | SpecFolder | None:
+    """`--spec FILE`: a spec (.mlir) or a flagfile (.flags); or a folder of specs."""
     if path is None:
         return None
+    if path.is_dir():
+        return SpecFolder(path, workspace, trust)
     if path.suffix not in (".mlir", ".flags"):
         raise UsageError(
-            f"--spec {path} is neither a spec (.mlir) nor a flagfile (.flags).", remedy="Name one of them."
+            f"--spec {path} is neither a spec (.mlir) nor a flagfile (.flags), nor a folder.",
+            remedy="Name one of them.",
         )
     return parse_arm(str(path), workspace=workspace, trust=trust)
+
+
+def tuned_arm(given: Arm | SpecFolder | None, problem: str, runs: Sequence[RunRow], target: Target) -> Arm | str:
+    """The user's own for this problem, or what the last of these runs that won has shipped; or why there is none."""
+    if isinstance(given, SpecFolder):
+        return given.arm(problem, target)
+    return given or won_arm(runs, target)
 
 
 def won_arm(runs: Sequence[RunRow], target: Target) -> Arm | str:

@@ -107,6 +107,35 @@ def _batched_gemm() -> Iterator[Problem]:
         yield Gemm(m, 1280, 8192, batch=16, dtype="bf16", layout="nt")
 
 
+def _hopper() -> Iterator[Problem]:
+    """Of every class that a vendor's library has kernels for: large, ragged, deep, thin, small, one row, batched."""
+    yield Gemm(4096, 4096, 4096)
+    yield Gemm(3072, 5120, 4096, dtype="bf16", layout="nt")
+    yield Gemm(2008, 2040, 1976)
+    yield Gemm(1536, 1536, 2048, dtype="bf16", layout="nt")
+    yield Gemm(640, 1920, 2560, layout="nt")
+    yield Gemm(1024, 1280, 14336, dtype="bf16", layout="nt")
+    yield Gemm(384, 512, 32768, dtype="bf16", layout="nt")
+    yield Gemm(16, 4096, 4096, layout="nt")
+    yield Gemm(48, 7168, 4096)
+    yield Gemm(128, 4096, 4096)
+    yield Gemm(512, 768, 1024)
+    yield Gemm(1, 4096, 11008, layout="nt")
+    yield Gemm(1, 5120, 5120)
+    yield Gemm(384, 512, 64, batch=24)
+    yield Gemm(512, 512, 512, batch=16, layout="nt")
+    yield Conv(2, 64, 64, 320, 3, 3, 320, pad=(1, 1), out="f16")
+    yield Conv(2, 16, 16, 1280, 3, 3, 1280, pad=(1, 1), out="f16")
+    yield Conv(16, 28, 28, 256, 3, 3, 512, stride=(2, 2), pad=(1, 1), out="f16")
+    yield Conv(1, 56, 56, 64, 3, 3, 192, pad=(1, 1), layout="nchw-fchw", out="f16")
+    yield Conv(8, 14, 14, 480, 1, 1, 208, layout="nchw-fchw", out="f16")
+    for causal in (False, True):
+        yield Attention(1, 32, 2048, 2048, 128, causal=causal)
+        yield Attention(2, 16, 4096, 4096, 64, causal=causal)
+    yield Attention(4, 12, 384, 384, 64)
+    yield Attention(1, 32, 1, 8192, 128)
+
+
 SUITES: Mapping[str, Suite] = MappingProxyType(
     {
         suite.name: suite
@@ -123,6 +152,7 @@ SUITES: Mapping[str, Suite] = MappingProxyType(
             Suite("unet-conv", "the top convolution of a U-Net", _unet_conv),
             Suite("sdxl-attention", "self and cross attention of SDXL", _sdxl_attention),
             Suite("llama70b-attention", "Llama 70B attention, f16 and f8, under 1 GB", _llama70b_attention),
+            Suite("hopper", "products, convolutions and attention of every class, against a vendor's library", _hopper),
             Suite("batched-gemm", "aiter's batched products, bf16, B transposed", _batched_gemm),
         )
     }

@@ -146,7 +146,8 @@ def join(
     BLOCK_D: tl.constexpr,
     SPLIT: tl.constexpr,
 ):
-    """Workgroups that share the keys of a tile leave their parts; the last of them puts all together."""
+    """Workgroups that share the keys of a tile leave their parts; the last of them puts all together, and leaves the
+    counter as it was."""
     SIZE: tl.constexpr = BM * (BLOCK_D + 2)
     rows, places = tl.arange(0, BM), tl.arange(0, BM)[:, None] * BLOCK_D + tl.arange(0, BLOCK_D)[None, :]
     parts += tile * (SPLIT * SIZE)
@@ -169,6 +170,7 @@ def join(
             whole += share * tl.load(one + BM * BLOCK_D + BM + rows, cache_modifier=".cg")
             joined += share[:, None] * tl.load(one + places, cache_modifier=".cg")
         tl.store(out, (joined / whole[:, None]).to(out.dtype.element_ty), mask=inside)
+        tl.store(arrived, 0)
 
 
 @triton.jit

@@ -98,7 +98,8 @@ def conv_triton(
             extra = tl.dot(a, b, extra)
     WHOLE: tl.constexpr = (M % BM == 0) and (F % (BN + MORE) == 0)
     if SPLIT > 1:
-        # Workgroups that share a sum leave their parts; the last of them adds them up, always in the same order.
+        # Workgroups that share a sum leave their parts; the last of them adds them up, always in the same order, and
+        # leaves the counter as it was.
         parts += tile * (SPLIT * BM * BN) + tl.arange(0, BM)[:, None] * BN + tl.arange(0, BN)[None, :]
         tl.store(parts + tl.program_id(1) * (BM * BN), total, cache_modifier=".cg")
         tl.debug_barrier()
@@ -110,6 +111,7 @@ def conv_triton(
             finish(
                 joined, bias, residual, out, rm, rn, M, F, WHOLE, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS
             )  # fmt: skip
+            tl.store(arrived + tile, 0)
     else:
         finish(total, bias, residual, out, rm, rn, M, F, WHOLE, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS)
         if MORE:

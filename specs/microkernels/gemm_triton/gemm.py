@@ -22,6 +22,7 @@ def gemm_triton(
     K,
     BM: tl.constexpr,
     BN: tl.constexpr,
+    MORE: tl.constexpr,
     BK: tl.constexpr,
     GROUP: tl.constexpr,
     TRANSPOSE_LHS: tl.constexpr,
@@ -45,39 +46,51 @@ def gemm_triton(
     c += entry * M * N
     if RESIDUAL:
         residual += entry * M * N
-    tiles_m, tiles_n = tl.cdiv(M, BM), tl.cdiv(N, BN)
+    # A tile may have a second block of columns beside the first: 128 + 64 is 192, which is no power of two.
+    WIDE: tl.constexpr = BN + MORE
+    tiles_m, tiles_n = tl.cdiv(M, BM), tl.cdiv(N, WIDE)
     steps = tl.cdiv(K, BK)
     # In parts, the way to whole lines through shared memory leaves room for the loads of the next tile.
     PARTS: tl.constexpr = 1 if BM * BN <= 8192 else BM * BN // 8192
     da, db = descriptors(a, b, M, N, K, BM, BN, BK, TRANSPOSE_LHS, TRANSPOSE_RHS, TMA)
+    dx = columns(b, N, K, MORE, BK, TRANSPOSE_RHS, TMA) if MORE else db
     if WORKERS:
         # Flattened, the loads of the next tile begin before the last one is stored.
         for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, WORKERS, flatten=True):
             m, n = place(tile, tiles_m, tiles_n, GROUP)
             if TMA:
-                total = tl.zeros((BM, BN), tl.float32)
+                total, extra = tl.zeros((BM, BN), tl.float32), tl.zeros((BM, MORE if MORE else 1), tl.float32)
                 for k in range(steps):
-                    x, y = by_descriptor(da, db, m * BM, n * BN, k * BK, TRANSPOSE_LHS, TRANSPOSE_RHS)
+                    x, y = by_descriptor(da, db, m * BM, n * WIDE, k * BK, TRANSPOSE_LHS, TRANSPOSE_RHS)
                     total = tl.dot(x, y, total)
+                    if MORE:
+                        extra = tl.dot(x, columns_at(dx, n * WIDE + BN, k * BK, TRANSPOSE_RHS), extra)
             else:
                 total = by_pointers(
                     a, b, M, N, K, m * BM, n * BN, 0, steps,
                     BM, BN, BK, TRANSPOSE_LHS, TRANSPOSE_RHS, EVEN_M, EVEN_N, EVEN_K,
                 )  # fmt: skip
             put(
-                c, bias, residual, M, N, m * BM, n * BN, total, PARTS, EVEN_M, EVEN_N,
+                c, bias, residual, M, N, m * BM, n * WIDE, total, PARTS, EVEN_M, EVEN_N,
                 BIAS, RESIDUAL, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
             )  # fmt: skip
+            if MORE:
+                put(
+                    c, bias, residual, M, N, m * BM, n * WIDE + BN, extra, 1, EVEN_M, EVEN_N,
+                    BIAS, RESIDUAL, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+                )  # fmt: skip
     else:
         part, tile = tl.program_id(0) % SPLIT, tl.program_id(0) // SPLIT
         m, n = place(tile, tiles_m, tiles_n, GROUP)
         each = tl.cdiv(steps, SPLIT)
         first, end = part * each, min(part * each + each, steps)
         if TMA:
-            total = tl.zeros((BM, BN), tl.float32)
+            total, extra = tl.zeros((BM, BN), tl.float32), tl.zeros((BM, MORE if MORE else 1), tl.float32)
             for k in range(first, end):
-                x, y = by_descriptor(da, db, m * BM, n * BN, k * BK, TRANSPOSE_LHS, TRANSPOSE_RHS)
+                x, y = by_descriptor(da, db, m * BM, n * WIDE, k * BK, TRANSPOSE_LHS, TRANSPOSE_RHS)
                 total = tl.dot(x, y, total)
+                if MORE:
+                    extra = tl.dot(x, columns_at(dx, n * WIDE + BN, k * BK, TRANSPOSE_RHS), extra)
         else:
             total = by_pointers(
                 a, b, M, N, K, m * BM, n * BN, first, end,
@@ -85,9 +98,14 @@ def gemm_triton(
             )  # fmt: skip
         if SPLIT == 1:
             put(
-                c, bias, residual, M, N, m * BM, n * BN, total, PARTS, EVEN_M, EVEN_N,
+                c, bias, residual, M, N, m * BM, n * WIDE, total, PARTS, EVEN_M, EVEN_N,
                 BIAS, RESIDUAL, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
             )  # fmt: skip
+            if MORE:
+                put(
+                    c, bias, residual, M, N, m * BM, n * WIDE + BN, extra, 1, EVEN_M, EVEN_N,
+                    BIAS, RESIDUAL, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+                )  # fmt: skip
         else:
             HIGH: tl.constexpr = 4
             slots = partial + tile.to(tl.int64) * (SPLIT * BM * BN)
@@ -146,23 +164,36 @@ def descriptors(
     TRANSPOSE_RHS: tl.constexpr,
     TMA: tl.constexpr,
 ):
-    da, db = a, b
+    da = a
     if TMA and TRANSPOSE_LHS:
         da = tl.make_tensor_descriptor(a, [K, M], [M, 1], [BK, BM])
     elif TMA:
         da = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    return da, columns(b, N, K, BN, BK, TRANSPOSE_RHS, TMA)
+
+
+@triton.jit
+def columns(
+    b, N, K, WIDTH: tl.constexpr, BK: tl.constexpr, TRANSPOSE_RHS: tl.constexpr, TMA: tl.constexpr
+):  # fmt: skip
+    """The descriptor of so many columns."""
+    db = b
     if TMA and TRANSPOSE_RHS:
-        db = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BN, BK])
+        db = tl.make_tensor_descriptor(b, [N, K], [K, 1], [WIDTH, BK])
     elif TMA:
-        db = tl.make_tensor_descriptor(b, [K, N], [N, 1], [BK, BN])
-    return da, db
+        db = tl.make_tensor_descriptor(b, [K, N], [N, 1], [BK, WIDTH])
+    return db
+
+
+@triton.jit
+def columns_at(db, n, k, TRANSPOSE_RHS: tl.constexpr):
+    return db.load([n, k]).T if TRANSPOSE_RHS else db.load([k, n])
 
 
 @triton.jit
 def by_descriptor(da, db, m, n, k, TRANSPOSE_LHS: tl.constexpr, TRANSPOSE_RHS: tl.constexpr):
     x = da.load([k, m]).T if TRANSPOSE_LHS else da.load([m, k])
-    y = db.load([n, k]).T if TRANSPOSE_RHS else db.load([k, n])
-    return x, y
+    return x, columns_at(db, n, k, TRANSPOSE_RHS)
 
 
 @triton.jit

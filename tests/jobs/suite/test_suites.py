@@ -7,8 +7,9 @@ import pytest
 from autotuner.errors import UsageError
 from autotuner.jobs.suite.load import load, named
 from autotuner.jobs.suite.suites import SUITES
-from autotuner.problems import Attention, Conv, Gemm
+from autotuner.problems import Attention, Gemm
 from autotuner.targets import Target
+from tests.support.arguments import parse_arguments
 
 COUNTS = {
     "llama13b-matvec": 40,
@@ -23,6 +24,7 @@ COUNTS = {
     "unet-conv": 1,
     "sdxl-attention": 4,
     "llama70b-attention": 161,
+    "hopper": 26,
     "batched-gemm": 35,
 }
 
@@ -33,12 +35,7 @@ def test_every_suite_has_its_problems_once_and_parses_from_its_own_words() -> No
         problems = suite.problems()
         assert len({problem.name for problem in problems}) == len(problems)
         for problem in problems:
-            op, *words = problem.arguments()
-            pairs = dict(zip(words[::2], words[1::2], strict=True))
-            options = {flag.removeprefix("--"): value for flag, value in pairs.items()}
-            parse = {"gemm": Gemm.parse, "conv": Conv.parse, "attention": Attention.parse}[op]
-            numbers = {name: int(options.pop(name)) for name in ("batch", "groups") if name in options}
-            assert parse(**options, **numbers) == problem  # type: ignore[operator]
+            assert parse_arguments(problem.arguments()) == problem
 
 
 def test_llama_is_divided_by_tensor_parallelism_where_it_is_sharded() -> None:

@@ -1,0 +1,153 @@
+"""The suite `hopper` on this machine's NVIDIA GPU: IREE's default, the best of the search, and torch (cuBLAS, cuDNN).
+
+    python -m benchmarks.hopper OUT.json [--seconds 800] [--workspace DIR] [--only TEXT]
+
+Each problem is tuned by one command in a short budget; then `autotune bench` times default, the best that was found and
+torch in turns, in one state of the device, with the same types of results: that is the table. A best that the search
+had no time to give a verdict on is timed there, too. OUT.json is written after each problem. When `--seconds` are near
+their end, the problems that are left are named and not tuned. Needs torch. `--table` prints the table of such a file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from autotuner.carriers.microkernel import spec_mlir
+from autotuner.jobs.suite.suites import SUITES
+from autotuner.microkernels.library import find, search_folders
+from autotuner.microkernels.variants import Variants, kernel_chip
+from autotuner.problems import Problem
+from autotuner.system import process
+from autotuner.targets import Target
+from autotuner.tuning.plan import KERNEL
+
+SUITE, BEST = "hopper", "best"
+BENCH_SECONDS = 7.0
+"""Kept for each tuned problem's comparison."""
+MOST_SECONDS = 100.0
+"""One command may take so long."""
+Row = dict[str, Any]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--seconds", type=float, default=800.0)
+    parser.add_argument("--budget", default="26s", help="of one problem's tuning")
+    parser.add_argument("--trials", default="16", help="of one problem's tuning; the first ten are by estimate")
+    parser.add_argument("--workspace", type=Path, default=Path("hopper-workspace"))
+    parser.add_argument("--target", default="sm_80")
+    parser.add_argument("--only", default="", help="problems whose name has this text")
+    parser.add_argument("--table", action="store_true", help="print the table of OUT.json, run nothing")
+    given = parser.parse_args(argv)
+    if given.table:
+        print(table(json.loads(given.out.read_text())))
+        return
+    began = time.monotonic()
+    problems = [p for p in SUITES[SUITE].problems() if given.only in p.name]
+    found: Row = {"command": ["python", "-m", "benchmarks.hopper", *(argv or sys.argv[1:])], "problems": {}, "left": []}
+    shared = ["--target", given.target, "--cache", "warm", "--workspace", str(given.workspace)]
+    for problem in problems:
+        left = given.seconds - (time.monotonic() - began) - BENCH_SECONDS * (len(found["problems"]) + 1)
+        if left < 20.0:
+            found["left"].append(problem.name)
+            continue
+        tuning = ["--microkernels", "auto", "--budget", given.budget, "--trials", given.trials]
+        row = tuned(problem, [*tuning, *shared], timeout=min(left, MOST_SECONDS))
+        found["problems"][problem.name] = row
+        write_spec(problem, row, Target.parse(given.target), given.workspace)
+        given.out.write_text(json.dumps(found, indent=1))
+        print(f"{time.monotonic() - began:5.0f} s  {problem.name}: {row['verdict']}", file=sys.stderr, flush=True)
+    workload = given.out.with_suffix(".csv")
+    write_workload(workload, [p for p in problems if p.name in found["problems"]])
+    bench = ["bench", str(workload), "--backends", "iree,tuned,torch", "--spec", str(given.workspace / BEST)]
+    left = max(given.seconds - (time.monotonic() - began), 60.0)
+    document, seconds = command([*bench, *shared], timeout=left)
+    found["bench"], found["bench_seconds"] = document, seconds
+    found["seconds"] = round(time.monotonic() - began, 1)
+    given.out.write_text(json.dumps(found, indent=1))
+    print(table(found))
+
+
+def command(words: Sequence[str], *, timeout: float) -> tuple[Row, float]:
+    """The JSON of one command of autotune, or why there is none; and its seconds."""
+    done = process.run([sys.executable, "-m", "autotuner", *words, "--json"], timeout=timeout)
+    try:
+        return json.loads(done.stdout), round(done.seconds, 1)
+    except ValueError:
+        return {"verdict": "failed", "error": done.why()[-400:]}, round(done.seconds, 1)
+
+
+def tuned(problem: Problem, options: Sequence[str], *, timeout: float) -> Row:
+    """One problem, by one command."""
+    document, seconds = command([*problem.arguments(), *options], timeout=timeout)
+    names = ("verdict", "baseline", "best", "speedup", "counts", "error", "environment")
+    return {"seconds": seconds, **{name: document.get(name) for name in names}}
+
+
+def write_spec(problem: Problem, row: Row, target: Target, workspace: Path) -> None:
+    """The best microkernel of a search as `autotune bench --spec` takes it, whatever the verdict."""
+    best = row["best"] or {}
+    if best.get("kind") != "microkernel":
+        return
+    manifest = find(best["config"][KERNEL], search_folders(workspace))
+    variants = Variants.of(manifest, problem, kernel_chip(target, ""), workspace=workspace)
+    chosen = {name: value for name, value in best["config"].items() if name in manifest.parameters}
+    call = variants.call(variants.space[variants.space.nearest(chosen)])
+    spec = workspace / BEST / f"{problem.name}-{target.name}.mlir"
+    objects = spec.with_suffix(".objects")
+    objects.mkdir(parents=True, exist_ok=True)
+    spec.write_text(spec_mlir([call]))
+    for path in call.instance.objects:
+        shutil.copy(path, objects)
+
+
+def write_workload(path: Path, problems: Sequence[Problem]) -> None:
+    """As `autotune bench` reads it: an option a column."""
+    rows = []
+    for problem in problems:
+        op, *words = problem.arguments()
+        row = {"op": op}
+        for word, value in zip(words, [*words[1:], "--"], strict=True):
+            if word.startswith("--"):
+                row[word.removeprefix("--")] = "true" if value.startswith("--") else value
+        rows.append(row)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def table(found: Mapping[str, Any]) -> str:
+    """Microseconds by the comparison, the ratio torch ÷ tuned, and what tuning took."""
+    lines = ["| problem | default | tuned | by | torch | torch ÷ tuned | seconds |", "|---|---|---|---|---|---|---|"]
+    ratios: dict[str, list[float]] = {}
+    for row in (found.get("bench") or {}).get("problems", []):
+        us = {backend["backend"]: backend["us"] for backend in row["backends"] if backend["us"]}
+        name = row["name"]
+        search = found["problems"].get(name, {})
+        ratio = us["torch"] / us["tuned"] if {"torch", "tuned"} <= us.keys() else math.nan
+        if not math.isnan(ratio):
+            ratios.setdefault(row["op"], []).append(ratio)
+        kind = ((search.get("best") or {}).get("kind") or search.get("verdict") or "").replace("microkernel", "kernel")
+        cells = [f"{us[side]:.1f}" if side in us else "—" for side in ("iree", "tuned", "torch")]
+        lines.append(
+            f"| {name} | {cells[0]} | {cells[1]} | {kind} | {cells[2]} | {ratio:.2f} | {search.get('seconds', 0):.0f} |"
+        )
+    for op, some in ratios.items():
+        mean = math.exp(math.fsum(map(math.log, some)) / len(some))
+        lines.append(f"| {op}: geometric mean of {len(some)} | | | | | {mean:.2f} | |")
+    return "\n".join([*lines, *(f"not tuned for want of time: {name}" for name in found.get("left", []))])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""The table of the suite `hopper` beside torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from autotuner.jobs.suite.csvfile import read_csv
+from autotuner.jobs.suite.suites import SUITES
+from benchmarks.hopper import table, write_workload
+
+
+def test_the_suite_has_every_class_and_is_read_back_as_it_is_written(tmp_path: Path) -> None:
+    problems = SUITES["hopper"].problems()
+    assert len(problems) >= 24
+    write_workload(tmp_path / "workload.csv", problems)
+    entries = read_csv((tmp_path / "workload.csv").read_text(), path="workload.csv")
+    assert [entry.problem for entry in entries] == list(problems)
+
+
+def test_the_table_has_both_sides_of_a_problem_and_names_what_was_left() -> None:
+    sides = [{"backend": name, "us": us} for name, us in (("iree", 40.0), ("tuned", 10.0), ("torch", 9.0))]
+    bench = {"problems": [{"name": "gemm_a", "op": "gemm", "backends": sides}]}
+    searched = {"gemm_a": {"seconds": 21.3, "verdict": "inconclusive", "best": {"kind": "microkernel"}}}
+    text = table({"bench": bench, "problems": searched, "left": ["gemm_b"]})
+    assert "| gemm_a | 40.0 | 10.0 | kernel | 9.0 | 0.90 | 21 |" in text
+    assert "| gemm: geometric mean of 1 | | | | | 0.90 | |" in text
+    assert "not tuned for want of time: gemm_b" in text

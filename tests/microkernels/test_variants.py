@@ -1,0 +1,75 @@
+"""Which variants of a microkernel a search begins with: those that its manifest expects to be fast."""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from autotuner.microkernels.library import shipped_folder
+from autotuner.microkernels.loader import FILE, load
+from autotuner.microkernels.variants import LEADING, Variants
+from autotuner.problems import Gemm, Operation
+from tests.support.arguments import parse_arguments
+
+TIMINGS = Path(__file__).parents[2] / "results" / "reference" / "h200" / "triton_variants.csv"
+"""Every variant of every problem of a list, timed on an H200."""
+ESTIMATED = ("attention_triton", "conv_triton", "gemm_triton", "gemv_triton")
+
+
+def offers(name: str, problem: Operation, workspace: Path, *, first: dict[str, int] | None = None) -> Variants:
+    return Variants.of(load(shipped_folder() / name / FILE), problem, "sm_90", workspace=workspace, first=first)
+
+
+def timed() -> dict[tuple[str, str], list[tuple[dict[str, int], float]]]:
+    found = defaultdict(list)
+    with TIMINGS.open(newline="") as file:
+        for row in csv.DictReader(file):
+            pairs = (word.split("=") for word in row["parameters"].split())
+            found[row["problem"], row["kernel"]].append(({k: int(v) for k, v in pairs}, float(row["us"])))
+    return dict(found)
+
+
+@pytest.mark.parametrize("kernel", ESTIMATED)
+def test_of_what_was_timed_one_of_the_first_ten_is_nearly_the_best(kernel: str) -> None:
+    manifest = load(shipped_folder() / kernel / FILE)
+    tables = {words: rows for (words, name), rows in timed().items() if name == kernel}
+    assert tables
+    for words, rows in tables.items():
+        problem = parse_arguments(words.split())
+        expected = [manifest.expected(manifest.fit(problem, "sm_90", parameters=setting)) for setting, _ in rows]
+        order = sorted(range(len(rows)), key=expected.__getitem__)
+        best, begun = min(us for _, us in rows), min(rows[place][1] for place in order[:LEADING])
+        assert begun <= 1.05 * best, f"{words}: {begun} µs, and the best takes {best} µs"
+
+
+def test_a_search_begins_with_the_least_estimates_and_the_default_is_the_least(tmp_path: Path) -> None:
+    variants = offers("gemm_triton", Gemm.parse(shape="1024x1280x14336", dtype="bf16", layout="nt"), tmp_path)
+    manifest, leading = variants.manifest, variants.leading()
+    assert len(leading) == len(set(leading)) == LEADING < len(variants.space)
+
+    def expected(config_values: dict[str, int]) -> int:
+        return manifest.expected(manifest.fit(variants.problem, "sm_90", parameters=config_values))
+
+    every = sorted(expected({k: int(v) for k, v in variants.space[i].items}) for i in range(len(variants.space)))
+    assert [expected({k: int(v) for k, v in config.items}) for config in leading] == every[:LEADING]
+    assert variants.default() == leading[0]
+    alone = offers("gemm_triton", Gemm.parse(shape="1024x1280x14336", dtype="bf16", layout="nt"), tmp_path, first={})
+    assert [alone.space[i] for i in range(len(alone.space))] == [leading[0]]
+
+
+def test_too_few_tiles_for_the_chip_share_their_depth_at_first(tmp_path: Path) -> None:
+    decode = offers("gemm_triton", Gemm.parse(shape="16x4096x4096", layout="nt"), tmp_path)
+    assert decode.default()["fill"] == 2
+    large = offers("gemm_triton", Gemm.parse(shape="4096x4096x4096"), tmp_path)
+    assert large.default()["fill"] == 0
+    assert large.default()["workers"] != 0
+
+
+def test_without_an_estimate_a_search_begins_with_the_manifests_first_choice(tmp_path: Path) -> None:
+    manifest = load(shipped_folder() / "sgemm_c" / FILE)
+    variants = Variants.of(manifest, Gemm.parse(shape="64x64x64", dtype="f32"), "x86_64", workspace=tmp_path)
+    assert manifest.estimate is None
+    assert variants.leading() == (variants.default(),)

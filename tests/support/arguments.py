@@ -1,0 +1,16 @@
+"""A problem from the words of the command line that it gives itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autotuner.problems import OPERATIONS, Operation
+
+
+def parse_arguments(words: Sequence[str]) -> Operation:
+    op, *rest = words
+    options: dict[str, str] = {}
+    for word, value in zip(rest, [*rest[1:], "--"], strict=True):
+        if word.startswith("--"):
+            options[word.removeprefix("--")] = "true" if value.startswith("--") else value
+    return OPERATIONS[op].from_words(options)
