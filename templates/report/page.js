@@ -82,7 +82,9 @@
     const heads = all("th", box), body = box.querySelector("tbody"), name = box.dataset.name;
     const kinds = heads.map((head) => head.dataset.kind), links = heads.map((head) => head.dataset.link);
     const rows = all("tr", body).map((row) => all("td", row).map((cell) => cell.textContent)).concat(embedded(box) ?? []);
-    const state = JSON.parse(kept.get(`table ${index}`) ?? "null") ?? { by: -1, down: false, words: "", page: 0 };
+    // Only a page that loads itself anew goes on where it was.
+    const earlier = document.body.dataset.live ? JSON.parse(kept.get(`table ${index}`) ?? "null") : null;
+    const state = earlier ?? { by: -1, down: false, words: "", page: 0 };
     let shown = rows;
 
     const count = make("span");

@@ -1,0 +1,192 @@
+"""The page in a real browser: complete, quiet, alone, usable by keyboard, in light and dark, wide and narrow."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from autotuner.report.report import report
+from autotuner.report.serve import Server
+from autotuner.store.store import Store
+from tests.support import browser as browsers
+from tests.support.browser import Browser
+from tests.support.stored_runs import HOSTILE, a_search
+
+REQUIRED = "AUTOTUNE_TEST_CHROMIUM"
+"""Set in CI: a browser that is missing is a failure there."""
+SECTIONS = (*("search", "knobs", "finalists", "roofline", "failures", "proofs", "isa", "environment", "candidates"),)
+FOCUSABLE = "a[href], button:not([disabled]), input, summary, [tabindex='0']"
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if browsers.PROGRAM is None:
+        if os.environ.get(REQUIRED):
+            pytest.fail(f"{REQUIRED} is set, and there is no chromium")
+        pytest.skip("there is no chromium here: apt-get install chromium")
+    with browsers.browser(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+@dataclass(frozen=True)
+class Pages:
+    """One page of each kind of run, in files."""
+
+    gemm: str
+    model: str
+    suite: str
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return (self.gemm, self.model, self.suite)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
+    folder = tmp_path_factory.mktemp("pages")
+    dispatch = {
+        "name": HOSTILE,
+        "calls": 2,
+        "share": 0.4,
+        "us": 100.0,
+        "state": "tuned",
+        "applied": 2,
+        "reason": HOSTILE,
+    }
+    parts = [{"kind": "gemm", "us": 5e3}, {"kind": HOSTILE, "us": 4e3}]
+    time = {side: {"us": 9e3, "how": "statistics", "parts": parts} for side in ("before", "after")}
+    model = {"dispatches": [dispatch], "time": time, "entries": {}, "routes": [{"name": HOSTILE, "us": 1.0}]}
+    with Store.open(None, workspace=folder) as store:
+        runs = [
+            a_search(store, name=HOSTILE),
+            a_search(store, kind="model", more=model),
+            a_search(store, kind="suite", more={"problems": [{"problem": HOSTILE, "ratio": 1.5}]}),
+        ]
+        a_search(store, parent=runs[2])
+        files = []
+        for run in runs:
+            file = folder / f"{run}.html"
+            file.write_text(report(store, [run], workspace=folder))
+            files.append(file.as_uri())
+    return Pages(*files)
+
+
+def drawn(page: Browser) -> None:
+    """Every chart that is not folded away has come into sight once, and is drawn."""
+    page.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    page.run("dispatchEvent(new Event('beforeprint'))")
+    page.wait("[...document.querySelectorAll('[data-chart] .plot')].every((p) => p.querySelector('.main-svg'))")
+
+
+def test_every_kind_of_page_is_complete_quiet_and_alone(chromium: Browser, pages: Pages) -> None:
+    chromium.look(width=1280)
+    for address in pages.all:
+        chromium.visit(address)
+        drawn(chromium)
+        found = chromium.run("[...document.querySelectorAll('section h2[id]')].map((h) => h.id.split('-').at(-1))")
+        assert [slug for slug in SECTIONS if slug not in found] == []
+        assert chromium.run("document.querySelectorAll('[data-chart]').length") > 5
+        assert chromium.complaints() == []
+        assert chromium.requests() == [address]
+        # What strangers wrote is shown and does nothing.
+        assert HOSTILE in chromium.run("document.body.textContent")
+        assert chromium.run("document.title") != "x"
+        assert chromium.run("document.querySelectorAll('img, iframe, object, svg a').length") == 0
+
+
+def test_a_script_that_got_into_the_page_would_not_run(chromium: Browser, pages: Pages) -> None:
+    chromium.visit(pages.gemm)
+    chromium.run(
+        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = 1'}))"
+    )
+    assert chromium.run("window.ran === undefined")
+    assert chromium.run("fetch('https://example.com').then(() => 'left', () => 'refused')") == "refused"
+
+
+def test_the_keyboard_reaches_everything(chromium: Browser, pages: Pages) -> None:
+    chromium.look(width=1280)
+    chromium.visit(pages.gemm)
+    wanted = chromium.run(
+        f"""window.left = new Set([...document.querySelectorAll("{FOCUSABLE}")].filter((e) => e.checkVisibility()));
+        document.addEventListener('focusin', (event) => window.left.delete(event.target)); window.left.size"""
+    )
+    assert wanted > 40
+    for _ in range(wanted + 2):
+        chromium.press("Tab")
+    assert chromium.run("[...window.left].map((e) => e.outerHTML.slice(0, 120))") == []
+
+
+def test_arrow_keys_read_a_chart(chromium: Browser, pages: Pages) -> None:
+    chromium.visit(pages.gemm)
+    drawn(chromium)
+    chromium.run("document.querySelector('[data-chart] .plot').focus()")
+    chromium.press("ArrowRight")
+    assert "µs" in chromium.run("document.getElementById('said').textContent")
+
+
+def test_a_table_is_sorted_and_filtered_by_keyboard(chromium: Browser, pages: Pages) -> None:
+    chromium.visit(pages.gemm)
+    table = "[...document.querySelectorAll('[data-table]')].at(-1)"
+    cells = f"[...{table}.querySelectorAll('tbody tr')].map((row) => row.cells[0].textContent)"
+    chromium.run(f"{table}.querySelector('th button').focus()")
+    chromium.press("Enter")
+    assert chromium.run(cells)[:3] == ["0", "1", "2"]
+    chromium.press("Enter")
+    assert chromium.run(cells)[:3] == ["41", "40", "39"]
+    chromium.run(f"{table}.querySelector('input').focus()")
+    chromium.call("Input.insertText", text="compile-error")
+    assert chromium.run(cells) == ["39", "29", "19", "9"]
+
+
+def test_a_command_is_copied_as_it_stands(chromium: Browser, pages: Pages) -> None:
+    chromium.visit(pages.gemm)
+    chromium.run("document.addEventListener('copy', () => { window.copied = String(getSelection()); })")
+    chromium.run("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    chromium.run("document.querySelector('[data-copy]').focus()")
+    chromium.press("Enter")
+    chromium.wait("window.copied === 'autotune gemm --shape 256x256x512'")
+
+
+def test_nothing_sticks_out_of_the_window_in_light_and_dark(chromium: Browser, pages: Pages) -> None:
+    papers = set()
+    for width, scheme in ((390, "light"), (1280, "dark")):
+        chromium.look(width=width, scheme=scheme)
+        for address in pages.all:
+            chromium.visit(address)
+            drawn(chromium)
+            assert chromium.run("document.documentElement.scrollWidth") <= width
+        papers.add(chromium.run("getComputedStyle(document.body).backgroundColor"))
+    assert len(papers) == 2
+
+
+def test_ten_thousand_candidates_are_shown_by_pages(chromium: Browser, tmp_path: Path) -> None:
+    with Store.open(None, workspace=tmp_path) as store:
+        page = report(store, [a_search(store, candidates=10_000)], workspace=tmp_path)
+    (tmp_path / "page.html").write_text(page)
+    chromium.look(width=1280)
+    chromium.visit((tmp_path / "page.html").as_uri())
+    assert "1 to 50 of 10002" in chromium.run("[...document.querySelectorAll('.controls')].at(-1).textContent")
+    assert chromium.run("document.querySelectorAll('*').length") < 8000
+
+
+def test_a_served_page_follows_a_run(chromium: Browser, tmp_path: Path) -> None:
+    with Store.open(None, workspace=tmp_path) as store:
+        run = a_search(store, candidates=10, finished=False)
+
+        def page(state: str) -> str:
+            return report(store, [run], workspace=tmp_path, live=state)
+
+        with Server(port=0, state=store.pulse, page=page) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            chromium.visit(server.address)
+            assert "This run goes on" in chromium.run("document.body.textContent")
+            store.finish_run(run, "interrupted")
+            chromium.wait("document.body?.textContent.includes('This run was cut short')")
+            assert chromium.complaints() == []
+            assert {address.removeprefix(server.address) for address in chromium.requests()} <= {"", "state"}
+            server.shutdown()
