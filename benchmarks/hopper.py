@@ -1,11 +1,12 @@
 """The suite `hopper` on this machine's NVIDIA GPU: IREE's default, the best of the search, and torch (cuBLAS, cuDNN).
 
-    python -m benchmarks.hopper OUT.json [--seconds 800] [--workspace DIR] [--only TEXT]
+    python -m benchmarks.hopper OUT.json [--seconds 800] [--workspace DIR] [--part 1/2] [--only TEXT]
+    python -m benchmarks.hopper OUT.json… --table
 
 Each problem is tuned by one command in a short budget; then `autotune bench` times default, the best that was found and
 torch in turns, in one state of the device, with the same types of results: that is the table. A best that the search
 had no time to give a verdict on is timed there, too. OUT.json is written after each problem. When `--seconds` are near
-their end, the problems that are left are named and not tuned. Needs torch. `--table` prints the table of such a file.
+their end, the problems that are left are named and not tuned. Needs torch. `--table` prints the table of such files.
 """
 
 from __future__ import annotations
@@ -40,20 +41,23 @@ Row = dict[str, Any]
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path)
+    parser.add_argument("out", type=Path, nargs="+")
     parser.add_argument("--seconds", type=float, default=800.0)
     parser.add_argument("--budget", default="26s", help="of one problem's tuning")
     parser.add_argument("--trials", default="16", help="of one problem's tuning; the first ten are by estimate")
     parser.add_argument("--workspace", type=Path, default=Path("hopper-workspace"))
     parser.add_argument("--target", default="sm_80")
+    parser.add_argument("--part", default="1/1", help="2/3: every third problem, from the second on")
     parser.add_argument("--only", default="", help="problems whose name has this text")
     parser.add_argument("--table", action="store_true", help="print the table of OUT.json, run nothing")
     given = parser.parse_args(argv)
     if given.table:
-        print(table(json.loads(given.out.read_text())))
+        print(table([json.loads(path.read_text()) for path in given.out]))
         return
     began = time.monotonic()
-    problems = [p for p in SUITES[SUITE].problems() if given.only in p.name]
+    first, every = map(int, given.part.split("/"))
+    problems = [p for p in SUITES[SUITE].problems()[first - 1 :: every] if given.only in p.name]
+    (out,) = given.out
     found: Row = {"command": ["python", "-m", "benchmarks.hopper", *(argv or sys.argv[1:])], "problems": {}, "left": []}
     shared = ["--target", given.target, "--cache", "warm", "--workspace", str(given.workspace)]
     for problem in problems:
@@ -65,17 +69,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         row = tuned(problem, [*tuning, *shared], timeout=min(left, MOST_SECONDS))
         found["problems"][problem.name] = row
         write_spec(problem, row, Target.parse(given.target), given.workspace)
-        given.out.write_text(json.dumps(found, indent=1))
+        out.write_text(json.dumps(found, indent=1))
         print(f"{time.monotonic() - began:5.0f} s  {problem.name}: {row['verdict']}", file=sys.stderr, flush=True)
-    workload = given.out.with_suffix(".csv")
+    workload = out.with_suffix(".csv")
     write_workload(workload, [p for p in problems if p.name in found["problems"]])
     bench = ["bench", str(workload), "--backends", "iree,tuned,torch", "--spec", str(given.workspace / BEST)]
     left = max(given.seconds - (time.monotonic() - began), 60.0)
     document, seconds = command([*bench, *shared], timeout=left)
     found["bench"], found["bench_seconds"] = document, seconds
     found["seconds"] = round(time.monotonic() - began, 1)
-    given.out.write_text(json.dumps(found, indent=1))
-    print(table(found))
+    out.write_text(json.dumps(found, indent=1))
+    print(table([found]))
 
 
 def command(words: Sequence[str], *, timeout: float) -> tuple[Row, float]:
@@ -127,14 +131,17 @@ def write_workload(path: Path, problems: Sequence[Problem]) -> None:
         writer.writerows(rows)
 
 
-def table(found: Mapping[str, Any]) -> str:
+def table(files: Sequence[Mapping[str, Any]]) -> str:
     """Microseconds by the comparison, the ratio torch ÷ tuned, and what tuning took."""
+    searches = {name: row for found in files for name, row in found["problems"].items()}
+    compared = [row for found in files for row in (found.get("bench") or {}).get("problems", [])]
+    left = [name for found in files for name in found.get("left", [])]
     lines = ["| problem | default | tuned | by | torch | torch ÷ tuned | seconds |", "|---|---|---|---|---|---|---|"]
     ratios: dict[str, list[float]] = {}
-    for row in (found.get("bench") or {}).get("problems", []):
+    for row in sorted(compared, key=lambda row: list(searches).index(row["name"])):
         us = {backend["backend"]: backend["us"] for backend in row["backends"] if backend["us"]}
         name = row["name"]
-        search = found["problems"].get(name, {})
+        search = searches[name]
         ratio = us["torch"] / us["tuned"] if {"torch", "tuned"} <= us.keys() else math.nan
         if not math.isnan(ratio):
             ratios.setdefault(row["op"], []).append(ratio)
@@ -146,7 +153,7 @@ def table(found: Mapping[str, Any]) -> str:
     for op, some in ratios.items():
         mean = math.exp(math.fsum(map(math.log, some)) / len(some))
         lines.append(f"| {op}: geometric mean of {len(some)} | | | | | {mean:.2f} | |")
-    return "\n".join([*lines, *(f"not tuned for want of time: {name}" for name in found.get("left", []))])
+    return "\n".join([*lines, *(f"not tuned for want of time: {name}" for name in left)])
 
 
 if __name__ == "__main__":
