@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Literal
@@ -15,10 +16,8 @@ from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.measure.race import (
     DEFAULT_RULES,
-    LOOKS,
     BlockTimes,
     Confirmation,
-    Decision,
     Entrant,
     Interval,
     RaceResult,
@@ -30,18 +29,24 @@ from autotuner.measure.race import (
     decide,
     race,
 )
-from autotuner.measure.shortlist import Screened, shortlist
-from autotuner.system.progress import Clock, Stop
+from autotuner.measure.shortlist import Screened, pick_for_race, shortlist
+from autotuner.measure.timeplan import (
+    FEWEST,
+    LEAD_BLOCKS,
+    LEAST_BLOCKS,
+    SURE_BLOCKS,
+    UNTIMED,
+    Pace,
+    RaceDeadline,
+    TimePlan,
+)
+from autotuner.system.progress import LATE_SECONDS, Clock, Stop
 
-RACE_SHARE = 0.7
-"""Of the time that is left when the race begins; the rest is for the confirmation."""
-LEAD_BLOCKS = 5
-"""How often `lead` times each entrant."""
 SAME = Interval(1.0, 1.0, 1.0)
-_ROUNDED = 5
-MORE = 1.3
-"""Of what a confirmation takes at the least, so much is kept for it."""
 
+Cause = Literal["no-knobs", "obstacles"]
+"""Why nothing was tried, where time has no part in it: there is nothing to choose, or the reason names what is in the
+way."""
 JudgePhase = Literal["screen", "race", "confirm"]
 Take = Callable[[str], Timing]
 """Times an entrant. TimingFailed takes the entrant out."""
@@ -85,12 +90,15 @@ class Contest:
     places: int = 8
     chosen: str | None = None
     """Who is to be confirmed without a race: it was chosen elsewhere."""
+    favourite: str | None = None
+    """Who is confirmed where there is no time for a race; by default the best of the screening, or the first rival."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """What people are told in place of an entrant's id."""
 
     def __post_init__(self) -> None:
         names = {entrant.id for entrant in self.entrants}
-        if missing := {self.baseline, self.stock, self.chosen or self.baseline} - names:
+        named = {self.baseline, self.stock, self.chosen or self.baseline, self.favourite or self.baseline}
+        if missing := named - names:
             raise ValueError(f"no entrants: {', '.join(sorted(missing))}")
 
     def complexity(self, name: str) -> int:
@@ -98,6 +106,22 @@ class Contest:
 
     def label(self, name: str) -> str:
         return self.labels.get(name, name)
+
+    @property
+    def likeliest(self) -> str:
+        """Who is thought to be the fastest, before any race."""
+        if self.favourite is not None:
+            return self.favourite
+        best = pick_for_race(self.screened, baseline=self.baseline, count=1)
+        return best[0] if best else next(one.id for one in self.entrants if one.id != self.baseline)
+
+    def timed_in(self, plan: TimePlan) -> TimePlan:
+        """A run's plan for this very contest."""
+        rivals = len(self.entrants) - 1
+        places = min(max(self.places, FEWEST), rivals) if self.screened else rivals
+        screens = bool(self.screened) and rivals > 1
+        stock = self.stock != self.baseline
+        return replace(plan, rivals=places, screens=screens, blocks=self.confirm_blocks, stock=stock, building=0.0)
 
 
 @dataclass(frozen=True)
@@ -121,6 +145,7 @@ class Judgement:
     over_stock: Interval | None = None
     raced: RaceResult | None = None
     confirmed: Confirmation | None = None
+    cause: Cause | None = None
 
     def shown(self, candidate: str, against: str) -> Interval | None:
         """What a race shows of two entrants, whoever wins, at the level of one of its looks."""
@@ -153,19 +178,29 @@ def timed_by(
     return Takes(take, taken_by(device.isolated))
 
 
+def seconds_of(take: Take, name: str, clock: Clock) -> float:
+    """What one timing takes; one that fails is for the judge to tell."""
+    began = clock.elapsed
+    with suppress(TimingFailed):
+        take(name)
+    return clock.elapsed - began
+
+
 def judge(
     contest: Contest,
     takes: Takes,
     *,
     clock: Clock,
     stop: Stop,
+    plan: TimePlan = UNTIMED,
     record: Record = _unrecorded,
     stage: Callable[[str], None] = _unheard,
 ) -> Judgement:
-    """The verdict: of the best of the screening, by a race, confirmed on fresh timings."""
-    sitting = _Sitting(contest, _Watch(takes, record, np.random.default_rng(contest.seed)), clock, stop, stage)
+    """The verdict: of the best of the screening, by a race, confirmed on fresh timings; as the time allows."""
+    watch = _Watch(takes, record, np.random.default_rng(contest.seed))
+    sitting = _Sitting(contest, watch, clock, stop, stage, contest.timed_in(plan))
     try:
-        return sitting.race() if contest.chosen is None else sitting.confirm_chosen(contest.chosen)
+        return sitting.judge() if contest.chosen is None else sitting.confirm_alone(contest.chosen)
     except OutOfTimeError as error:
         return Judgement("inconclusive", error.message.rstrip("."), contest.stock)
     except TimingFailed as failure:
@@ -233,49 +268,63 @@ class _Sitting:
     clock: Clock
     stop: Stop
     stage: Callable[[str], None]
+    plan: TimePlan
 
-    def race(self) -> Judgement:
+    def judge(self) -> Judgement:
+        """By a race where there is time for one; else the favourite alone has to prove itself."""
+        ending = self.plan.ending(self.clock.left)
+        if ending is None:
+            return self._unproven(self.plan.too_short(self.clock))
+        return self.race(ending.rivals) if ending.rivals else self.confirm_alone(self.contest.likeliest)
+
+    def race(self, rivals: int) -> Judgement:
         """Shortlist, race, decide; who wins is confirmed."""
         contest, clock = self.contest, self.clock
-        confirm_seconds = self._confirm_seconds()
-        entrants = self._shortlisted()
+        entrants = self._shortlisted(rivals)
         self.stage(f"racing {len(entrants) - 1} against the baseline")
-        started = clock.elapsed
-        # A block of the race may begin just before its end, and a confirmation's timings are not all alike.
-        reserve = MORE * LOOKS[0] * confirm_seconds * min(len(entrants), len({contest.baseline, contest.stock, ""}))
-        keeper = self.watch.keeper("race", RaceDeadline(clock, self.stop, started, reserve))
+        began = clock.elapsed
+        block = self.plan.race.block(len(entrants) - 1)
+        keeper = self.watch.keeper("race", RaceDeadline(clock, self.stop, self.plan, clock.left, block))
         result = race(entrants, keeper, baseline=contest.baseline, keep={contest.stock}, rules=contest.rules)
         decision = decide(result, against=contest.labels.get(contest.baseline, "the default"))
         us = _medians(result)
         so_far = Judgement(decision.verdict, decision.reason, contest.stock, us=us, race_us=us, raced=result)
-        if decision.winner is None:
-            timing = confirm_seconds or (clock.elapsed - started) / max(result.timings, 1)
-            return replace(so_far, reason=self._with_what_it_needs(decision, result, started, timing, reserve))
-        self.stage(f"confirming {contest.label(decision.winner)}")
-        block_seconds = confirm_seconds or (clock.elapsed - started) / result.timings
-        block_seconds *= len({contest.baseline, contest.stock, decision.winner})
-        try:
-            blocks = confirm_blocks(clock, most=contest.confirm_blocks, block_seconds=block_seconds)
-        except OutOfTimeError as error:
-            return replace(so_far, verdict="inconclusive", reason=error.message.rstrip("."))
-        # The number of blocks is fixed by the time that is left: from here on only the user stops it.
-        return self._confirm(decision.winner, so_far, blocks, lambda: self.stop.requested)
+        if self.stop.requested or (decision.winner is None and result.ended != "stopped"):
+            return so_far
+        # A race that time has stopped has a leader: what is left may still tell whether that one is faster.
+        name = decision.winner or decision.leader or _leader(result) or contest.likeliest
+        plan = self.plan
+        if result.timings:
+            one = (clock.elapsed - began) / result.timings
+            plan = plan.measured(Pace(one, one), alike=self.watch.takes.confirm is self.watch.takes.race)
+        return replace(self, plan=plan).confirm_alone(name, so_far, won=decision.winner is not None)
 
-    def confirm_chosen(self, chosen: str) -> Judgement:
-        """The confirmation alone, of so many blocks as there is time for."""
-        so_far = Judgement("inconclusive", "", self.contest.stock)
-        late = self.clock
-        return self._confirm(chosen, so_far, self.contest.confirm_blocks, lambda: self.stop.requested or late.left < 0)
+    def confirm_alone(self, name: str, so_far: Judgement | None = None, *, won: bool = False) -> Judgement:
+        """Fresh blocks of this one and the baseline: as many as there is time for, which is fixed beforehand."""
+        contest, plan, clock = self.contest, self.plan, self.clock
+        self.stage(f"confirming {contest.label(name)}")
+        beside = contest.stock not in (contest.baseline, name)
+        beside = beside and plan.confirm_blocks(clock.left, beside=True) >= min(SURE_BLOCKS, plan.blocks)
+        blocks = plan.confirm_blocks(clock.left, beside=beside)
+        least = min(LEAST_BLOCKS, plan.blocks)
+        if blocks < least <= plan.confirm_blocks(clock.left + LATE_SECONDS, beside=False):
+            blocks = least
+        if blocks < least:
+            late = f"the time was up before the win could be confirmed: {plan.would_do(clock, raced=True)}"
+            undecided = f"{so_far.reason}: {plan.would_do(clock)}" if so_far else plan.too_short(clock)
+            known = so_far or self._unproven("")
+            return replace(known, verdict="inconclusive", reason=late if won else undecided)
+        found = self._confirm(name, so_far or self._unproven(""), blocks, beside=beside)
+        if found.verdict != "inconclusive" or self.stop.requested or blocks == plan.blocks:
+            return found
+        return replace(
+            found, reason=f"{found.reason}, in the {blocks} blocks that there was time for: {plan.would_do(clock)}"
+        )
 
-    def _confirm_seconds(self) -> float:
-        """What a timing of the confirmation takes, where that is another way of timing; 0 where it is the race's."""
-        if self.watch.takes.confirm is self.watch.takes.race:
-            return 0.0
-        started = self.clock.elapsed
-        self.watch.takes.confirm(self.contest.baseline)
-        return self.clock.elapsed - started
+    def _unproven(self, reason: str) -> Judgement:
+        return Judgement("inconclusive", reason, self.contest.stock)
 
-    def _shortlisted(self) -> tuple[Entrant, ...]:
+    def _shortlisted(self, count: int) -> tuple[Entrant, ...]:
         contest = self.contest
         if not contest.screened:
             return contest.entrants
@@ -284,22 +333,24 @@ class _Sitting:
             baseline=contest.baseline,
             time_one=self.watch.screen,
             keep={contest.stock},
-            count=contest.places,
+            count=count,
         )
         names = {contest.baseline, contest.stock, *chosen}
         return tuple(entrant for entrant in contest.entrants if entrant.id in names)
 
-    def _confirm(self, winner: str, so_far: Judgement, blocks: int, should_stop: Callable[[], bool]) -> Judgement:
+    def _confirm(self, winner: str, so_far: Judgement, blocks: int, *, beside: bool) -> Judgement:
         contest, stock = self.contest, self.contest.stock
         confirmation = confirm(
             winner,
-            self.watch.keeper("confirm", should_stop),
+            self.watch.keeper("confirm", lambda: self.stop.requested),
             baseline=contest.baseline,
-            beside=[stock],
+            beside=[stock] if beside else [],
             blocks=blocks,
             rules=contest.rules,
         )
-        over = SAME if winner == stock else confirmation.ratio(winner, stock, alpha=contest.rules.alpha)
+        over = SAME if winner == stock else None
+        if over is None and stock in confirmation.times:
+            over = confirmation.ratio(winner, stock, alpha=contest.rules.alpha)
         concluded = replace(
             so_far,
             verdict=confirmation.verdict,
@@ -316,67 +367,13 @@ class _Sitting:
         """The win, unless fresh timings do not show that it adds anything to flags that are simpler and hold alone."""
         contest, stock, over = self.contest, self.contest.stock, won.over_stock
         simpler = stock != contest.baseline and contest.complexity(stock) < contest.complexity(winner)
-        if simpler and (over is None or over.low <= 1.0) and won.confirmed is not None:
+        timed = won.confirmed is not None and stock in won.confirmed.times
+        if simpler and timed and (over is None or over.low <= 1.0) and won.confirmed is not None:
             alone = won.confirmed.ratio(stock, contest.baseline, alpha=contest.rules.alpha)
             if alone is not None and alone.low > 1 + contest.rules.smallest_gain:
                 reason = f"what was tuned gains nothing certain over {contest.label(stock)}"
                 return replace(won, reason=reason, winner=stock, speedup=alone, confirmed_name=stock, over_stock=SAME)
         return replace(won, winner=winner)
-
-    def _with_what_it_needs(
-        self, decision: Decision, result: RaceResult, started: float, timing: float, reserve: float
-    ) -> str:
-        """Why there is no winner; where the time was up before the first look, with the time that it would take."""
-        first, clock = result.rules.looks[0], self.clock
-        if result.ended != "stopped" or self.stop.requested or result.blocks >= first:
-            return decision.reason
-        whole = clock.budget + clock.kept
-        if not result.blocks:
-            race = first * len(result.entrants) * timing + reserve
-            left = max(clock.budget - started, 0.0)
-            reason = f"not raced: a race and its confirmation take about {race:.0f} s, and {left:.0f} s were left"
-            return f"{reason}: {longer(max(started + race + clock.kept, whole))}"
-        block = (clock.elapsed - started) / result.blocks
-        # The blocks that are missing, and as many again to confirm what they tell; more than there was in any case.
-        needed = clock.elapsed + (2 * first - result.blocks) * block + clock.kept
-        return f"{decision.reason}: {longer(max(needed, whole if math.isfinite(whole) else 0.0))}"
-
-
-@dataclass
-class RaceDeadline:
-    """When a race must end; asked once before each block.
-
-    Without its first look a race tells nothing: up to there it may also use the confirmation's part, but for the
-    seconds that no confirmation can do without.
-    """
-
-    clock: Clock
-    stop: Stop
-    started: float
-    reserve: float = 0.0
-    blocks: int = 0
-
-    def __call__(self) -> bool:
-        share = RACE_SHARE if self.blocks >= LOOKS[0] else 1.0
-        self.blocks += 1
-        left = max(self.clock.budget - self.started, 0.0)
-        limit = self.started + min(share * left, max(left - self.reserve, 0.0))
-        return self.stop.requested or limit <= self.started or self.clock.elapsed > limit
-
-
-def confirm_blocks(clock: Clock, *, most: int, block_seconds: float) -> int:
-    """How many blocks a confirmation has, fixed beforehand by the time that is left: then the interval holds its level
-    whatever comes. Fewer than the first look's tell nothing."""
-    blocks, least = min(most, clock.left / block_seconds), min(LOOKS[0], most)
-    if blocks < least:
-        needed = clock.elapsed + least * block_seconds + clock.kept
-        raise OutOfTimeError(f"the time was up before the win could be confirmed: {longer(needed)}.")
-    return int(blocks)
-
-
-def longer(seconds: float) -> str:
-    """What to ask for the next time, where so many seconds would do."""
-    return f"--budget {math.ceil(1.2 * seconds / _ROUNDED) * _ROUNDED}s would do"
 
 
 def _baseline_failed(failure: TimingFailed) -> DeviceError:
@@ -394,3 +391,10 @@ def _medians(times: BlockTimes) -> dict[str, float]:
 def _median_ratio(times: BlockTimes, name: str, against: str) -> float:
     pairs = zip(times.times[name], times.times[against], strict=True)
     return math.exp(median(math.log(b) - math.log(a) for a, b in pairs if a is not None and b is not None))
+
+
+def _leader(result: RaceResult) -> str | None:
+    """Who is ahead in a race that is not settled."""
+    if not result.blocks:
+        return None
+    return max(result.challengers, key=lambda name: _median_ratio(result, name, result.baseline), default=None)

@@ -89,8 +89,6 @@ class Clock:
 
     budget: float
     started: float = field(default_factory=time.monotonic)
-    kept: float = 0.0
-    """Seconds of the user's budget beyond this one, for what comes after."""
 
     @property
     def elapsed(self) -> float:

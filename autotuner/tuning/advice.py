@@ -65,7 +65,7 @@ ENDS = (
         "no knobs",
         "IREE's compiler has nothing to choose for this problem on this target.",
         "keep IREE's default; --microkernels auto tries the kernels that fit",
-        lambda result: result.counts.space == 0 and result.reason.startswith(("no knobs", "nothing to tune")),
+        lambda result: result.cause == "no-knobs",
     ),
     Advice(
         "no-winner",
@@ -100,7 +100,7 @@ ENDS = (
         "no dispatch can be tuned as it is",
         "The reason names what is in the way; more time does not help.",
         "give what the reason names (`--input`, another `--route`), or keep IREE's default",
-        lambda result: "no dispatch can be tuned" in result.reason,
+        lambda result: result.cause == "obstacles",
     ),
     Advice(
         "inconclusive",

@@ -11,21 +11,10 @@ from dataclasses import dataclass
 from autotuner.build import Compiled
 from autotuner.devices.device import INVOCATION_US, Timing, choose_repeat
 from autotuner.errors import OutOfTimeError
-from autotuner.measure.judge import (
-    LEAD_BLOCKS,
-    RACE_SHARE,
-    Contest,
-    Judgement,
-    JudgePhase,
-    Record,
-    Takes,
-    judge,
-    lead,
-    longer,
-    timed_by,
-)
-from autotuner.measure.race import LOOKS, Entrant, Rules
+from autotuner.measure.judge import Contest, Judgement, JudgePhase, Record, Takes, judge, lead, timed_by
+from autotuner.measure.race import Entrant, Rules
 from autotuner.measure.shortlist import pick_for_race
+from autotuner.measure.timeplan import LEADERS, longer
 from autotuner.system import process
 from autotuner.tuning.effort import Effort
 from autotuner.tuning.evaluate import Evaluator, Outcome, TimedEvaluator
@@ -34,28 +23,27 @@ from autotuner.tuning.plan import BASELINE, SEARCHED
 
 _BUILD_SHARE = 0.4
 """Of the time that is left after the search, at most, for building the finalists."""
-_AFTER_BUILDS = 0.85
-"""Of that time, what is usually left when they are built."""
-LEADERS = 4
-"""Candidates that are compared when there is no time for a race."""
+_NEARLY = 1.05
+"""A stock route that takes no longer than this, over the best candidate, is the favourite: flags are simpler."""
 
 
 def judge_finalists(loop: TimedLoop, effort: Effort) -> Judgement:
     """The best of the search against the baseline and the best stock route."""
-    evaluator, clock = loop.evaluator, loop.clock
+    evaluator, clock, plan = loop.evaluator, loop.clock, loop.time_plan
     stock = best_stock(evaluator).candidate.id
-    # The first look must be reached within the race's part of what is left: better few entrants than no verdict.
-    # A shortlist of n takes 2n + 3 timings, and each block n + 2 with the baseline and the best stock route.
-    left = _AFTER_BUILDS * max(clock.left, 0.0)
-    timings = min(left * RACE_SHARE, left - loop.confirmation_seconds) / loop.race_seconds
-    places = max(2, min(effort.race_entrants, int((timings - 3 - 2 * LOOKS[0]) / (2 + LOOKS[0]))))
-    names = _picked(evaluator, first=(BASELINE, stock), count=2 * places)
-    if len(names) == 1:
+    favourite = _favourite(evaluator, stock)
+    if favourite is None:
         return _nothing_to_judge(loop)
+    ending = plan.ending(clock.left)
+    if ending is None:
+        return Judgement("inconclusive", plan.too_short(clock), stock)
+    # Twice as many as race are screened again. Without a race only the favourite is put to the test.
+    names = _picked(evaluator, first=(BASELINE, stock, favourite), count=2 * ending.rivals)
     loop.reporter.stage(f"building {len(names)} finalists for the race")
     builds = _long_builds(loop, names).collect(evaluator)
-    if BASELINE not in builds:
-        return Judgement("inconclusive", "the time was up before the finalists were built", BASELINE)
+    if BASELINE not in builds or len(builds) == 1:
+        reason = f"the time was up before the finalists were built: {plan.would_do(clock)}"
+        return Judgement("inconclusive", reason, stock)
     contest = Contest(
         entrants=_entrants(evaluator, builds),
         baseline=BASELINE,
@@ -64,7 +52,8 @@ def judge_finalists(loop: TimedLoop, effort: Effort) -> Judgement:
         confirm_blocks=effort.confirm_blocks,
         seed=loop.seed,
         screened=tuple(s for s in evaluator.screened if s.id in builds),
-        places=places,
+        places=ending.rivals,
+        favourite=favourite if favourite in builds else None,
         labels={name: describe(evaluator.outcomes[name]) for name in builds},
     )
     return judge(
@@ -72,9 +61,19 @@ def judge_finalists(loop: TimedLoop, effort: Effort) -> Judgement:
         _takes(evaluator, builds),
         clock=clock,
         stop=loop.stop,
+        plan=plan,
         record=_recorder(evaluator),
         stage=loop.reporter.stage,
     )
+
+
+def _favourite(evaluator: Evaluator, stock: str) -> str | None:
+    """Who races alone where there is no time for more; None where there is nobody but the baseline."""
+    best = next(iter(_picked(evaluator, first=(), count=len(evaluator.outcomes))), None)
+    if best is None or stock == BASELINE:
+        return best
+    us = [evaluator.outcomes[name].us or 0.0 for name in (stock, best)]
+    return stock if us[0] <= _NEARLY * us[1] else best
 
 
 def lead_of_search(loop: TimedLoop, effort: Effort, finalists: Finalists | None = None) -> Judgement:
@@ -85,8 +84,7 @@ def lead_of_search(loop: TimedLoop, effort: Effort, finalists: Finalists | None 
         return Judgement("inconclusive", "the time was up before the finalists were built", BASELINE)
     if len(builds) == 1:
         return _nothing_to_judge(loop)
-    # Better few that are compared to the end.
-    most = max(1, int(max(clock.left, 0.0) / (LEAD_BLOCKS * loop.timing_seconds)) - 1)
+    most = loop.time_plan.lead_rivals(clock.left)
     names = [BASELINE, *[name for name in builds if name != BASELINE][:most]]
     contest = Contest(
         entrants=_entrants(evaluator, names),
@@ -129,8 +127,8 @@ def _nothing_to_judge(loop: TimedLoop) -> Judgement:
     tried = [o for o in evaluator.outcomes.values() if o.candidate.id != BASELINE]
     failed = Counter(o.failure for o in tried if o.failure is not None)
     if not len(evaluator.plan.space) and not tried:
-        return Judgement("no-winner", evaluator.plan.no_knobs, BASELINE)
-    budget = loop.clock.budget + loop.clock.kept
+        return Judgement("no-winner", evaluator.plan.no_knobs, BASELINE, cause="no-knobs")
+    budget = loop.clock.budget
     if tried and all(o.duplicate_of is not None for o in tried):
         what = "what was tried is" if len(tried) == 1 else f"all {len(tried)} that were tried are"
         reason = f"{what} the very code of IREE's default"

@@ -7,17 +7,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 
 import numpy as np
 
 from autotuner.build import Compiled
 from autotuner.build.executor import BuildExecutor
-from autotuner.devices.device import INVOCATION_US
 from autotuner.errors import DeviceError
 from autotuner.iree.run import failed_because
-from autotuner.measure.judge import MORE
-from autotuner.measure.race import LOOKS
+from autotuner.measure.timeplan import Pace, TimePlan
 from autotuner.search import Search, make_search
 from autotuner.system import process
 from autotuner.system.progress import Clock, Progress, Reporter, Stop, clocked
@@ -28,18 +27,6 @@ from autotuner.tuning.steps import Step, Steps
 
 _DRIFT_EVERY = 10
 _DRIFT_WORTH_SAYING = 0.05
-_RACE_CALLS = 4
-"""Of a module in one timing: three repetitions, and one to warm up."""
-_RACE_SHARE = 0.4
-"""At most this part of the budget is kept for race and confirmation, unless a verdict needs more."""
-RACE_TIMINGS = 300
-"""How many single timings race and confirmation usually take."""
-_VERDICT_SHARE = 0.75
-"""Of what is left after the default is timed: so much is kept, where a verdict needs it."""
-_FEWEST = 4
-"""Entrants of a race that is worth its name: the default, the best route, and two from the search."""
-LEAST_TIMINGS = 2 * 2 * LOOKS[0]
-"""How many they take of one rival and the baseline, when the first look tells."""
 Started = tuple[Outcome, "Future[Compiled]"]
 
 
@@ -228,19 +215,19 @@ class TimedLoop(Loop):
     """The search: candidates are checked and timed too, one at a time."""
 
     evaluator: TimedEvaluator
-    race_timings: int = RACE_TIMINGS
-    """How many single timings are kept for what follows the search."""
-    least_timings: int = LEAST_TIMINGS
-    """How many it needs at the least."""
+    first_plan: TimePlan = field(kw_only=True)
+    """For the end, as it was planned when the default was timed."""
     _timed: int = field(default=0, init=False)
     _last_call: float = field(default=math.inf, init=False)
     """The same as the deadline, as long as there is nothing to race."""
+    _left_at_first: float = field(default=math.inf, init=False)
+    """Seconds of the budget when the default had been timed."""
 
     @classmethod
-    def of(cls, loop: Loop, evaluator: TimedEvaluator, *, race_timings: int, least_timings: int) -> TimedLoop:
+    def of(cls, loop: Loop, evaluator: TimedEvaluator, *, first_plan: TimePlan) -> TimedLoop:
         """Goes on where a loop without a device stands."""
         known = {one.name: getattr(loop, one.name) for one in fields(loop) if one.init and one.name != "evaluator"}
-        return cls(evaluator, **known, race_timings=race_timings, least_timings=least_timings)
+        return cls(evaluator, **known, first_plan=first_plan)
 
     @property
     def timing_seconds(self) -> float:
@@ -248,16 +235,17 @@ class TimedLoop(Loop):
         return self.evaluator.calibration.timing_seconds
 
     @property
-    def race_seconds(self) -> float:
-        """What one of the race's timings costs: its modules last long enough for iree-benchmark-module as well."""
-        device = self.evaluator.calibration.device
-        return self.timing_seconds + (0.0 if device.isolated is device else _RACE_CALLS * INVOCATION_US / 1e6)
-
-    @property
-    def confirmation_seconds(self) -> float:
-        """What it takes at the least to confirm a winner, beside the baseline and the best stock route."""
-        beside = 3 if self.evaluator.plan.stock else 2
-        return (beside * LOOKS[0] + 1) * self.evaluator.calibration.isolated_seconds
+    def time_plan(self) -> TimePlan:
+        """For the end, by what the default takes and the best so far."""
+        race, confirm = self.first_plan.race.baseline, self.first_plan.confirm.baseline
+        calibration, baseline = self.evaluator.calibration, self.evaluator.outcomes[BASELINE].us or 0.0
+        pace = partial(
+            Pace.of,
+            baseline_us=baseline,
+            best_us=min(self.evaluator.best_us, baseline),
+            lasting=calibration.benchmark.seconds,
+        )
+        return replace(self.first_plan, race=pace(race), confirm=pace(confirm))
 
     def time_baseline(self) -> Steps[None]:
         """IREE's default as a candidate like others: nothing can be compared without it."""
@@ -287,7 +275,7 @@ class TimedLoop(Loop):
         """Searches the space until the trials are used, or only the race's part of the budget is left."""
         if not len(self.evaluator.plan.space) or self._over():
             return
-        self.keep_time_for_the_race()
+        self._keep_time(self._left_at_first)
         with process.until(self.clock.at(self._last_call)):
             self.pool().run([self.lane()])
 
@@ -302,14 +290,14 @@ class TimedLoop(Loop):
                     lane.tell(outcome)
         return lane
 
-    def keep_time_for_the_race(self) -> None:
+    def keep_time_for_the_end(self) -> None:
         """From here on nothing new begins in the last part of the budget."""
-        confirmation = MORE * self.confirmation_seconds
-        wished = min(self.clock.budget * _RACE_SHARE, self.race_timings * self.race_seconds + confirmation)
-        # A search without time for a verdict after it is in vain.
-        needed = min(_VERDICT_SHARE * self.clock.left, (2 + LOOKS[0]) * _FEWEST * self.race_seconds + confirmation)
-        reserve = max(wished, needed)
-        self._deadline = self.clock.budget - reserve
+        self._left_at_first = self.clock.left
+        self._keep_time(self._left_at_first)
+
+    def _keep_time(self, left: float) -> None:
+        """By the plan as it stands, of what was left when the default was timed."""
+        self._deadline = self.clock.budget - self.time_plan.reserve(left)
         self._last_call = max(self._deadline, self.clock.budget - self.least_seconds())
 
     def cut_off(self) -> float:
@@ -325,12 +313,11 @@ class TimedLoop(Loop):
         return any(outcome.candidate.id != BASELINE for outcome in self.evaluator.contenders())
 
     def least_seconds(self) -> float:
-        """What a verdict needs at the least, after the baseline: one rival, built twice and put to the test."""
+        """What a verdict needs at the least, after the baseline: one rival, built and put to the test."""
         plan, baseline = self.evaluator.plan, self.evaluator.outcomes[BASELINE]
         if not len(plan.space) and not plan.stock:
             return 0.0
-        builds = 2 * (baseline.build.seconds if baseline.build else 0.0)
-        return builds + self.least_timings * self.timing_seconds
+        return (baseline.build.seconds if baseline.build else 0.0) + self.time_plan.least
 
     def on_device(self, build: Compiled) -> Measure:
         """Every so often the baseline, too."""

@@ -11,6 +11,7 @@ from typing_extensions import TypeVar
 
 from autotuner.carriers.carrier import CarrierName
 from autotuner.iree.figures import Isa
+from autotuner.measure.judge import Cause
 from autotuner.measure.race import Interval
 from autotuner.space import Value
 from autotuner.store.store import Store
@@ -165,6 +166,8 @@ class Result(Generic[D]):
     """The default and the best with a warm and with a cold cache, where both were timed."""
     ranking: tuple[Best, ...] = ()
     """Without a device: the most promising candidates, by estimate."""
+    cause: Cause | None = None
+    """Why nothing was tried, where more time would not help."""
 
     @property
     def spec(self) -> Path | None:
@@ -188,6 +191,7 @@ class Result(Generic[D]):
             "device": self.device,
             "verdict": self.verdict,
             "reason": self.reason,
+            **({"cause": self.cause} if self.cause else {}),
             "baseline": self.baseline.to_json(),
             "stock": self.stock.to_json(),
             "best": self.best.to_json() if self.best else None,
@@ -253,6 +257,7 @@ def read_result(document: Mapping[str, Any], *, workspace: Path, storage: str | 
         timing=document.get("timing"),
         caches=Caches(Pair.from_json(warm), Pair.from_json(cold)) if warm and cold else None,
         ranking=tuple(Best.from_json(entry) for entry in document.get("ranking", ())),
+        cause=document.get("cause"),
     )
 
 

@@ -13,7 +13,8 @@ from autotuner.carriers.outputs import files_in
 from autotuner.errors import NoCandidateError, OutOfTimeError
 from autotuner.iree.compile import PROBLEM, first_error
 from autotuner.measure.check import Data
-from autotuner.measure.judge import LEAD_BLOCKS, Judgement, longer
+from autotuner.measure.judge import Judgement
+from autotuner.measure.timeplan import longer
 from autotuner.microkernels.variants import find_variants
 from autotuner.problems import Array, Problem
 from autotuner.space import ABSENT, Config
@@ -23,14 +24,15 @@ from autotuner.system.progress import Clock
 from autotuner.system.settings import usable_cores
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning import reproduce
-from autotuner.tuning.cache_timer import COLD_TIMINGS, time_caches
+from autotuner.tuning.cache_timer import NO_TIME, time_caches
 from autotuner.tuning.caches import Caches
 from autotuner.tuning.calibrate import Calibration, Calibrator
-from autotuner.tuning.contest import LEADERS, Finalists, judge_finalists, lead_of_search
+from autotuner.tuning.contest import Finalists, judge_finalists, lead_of_search
 from autotuner.tuning.crashes import first_crashes
 from autotuner.tuning.evaluate import Evaluator, Outcome, TimedEvaluator
+from autotuner.tuning.first_plan import AfterVerdict, first_plan
 from autotuner.tuning.learned import learned
-from autotuner.tuning.loop import LEAST_TIMINGS, RACE_TIMINGS, Loop, TimedLoop
+from autotuner.tuning.loop import Loop, TimedLoop
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
 from autotuner.tuning.result import Files, Result, read_result
@@ -41,11 +43,6 @@ from autotuner.tuning.steps import Step, Steps, at_once
 from autotuner.tuning.summary import NOTHING, Summary
 from autotuner.tuning.task import Task
 from autotuner.tuning.untimed import without_device
-
-_LEAD_TIMINGS = 3 * (LEADERS + 1) * LEAD_BLOCKS
-"""What a lead takes, with what building the finalists costs."""
-_SHIP_COMPILES, _END_SHARE = 2.0, 0.2
-"""What shipping takes, in compiles of the default; and of the budget at most."""
 
 
 @dataclass(frozen=True)
@@ -182,10 +179,9 @@ class SingleRun:
 
     def _timed(self) -> Result:
         loop = at_once(self.calibrated())
-        if (missing := loop.least_seconds() - self.clock.left) > 0 and not self.stop.requested:
-            reason = f"too short a time for any verdict here: {longer(self.clock.budget + missing)}"
-            return self.summary.result("inconclusive", reason)
-        loop.keep_time_for_the_race()
+        if loop.least_seconds() > self.clock.left and not self.stop.requested:
+            return self.summary.result("inconclusive", loop.time_plan.too_short(self.clock))
+        loop.keep_time_for_the_end()
         if self.plan.stock:
             self.reporter.stage(f"timing {len(self.plan.stock)} stock routes")
             loop.evaluate(self.plan.stock)
@@ -215,6 +211,10 @@ class SingleRun:
             return None
         if not self.task.cold:  # what it is a part of is compared warm, and tells its own times
             return None
+        after = AfterVerdict.of(loop.evaluator.calibration, self.task, self.options)
+        if loop.clock.left < after.cold + (after.shipping if judgement.winner else 0.0):
+            self._note(NO_TIME)
+            return None
         self.reporter.stage("timing with a cold cache")
         with self.account.clocked("time"):
             found, notes = time_caches(loop, self.summary.fastest(judgement), won=judgement.winner is not None)
@@ -229,31 +229,12 @@ class SingleRun:
         if calibration.noise is not None:
             self._note(calibration.noise)
         timed = TimedEvaluator.of(self.evaluator, calibration)
-        loop = TimedLoop.of(
-            self.loop,
-            timed,
-            race_timings=RACE_TIMINGS if self.task.race else _LEAD_TIMINGS,
-            least_timings=LEAST_TIMINGS if self.task.race else 2 * LEAD_BLOCKS,
-        )
+        stock, left = bool(self.plan.stock), self.clock.left
+        planned = first_plan(calibration, self.task, self.options, left=left, stock=stock, jobs=self.jobs)
+        loop = TimedLoop.of(self.loop, timed, first_plan=planned)
         self.evaluator = timed
         yield from loop.time_baseline()
-        kept = self._kept_for_the_end(calibration)
-        loop.clock = replace(self.clock, budget=self.clock.budget - kept, kept=kept)
         return loop
-
-    def _kept_for_the_end(self, calibration: Calibration) -> float:
-        """Seconds: what wins is compiled once more to be shipped, and both ways to be timed with a cold cache."""
-        compiles = _SHIP_COMPILES if self.task.ship else 0.0
-        timings = 0
-        if (
-            self.task.race
-            and self.task.cold
-            and self.options.cache != "warm"
-            and calibration.device.isolated is not calibration.device
-        ):
-            compiles, timings = compiles + 1.0, COLD_TIMINGS
-        seconds = compiles * calibration.baseline.took + timings * calibration.timing_seconds
-        return min(seconds, _END_SHARE * self.clock.budget)
 
     def _calibrate(self) -> Steps[Calibration]:
         options, folder = self.options, self.run.folder / "inputs"
@@ -300,7 +281,8 @@ class SingleRun:
         result = self.summary.result(found.verdict, found.reason, files=files)
         default = replace(result.baseline, estimate=found.default.to_json() if found.default else None)
         ranking = tuple(self.summary.best(outcome, {}, estimate=estimate) for outcome, estimate in ranked)
-        return replace(result, baseline=default, best=ranking[0] if ranking else None, ranking=ranking)
+        best_one = ranking[0] if ranking else None
+        return replace(result, baseline=default, best=best_one, ranking=ranking, cause=found.cause)
 
     def question_unread(self) -> Question:
         """Before the space is read."""

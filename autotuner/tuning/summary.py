@@ -60,6 +60,7 @@ class Summary:
             details=None,
             files=files,
             caches=caches,
+            cause=judgement.cause if judgement else None,
         )
 
     def fastest(self, judgement: Judgement | None) -> Outcome | None:

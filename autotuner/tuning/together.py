@@ -218,7 +218,7 @@ class Together:
     def _end_seconds(self, clock: Clock) -> float:
         """What comparing the best of each part takes in the end."""
         open_parts = [part.loop for part in self.parts if part.loop is not None and not part.over]
-        needed = sum(loop.race_timings * loop.timing_seconds for loop in open_parts)
+        needed = sum(loop.time_plan.full for loop in open_parts)
         return min(needed, _END_SHARE * clock.budget)
 
     def _conclude(self, clock: Clock) -> None:

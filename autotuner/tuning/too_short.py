@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from autotuner.measure.judge import longer
 from autotuner.measure.race import ALPHA
+from autotuner.measure.timeplan import longer
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.options import Options
 from autotuner.tuning.result import D, Measured, Result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autotuner.measure.judge import Cause
 from autotuner.system.text import count
 from autotuner.targets import PLAIN
 from autotuner.tuning.estimate import Estimate, estimate, rank
@@ -26,13 +27,14 @@ class Untimed:
     """Of IREE's default; None where its own choice is not one of the space."""
     chosen: Outcome | None = None
     """The most promising candidate; None where the default promises as much."""
+    cause: Cause | None = None
 
 
 def without_device(evaluator: Evaluator) -> Untimed:
     """Nothing was timed: what is said rests on builds, their proofs and an estimate."""
     plan = evaluator.plan
     if not len(plan.space):
-        return Untimed("no-winner", plan.no_knobs)
+        return Untimed("no-winner", plan.no_knobs, cause="no-knobs")
     ranked = tuple(rank(evaluator.outcomes.values(), plan.target)[:RANKED])
     tried = [o for o in evaluator.outcomes.values() if o.candidate.kind in SEARCHED]
     built = sum(o.built for o in tried)

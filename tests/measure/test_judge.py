@@ -11,9 +11,10 @@ import pytest
 
 from autotuner.devices.device import Timing
 from autotuner.errors import DeviceError, OutOfTimeError
-from autotuner.measure.judge import LEAD_BLOCKS, RACE_SHARE, SAME, Contest, Judgement, JudgePhase, Takes, judge, lead
+from autotuner.measure.judge import SAME, Contest, Judgement, JudgePhase, Takes, judge, lead
 from autotuner.measure.race import Entrant, Rules, TimingFailed
 from autotuner.measure.shortlist import Screened
+from autotuner.measure.timeplan import LEAD_BLOCKS, RACE_SHARE, SURE_BLOCKS, Pace, TimePlan
 from autotuner.system.progress import Clock, Stop
 
 BASE, STOCK = "base", "stock"
@@ -70,9 +71,13 @@ def contest(speeds: Speeds, *, complexity: Mapping[str, int] | None = None, **se
     return replace(made, **settings)  # type: ignore[arg-type]
 
 
-def judged(case: Contest, timer: Scripted, *, budget: float = math.inf) -> Judgement:
+SECONDS = TimePlan(Pace(1.0, 1.0), Pace(1.0, 1.0))
+"""As `Scripted` takes them."""
+
+
+def judged(case: Contest, timer: Scripted, *, budget: float = math.inf, plan: TimePlan = SECONDS) -> Judgement:
     clock = TimerClock(budget, timer=timer)
-    return judge(case, Takes.alike(timer), clock=clock, stop=timer.stop, record=timer.record)
+    return judge(case, Takes.alike(timer), clock=clock, stop=timer.stop, plan=plan, record=timer.record)
 
 
 def test_the_fastest_wins_with_the_interval_of_fresh_blocks() -> None:
@@ -152,34 +157,62 @@ def test_without_a_screening_all_race() -> None:
     assert {name for _, name, block in timer.rows if block == 1} == set(speeds)
 
 
-def test_before_its_first_look_a_race_may_use_all_of_the_time_and_afterwards_its_share() -> None:
+def test_a_race_that_is_not_settled_ends_at_its_share_and_the_rest_is_for_the_leader() -> None:
     speeds = {BASE: (1.0,), "a": (0.9, 1.1)}
     timer = Scripted(speeds)
-    found = judged(contest(speeds), timer, budget=25.0)
-    assert (found.verdict, timer.blocks("race")) == ("inconclusive", 12), "70 % of 25 s would be 8 blocks"
-    timer = Scripted(speeds)
-    judged(contest(speeds), timer, budget=60.0)
-    assert timer.blocks("race") == math.floor(RACE_SHARE * 60 / 2) + 1
-
-
-def test_a_budget_that_ends_before_the_first_look_says_how_much_would_do() -> None:
-    timer = Scripted({BASE: (1.0,), "a": (2.0,)})
-    found = judged(contest(timer.speeds), timer, budget=9.0)
-    # Five blocks of two seconds; 19 more to the first look and a confirmation, and a fifth for luck.
-    assert found.reason == "the race was stopped after 5 blocks, before it was settled: --budget 60s would do"
-    assert (found.verdict, found.winner) == ("inconclusive", None)
-
-
-def test_a_race_that_has_no_time_to_begin_says_what_it_takes_and_what_was_left() -> None:
-    timer = Scripted({BASE: (1.0,), "a": (2.0,)})
-    takes = Takes(timer, lambda name: timer(name))
-    clock = TimerClock(30.0, kept=5.0, timer=timer)
-    found = judge(contest(timer.speeds), takes, clock=clock, stop=Stop())
-    # A second for a first look at what a confirmation takes; 24 for the race, 1.3 times 24 for its confirmation.
+    found = judged(contest(speeds), timer, budget=100.0)
+    assert timer.blocks("race") == math.floor(RACE_SHARE * 100 / 2) + 1
+    assert timer.blocks("confirm") == (100 - 2 * timer.blocks("race")) // 2
+    assert (found.verdict, found.confirmed_name) == ("inconclusive", "a")
+    assert found.speedup is not None, "the best interval that there was time for"
     assert found.reason == (
-        "not raced: a race and its confirmation take about 55 s, and 29 s were left: --budget 75s would do"
+        "fresh blocks give 0.995 (0.900 to 1.100), needed: more than 1.010, "
+        "in the 14 blocks that there was time for: --budget 175s would do"
     )
-    assert (found.verdict, timer.blocks("race")) == ("inconclusive", 0)
+
+
+def test_without_time_for_a_race_the_best_alone_is_put_to_the_test_and_may_win() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (1.5,), "b": (2.0,)})
+    screened = tuple(Screened(name, 100 / row[0]) for name, row in timer.speeds.items())
+    found = judged(contest(timer.speeds, screened=screened, places=2), timer, budget=30.0)
+    assert (found.verdict, found.winner, found.raced) == ("win", "b", None)
+    assert {phase for phase, _, _ in timer.rows} == {"confirm"}
+    assert timer.blocks("confirm") == 15, "all of the time"
+    assert found.us == {BASE: pytest.approx(100.0), "b": pytest.approx(50.0)}
+
+
+def test_who_is_alone_put_to_the_test_may_be_named() -> None:
+    timer = Scripted({BASE: (1.0,), STOCK: (1.4,), "a": (1.5,)})
+    found = judged(contest(timer.speeds, favourite=STOCK), timer, budget=20.0)
+    assert (found.verdict, found.winner, found.over_stock) == ("win", STOCK, SAME)
+
+
+def test_a_stock_route_that_there_is_no_time_for_leaves_the_ratio_over_it_open() -> None:
+    speeds = {BASE: (1.0,), STOCK: (1.2,), "a": (1.5,)}
+    case = contest(speeds, complexity={STOCK: 1, "a": 100}, favourite="a")
+    timer = Scripted(speeds)
+    found = judged(case, timer, budget=2.0 * SURE_BLOCKS)
+    assert (found.verdict, found.winner, found.stock, found.over_stock) == ("win", "a", STOCK, None)
+    assert STOCK not in timer.calls
+    timer = Scripted(speeds)
+    assert judged(case, timer, budget=3.0 * SURE_BLOCKS).over_stock is not None
+
+
+def test_a_budget_that_no_verdict_fits_into_says_what_it_takes_and_what_was_left() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (2.0,)})
+    found = judged(contest(timer.speeds), timer, budget=13.0, plan=replace(SECONDS, shipping=5.0))
+    # Six blocks of two seconds; a race takes 24, nine blocks to confirm it 18; and a fifth for luck.
+    assert found.reason == (
+        "no verdict fits: the shortest comparison takes about 12 s, and 13 s were left, 5 s of it to compile what "
+        "ships: --budget 60s would do"
+    )
+    assert (found.verdict, found.winner, timer.calls) == ("inconclusive", None, [])
+
+
+def test_what_ships_may_be_a_little_late_where_there_is_no_verdict_otherwise() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (2.0,)})
+    found = judged(contest(timer.speeds), timer, budget=13.0, plan=replace(SECONDS, shipping=3.0))
+    assert (found.verdict, timer.blocks("confirm")) == ("win", 6)
 
 
 def test_a_confirmation_that_does_not_hold_says_whose_speedup_it_tells() -> None:
@@ -192,9 +225,10 @@ def test_a_confirmation_that_does_not_hold_says_whose_speedup_it_tells() -> None
 
 def test_a_win_without_time_for_its_confirmation_is_none_and_keeps_the_times() -> None:
     timer = Scripted({BASE: (1.0,), "a": (2.0,)})
-    found = judged(contest(timer.speeds), timer, budget=40.0)
+    # The plan takes timings for shorter than they are: the race's own are what counts after it.
+    found = judged(contest(timer.speeds), timer, budget=30.0, plan=TimePlan(Pace(0.1, 0.1), Pace(0.1, 0.1)))
     assert found.verdict == "inconclusive"
-    assert found.reason == "the time was up before the win could be confirmed: --budget 60s would do"
+    assert found.reason == "the time was up before the win could be confirmed: --budget 55s would do"
     assert found.us["a"] == pytest.approx(50.0)
 
 
@@ -202,6 +236,12 @@ def test_the_confirmation_has_as_many_blocks_as_there_is_time_for() -> None:
     timer = Scripted({BASE: (1.0,), "a": (2.0,)})
     assert judged(contest(timer.speeds), timer, budget=24 + 36.0).verdict == "win"
     assert timer.blocks("confirm") == 18
+
+
+def test_a_confirmation_ends_so_early_that_what_wins_can_be_shipped() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (2.0,)})
+    assert judged(contest(timer.speeds), timer, budget=70.0, plan=replace(SECONDS, shipping=10.0)).verdict == "win"
+    assert len(timer.calls) == 60
 
 
 @pytest.mark.parametrize("cut", [5, 24 + 9])
@@ -243,11 +283,14 @@ def test_who_is_chosen_elsewhere_is_only_confirmed() -> None:
     assert timer.blocks("confirm") == 10
 
 
-def test_a_confirmation_alone_ends_with_the_time() -> None:
+def test_a_confirmation_alone_has_as_many_blocks_as_there_is_time_for() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (1.5,)})
+    found = judged(contest(timer.speeds, chosen="a", confirm_blocks=10), timer, budget=17.0)
+    assert (found.verdict, timer.blocks("confirm")) == ("win", 8)
     timer = Scripted({BASE: (1.0,), "a": (1.5,)})
     found = judged(contest(timer.speeds, chosen="a", confirm_blocks=10), timer, budget=7.0)
-    assert (found.verdict, found.reason) == ("inconclusive", "stopped after 4 of 10 blocks")
-    assert found.speedup is None
+    assert (found.verdict, found.speedup, timer.calls) == ("inconclusive", None, [])
+    assert found.reason.startswith("no verdict fits: the shortest comparison takes about 12 s, and 7 s were left:")
 
 
 def test_a_race_that_is_not_won_still_shows_the_ratio() -> None:
@@ -259,7 +302,7 @@ def test_a_race_that_is_not_won_still_shows_the_ratio() -> None:
     assert shown.median == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("role", ["baseline", "stock", "chosen"])
+@pytest.mark.parametrize("role", ["baseline", "stock", "chosen", "favourite"])
 def test_a_contest_about_somebody_who_does_not_take_part_is_refused(role: str) -> None:
     made = contest({BASE: (1.0,), "a": (1.0,)})
     with pytest.raises(ValueError, match="no entrants: x"):

@@ -13,10 +13,9 @@ import pytest
 
 from autotuner import Attention, Conv, Gemm, Problem
 from autotuner.errors import OutOfTimeError, UsageError
-from autotuner.measure.judge import RaceDeadline, confirm_blocks, longer
+from autotuner.measure.timeplan import longer
 from autotuner.system import process
 from autotuner.system.execution import local_executor
-from autotuner.system.progress import Clock, Stop
 from autotuner.tuning.effort import parse_effort
 from tests.support.fake_tools import CPU, SPEC, FakeTools, codegen, failures, run
 from tests.support.patience import LATE
@@ -118,21 +117,6 @@ def test_work_that_is_handed_to_threads_keeps_its_deadline() -> None:
             late = submit()
         assert isinstance(late.exception(), OutOfTimeError)
         assert submit().result().ok
-
-
-def test_a_confirmation_has_as_many_blocks_as_there_is_time_for_or_none() -> None:
-    most = parse_effort("normal").confirm_blocks
-    assert confirm_blocks(Clock(100.0), most=most, block_seconds=1.0) == most
-    assert confirm_blocks(Clock(15.5), most=most, block_seconds=1.0) == 15
-    with pytest.raises(OutOfTimeError, match="--budget 15s would do"):
-        confirm_blocks(Clock(11.0), most=most, block_seconds=1.0)
-
-
-def test_a_race_ends_with_the_budget_even_before_its_first_look() -> None:
-    over = RaceDeadline(Clock(10.0, started=time.monotonic() - 20), Stop(), started=5.0)
-    assert over()
-    half_way = RaceDeadline(Clock(20.0, started=time.monotonic() - 15), Stop(), started=0.0)
-    assert [half_way() for _ in range(13)] == [False] * 12 + [True]
 
 
 def test_what_would_do_is_a_round_number_with_some_air() -> None:

@@ -45,12 +45,12 @@ def test_a_problem_that_shrank_weighs_less() -> None:
     assert expected_gain(loop(told=30, best=5.0), 0.5) < expected_gain(loop(told=30, best=100.0 * 0.7), 0.2)
 
 
-def parts(count: int, *, opened: int, timing_seconds: float = 0.1) -> list[Part]:
+def parts(count: int, *, opened: int) -> list[Part]:
     found = []
     for number in range(count):
         part = Part(str(number), cast("object", None), 1 / count)  # type: ignore[arg-type]
         if number < opened:
-            part.loop = SimpleNamespace(race_timings=10, timing_seconds=timing_seconds)  # type: ignore[assignment]
+            part.loop = SimpleNamespace(time_plan=SimpleNamespace(full=1.0))  # type: ignore[assignment]
         found.append(part)
     return found
 

@@ -31,6 +31,8 @@ class ArmRun:
     """As it is raced."""
     answer: Answer | None = None
     us: float | None = None
+    timing_seconds: float = 0.0
+    """What its last timing took."""
     failure: str = ""
     exports: tuple[str, ...] = ()
     share: float | None = None

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 
 from autotuner.devices.device import Timing
 from autotuner.iree.benchmark import Benchmark
 from autotuner.jobs.ab.arm_run import A, ArmRun, B
-from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge, timed_by
+from autotuner.measure.judge import Contest, Judgement, JudgePhase, Takes, judge, seconds_of, timed_by
 from autotuner.measure.race import Entrant, Interval, Rules
+from autotuner.measure.timeplan import Pace, TimePlan
+from autotuner.system.progress import Clock
 from autotuner.tuning.cache_timer import CacheTimer, Modules
 from autotuner.tuning.caches import Caches
 from autotuner.tuning.run import Run
@@ -51,6 +54,21 @@ class EarlierRace:
         return found
 
 
+_SHIPPED = 1.5
+"""What shipping a microkernel takes, in compiles of the arm."""
+
+
+def race_plan(sides: Sequence[ArmRun], takes: Takes, benchmark: Benchmark, clock: Clock, *, blocks: int) -> TimePlan:
+    """By what timing the arms took before, and one timing as the confirmation takes it."""
+    a, b = sides
+    pace = partial(Pace.of, baseline_us=a.us or 0.0, best_us=b.us or 0.0, lasting=benchmark.seconds)
+    race = Pace(a.timing_seconds, b.timing_seconds)
+    alike = takes.confirm is takes.race
+    confirm = race if alike else pace(seconds_of(takes.confirm, a.key, clock))
+    shipping = _SHIPPED * b.once.took if b.how.inserted is not None else 0.0
+    return TimePlan(race, confirm, rivals=1, blocks=blocks, shipping=shipping)
+
+
 def race_sides(
     sides: Sequence[ArmRun], benchmark: Benchmark, run: Run, earlier: EarlierRace
 ) -> tuple[Judgement, Interval | None]:
@@ -79,10 +97,11 @@ def race_sides(
 
     modules = {side.key: side.once if benchmark.cache == "cold" else side.module for side in sides}
     takes = timed_by(run.session.runner, benchmark, modules)
+    plan = race_plan(sides, takes, benchmark, run.clock, blocks=effort.confirm_blocks)
     if blocks:
         live = takes.race
         takes = replace(takes, race=lambda name: known[name].popleft() if known[name] else live(name))
-    judgement = judge(contest, takes, clock=run.clock, stop=run.session.stop, record=record)
+    judgement = judge(contest, takes, clock=run.clock, stop=run.session.stop, plan=plan, record=record)
     for side in sides:
         side.us = judgement.us.get(side.key, side.us)
         if side.us is not None:

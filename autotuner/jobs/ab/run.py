@@ -29,7 +29,7 @@ from autotuner.jobs.ab.shares import own_exports, read_shares, readable
 from autotuner.jobs.ab.ship import claim, ship
 from autotuner.jobs.ab.subject import Inside, Subject, difference
 from autotuner.jobs.model.context import compile_timeout, model_clock, run_timeout
-from autotuner.jobs.model.tuner import MIN_TIME
+from autotuner.jobs.model.ending import MIN_TIME
 from autotuner.measure.judge import SAME, Judgement
 from autotuner.measure.race import ALPHA, Interval
 from autotuner.microkernels.instance import crash_words
@@ -252,8 +252,10 @@ class _ExperimentRun:
     def _screen(self, side: ArmRun, benchmark: Benchmark) -> None:
         run = self.run
         run.account.stage(f"timing {side.arm.name}")
+        began = run.clock.elapsed
         with run.account.clocked("time"):
             timing = run.session.runner.time(side.module, benchmark)
+        side.timing_seconds = run.clock.elapsed - began
         if not timing.ok:
             self._fail(side, timing.failure or "", timing.detail)
             raise DeviceError(

@@ -16,7 +16,7 @@ from autotuner.jobs.bench.result import BenchResult
 from autotuner.jobs.bench.run import at_once, concluded, question, start_builds
 from autotuner.jobs.bench.tuned import tuned_arm
 from autotuner.jobs.model.context import Model, compile_timeout, model_clock, run_timeout
-from autotuner.jobs.model.tuner import MIN_TIME
+from autotuner.jobs.model.ending import MIN_TIME
 from autotuner.system import process
 from autotuner.targets import Target
 from autotuner.tuning.options import Options

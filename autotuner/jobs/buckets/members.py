@@ -17,8 +17,9 @@ from autotuner.iree.compile import first_error
 from autotuner.iree.mlir import Dispatch
 from autotuner.jobs.buckets.bounds import Bucket, Family
 from autotuner.measure.check import Check, Data
-from autotuner.measure.judge import Contest, judge, timed_by
+from autotuner.measure.judge import Contest, judge, seconds_of, timed_by
 from autotuner.measure.race import Entrant, Interval, Rules
+from autotuner.measure.timeplan import Pace, TimePlan
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.system.progress import Clock
 from autotuner.targets import NO_DEVICE, Target
@@ -141,6 +142,8 @@ class Examiner:
         if not all(one.ok for one in builds.values()):
             return Member(m, "it does not compile with repeated dispatches")
 
+        takes = timed_by(device, benchmark, builds)
+        one = seconds_of(takes.confirm, DEFAULT, self.clock)
         judgement = judge(
             Contest(
                 entrants=(Entrant(DEFAULT), Entrant(TUNED, complexity=1)),
@@ -151,9 +154,10 @@ class Examiner:
                 seed=self.seed,
                 chosen=TUNED,
             ),
-            timed_by(device, benchmark, builds),
+            takes,
             clock=self.clock,
             stop=self.session.stop,
+            plan=TimePlan(Pace(one, one), Pace(one, one)),
         )
         failure = "" if judgement.speedup is not None else f"not raced to the end: {judgement.reason}"
         us = judgement.us

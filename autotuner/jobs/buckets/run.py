@@ -20,7 +20,7 @@ from autotuner.iree.compile import shell_line
 from autotuner.jobs.buckets.bounds import Bucket, Family
 from autotuner.jobs.buckets.members import Examiner, Member, for_all_rows
 from autotuner.jobs.buckets.result import BucketResult, FamilyDetails, FamilyResult
-from autotuner.measure.judge import longer
+from autotuner.measure.timeplan import longer
 from autotuner.specfiles.applied import applied
 from autotuner.specfiles.merge import merge
 from autotuner.system import process

@@ -15,7 +15,7 @@ from autotuner.jobs.model.context import Context, ModelStructure
 from autotuner.jobs.model.dispatch import DispatchProblem, called_flops, runs_alone
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.extract import Group
-from autotuner.jobs.model.kernels import KernelEntry, KernelSearch
+from autotuner.jobs.model.kernels import KernelEntry, KernelSearch, no_time
 from autotuner.jobs.model.result import Row, Untunable
 from autotuner.jobs.model.shares import Shares, by_work, from_statistics
 from autotuner.jobs.suite.defaults import DefaultTimer
@@ -100,8 +100,9 @@ class Dispatches:
         context.session.reporter.note(self.ranking())
         if budget <= 0:
             for label in chosen:
-                self._set(label, "left-out", self.no_time)
+                self._no_time(label)
             self.chosen_kernels = self.kernels.decide({}, standing)
+            self.kernels.out_of_time(budget)
             return []
         count = len(chosen) + len(self.kernels.wanted)
         race = budget >= RACED_FROM * count
@@ -120,10 +121,9 @@ class Dispatches:
         self.results += self.kernels.results
         return entries
 
-    @property
-    def no_time(self) -> str:
-        """Why a dispatch was not tuned that nothing but the budget is in the way of."""
-        return f"no time for it in the {max(self.seconds, 0.0):.0f} s that all dispatches have (--budget)"
+    def _no_time(self, label: str) -> None:
+        """A dispatch was not tuned, and nothing but the budget is in the way."""
+        self.set_row(label, state="left-out", reason=no_time(self.seconds), out_of_time=True)
 
     def _without(self, chosen: Sequence[str], computed: Collection[Group | None]) -> list[str]:
         """Where time is short, what a microkernel computes faster is not searched."""
@@ -172,7 +172,7 @@ class Dispatches:
         row = self.rows[label]
         if part.found is None:
             if part.error is None or isinstance(part.error, OutOfTimeError):
-                self._set(label, "left-out", self.no_time)
+                self._no_time(label)
             else:
                 self._set(label, "skipped", part.error.message)
                 context.note(f"{label}: {part.error.message}")

@@ -5,19 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from autotuner.measure.judge import MORE
 from autotuner.measure.race import LOOKS
 
 _PER_DISPATCH = 0.05
 """Of the effort's budget for a single problem, for each dispatch: there it is one of many, in one pool."""
 _COMPILES = 3
 """Of the whole with its entries: one that is raced, one when something is dropped, one that ships."""
-SHIPPING = 1.2
-"""Of a compile as it took before: what ships is compiled once more, and read."""
-_STARTING = 0.1
-"""Seconds around a timing of the race."""
-_CALLS = 4.0
-"""Of the model in it."""
 _ROUND = 10.0
 """Seconds that what is told is rounded up to."""
 
@@ -44,16 +37,6 @@ def expected_seconds(known: Known, *, single: float, most: float) -> float:
     tuning = known.dispatches * _PER_DISPATCH * single
     whole = _COMPILES * known.compile_seconds + LOOKS[0] * known.block_seconds
     return min(math.ceil((known.elapsed + routes + tuning + whole) / _ROUND) * _ROUND, most)
-
-
-def racing_seconds(*, timing: float, isolated: float, best: float, rivals: int, compile_seconds: float) -> float:
-    """For the first look of a race, what the judge keeps for a confirmation, and the compile of what ships.
-
-    `timing` and `isolated` are what timing the default takes in both, `best` one call of the best rival.
-    """
-    race = LOOKS[0] * (timing + rivals * min(timing, _STARTING + _CALLS * best))
-    confirmation = LOOKS[0] * (1 + rivals) * isolated
-    return MORE * (race + confirmation) + SHIPPING * compile_seconds
 
 
 def too_small(budget: float, least: float) -> str:

@@ -36,10 +36,13 @@ from autotuner.tuning.together import Part
 PACKED = "packed"
 """The parameter of a manifest that has constant weights packed before the program runs."""
 TASK = Task(race=False, ship=False, recall=True, microkernels_alone=True)
-NO_TIME = ("left-out", "no time left for it (--budget)")
-"""State and reason of what the budget was too short for."""
 EXPECTED_GAIN = 0.3
 """The part of its time that a kernel is thought to save of a place as long as nothing is known."""
+
+
+def no_time(seconds: float) -> str:
+    """Why a dispatch or a place of kernels was not tuned that nothing but the budget is in the way of."""
+    return f"no time for it in the {max(seconds, 0.0):.0f} s that all dispatches have (--budget)"
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,8 @@ class KernelSearch:
     """What the compiler makes code for, on a processor."""
     rows: dict[str, KernelRow] = field(default_factory=dict)
     parts: dict[str, Part] = field(default_factory=dict)
+    seconds: float = 0.0
+    """That dispatches and places have in all."""
 
     @classmethod
     def find(
@@ -180,7 +185,7 @@ class KernelSearch:
 
     def begin(self, *, budget: float, number: int, count: int) -> list[Part]:
         """A search for each place; the numbers are for those who watch."""
-        context = self.context
+        context, self.seconds = self.context, budget
         for label, row in self.wanted.items():
             kernels = [kernel for kernel in context.options.microkernels if kernel.name in row.place.kernels]
             named = {kernel.name for kernel in kernels}
@@ -191,6 +196,11 @@ class KernelSearch:
             self.parts[label] = Part(f"{label} by microkernels", run, row.place.share)
             number += 1
         return list(self.parts.values())
+
+    def out_of_time(self, seconds: float) -> None:
+        """There is no time to search any of those that are wanted; what stands by its defaults is not among them."""
+        for label in self.wanted:
+            self.set_row(label, state="left-out", reason=no_time(seconds))
 
     def defaults(self) -> list[KernelEntry]:
         """A kernel for every place, by its defaults; with --top for the first ones only.
@@ -236,7 +246,10 @@ class KernelSearch:
         context, part, row = self.context, self.parts[label], self.rows[label]
         if part.found is None:
             timed_out = part.error is None or isinstance(part.error, OutOfTimeError)
-            self._not_searched(label, *(NO_TIME if timed_out else ("skipped", str(part.error))))
+            if timed_out:
+                self._not_searched(label, "left-out", no_time(self.seconds))
+            else:
+                self._not_searched(label, "skipped", str(part.error))
             return None
         found, result = part.found, part.found.result
         spent = {step: used for step, used in result.seconds.items() if step not in WORK}
@@ -253,7 +266,7 @@ class KernelSearch:
         if winner is None:
             untimed = result.best is None and result.verdict == "inconclusive"
             if untimed:
-                self._not_searched(label, *NO_TIME)
+                self._not_searched(label, "left-out", no_time(self.seconds))
             else:
                 self.set_row(label, state="codegen", reason=result.reason)
             return None

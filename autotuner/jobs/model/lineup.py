@@ -14,13 +14,10 @@ from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.routes import SLOW_US, RouteOutcome
 from autotuner.jobs.model.whole import Tuned
 from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge, timed_by
-from autotuner.measure.race import LOOKS, Entrant, Rules, Verdict
-from autotuner.system.progress import Clock
+from autotuner.measure.race import Entrant, Rules
+from autotuner.measure.timeplan import TimePlan
 from autotuner.targets import PLAIN
 from autotuner.tuning.plan import BASELINE
-
-_CONFIRMING = 60.0
-"""Seconds for timing the baseline once more, where the least number of blocks does not take longer."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,14 @@ class Lineup:
     def stock_name(self) -> str:
         return next((name for name in self.routes if name != BASELINE), BASELINE)
 
-    def contest(self, context: Context) -> Contest:
+    @property
+    def favourite(self) -> str:
+        """The fastest so far. Entries are put in because each is ahead: a model that was not timed comes first."""
+        us = {name: one.us or math.inf for name, one in self.routes.items() if name != BASELINE}
+        us |= {made.name: made.us or 0.0 for made in self.tuned}
+        return min(us, key=lambda name: us[name])
+
+    def contest(self, context: Context, *, blocks: int) -> Contest:
         effort = context.options.effort
         complexity = {name: len(one.route.flags) if name != BASELINE else 0 for name, one in self.routes.items()}
         complexity |= {made.name: made.complexity for made in self.tuned}
@@ -80,12 +84,13 @@ class Lineup:
             baseline=BASELINE,
             stock=self.stock_name,
             rules=Rules(smallest_gain=effort.smallest_gain),
-            confirm_blocks=_blocks(context.isolated_seconds, most=effort.confirm_blocks),
+            confirm_blocks=blocks,
+            favourite=self.favourite,
             seed=context.options.seed,
             labels={BASELINE: "the default", **labels},
         )
 
-    def race(self, context: Context, benchmark: Benchmark, *, clock: Clock) -> Judgement:
+    def race(self, context: Context, benchmark: Benchmark, *, plan: TimePlan) -> Judgement:
         modules, rows = self.modules, self.rows
 
         def record(phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
@@ -95,10 +100,11 @@ class Lineup:
         slow = {BASELINE} if (self.base.us or 0.0) > SLOW_US else set()
         with context.clocked("time"):
             return judge(
-                self.contest(context),
+                self.contest(context, blocks=plan.blocks),
                 timed_by(context.session.runner, benchmark, modules, once=slow),
-                clock=clock,
+                clock=context.clock,
                 stop=context.session.stop,
+                plan=plan,
                 record=record,
                 stage=lambda text: context.stage(f"{text}, as whole models"),
             )
@@ -112,16 +118,12 @@ class Lineup:
         over = "it" if self.base is self.default else f"route {self.base.route.name}, the best of the routes that are"
         return f"{arbiter.words}; what wins is right, and faster than {over}: {judgement.reason}"
 
-    def alone(self) -> tuple[Verdict, str] | None:
+    def alone(self) -> Judgement | None:
         """The verdict where the default is wrong and nothing is left to race; None where it is right."""
         if self.default.ok:
             return None
         if self.stock is None:
-            return "no-winner", "nothing that was tried gives right ones"
+            return Judgement("no-winner", "nothing that was tried gives right ones", BASELINE)
         ratio = (self.stock.us or 0.0) / (self.default.us or 1.0)
-        return "no-winner", f"route {self.stock.route.name} gives right ones, and takes {ratio:.2f} times as long"
-
-
-def _blocks(seconds: float, *, most: int) -> int:
-    """Of a confirmation: fewer where the default alone would take minutes, and no fewer than its claim needs."""
-    return max(min(most, int(_CONFIRMING / max(seconds, 1e-3))), min(LOOKS[0], most))
+        reason = f"route {self.stock.route.name} gives right ones, and takes {ratio:.2f} times as long"
+        return Judgement("no-winner", reason, BASELINE)

@@ -5,19 +5,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from autotuner.jobs.model.result import Row
 from autotuner.jobs.model.routes import RouteOutcome
 from autotuner.jobs.model.whole import Tuned
-from autotuner.measure.judge import longer
+from autotuner.measure.judge import Cause, Judgement
 from autotuner.measure.race import Verdict
+from autotuner.measure.timeplan import longer
 from autotuner.system.text import count
 from autotuner.targets import PLAIN
+from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.result import FinalVerdict, Result
 
 NO_ROOT = "no dispatch has a product, a convolution or an attention"
 OBSTACLES = ("skipped", "no-knobs")
 """States of dispatches that no time would help."""
+
+
+class Said(NamedTuple):
+    """How a run without a device ends."""
+
+    verdict: FinalVerdict
+    reason: str
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True)
@@ -42,7 +53,7 @@ class Tried:
             routes=sum(one.ok and one.route != PLAIN for one in routes),
             configurations=sum(result.counts.rivals for result in results),
             untold=sum(result.verdict == "inconclusive" for result in results),
-            left_out=sum(row.state == "left-out" and row.result is None and "(--budget)" in row.reason for row in rows),
+            left_out=sum(row.out_of_time for row in rows),
             obstacles=tuple(row.reason for row in rows if row.state in OBSTACLES),
             knobless=bool(rows) and all(row.state == "no-knobs" for row in rows),
         )
@@ -52,22 +63,22 @@ class Tried:
         searched = [f"{count(self.configurations, 'configuration')} of dispatches"] if self.configurations else []
         return " and ".join([*routes, *searched])
 
-    def judged(self, *, budget: float) -> tuple[Verdict, str]:
+    def judged(self, *, budget: float) -> Judgement:
         """The verdict where nothing is left to race against the default, and what it rests on."""
         open_ones, tried = self.untold + self.left_out, self.words()
         if self.knobless and not tried:
-            return "no-winner", f"no knobs here, IREE's default is kept: {self.obstacles[0]}"
+            return _judged("no-winner", f"no knobs here, IREE's default is kept: {self.obstacles[0]}", "no-knobs")
         if not tried and not open_ones and not self.obstacles:
-            return "no-winner", f"nothing to tune here, IREE's default is kept: {NO_ROOT}"
+            return _judged("no-winner", f"nothing to tune here, IREE's default is kept: {NO_ROOT}", "no-knobs")
         if not tried and not open_ones:
-            return "inconclusive", f"nothing was tried: {self.why()}, and no route was timed"
+            return _judged("inconclusive", f"nothing was tried: {self.why()}, and no route was timed", "obstacles")
         if not tried:
-            return "inconclusive", f"nothing was tried, the time was up: {longer(2 * budget)}"
+            return _judged("inconclusive", f"nothing was tried, the time was up: {longer(2 * budget)}")
         if open_ones:
             reason = f"{tried} timed, none ahead of the default, and no time to tell of {count(open_ones, 'dispatch')}"
-            return "inconclusive", f"{reason}: {longer(2 * budget)}"
+            return _judged("inconclusive", f"{reason}: {longer(2 * budget)}")
         others = f"; {count(len(self.obstacles), 'dispatch')} cannot be tuned" if self.obstacles else ""
-        return "no-winner", f"{tried} timed, none is faster than the default{others}"
+        return _judged("no-winner", f"{tried} timed, none is faster than the default{others}")
 
     def why(self) -> str:
         why, often = Counter(self.obstacles).most_common(1)[0]
@@ -75,17 +86,23 @@ class Tried:
         return f"no dispatch can be tuned ({why}{f', and {more} more' if more else ''})"
 
 
-def without_device(tuned: Sequence[Tuned], rows: Sequence[Row]) -> tuple[FinalVerdict, str]:
+def _judged(verdict: Verdict, reason: str, cause: Cause | None = None) -> Judgement:
+    return Judgement(verdict, reason, BASELINE, cause=cause)
+
+
+def without_device(tuned: Sequence[Tuned], rows: Sequence[Row]) -> Said:
     """The verdict of a model that was only compiled, and its reason."""
     if tuned:
         entries = count(len(tuned[-1].entries), "entry")
         verb = "is" if len(tuned[-1].entries) == 1 else "are"
-        return "compile-only", f"no device: {entries} {verb} proven in the model, chosen by an estimate, never timed"
+        reason = f"no device: {entries} {verb} proven in the model, chosen by an estimate, never timed"
+        return Said("compile-only", reason)
     tried = Tried.of((), rows, ())
     if tried.knobless or not rows:
-        return tried.judged(budget=0.0)
+        judgement = tried.judged(budget=0.0)
+        return Said(judgement.verdict, judgement.reason, judgement.cause)
     if len(tried.obstacles) == len(rows):
-        return "inconclusive", f"nothing was tried: {tried.why()}"
+        return Said("inconclusive", f"nothing was tried: {tried.why()}", "obstacles")
     if tried.left_out == len(rows):
-        return "inconclusive", f"nothing was tried: {rows[0].reason}"
-    return "compile-only", "no device: by an estimate no candidate is better than IREE's default in any dispatch"
+        return Said("inconclusive", f"nothing was tried: {rows[0].reason}")
+    return Said("compile-only", "no device: by an estimate no candidate is better than IREE's default in any dispatch")

@@ -32,6 +32,8 @@ class Row:
     reason: str = ""
     result: Result | None = None
     applied: int = 0
+    out_of_time: bool = False
+    """It is left out because of the budget, and of nothing else."""
 
     def to_json(self) -> dict[str, Any]:
         speedup = self.result.speedup if self.result else None

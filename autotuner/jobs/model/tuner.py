@@ -23,6 +23,7 @@ from autotuner.jobs.model.context import (
     model_outputs,
 )
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
+from autotuner.jobs.model.ending import MIN_TIME, end_plan, longest_compile
 from autotuner.jobs.model.expectation import Known, expectation, expected_seconds, too_small
 from autotuner.jobs.model.judging import arbiter_of
 from autotuner.jobs.model.lineup import Lineup
@@ -32,15 +33,15 @@ from autotuner.jobs.model.pieces import PieceRoute
 from autotuner.jobs.model.program import call_of, check_inputs
 from autotuner.jobs.model.promising import worth_tuning
 from autotuner.jobs.model.reading import question_of, question_unread, read_model, structure_of
-from autotuner.jobs.model.reserve import Reserve
 from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.routes import RouteOutcome, RouteRace, side
 from autotuner.jobs.model.ship import report_text, ship
 from autotuner.jobs.model.where import time_cold, time_table
 from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.jobs.model.won_routes import routes_that_won
-from autotuner.measure.judge import Judgement, longer
+from autotuner.measure.judge import Judgement
 from autotuner.measure.race import ALPHA
+from autotuner.measure.timeplan import longer
 from autotuner.system import process
 from autotuner.targets import PLAIN, Target
 from autotuner.targets.attention import without_wrong_attention
@@ -53,8 +54,6 @@ from autotuner.tuning.run import Account, Run
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.too_short import too_short
 
-MIN_TIME = 0.05
-"""Seconds a repetition of the whole model, at least."""
 _WHOLE = 0.3
 """Without a device, of the time: for compiling the whole."""
 
@@ -106,8 +105,9 @@ class _ModelRun:
     """Whose outputs are right; None without a device."""
 
     @property
-    def reserve(self) -> Reserve:
-        return Reserve(self.context, self.tried)
+    def racing(self) -> float:
+        """Seconds that are kept for the race, its confirmation and the compile of what ships."""
+        return end_plan(self.context, self.tried).kept_of(self.context.clock.budget)
 
     def go(self) -> ModelResult:
         context = self.context
@@ -165,7 +165,7 @@ class _ModelRun:
         """Without --budget, the run says how long it will take as soon as it can tell, and keeps to it."""
         context = self.context
         if context.options.budget is not None:
-            if (least := context.clock.elapsed + self.reserve.in_full) > context.clock.budget:
+            if (least := context.clock.elapsed + end_plan(context, self.tried).least) > context.clock.budget:
                 context.note(too_small(context.clock.budget, least))
             return
         settings = sum(len(knob.settings) for knob in routes.knobs)
@@ -173,7 +173,7 @@ class _ModelRun:
             elapsed=context.clock.elapsed,
             round_seconds=round_seconds,
             rounds=math.ceil((len(routes.first) + settings) / side(context)),
-            compile_seconds=self.reserve.compile_seconds,
+            compile_seconds=longest_compile(self.tried),
             block_seconds=3 * (context.timing_seconds + context.isolated_seconds),
             dispatches=min(len(plain.groups), context.model.top or len(plain.groups)),
         )
@@ -185,12 +185,12 @@ class _ModelRun:
         """The dispatches of the routes that promise most, and the race of what came out."""
         context, call = self.context, race.call
         if not context.session.stop.requested:
-            for dispatches, tried, budget in worth_tuning(
-                context, self.tried, call, plain, reserve=self.reserve.seconds
-            ):
+            # The tuned model is compiled before it races, and once more when something is dropped.
+            reserve = 2 * longest_compile(self.tried) + self.racing
+            for dispatches, tried, budget in worth_tuning(context, self.tried, call, plain, reserve=reserve):
                 self.parts.append(dispatches)
-                self.tuned += self._tune(WholeModel(dispatches, tried, race, self.reserve.racing), budget)
-            race.go_on(ended=context.clock.budget - self.reserve.racing)
+                self.tuned += self._tune(WholeModel(dispatches, tried, race, self.racing), budget)
+            race.go_on(ended=context.clock.budget - self.racing)
         if context.session.stop.requested:
             return self._result("inconclusive", "interrupted before the race", None, None)
         if self.arbiter is not None and self.arbiter.default_is_wrong:
@@ -226,9 +226,9 @@ class _ModelRun:
         tried = RouteOutcome(route, 0)
         self.tried = [tried]
         self.tuned = put_together(WholeModel(dispatches, tried, None), entries)
-        verdict, reason = without_device(self.tuned, list(dispatches.rows.values()))
+        verdict, reason, cause = without_device(self.tuned, list(dispatches.rows.values()))
         if not self.tuned or context.options.output is None:
-            return self._result(verdict, reason, None, None)
+            return replace(self._result(verdict, reason, None, None), cause=cause)
         return self._ship(self.tuned[-1], verdict, reason, None)
 
     # --- the end ------------------------------------------------------------------------------------------------
@@ -238,8 +238,10 @@ class _ModelRun:
         lineup = self.lineup
         if len(lineup.modules) == 1:
             return self._nothing_to_race(lineup)
-        judgement = lineup.race(self.context, benchmark, clock=self.reserve.race_clock())
-        self.caches = time_cold(self.context, benchmark, lineup.modules, lineup.rows, judgement)
+        context, plan = self.context, end_plan(self.context, self.tried)
+        judgement = lineup.race(context, benchmark, plan=plan)
+        left = context.clock.left - (plan.shipping if judgement.winner else 0.0)
+        self.caches = time_cold(context, benchmark, lineup.modules, lineup.rows, judgement, left=left)
         return judgement
 
     @property
@@ -250,8 +252,7 @@ class _ModelRun:
         us = {BASELINE: lineup.base.us or 0.0}
         rows = [row for part in self.parts for row in part.rows.values()]
         tried = Tried.of(self.tried, rows, [result for part in self.parts for result in part.results])
-        verdict, reason = lineup.alone() or tried.judged(budget=self.context.clock.budget)
-        return Judgement(verdict, reason, BASELINE, us=us)
+        return replace(lineup.alone() or tried.judged(budget=self.context.clock.budget), us=us)
 
     def _shipped(self, judgement: Judgement) -> ModelResult:
         reason = self.lineup.told(judgement, self.arbiter) if self.arbiter is not None else judgement.reason
@@ -330,6 +331,7 @@ class _ModelRun:
             counts=Counts.total(result.counts for p in self.parts for result in p.results),
             files=Files(carrier=made.parts.carrier if made else None),
             caches=self.caches,
+            cause=judgement.cause if judgement else None,
             details=ModelDetails(
                 routes=tuple(t for t in self.tried if t.row),
                 rows=tuple(part.rows.values()) if part else (),

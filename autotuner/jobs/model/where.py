@@ -92,8 +92,13 @@ def time_cold(
     modules: Mapping[str, Compiled],
     rows: Mapping[str, int],
     judgement: Judgement,
+    *,
+    left: float,
 ) -> Caches | None:
-    """The default and the best whole model with a warm and with an emptied cache, where that is wanted."""
+    """The default and the best whole model with a warm and with an emptied cache, where that is wanted.
+
+    `left` are the seconds before what wins is compiled to be shipped.
+    """
     device, stop = context.session.runner, context.session.stop
     if context.options.cache == "warm" or judgement.verdict == "inconclusive" or stop.requested:
         return None
@@ -103,7 +108,7 @@ def time_cold(
     best = judgement.winner or min(rivals, key=lambda name: judgement.us.get(name, math.inf))
     calls = sum(max(LEAST_PAIRS * judgement.us.get(name, 0.0), PAIRS_US) for name in (BASELINE, best))
     needed = ROUNDS * (2 * context.timing_seconds + 2 * calls / 1e6)
-    if needed > _COLD_SHARE * context.clock.left:
+    if needed > _COLD_SHARE * left:
         context.note(NO_TIME)
         return None
     context.stage("timing with a cold cache")

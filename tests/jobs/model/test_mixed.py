@@ -17,6 +17,7 @@ from autotuner.jobs.model.shares import STATISTICS, Shares, repeated
 from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants
+from autotuner.tuning.together import Part
 from tests.support.fake_tools import ONE_ROUTE
 
 PROBLEMS = [Gemm.parse(shape=shape, dtype="f32") for shape in ("64x128x96", "64x64x128", "64x32x64")]
@@ -58,6 +59,23 @@ def test_a_kernel_that_stands_in_the_model_stays_where_there_is_no_time_for_its_
     row = found.rows[PROBLEMS[0].name]
     assert (row.state, row.kernel, row.reason) == ("taken", "sgemm_c", "by its defaults")
     assert found.rows[PROBLEMS[1].name].state == "ranked"
+
+
+def test_a_kernel_that_there_was_no_time_for_says_it_in_the_words_of_dispatches(tmp_path: Path) -> None:
+    found = search(tmp_path)
+    found.decide({}, found.defaults()[:1])
+    found.out_of_time(12.4)
+    rows = [found.rows[problem.name] for problem in PROBLEMS]
+    assert [row.state for row in rows] == ["taken", "left-out", "left-out"]
+    assert rows[1].reason == "no time for it in the 12 s that all dispatches have (--budget)"
+    assert rows[2].reason == "", "it was not wanted"
+    late = search(tmp_path)
+    late.seconds = 12.4
+    for problem in PROBLEMS[:2]:
+        late.parts[problem.name] = cast(Part, SimpleNamespace(found=None, error=None))
+    late.decide({}, late.defaults()[:1])
+    assert late.rows[PROBLEMS[0].name].reason == f"by its defaults: {rows[1].reason}"
+    assert late.rows[PROBLEMS[1].name].reason == rows[1].reason
 
 
 def test_a_kernel_loses_where_its_dispatches_take_longer_than_the_compilers_for_the_same() -> None:

@@ -2,52 +2,80 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
-from autotuner.jobs.model.nothing import Tried
+from autotuner.jobs.model.extract import Group
+from autotuner.jobs.model.nothing import Tried, without_device
+from autotuner.jobs.model.result import Row
 
 DYNAMIC = "its shape is dynamic, and the inputs do not tell its sizes (--input)"
 
 
 @pytest.mark.parametrize(
-    ("tried", "verdict", "reason"),
+    ("tried", "verdict", "reason", "cause"),
     [
         (
             Tried(routes=1, configurations=0),
             "no-winner",
             "1 route timed, none is faster than the default",
+            None,
         ),
         (
             Tried(routes=2, configurations=9),
             "no-winner",
             "2 routes and 9 configurations of dispatches timed, none is faster than the default",
+            None,
         ),
         (
             Tried(routes=1, configurations=0, left_out=3),
             "inconclusive",
             "1 route timed, none ahead of the default, and no time to tell of 3 dispatches: --budget 75s would do",
+            None,
         ),
         (
             Tried(routes=0, configurations=0, left_out=3),
             "inconclusive",
             "nothing was tried, the time was up: --budget 75s would do",
+            None,
         ),
         (
             Tried(routes=0, configurations=0, obstacles=(DYNAMIC, DYNAMIC, "another")),
             "inconclusive",
             f"nothing was tried: no dispatch can be tuned ({DYNAMIC}, and 1 more), and no route was timed",
+            "obstacles",
         ),
         (
             Tried(routes=0, configurations=0),
             "no-winner",
             "nothing to tune here, IREE's default is kept: no dispatch has a product, a convolution or an attention",
+            "no-knobs",
         ),
         (
             Tried(routes=0, configurations=0, obstacles=("no constraints",), knobless=True),
             "no-winner",
             "no knobs here, IREE's default is kept: no constraints",
+            "no-knobs",
         ),
     ],
 )
-def test_a_model_without_a_race_says_what_was_tried(tried: Tried, verdict: str, reason: str) -> None:
-    assert tried.judged(budget=30.0) == (verdict, reason)
+def test_a_model_without_a_race_says_what_was_tried(tried: Tried, verdict: str, reason: str, cause: str | None) -> None:
+    found = tried.judged(budget=30.0)
+    assert (found.verdict, found.reason, found.cause) == (verdict, reason, cause)
+
+
+def row(state: str, reason: str = "", *, out_of_time: bool = False) -> Row:
+    return Row("x", cast(Group, None), 0.1, None, state, reason, out_of_time=out_of_time)
+
+
+def test_what_the_budget_left_out_is_told_by_its_mark_and_not_by_words() -> None:
+    rows = [row("left-out", "words", out_of_time=True), row("left-out", "a file named (--budget)"), row("no-gain")]
+    assert Tried.of((), rows, ()).left_out == 1
+
+
+def test_without_a_device_it_is_told_whether_time_would_help() -> None:
+    assert without_device((), [row("skipped", DYNAMIC)] * 2).cause == "obstacles"
+    assert without_device((), [row("no-knobs", "no constraints")]).cause == "no-knobs"
+    late = without_device((), [row("left-out", "no time", out_of_time=True)])
+    assert (late.verdict, late.cause) == ("inconclusive", None)

@@ -45,7 +45,6 @@ class Told:
             session=SimpleNamespace(
                 runner=self.device, stop=SimpleNamespace(requested=False), store=SimpleNamespace(record_timing=record)
             ),
-            clock=SimpleNamespace(left=self.left),
             timing_seconds=0.2,
             note=self.notes.append,
             stage=lambda _: None,
@@ -53,7 +52,8 @@ class Told:
         )
         built = Compiled(None, "", 1.0, (), Path("a.vmfb"), binary="default")
         modules = {BASELINE: built, "tuned-plain": replace(built, binary="tuned")}
-        return time_cold(cast("Context", context), BENCHMARK, modules, {BASELINE: 1, "tuned-plain": 2}, judgement)
+        rows = {BASELINE: 1, "tuned-plain": 2}
+        return time_cold(cast("Context", context), BENCHMARK, modules, rows, judgement, left=self.left)
 
 
 def test_the_default_and_the_winner_are_timed_with_an_emptied_cache() -> None:

@@ -1,0 +1,60 @@
+"""The plan for the end of a model's run: the race of whole models, its confirmation, the compile of what ships."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autotuner.jobs.model.context import Context
+from autotuner.jobs.model.routes import RouteOutcome
+from autotuner.measure.race import LOOKS
+from autotuner.measure.timeplan import Pace, TimePlan
+
+_SHIPPING = 1.2
+"""Of a compile as it took before: what ships is compiled once more, and read."""
+MIN_TIME = 0.05
+"""Seconds a repetition of the whole model, at least."""
+_CONFIRMING = 60.0
+"""Seconds for timing the default once more, where the least number of blocks does not take longer."""
+
+
+@dataclass(frozen=True)
+class Took:
+    """What the default and the best so far take, and one timing of the default in the race and in a fresh process."""
+
+    default_us: float
+    best_us: float
+    timing: float
+    isolated: float
+    compiling: float
+    """Seconds: the longest compile of a route."""
+
+
+def plan_of(took: Took, *, rivals: int, blocks: int) -> TimePlan:
+    """For the race of whole models, its confirmation of at most so many blocks, and the compile of what ships."""
+    race, confirm = (
+        Pace.of(seconds, baseline_us=took.default_us, best_us=took.best_us, lasting=MIN_TIME)
+        for seconds in (took.timing, took.isolated)
+    )
+    most = min(blocks, int(_CONFIRMING / max(took.isolated, 1e-3)))
+    # Fewer where the default alone would take minutes, and no fewer than a claim needs.
+    blocks = max(most, min(LOOKS[0], blocks))
+    return TimePlan(race, confirm, rivals=rivals, blocks=blocks, stock=rivals > 1, shipping=_SHIPPING * took.compiling)
+
+
+def end_plan(context: Context, tried: Sequence[RouteOutcome]) -> TimePlan:
+    """By what the routes took that were tried."""
+    good = [t.us for t in tried if t.ok and t.us is not None]
+    took = Took(
+        default_us=(tried[0].us or 0.0) if tried else 0.0,
+        best_us=min(good, default=0.0),
+        timing=context.timing_seconds,
+        isolated=context.isolated_seconds,
+        compiling=longest_compile(tried),
+    )
+    return plan_of(took, rivals=2 if len(good) > 1 else 1, blocks=context.options.effort.confirm_blocks)
+
+
+def longest_compile(tried: Sequence[RouteOutcome]) -> float:
+    """Seconds of a route's compile."""
+    return max((t.build.took for t in tried if t.build and t.build.ok), default=0.0)

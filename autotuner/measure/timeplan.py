@@ -1,0 +1,235 @@
+"""One plan for the time of a run: what the search may use, how a verdict is reached in the rest, what ships after it.
+
+A run prepares, searches, races, confirms and ships. The plan knows what a timing, a build and shipping take here;
+whoever measures one of them anew makes a corrected plan. Time that a step leaves goes to the next: the race has more
+entrants, the confirmation more blocks. Where time is short the race is left out first, then the stock route beside the
+confirmation, then blocks of it: the best of the search alone against the baseline is the shortest way to a verdict.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from autotuner.measure.race import LOOKS
+from autotuner.system.progress import LATE_SECONDS, Clock, Stop
+
+SURE_BLOCKS = 9
+"""Of a confirmation: with fewer, a single spike is part of a 95 % interval."""
+LEAST_BLOCKS = 6
+"""Of a confirmation: with fewer there is no 95 % interval at all."""
+RACE_SHARE = 0.7
+"""Of the time from the beginning of a race to the end of the confirmation: a race that is not settled by then ends."""
+END_SHARE = 0.35
+"""Of the time after the default is timed, for the end of a run that has little of it; the rest is for the search."""
+_VERDICT_SHARE = 0.6
+"""Of the same, where the least race and its confirmation need more than that."""
+_AIR = 1.1
+"""Timings are not all alike, and a block may begin just before the end."""
+FEWEST = 2
+"""Rivals in a race after a search: the best stock route, and the best candidate."""
+_CALLS = 4
+"""Of a module in one timing: three repetitions, and one to warm up."""
+_LONG = LOOKS[2]
+"""Blocks of a race with all the time that it wants."""
+LEAD_BLOCKS = 5
+"""How often each is timed where the fastest is only chosen, not judged."""
+LEADERS = 4
+"""Candidates that are compared there."""
+_LEAD_BUILDS = 3
+"""What such a comparison takes with the builds for it, over its timings."""
+_ROUNDED = 5
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds that one timing takes: of the baseline, and of another."""
+
+    baseline: float
+    rival: float
+
+    @classmethod
+    def of(cls, seconds: float, *, baseline_us: float, best_us: float, lasting: float) -> Pace:
+        """From one timing of the baseline; a repetition lasts `lasting` seconds, or a call where that is longer."""
+        calls = [_CALLS * max(lasting, us / 1e6) for us in (baseline_us, best_us)]
+        starting = max(seconds - calls[0], 0.0)
+        return cls(seconds, min(seconds, starting + calls[1]))
+
+    def block(self, rivals: int) -> float:
+        """All of them once."""
+        return self.baseline + rivals * self.rival
+
+
+@dataclass(frozen=True)
+class Ending:
+    """A way to a verdict, and the seconds that it takes at the least."""
+
+    rivals: int
+    """That race against the baseline; 0 where the favourite is confirmed without a race."""
+    beside: bool
+    """The best stock route is timed beside the confirmation."""
+    blocks: int
+    """Of the confirmation, at the least."""
+    seconds: float
+
+
+@dataclass(frozen=True)
+class TimePlan:
+    """How the time of one run is divided."""
+
+    race: Pace
+    confirm: Pace
+    rivals: int = 8
+    """In a race, at most."""
+    screens: bool = False
+    """More than these are screened again before the race; then it may also have fewer."""
+    blocks: int = 24
+    """Of the confirmation, at most."""
+    stock: bool = False
+    """There is a best stock route beside the baseline."""
+    building: float = 0.0
+    """Seconds for each finalist that is still to be built."""
+    shipping: float = 0.0
+    """Seconds after the verdict, for what wins."""
+    judges: bool = True
+    """Without, the best of the search are only compared, and something larger is the judge."""
+
+    # --- what the end takes ---------------------------------------------------------------------------------------
+
+    @property
+    def full(self) -> float:
+        """Seconds of an end that lacks nothing, shipping included."""
+        if not self.judges:
+            return self._lead
+        return self._racing(self.rivals, _LONG) + self._confirming(self.blocks, beside=self.stock) + self.shipping
+
+    @property
+    def sound(self) -> float:
+        """Seconds for the smallest race with a confirmation that stands a spike."""
+        return self._raced(min(FEWEST, self.rivals)).seconds + self.shipping if self.judges else self._lead
+
+    @property
+    def least(self) -> float:
+        """Seconds of the shortest way to a verdict."""
+        return self._alone(LEAST_BLOCKS, beside=False).seconds + self.shipping if self.judges else self._lead
+
+    @property
+    def _lead(self) -> float:
+        return _LEAD_BUILDS * LEAD_BLOCKS * self.race.block(LEADERS)
+
+    def reserve(self, left: float) -> float:
+        """Of `left` seconds, when the default is timed: those that the search leaves for the end."""
+        room = max(left - self.shipping, 0.0)
+        sound, least, full = (_AIR * (seconds - self.shipping) for seconds in (self.sound, self.least, self.full))
+        needed = max(min(sound, _VERDICT_SHARE * room), min(least, room))
+        return self.shipping + max(needed, min(full, END_SHARE * room))
+
+    def kept_of(self, budget: float) -> float:
+        """The same where all that comes before is known to want every second: no more than a sound verdict needs."""
+        return min(_AIR * (self.sound - self.shipping) + self.shipping, _VERDICT_SHARE * budget)
+
+    def lead_rivals(self, left: float) -> int:
+        """How many are compared with the default where nothing is judged: better few, to the end."""
+        room = max(left, 0.0) / LEAD_BLOCKS - self.race.baseline
+        return max(1, int(room / self.race.rival)) if self.race.rival else LEADERS
+
+    # --- ways to a verdict ----------------------------------------------------------------------------------------
+
+    def ending(self, left: float) -> Ending | None:
+        """The most thorough way to a verdict that fits into `left` seconds of the budget; None where none does."""
+        room = left - self.shipping
+        for one in self._endings():
+            if one.seconds <= room:
+                return one
+        last = self._alone(LEAST_BLOCKS, beside=False)
+        return last if last.seconds <= room + LATE_SECONDS and last.seconds <= left else None
+
+    def _endings(self) -> Iterator[Ending]:
+        fewest = min(FEWEST, self.rivals) if self.screens else self.rivals
+        yield from (self._raced(rivals) for rivals in range(self.rivals, fewest - 1, -1))
+        if self.stock:
+            yield self._alone(SURE_BLOCKS, beside=True)
+        yield self._alone(SURE_BLOCKS, beside=False)
+        yield self._alone(LEAST_BLOCKS, beside=False)
+
+    def _raced(self, rivals: int) -> Ending:
+        blocks, beside = min(SURE_BLOCKS, self.blocks), self.stock and rivals > 1
+        return Ending(rivals, beside, blocks, self._racing(rivals, LOOKS[0]) + self._confirming(blocks, beside=beside))
+
+    def _alone(self, blocks: int, *, beside: bool) -> Ending:
+        blocks = min(blocks, self.blocks)
+        built = (2 + self.stock) * self.building
+        return Ending(0, beside, blocks, built + self._confirming(blocks, beside=beside))
+
+    def _racing(self, rivals: int, blocks: int) -> float:
+        """The finalists' builds, their second screening, and the race itself."""
+        again = (2 * rivals + 3) * self.race.rival if self.screens else 0.0
+        built = (2 * rivals + 1) * self.building
+        return built + again + blocks * self.race.block(rivals)
+
+    def _confirming(self, blocks: int, *, beside: bool) -> float:
+        return blocks * self.confirm.block(1 + beside)
+
+    # --- while it is judged ---------------------------------------------------------------------------------------
+
+    def measured(self, race: Pace, *, alike: bool) -> TimePlan:
+        """Corrected by what the race's timings took; `alike`: the confirmation is timed the same way."""
+        return replace(self, race=race, confirm=race if alike else self.confirm)
+
+    def confirm_blocks(self, left: float, *, beside: bool) -> int:
+        """How many blocks there is time for, fixed beforehand: then the interval holds its level whatever comes."""
+        block, room = self.confirm.block(1 + beside), max(left - self.shipping, 0.0)
+        return min(self.blocks, int(room / block)) if block and math.isfinite(room) else self.blocks
+
+    def needs_confirmation(self, *, looked: bool) -> float:
+        """Seconds that a race leaves: before its first look it tells nothing, so it may use more than after it."""
+        blocks = min(SURE_BLOCKS if looked else LEAST_BLOCKS, self.blocks)
+        return _AIR * self._confirming(blocks, beside=self.stock and looked) + self.shipping
+
+    # --- words ----------------------------------------------------------------------------------------------------
+
+    def too_short(self, clock: Clock) -> str:
+        """Why there is no verdict, with what was left and what would do."""
+        left, shortest = max(clock.left, 0.0), self.least - self.shipping
+        kept = f", {self.shipping:.0f} s of it to compile what ships" if self.shipping >= 1 else ""
+        reason = (
+            f"no verdict fits: the shortest comparison takes about {shortest:.0f} s, and {left:.0f} s were left{kept}"
+        )
+        return f"{reason}: {self.would_do(clock)}"
+
+    def would_do(self, clock: Clock, *, raced: bool = False) -> str:
+        """The budget for the same and a sound verdict after it; `raced`: only its confirmation is missing."""
+        missing = self._confirming(min(SURE_BLOCKS, self.blocks), beside=self.stock) + self.shipping
+        needed = clock.elapsed + (missing if raced else self.sound)
+        return longer(max(needed, clock.budget if math.isfinite(clock.budget) else 0.0))
+
+
+UNTIMED = TimePlan(Pace(0.0, 0.0), Pace(0.0, 0.0))
+"""Where nothing is known of what timings take, and there is no hurry."""
+
+
+@dataclass
+class RaceDeadline:
+    """When a race must end; asked once before each block."""
+
+    clock: Clock
+    stop: Stop
+    plan: TimePlan
+    left: float
+    """When the race began."""
+    block: float
+    """Seconds for one more."""
+    blocks: int = 0
+
+    def __call__(self) -> bool:
+        looked = self.blocks >= LOOKS[0]
+        self.blocks += 1
+        left = self.clock.left
+        late = looked and self.left - left > RACE_SHARE * (self.left - self.plan.shipping)
+        return self.stop.requested or late or left - self.block < self.plan.needs_confirmation(looked=looked)
+
+
+def longer(seconds: float) -> str:
+    """What to ask for the next time, where so many seconds would do."""
+    return f"--budget {math.ceil(1.2 * seconds / _ROUNDED) * _ROUNDED}s would do"

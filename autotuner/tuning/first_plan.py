@@ -1,0 +1,63 @@
+"""The plan for the end of one problem's run, as soon as its default is timed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autotuner.devices.device import INVOCATION_US
+from autotuner.measure.timeplan import Pace, TimePlan
+from autotuner.tuning.cache_timer import COLD_TIMINGS
+from autotuner.tuning.calibrate import Calibration
+from autotuner.tuning.options import Options
+from autotuner.tuning.task import Task
+
+_RACE_CALLS = 4
+"""Of a module in one timing: three repetitions, and one to warm up."""
+_SHIPPED, _ARMS = 1.5, 2.0
+"""What shipping takes in compiles of the default; and an experiment's arms, which are compiled and run once more."""
+_FINALIST = 0.5
+"""What building one takes in compiles of the default, where only its repeats change."""
+_COLD_SHARE = 0.1
+"""Of the time that is left, at most, for timing with a cold cache."""
+
+
+@dataclass(frozen=True)
+class AfterVerdict:
+    """Seconds for what follows a verdict."""
+
+    shipping: float
+    cold: float
+    """For the default and the best with a cold cache; 0 where that is not wanted."""
+
+    @classmethod
+    def of(cls, calibration: Calibration, task: Task, options: Options) -> AfterVerdict:
+        compiling, device = calibration.baseline.took, calibration.device
+        compiles = (_SHIPPED if task.ship else 0.0) + (_ARMS if task.ship and task.microkernels_alone else 0.0)
+        wanted = task.race and task.cold and options.cache != "warm" and device.isolated is not device
+        cold = compiling + COLD_TIMINGS * calibration.timing_seconds if wanted else 0.0
+        return cls(compiles * compiling, cold)
+
+    def seconds(self, left: float) -> float:
+        """Those that are kept, where so many are left when the default is timed: a short run goes without the cold."""
+        return self.shipping + (self.cold if self.cold <= _COLD_SHARE * left else 0.0)
+
+
+def first_plan(
+    calibration: Calibration, task: Task, options: Options, *, left: float, stock: bool, jobs: int
+) -> TimePlan:
+    """By what the default took; `left` are the seconds of the budget by now."""
+    device, effort, after = calibration.device, options.effort, AfterVerdict.of(calibration, task, options)
+    # The race's modules last long enough for iree-benchmark-module as well.
+    race = calibration.timing_seconds + (0.0 if device.isolated is device else _RACE_CALLS * INVOCATION_US / 1e6)
+    confirm = calibration.isolated_seconds if options.searched_cache == "warm" else race
+    return TimePlan(
+        Pace(race, race),
+        Pace(confirm, confirm),
+        rivals=effort.race_entrants,
+        screens=True,
+        blocks=effort.confirm_blocks,
+        stock=stock,
+        building=_FINALIST * calibration.baseline.took / jobs,
+        shipping=after.seconds(left),
+        judges=task.race,
+    )

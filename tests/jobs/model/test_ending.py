@@ -1,0 +1,33 @@
+"""The end of a model's run is planned by what its routes took."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autotuner.jobs.model.ending import Took, plan_of
+
+TOOK = Took(default_us=1e5, best_us=5e4, timing=0.5, isolated=0.8, compiling=0.0)
+
+
+def test_the_end_of_a_models_run_has_the_compile_of_what_ships_in_it() -> None:
+    quick = plan_of(TOOK, rivals=2, blocks=24)
+    slow = plan_of(replace(TOOK, compiling=20.0), rivals=2, blocks=24)
+    assert slow.sound >= quick.sound + 20
+    assert slow.kept_of(1000.0) >= slow.sound
+    assert slow.kept_of(40.0) == pytest.approx(24.0), "not all of a short budget"
+
+
+def test_rivals_of_a_slow_default_are_timed_faster_than_it() -> None:
+    slow = replace(TOOK, default_us=1e6, timing=4.1, isolated=4.5)
+    plan = plan_of(slow, rivals=2, blocks=24)
+    assert plan.race.baseline == pytest.approx(4.1)
+    assert plan.race.rival == pytest.approx(0.3)
+    assert plan.confirm.rival == pytest.approx(0.7)
+
+
+def test_a_confirmation_has_fewer_blocks_where_the_default_takes_long_but_never_too_few() -> None:
+    assert plan_of(TOOK, rivals=1, blocks=24).blocks == 24
+    assert plan_of(replace(TOOK, isolated=4.0), rivals=1, blocks=24).blocks == 15
+    assert plan_of(replace(TOOK, isolated=60.0), rivals=1, blocks=24).blocks == 12
