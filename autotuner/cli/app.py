@@ -15,6 +15,7 @@ from autotuner.cli.commands.ab import Wanted
 from autotuner.cli.commands.bench import BenchRequest, BenchWords
 from autotuner.cli.commands.compare import compare
 from autotuner.cli.commands.model import model
+from autotuner.cli.commands.nightly import nightly
 from autotuner.cli.commands.operations import any_problem, attention, conv, gemm
 from autotuner.cli.commands.report import report
 from autotuner.cli.commands.results import cache, doctor, export, history, import_results
@@ -86,7 +87,7 @@ _add(
 _add("retune", tuning_command(RetuneWords, lambda *words: retune_action.run_retune(*words), request=RetuneRequest))
 app.add_typer(spec)
 _add("import", import_results)
-for look_back in (report, compare, history, export, cache, doctor):
+for look_back in (report, compare, nightly, history, export, cache, doctor):
     _add(look_back.__name__, look_back)
 
 

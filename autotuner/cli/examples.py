@@ -43,6 +43,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "autotune compare golden.json 20260301-021500-0a1b2c -o compare.html",
     ),
     "report": ("autotune report -o report.html", "autotune report --serve"),
+    "nightly": ("autotune nightly nightly.toml", "autotune nightly nightly.toml --dry-run"),
     "history": (
         "autotune history --op gemm --since 7d --verdict win",
         "autotune history --shape 512x512x1024 --trend",

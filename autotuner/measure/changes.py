@@ -2,8 +2,8 @@
 
 Each value is compared with the mean and the spread of the values before it in its segment, so neither need be known
 beforehand: in control the scores are standard normal from the third value on, however short the history is (Hawkins).
-A CUSUM adds up the scores beyond a slack. A score is cut at three, so that one bad night never is a change: it takes
-three. After a change a new segment begins with the values since.
+A CUSUM adds up what the scores are beyond a slack. A score is cut, so that a bad night or two are no change. After a
+change a new segment begins with the values since.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from statistics import median
 
 SLACK = 0.75
 """In spreads: what a score must be above to count. Half of the shift that is found fastest."""
-MOST_SCORE = 3.0
-"""A score beyond this counts as this."""
-LEAST_VALUES = 5
+MOST_SCORE = 2.5
+"""A score beyond this counts as this: a bad night alone is no change, and neither are two."""
+LEAST_VALUES = 8
 """Values of a segment before which nothing is judged."""
 LEAST_TOGETHER = 8
 """Series from which on what they share is told apart."""
@@ -125,7 +125,15 @@ def _first(values: Sequence[float], start: int, rate: float, smallest: float) ->
     return None
 
 
-def _change(values: Sequence[float], start: int, at: int, found: int) -> Change:
+def _change(values: Sequence[float], start: int, since: int, found: int) -> Change:
+    """The level may have changed later than the sum began to grow: where the values part best."""
+
+    def parted(at: int) -> float:
+        before, after = values[start:at], values[at : found + 1]
+        gap = sum(after) / len(after) - sum(before) / len(before)
+        return gap * gap * len(before) * len(after)
+
+    at = max(range(since, found + 1), key=parted)
     after = values[at : found + 1]
     before = median(values[start:at])
     # A drift goes on: its last values say where it is.

@@ -30,7 +30,9 @@ TOLD = (
 NO_KNOB = -1
 """What a knob is where a candidate does not have it."""
 _SIDE_BY_SIDE = ("race", "confirm")
-_PARTS_SHOWN = ("suite", "buckets")
+_ALL_NAMED = ("ab", "bench")
+"""Runs whose candidates all have names of their own."""
+_PARTS_SHOWN = ("suite", "buckets", "bench")
 """Runs whose parts are problems of their own. A model's parts are pieces of it, and differ with the route it takes."""
 
 Which = Literal["named", "all"]
@@ -208,9 +210,9 @@ def _kernels(
 ) -> Iterator[tuple[str, CandidateRow]]:
     """Each kernel's name and row."""
     for row in candidates:
-        if which == "all" or run.kind == "ab" or row.kind in ("baseline", "default"):
+        if which == "all" or run.kind in _ALL_NAMED or row.kind in ("baseline", "default"):
             yield kernel_of(run, row), row
-    best = None if run.kind == "ab" else _best(run, candidates, timings)
+    best = None if run.kind in _ALL_NAMED else _best(run, candidates, timings)
     if best is not None:
         yield BEST, best
 
@@ -221,11 +223,13 @@ def problem_of(run: RunRow, row: CandidateRow) -> str:
 
 
 def kernel_of(run: RunRow, row: CandidateRow) -> str:
-    """A candidate's name in every run that tries it; an arm of an experiment has its own."""
+    """A candidate's name in every run that tries it; an arm of an experiment has its own, and a library too."""
     if run.kind == "ab" and row.route:
         return row.route
     if row.kind in ("baseline", "default"):
         return DEFAULT
+    if run.kind == "bench":
+        return row.route
     config = row.config.as_dict()
     knobs = " ".join(f"{knob}={config[knob]}" for knob in sorted(config) if config[knob] != NO_KNOB)
     return " ".join(word for word in (row.kind, row.route, knobs) if word)

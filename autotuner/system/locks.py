@@ -47,11 +47,19 @@ class Holder:
 @contextmanager
 def workspace_lock(workspace: Path) -> Iterator[None]:
     """Alone in the workspace; BusyError at once when somebody is there already."""
-    file = _open(workspace / "results" / ".autotune.lock")
+    lock = workspace / "results" / ".autotune.lock"
+    with file_lock(lock, what="this workspace", remedy="wait for it or choose another --workspace."):
+        yield
+
+
+@contextmanager
+def file_lock(path: Path, *, what: str, remedy: str) -> Iterator[None]:
+    """Alone with what this file stands for; BusyError at once when somebody else has it."""
+    file = _open(path)
     if not _take(file):
         who = _holder(file)
         os.close(file)
-        raise BusyError(f"{who} is using this workspace;", remedy="wait for it or choose another --workspace.")
+        raise BusyError(f"{who} is using {what};", remedy=remedy)
     with _holding(file):
         yield
 

@@ -34,7 +34,7 @@ def page(found: Comparison) -> str:
 
 def kernels(rows: Sequence[Row]) -> Table:
     columns = [
-        *(Column("problem"), Column("target"), Column("kernel", "code"), Column("verdict", "badge")),
+        *(Column("problem"), Column("target"), Column("kernel"), Column("verdict", "badge")),
         *(Column("new/golden", "number"), Column("golden µs", "number"), Column("new µs", "number")),
         *(Column("state"), Column("note", "long")),
     ]

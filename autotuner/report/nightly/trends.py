@@ -1,0 +1,179 @@
+"""Trends over nights: a series for each kernel, the changes of its level, and which of them are news tonight."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from autotuner.jobs.nightly.history import Entry, nights
+from autotuner.jobs.nightly.plan import Limits
+from autotuner.measure.changes import Change, changes, shared
+from autotuner.store.figures import Figure
+
+_STATES = ("process", "sustained", "burst")
+TOGETHER = "all kernels"
+
+Key = tuple[str, str, str, str]
+"""Problem, target, kernel and device."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A kernel's time in one night."""
+
+    night: str
+    us: float
+    low: float | None
+    high: float | None
+    iree: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """A change of level, by the nights' dates."""
+
+    at: str
+    """The first night of the new level."""
+    found: str
+    """The night in which it was certain enough to tell."""
+    size: float
+    """As a part: 0.02 is 2 % slower."""
+    iree_before: str
+    iree: str
+
+    @property
+    def slower(self) -> bool:
+        return self.size > 0
+
+    @property
+    def words(self) -> str:
+        how = "slower" if self.slower else "faster"
+        version = f"IREE {self.iree_before} → {self.iree}" if self.iree != self.iree_before else f"IREE {self.iree}"
+        return f"{abs(self.size):.1%} {how} since {self.at} ({version}), told on {self.found}"
+
+
+@dataclass(frozen=True)
+class Trend:
+    """One kernel over the nights, or what all kernels of a device did together."""
+
+    problem: str
+    target: str
+    kernel: str
+    device: str
+    state: str
+    points: tuple[Point, ...]
+    changes: tuple[Found, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.problem} {self.kernel} on {self.target}" if self.kernel else f"{TOGETHER} on {self.target}"
+
+    @property
+    def spread(self) -> float | None:
+        """From night to night, as a part of the time: without what was a change of level."""
+        steps = [math.log(b.us / a.us) for a, b in zip(self.points, self.points[1:], strict=False)]
+        return median(map(abs, steps)) * 1.4826 / math.sqrt(2) if len(steps) > 2 else None
+
+    def by_version(self) -> dict[str, float]:
+        """The median with each IREE, in the order in which they came."""
+        found: dict[str, list[float]] = {}
+        for point in self.points:
+            found.setdefault(point.iree, []).append(point.us)
+        return {version: median(values) for version, values in found.items()}
+
+
+@dataclass(frozen=True)
+class Trends:
+    """All series of a history."""
+
+    nights: tuple[str, ...]
+    series: tuple[Trend, ...]
+    together: tuple[Trend, ...] = ()
+
+    @property
+    def all(self) -> tuple[Trend, ...]:
+        return (*self.together, *self.series)
+
+    def alarms(self) -> list[tuple[Trend, Found]]:
+        """What became slower for good, and is known since the last night."""
+        last = self.nights[-1] if self.nights else ""
+        return [(one, change) for one in self.all for change in one.changes if change.slower and change.found == last]
+
+
+def trends(entries: Sequence[Entry], limits: Limits) -> Trends:
+    """Series of the default and the best with a warm cache; each in the state that it has most nights of."""
+    when = nights(entries)
+    series = [_series(key, found) for key, found in sorted(_collected(entries).items())]
+    # Every series of a night could alarm: the rate is shared among them.
+    groups = sorted({(one.target, one.device) for one in series})
+    rate = limits.rate / 100 / max(1, len(series) + len(groups))
+    smallest = math.log1p(limits.smallest / 100)
+    judged: list[Trend] = []
+    together: list[Trend] = []
+    for target, device in groups:
+        group = [one for one in series if (one.target, one.device) == (target, device)]
+        values = [{} for _ in when]  # type: list[dict[str, float]]
+        place = {night: index for index, night in enumerate(when)}
+        for one in group:
+            for point in one.points:
+                values[place[point.night]][one.name] = math.log(point.us)
+        parted = shared(values)
+        versions = {point.night: point.iree for one in group for point in one.points}
+        for one in group:
+            own = parted.own.get(one.name, ())
+            judged.append(_with_changes(one, own, when, versions, rate=rate, smallest=smallest))
+        if parted.together:
+            points = tuple(Point(when[n], math.exp(v), None, None, versions[when[n]]) for n, v in parted.together)
+            whole = Trend("", target, "", device, "", points)
+            together.append(_with_changes(whole, parted.together, when, versions, rate=rate, smallest=smallest))
+    return Trends(tuple(when), tuple(judged), tuple(together))
+
+
+def _with_changes(
+    one: Trend,
+    values: Sequence[tuple[int, float]],
+    when: Sequence[str],
+    versions: Mapping[str, str],
+    *,
+    rate: float,
+    smallest: float,
+) -> Trend:
+    dates = [when[night] for night, _ in values]
+    found = changes([value for _, value in values], rate=rate, smallest=smallest)
+    told = tuple(_found(change, dates, versions) for change in found)
+    return Trend(one.problem, one.target, one.kernel, one.device, one.state, one.points, told)
+
+
+def _found(change: Change, dates: Sequence[str], versions: Mapping[str, str]) -> Found:
+    at, before = dates[change.at], dates[max(change.at - 1, 0)]
+    return Found(at, dates[change.found], change.size, versions.get(before, ""), versions.get(at, ""))
+
+
+def _collected(entries: Iterable[Entry]) -> Mapping[Key, list[tuple[str, str, Figure]]]:
+    """By kernel: night, IREE and figure."""
+    found: dict[Key, list[tuple[str, str, Figure]]] = {}
+    for entry in entries:
+        for figure in _warm(entry):
+            key = (*figure.key, figure.device)
+            found.setdefault(key, []).append((entry.night, str(entry.environment.get("iree", "")), figure))
+    return found
+
+
+def _warm(entry: Entry) -> Iterator[Figure]:
+    return (figure for figure in entry.figures if figure.cache == "warm" and figure.us > 0)
+
+
+def _series(key: Key, found: Sequence[tuple[str, str, Figure]]) -> Trend:
+    """In one state; of several figures of a night the last counts."""
+    seen = Counter(state for state, _ in {(figure.state, night) for night, _, figure in found})
+    state = max(seen, key=lambda one: (seen[one], -_STATES.index(one) if one in _STATES else -len(_STATES)))
+    points = {
+        night: Point(night, figure.us, figure.low, figure.high, iree)
+        for night, iree, figure in sorted(found, key=lambda one: (one[0], one[2].started, one[2].blocks))
+        if figure.state == state
+    }
+    problem, target, kernel, device = key
+    return Trend(problem, target, kernel, device, state, tuple(points.values()))

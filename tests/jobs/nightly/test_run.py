@@ -1,0 +1,199 @@
+"""What is due is run once a night; what fails is a line; what was cut short goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autotuner.devices.conditions import Conditions
+from autotuner.devices.device import Timing
+from autotuner.errors import StorageError
+from autotuner.jobs.nightly import history
+from autotuner.jobs.nightly.history import Entry
+from autotuner.jobs.nightly.plan import Plan, read_plan
+from autotuner.jobs.nightly.run import GRACE_SECONDS, due, run_night
+from autotuner.report.nightly.night import look_at
+from autotuner.report.nightly.page import page
+from autotuner.space.table import Config
+from autotuner.store.figures import Figure
+from autotuner.store.store import NewRun, Store
+from autotuner.system.process import Finished
+from autotuner.system.progress import Silent
+
+FILE = """
+[defaults]
+budget = "60s"
+[[parts]]
+suite = "shapes.csv"
+[[parts]]
+suite = "shapes.csv"
+name = "weekly"
+every = 7
+"""
+ENVIRONMENT = {"iree": "3.13.0", "device_name": "chip", "cores": 2}
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    (tmp_path / "shapes.csv").write_text("op,shape,dtype\ngemm,64x64x64,f32\n")
+    (tmp_path / "n.toml").write_text(FILE)
+    return read_plan(tmp_path / "n.toml")
+
+
+class Autotune:
+    """Writes the rows of a run, as the program would, and prints its document."""
+
+    def __init__(self, plan: Plan, *, us: float = 10.0) -> None:
+        self.plan, self.us = plan, us
+        self.asked: list[list[str]] = []
+        self.timeouts: list[float] = []
+        self.instead: Callable[[], Finished] | None = None
+
+    def __call__(self, words: Sequence[str], timeout: float) -> Finished:
+        self.asked.append([*words])
+        self.timeouts.append(timeout)
+        if self.instead is not None:
+            return self.instead()
+        return said(json.dumps({"run": self.measure(), "environment": ENVIRONMENT, "reason": "fine"}))
+
+    def measure(self) -> str:
+        with Store.open(None, workspace=self.plan.workspace) as store:
+            problem = {"op": "gemm", "name": "gemm_a"}
+            new = NewRun(kind="single", key="k", command=[], problem=problem, target="cpu", device="local-task", seed=0)
+            run = store.start_run(new)
+            store.record_environment(run, ENVIRONMENT)
+            row = store.add_candidate(run, ordinal=0, config=Config(()), kind="baseline")
+            for block in range(8):
+                timing = Timing((self.us * (1 + 0.0001 * block),), conditions=Conditions("sustained"))
+                store.record_timing(row, timing, phase="race", block=block)
+            store.finish_run(run, "finished", result={"verdict": "no-winner"})
+            return run
+
+
+def said(out: str, *, code: int = 0, err: str = "", timed_out: bool = False) -> Finished:
+    return Finished(code=code, stdout=out, stderr=err, seconds=1.0, timed_out=timed_out)
+
+
+def night(plan: Plan, runner: Autotune, date: str, **more: Any) -> list[Entry]:
+    return run_night(plan, reporter=Silent(), night=date, runner=runner, **more)
+
+
+def test_what_is_due_is_run_once_a_night_and_written_down(plan: Plan) -> None:
+    runner = Autotune(plan)
+    first = night(plan, runner, "2026-01-01")
+    assert [(entry.part, entry.status) for entry in first] == [("shapes-cpu", "finished"), ("weekly", "finished")]
+    assert first[0].figures[0].us == pytest.approx(10.0, rel=0.01)
+    assert runner.timeouts[0] == 60 + GRACE_SECONDS
+    assert runner.asked[0][-3:] == [f"--workspace={plan.workspace}", "--json", "--quiet"]
+    assert night(plan, runner, "2026-01-01") == []
+    assert [entry.part for entry in night(plan, runner, "2026-01-07")] == ["shapes-cpu"]
+    assert [entry.part for entry in night(plan, runner, "2026-01-08")] == ["shapes-cpu", "weekly"]
+    assert len(night(plan, runner, "2026-01-08", everything=True)) == 2
+    assert [one.due for one in due(plan, history.read(plan.history), "2026-01-08")] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("finished", "code", "reason"),
+    [
+        (
+            said("", code=5, err="stage\nautotune: no device answers. Look at the driver.\n"),
+            5,
+            "no device answers. Look",
+        ),
+        (said("", code=-11), 1, "ended by SIGSEGV"),
+        (said("", code=-9, timed_out=True), 1, "killed after 1 s"),
+        (said("not json"), 1, "without a message"),
+        (said("[]"), 1, "without a message"),
+        (said('{"run": "none"}'), 2, "there is no run 'none'"),
+    ],
+)
+def test_a_part_that_fails_is_a_line_and_the_others_are_run(
+    plan: Plan, finished: Finished, code: int, reason: str
+) -> None:
+    runner = Autotune(plan)
+    runner.measure()
+    runner.instead = lambda: finished
+    ended = night(plan, runner, "2026-01-01")
+    assert [(entry.status, entry.exit_code) for entry in ended] == [("failed", code)] * 2
+    assert reason in ended[0].reason
+    tonight = look_at(plan, history.read(plan.history))
+    assert tonight.exit_code == code
+    assert "2 parts failed" in tonight.verdict
+    assert "failed" in page(tonight)
+    runner.instead = None
+    assert [entry.status for entry in night(plan, runner, "2026-01-01")] == ["finished"] * 2
+    assert look_at(plan, history.read(plan.history)).exit_code == 0
+
+
+def test_what_nobody_foresaw_is_a_line_too(plan: Plan) -> None:
+    runner = Autotune(plan)
+
+    def surprise() -> Finished:
+        raise ZeroDivisionError("oh")
+
+    runner.instead = surprise
+    assert [entry.reason for entry in night(plan, runner, "2026-01-01")] == ["ZeroDivisionError: oh"] * 2
+
+
+def test_a_night_that_was_killed_goes_on_with_the_part_that_was_cut_short(plan: Plan) -> None:
+    runner = Autotune(plan)
+
+    def killed() -> Finished:
+        raise KeyboardInterrupt
+
+    runner.instead = killed
+    with pytest.raises(KeyboardInterrupt):
+        night(plan, runner, "2026-01-01")
+    runner.instead = None
+    ended = night(plan, runner, "2026-01-01")
+    assert [entry.status for entry in ended] == ["finished"] * 2
+    assert [words[-1] for words in runner.asked[1:]] == ["--resume", "--quiet"]
+
+
+def test_a_part_that_was_cut_short_before_its_run_began_starts_anew(plan: Plan) -> None:
+    runner = Autotune(plan)
+    (before, _) = night(plan, runner, "2026-01-01")
+    history.append(plan.history, Entry("2026-01-02", "shapes-cpu", "begun", ""))
+    # With --resume a finished suite is given back as it is.
+    answers = iter([lambda: said(json.dumps({"run": before.run, "environment": ENVIRONMENT})), None])
+
+    def answer() -> Finished:
+        runner.instead = None
+        first = next(answers)
+        assert first is not None
+        return first()
+
+    runner.instead = answer
+    (entry,) = night(plan, runner, "2026-01-02")
+    assert entry.run != before.run
+    assert [words[-1] for words in runner.asked[2:]] == ["--resume", "--quiet"]
+
+
+def test_a_line_that_a_kill_cut_off_does_not_count_and_is_replaced(plan: Plan) -> None:
+    night(plan, Autotune(plan), "2026-01-01")
+    whole = plan.history.read_text()
+    with plan.history.open("a") as file:
+        file.write('{"night": "2026-01-02", "part": "shapes-cp')
+    assert len(history.read(plan.history)) == len(whole.splitlines())
+    history.append(plan.history, Entry("2026-01-02", "weekly", "begun", ""))
+    assert plan.history.read_text().startswith(whole)
+    assert history.read(plan.history)[-1].part == "weekly"
+
+
+@pytest.mark.parametrize("line", ["nonsense", "[]", "{}", '{"night": 1}'])
+def test_a_line_in_the_middle_that_cannot_be_read_is_told_with_its_number(plan: Plan, line: str) -> None:
+    night(plan, Autotune(plan), "2026-01-01")
+    plan.history.write_text(f"{line}\n{plan.history.read_text()}")
+    with pytest.raises(StorageError, match=r"jsonl:1 is not a line"):
+        history.read(plan.history)
+
+
+def test_a_history_line_holds_all_of_an_entry(tmp_path: Path) -> None:
+    figure = Figure("p", "cpu", "best", 1.0, 0.9, 1.1, 0.01, 9, "process", "cold", "chip", "r", "2026")
+    entry = Entry("2026-01-01", "a", "finished", "t", ("suite", "x"), "r", 0, "why", 1.5, (figure,), (), {"iree": "3"})
+    history.append(tmp_path / "h.jsonl", entry)
+    assert history.read(tmp_path / "h.jsonl") == [entry]

@@ -1,0 +1,127 @@
+"""What a history comes to: alarms on the night they are certain, the golden set, the exit code, the page."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from autotuner.jobs.nightly.history import Entry
+from autotuner.jobs.nightly.plan import Limits, Part, Plan
+from autotuner.report.nightly.night import look_at
+from autotuner.report.nightly.page import page
+from autotuner.report.nightly.trends import trends
+from autotuner.store.figures import Failure, Figure
+
+CHIP = "chip <img src=x onerror=alert(1)>"
+
+
+def a_plan(folder: Path, *, golden: str | None = None, limits: Limits | None = None) -> Plan:
+    parts = (Part("suite", ("suite", "unet"), 60.0),)
+    return Plan(folder / "n.toml", "n", folder, golden, folder / "n.html", parts, limits or Limits())
+
+
+def entries(*, count: int, step_at: int | None = None, kernels: int = 3, step: float = 1.05) -> list[Entry]:
+    """Nights of a few kernels; the first of them becomes slower at `step_at`, with another IREE."""
+    generator = random.Random(0)
+    found = []
+    for night in range(count):
+        late = step_at is not None and night >= step_at
+        figures = []
+        for kernel in range(kernels):
+            us = 10.0 * (kernel + 1) * (1 + generator.gauss(0, 0.002)) * (step if late and kernel == 0 else 1)
+            plain = Figure(
+                f"p{kernel}", "sm_80", "default", us, us * 0.999, us * 1.001, 0.0, 9, "sustained", "warm", CHIP
+            )
+            figures += [plain, replace(plain, us=3 * us, low=None, high=None, cache="cold")]
+        environment = {"iree": "3.13.1" if late else "3.13.0", "driver": "1"}
+        when = (date(2026, 1, 1) + timedelta(days=night)).isoformat()
+        found.append(
+            Entry(
+                when,
+                "suite",
+                "finished",
+                "",
+                ("suite", "unet"),
+                f"r{night}",
+                figures=tuple(figures),
+                environment=environment,
+            )
+        )
+    return found
+
+
+def test_an_alarm_comes_once_on_the_night_in_which_it_is_certain(tmp_path: Path) -> None:
+    whole = entries(count=40, step_at=30)
+    told = {}
+    for night in range(31, 41):
+        found = look_at(a_plan(tmp_path), whole[:night])
+        if found.alarms:
+            told[night] = found
+    assert len(told) == 1
+    ((night, found),) = told.items()
+    assert night <= 36
+    ((series, change),) = found.alarms
+    assert series.name == "p0 default on sm_80"
+    assert (change.at, change.iree_before, change.iree) == ("2026-01-31", "3.13.0", "3.13.1")
+    assert change.size == pytest.approx(0.05, abs=0.01)
+    assert found.exit_code == 6
+    assert found.verdict.startswith("1 alarm; against the golden set: regression: 1 regression")
+    # A regression of tonight alone is told, and does not fail unless that is asked for.
+    after = look_at(a_plan(tmp_path), whole)
+    assert (after.exit_code, after.regressed) == (0, True)
+    assert look_at(a_plan(tmp_path, limits=Limits(fail=True)), whole).exit_code == 6
+
+
+def test_nights_without_a_change_have_no_alarm(tmp_path: Path) -> None:
+    found = look_at(a_plan(tmp_path), entries(count=40))
+    assert (found.alarms, found.exit_code) == ([], 0)
+    assert found.trends.series[0].spread == pytest.approx(0.002, rel=0.5)
+
+
+def test_what_became_faster_is_a_change_and_no_alarm(tmp_path: Path) -> None:
+    found = look_at(a_plan(tmp_path), entries(count=40, step_at=30, step=0.9))
+    assert found.exit_code == 0
+    assert [change.slower for one in found.trends.series for change in one.changes] == [False]
+    assert not trends(entries(count=40, step_at=30, step=0.9), Limits()).alarms()
+
+
+def test_the_page_has_every_section_and_strangers_text_is_text(tmp_path: Path) -> None:
+    whole = entries(count=40, step_at=30)
+    bad = Failure("p9", "sm_80", "<b>crash</b>", "r", "2026")
+    whole[-1] = replace(whole[-1], failures=(bad,))
+    text = page(look_at(a_plan(tmp_path), whole))
+    for section in ("summary", "parts", "changes", "trends", "versions", "golden", "environment"):
+        assert f'id="{section}"' in text
+    assert "5.0% slower since 2026-01-31" in text or "slower since 2026-01-31" in text
+    outside = re.sub(r"<script.*?</script>", "", text, flags=re.S)
+    assert "<img src=x" not in outside
+    assert "<b>crash</b>" not in outside
+    assert "3.13.1" in outside
+
+
+def test_a_golden_set_that_is_not_there_is_told_and_an_exit_code(tmp_path: Path) -> None:
+    found = look_at(a_plan(tmp_path, golden="nothing.json"), entries(count=3))
+    assert found.comparison is None
+    assert (found.exit_code, len(found.notes)) == (2, 1)
+    assert "nothing.json" in page(found)
+
+
+def test_a_history_without_nights_has_a_page(tmp_path: Path) -> None:
+    found = look_at(a_plan(tmp_path), [Entry("2026-01-01", "suite", "begun", "")])
+    assert found.exit_code == 0
+    assert "no night yet" in page(found)
+    assert json.dumps(found.to_json())
+
+
+def test_a_part_that_failed_tonight_is_the_exit_code(tmp_path: Path) -> None:
+    whole = entries(count=3)
+    failed = replace(whole[-1], status="failed", exit_code=5, figures=(), reason="no device")
+    found = look_at(a_plan(tmp_path), [*whole[:-1], failed])
+    assert found.exit_code == 5
+    assert found.to_json()["parts"][0]["reason"] == "no device"
