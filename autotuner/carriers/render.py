@@ -100,6 +100,12 @@ def dynamic_gemm_mlir(problem: Problem, *, rows: Rows) -> str:
     )
 
 
+def stream_mlir(rows: int, columns: int) -> str:
+    """A program that moves this many floats from memory and back."""
+    text = _environment().get_template("stream.mlir.j2")
+    return text.render(function=_name(FUNCTION), type=f"tensor<{rows}x{columns}xf32>")
+
+
 def pieces_mlir(pieces: Sequence[object], *, header: Sequence[str]) -> str:
     """A preprocessing spec of the convolutions that stay out of im2col, each by its operation and types."""
     return _environment().get_template("pieces.mlir.j2").render(pieces=pieces, header=header, marker=STAYS)

@@ -5,21 +5,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from autotuner.cli.console import emit
+from autotuner.cli.console import emit, make_console
+from autotuner.devices.environment import capture
+from autotuner.iree.tools import Tools
+from autotuner.jobs.bandwidth import measure_bandwidth
+from autotuner.report.report import OVERVIEW
 from autotuner.report.report import report as make_page
 from autotuner.report.serve import Server
 from autotuner.store.store import Store
 from autotuner.system.text import count
 from autotuner.system.workspace import write_whole
+from autotuner.targets import NO_DEVICE, Target
 
 
-def report(runs: Sequence[str], *, output: Path, workspace: Path, storage: str | None) -> None:
+def report(
+    runs: Sequence[str], *, output: Path, bandwidth: bool, workspace: Path, storage: str | None, no_color: bool
+) -> None:
     """Write one page that opens by itself."""
     with Store.open(storage, workspace=workspace, create=False) as store, store.intact():
-        page = make_page(store, runs, workspace=workspace)
+        measured = _measured(store, runs, no_color=no_color) if bandwidth else {}
+        page = make_page(store, runs, workspace=workspace, bandwidth=measured)
     write_whole(output, page)
     what = count(len(set(runs)), "run") if runs else "all runs"
     emit(f"{output}: {what}, {len(page.encode()) / 1e6:.1f} MB")
+
+
+def _measured(store: Store, runs: Sequence[str], *, no_color: bool) -> dict[str, float]:
+    """GB/s of the devices of these runs, so far as they are this machine's and answer."""
+    rows = [store.run(run) for run in runs] if runs else store.runs(OVERVIEW, top=True)
+    console = make_console(stderr=True, no_color=no_color)
+    tools, found = Tools.find(), {}
+    for target, device in dict.fromkeys((row.target, row.device) for row in rows if row.device != NO_DEVICE):
+        name = capture(device, tools).device_name
+        if not any(store.environment(row.id).get("device_name") == name for row in rows if row.device == device):
+            console.print(f"note: no run was on this machine's {device}: its bandwidth is not measured", markup=False)
+            continue
+        found[name] = measure_bandwidth(device, Target.parse(target))
+    return found
 
 
 def serve(runs: Sequence[str], *, port: int, workspace: Path, storage: str | None) -> None:

@@ -21,18 +21,30 @@ def report(
         list[str] | None, typer.Argument(metavar="[RUN]...", help="Runs, as `history` names them. [default: all]")
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The file of the page.")] = Path("report.html"),
+    bandwidth: Annotated[
+        bool, typer.Option("--bandwidth", help="Measure the device's memory bandwidth now, for the roofline.")
+    ] = False,
     serve: Annotated[
         bool, typer.Option("--serve", help="Serve the page on this machine; it follows a run that goes on.")
     ] = False,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of --serve; 0: a free one.")] = 0,
     workspace: o.WorkspaceOption = Path(),
     storage: o.StorageOption = None,
+    no_color: o.NoColorOption = False,
 ) -> None:
     """Make one page of runs: verdict, charts, proofs, failures, all candidates. It opens from a file."""
     given = Given.of(context)
     if serve:
         given.refuse(["output"], "is of no use with --serve, which writes no file")
+        given.refuse(["bandwidth"], "would disturb the run that --serve follows")
         actions.serve(runs or (), port=port, workspace=workspace, storage=storage)
     else:
         given.refuse(["port"], "is of --serve")
-        actions.report(runs or (), output=output, workspace=workspace, storage=storage)
+        actions.report(
+            runs or (),
+            output=output,
+            bandwidth=bandwidth,
+            workspace=workspace,
+            storage=storage,
+            no_color=no_color,
+        )
