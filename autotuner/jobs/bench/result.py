@@ -13,14 +13,14 @@ from typing import Any
 
 from autotuner.devices.conditions import NO_SAMPLE, Sample
 from autotuner.jobs.bench.backends import IREE, TUNED, LeftOut
-from autotuner.measure.interval import median_interval
+from autotuner.measure.interval import interval_rank, median_interval
 from autotuner.measure.race import Interval
 from autotuner.system.listing import Column, Listing
 from autotuner.system.text import count, microseconds
 from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import SCHEMA, RunFacts
 
-ALPHA = 0.05
+CONFIDENCE = 0.95
 COLUMNS = (
     *("problem", "op", "arguments", "calls", "backend", "version", "how", "us", "cold_us", "ratio", "low", "high"),
     *("gflops", "result", "error", "failure", "reason", "spec", "mhz", "watts", "celsius"),
@@ -64,7 +64,7 @@ class BackendRow:
         ratios = [theirs / own for own, theirs in zip(self.blocks_us, other.blocks_us, strict=False)]
         if not ratios:
             return None
-        low, high = median_interval(ratios, alpha=ALPHA) or (min(ratios), max(ratios))
+        low, high = median_interval(ratios, alpha=1 - CONFIDENCE) or (min(ratios), max(ratios))
         return Interval(median(ratios), low, high)
 
     def to_json(self) -> dict[str, Any]:
@@ -101,7 +101,8 @@ class ProblemRows:
         rows = []
         for row in self.rows:
             ratio = row.over(default)
-            over = {**ratio.to_json(), "confidence": 1 - ALPHA} if ratio else None
+            known = interval_rank(len(row.blocks_us), alpha=1 - CONFIDENCE) is not None
+            over = {**ratio.to_json(), "confidence": CONFIDENCE if known else None} if ratio else None
             rows.append({**row.to_json(), "gflops": self.gflops(row), "over_iree": over})
         return {**self.problem, "run": self.run, "calls": self.calls, "backends": rows, "notes": list(self.notes)}
 

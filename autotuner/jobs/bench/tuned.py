@@ -22,10 +22,10 @@ class SpecFolder:
 
     def arm(self, problem: str, target: Target) -> Arm | str:
         """The one of this problem, or why there is none, in words."""
-        file = self.path / f"{problem}-{target.name}.mlir"
-        if not file.is_file():
-            return f"{self.path} has no {file.name}"
-        return parse_arm(str(file), workspace=self.workspace, trust=self.trust)
+        shipped = [self.path / f"{problem}-{target.name}{ending}" for ending in (".mlir", ".flags")]
+        for file in (file for file in shipped if file.is_file()):
+            return parse_arm(str(file), workspace=self.workspace, trust=self.trust)
+        return f"{self.path} has no {shipped[0].name} or .flags"
 
 
 def given_arm(path: Path | None, *, workspace: Path, trust: bool) -> Arm | SpecFolder | None:

@@ -95,3 +95,9 @@ def test_people_read_the_reason_where_there_is_no_time_and_the_line_that_would_b
 @pytest.mark.parametrize(("found", "failed"), [((IREE,), False), ((ABSENT,), True)])
 def test_a_comparison_of_nothing_has_failed(found: tuple[BackendRow, ...], failed: bool) -> None:
     assert result(rows(*found)).failed is failed
+
+
+@pytest.mark.parametrize(("blocks", "confidence"), [(6, 0.95), (5, None)])
+def test_an_interval_has_its_confidence_from_six_blocks_on(blocks: int, confidence: float | None) -> None:
+    cut = BackendRow("torch", blocks_us=TORCH.blocks_us[:blocks])
+    assert rows(IREE, cut).to_json()["backends"][1]["over_iree"]["confidence"] == confidence
