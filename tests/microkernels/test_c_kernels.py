@@ -74,6 +74,18 @@ CONVOLUTIONS: dict[str, tuple[Conv, Setting]] = {
     "first: one pixel": (conv(FIRST, shape="2x1x1x33", filter="1x1x40", epilogue="bias"), {}),
     "first: steps wider than filters": (conv(FIRST, shape="1x17x19x6", filter="2x2x9", stride="3x4", pad="0x1"), {}),
     "first: one by one, strided": (conv(FIRST, shape="1x15x16x40", filter="1x1x24", stride="2x2"), {}),
+    "depthwise, rows that are long": (
+        conv(LAST, shape="1x10x112x20", filter="3x3x20", pad="1x1", stride="2x2", groups=20),
+        {},
+    ),
+    "first: depthwise, more channels than at once": (
+        conv(FIRST, shape="2x7x37x19", filter="3x3x19", pad="1x1", stride="2x2", groups=19, epilogue="bias"),
+        {},
+    ),
+    "first: depthwise, other strides and dilations": (
+        conv(FIRST, shape="1x11x14x10", filter="3x3x10", pad="2x1", stride="3x1", dilation="2x1", groups=10),
+        {},
+    ),
     "first: small groups": (conv(FIRST, shape="1x6x9x12", filter="3x3x18", pad="1x1", groups=3), {}),
     "first: grouped": (conv(FIRST, shape="2x7x9x16", filter="3x3x32", pad="1x1", groups=4), {}),
     "first: few channels, strided": (conv(FIRST, shape="1x20x23x3", filter="7x7x16", stride="2x2", pad="3x3"), {}),

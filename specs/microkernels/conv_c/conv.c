@@ -60,6 +60,7 @@ INLINE Columns columns_of(const Tile* t, ptrdiff_t first) {
   return (Columns){first, left, most(left, least(t->width, (t->w - first + step - 1) / step))};
 }
 
+#if CHANNELS_LAST || !DEPTHWISE
 // A row of one channel, or of `count` channels side by side; none is all zeros.
 INLINE void copy_row(const Tile* t, const float* row, Columns columns, ptrdiff_t count, float* to) {
   const ptrdiff_t step = t->stride_w, left = row ? columns.left : t->width, end = row ? columns.end : t->width;
@@ -94,7 +95,9 @@ static __attribute__((noinline)) void fill(const Tile* t, const float* restrict 
   }
 }
 
-#if !CHANNELS_LAST
+#endif
+
+#if !CHANNELS_LAST && !DEPTHWISE
 // Blocks read beyond the end of what counts: what happens to lie there may be numbers so small that they cost time.
 INLINE void clear_ends(const Tile* t, ptrdiff_t planes, float* buffer) {
   const ptrdiff_t counts = t->slots_h * t->slots_w * t->rows * t->width;
