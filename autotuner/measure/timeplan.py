@@ -192,11 +192,9 @@ class TimePlan:
     def too_short(self, clock: Clock) -> str:
         """Why there is no verdict, with what was left and what would do."""
         left, shortest = max(clock.left, 0.0), self.least - self.shipping
-        kept = f", {self.shipping:.0f} s of it to compile what ships" if self.shipping >= 1 else ""
-        reason = (
-            f"no verdict fits: the shortest comparison takes about {shortest:.0f} s, and {left:.0f} s were left{kept}"
-        )
-        return f"{reason}: {self.would_do(clock)}"
+        ships = f", compiling what ships {self.shipping:.0f} s more" if self.shipping >= 1 else ""
+        reason = f"no verdict fits: the shortest comparison takes about {shortest:.0f} s{ships}"
+        return f"{reason}, and {left:.0f} s were left: {self.would_do(clock)}"
 
     def would_do(self, clock: Clock, *, raced: bool = False) -> str:
         """The budget for the same and a sound verdict after it; `raced`: only its confirmation is missing."""

@@ -47,8 +47,9 @@ def first_plan(
 ) -> TimePlan:
     """By what the default took; `left` are the seconds of the budget by now."""
     device, effort, after = calibration.device, options.effort, AfterVerdict.of(calibration, task, options)
-    # The race's modules last long enough for iree-benchmark-module as well.
-    race = calibration.timing_seconds + (0.0 if device.isolated is device else _RACE_CALLS * INVOCATION_US / 1e6)
+    # The race's modules last long enough for iree-benchmark-module as well; those of a short comparison need not.
+    longer = task.race and device.isolated is not device
+    race = calibration.timing_seconds + (_RACE_CALLS * INVOCATION_US / 1e6 if longer else 0.0)
     confirm = calibration.isolated_seconds if options.searched_cache == "warm" else race
     return TimePlan(
         Pace(race, race),

@@ -203,8 +203,8 @@ def test_a_budget_that_no_verdict_fits_into_says_what_it_takes_and_what_was_left
     found = judged(contest(timer.speeds), timer, budget=13.0, plan=replace(SECONDS, shipping=5.0))
     # Six blocks of two seconds; a race takes 24, nine blocks to confirm it 18; and a fifth for luck.
     assert found.reason == (
-        "no verdict fits: the shortest comparison takes about 12 s, and 13 s were left, 5 s of it to compile what "
-        "ships: --budget 60s would do"
+        "no verdict fits: the shortest comparison takes about 12 s, compiling what ships 5 s more, and 13 s were left: "
+        "--budget 60s would do"
     )
     assert (found.verdict, found.winner, timer.calls) == ("inconclusive", None, [])
 

@@ -6,18 +6,21 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from threading import Event
+from typing import cast
 
 import numpy as np
 import pytest
 
 from autotuner import Gemm, Problem
-from autotuner.build import Builder
+from autotuner.build import Builder, Compiled
 from autotuner.devices.device import INVOCATION_US, Computed, Device, Module, Timing
 from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError, WrongResultError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
 from autotuner.measure.check import RANDOM, Data
 from autotuner.problems import Array
+from autotuner.targets import Target
 from autotuner.tuning.calibrate import Calibration, Calibrator
 from autotuner.tuning.effort import parse_effort
 from autotuner.tuning.plan import Plan
@@ -88,6 +91,35 @@ def test_a_long_baseline_is_timed_as_it_is(calibrate: Callable[..., Calibration]
     assert found.benchmark == Benchmark(data.invocation(), EFFORT.repetition_seconds, EFFORT.run_timeout)
     assert 0 < found.timing_seconds < 1
     assert found.checker.check(found.baseline.vmfb).ok
+
+
+@dataclass
+class Answers:
+    """Says when they are asked for."""
+
+    asked: Event
+
+    @property
+    def expected(self) -> None:
+        self.asked.set()
+
+
+def test_on_a_gpu_the_right_answers_are_computed_while_the_default_compiles(plan: Plan, builder: Builder) -> None:
+    """And on the processor that is timed one after the other."""
+    for target, beside in (("sm_80", True), ("cpu", False)):
+        known = Event()
+        answers = Answers(known)
+        seen: list[bool] = []
+
+        def build(*, repeat: int, known: Event = known, beside: bool = beside, seen: list[bool] = seen) -> Compiled:
+            seen.append(known.wait(20.0 if beside else 0.0))
+            return cast(Compiled, repeat)
+
+        planned = replace(plan, target=Target.parse(target))
+        calibrator = Calibrator(planned, builder, BareDevice(), cast(Data, answers), EFFORT, {})
+        object.__setattr__(calibrator, "_build", build)
+        calibrator._first_build()
+        assert seen == [beside]
 
 
 def test_a_short_baseline_is_repeated_for_twice_the_shortest_invocation(

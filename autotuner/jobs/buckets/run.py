@@ -107,10 +107,10 @@ class _FamilyRun:
             ended = sum(part.status == "finished" for part in self.session.store.parts(self.run.id))
             self.run.account.note(f"going on with run {self.run.id}: {ended} buckets are finished")
         with process.until(self.run.clock.latest):
-            for number, bucket in enumerate(self.family.buckets):
+            for bucket in self.family.buckets:
                 if self.run.stopped:
                     break
-                done.append(self._bucket(bucket, left=len(self.family.buckets) - number))
+                done.append(self._bucket(bucket, done))
         tuned = [bucket for bucket in done if bucket.kept == "tuned"]
         files: tuple[Path | None, Path | None] = (None, None)
         if tuned and not self.run.stopped and (self.run.timed or self.options.output is not None):
@@ -122,9 +122,9 @@ class _FamilyRun:
 
     # --- one bucket -----------------------------------------------------------------------------------------------
 
-    def _bucket(self, bucket: Bucket, *, left: int) -> BucketResult:
+    def _bucket(self, bucket: Bucket, done: Sequence[BucketResult]) -> BucketResult:
         session = self.run.within(f"bucket {bucket.name}: ")
-        seconds = self._seconds(left)
+        seconds = self._seconds(done)
         clock = Clock(seconds if self.options.budget is not None else math.inf)
         budget = None if self.options.budget is None else SEARCH_SHARE * seconds
         options = replace(self.options, budget=budget, output=None)
@@ -179,13 +179,14 @@ class _FamilyRun:
         how = "best by estimate, not timed" if result.verdict == "compile-only" else result.reason
         return BucketResult(bucket, result, "tuned", how, members, text, winner.dispatch)
 
-    def _seconds(self, left: int) -> float:
+    def _seconds(self, done: Sequence[BucketResult]) -> float:
         """The effort's for each bucket; of --budget, what is left of it divided among the buckets that are left."""
         if self.options.budget is None:
             return self.options.effort.budget
-        programs = sum(len(bucket.members) + 1 for bucket in self.family.buckets)
+        waiting = self.family.buckets[len(done) :]
+        programs = programs_to_prove(done, waiting)
         proof = min(self.compile_seconds * programs / usable_cores(), _PROOF_SHARE * self.options.budget)
-        return max(self.run.clock.left - proof, 1.0) / left
+        return max(self.run.clock.left - proof, 1.0) / len(waiting)
 
     def _members(self, examiner: Examiner, found: Found, *, changed: bool) -> tuple[Member, ...]:
         members, bucket = [], examiner.bucket
@@ -364,6 +365,12 @@ class _FamilyRun:
         if tuned:
             return "win"
         return "inconclusive" if any(result.verdict == "inconclusive" for result in results) else "no-winner"
+
+
+def programs_to_prove(done: Sequence[BucketResult], waiting: Sequence[Bucket]) -> int:
+    """At the end, of what ships: of the buckets that are tuned or may still be."""
+    shipped = [*(one.bucket for one in done if one.kept == "tuned"), *waiting]
+    return sum(len(bucket.members) + 1 for bucket in shipped)
 
 
 def _of_run(m: int, result: Result) -> Member:

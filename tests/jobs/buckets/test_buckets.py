@@ -17,6 +17,8 @@ from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.buckets import Family, tune_family
 from autotuner.jobs.buckets.members import for_all_rows
+from autotuner.jobs.buckets.result import BucketResult
+from autotuner.jobs.buckets.run import programs_to_prove
 from autotuner.measure.check import Checker, Data
 from autotuner.problems import Problem
 from autotuner.space.gpu_config import CompilationInfo
@@ -50,6 +52,15 @@ def test_bounds_become_ranges_tuned_at_their_ends(
     for bucket in family.buckets:
         assert all(size in bucket for size in bucket.members)
         assert bucket.members[-1] == bucket.at
+
+
+def test_no_time_is_kept_to_prove_buckets_that_keep_the_default() -> None:
+    first, *others = Family.parse(GEMM, "16,64,any").buckets
+    lost = BucketResult(first, None, "default", "")
+    assert programs_to_prove([], [first]) == 4, "three sizes, and one that is known only when it runs"
+    assert programs_to_prove([lost], []) == 0
+    assert programs_to_prove([lost], others) == programs_to_prove([], others)
+    assert programs_to_prove([replace(lost, kept="tuned")], others) == programs_to_prove([], [first, *others])
 
 
 def test_members_are_the_smallest_a_middle_one_and_the_bound() -> None:

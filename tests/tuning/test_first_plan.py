@@ -1,0 +1,61 @@
+"""The plan for a run's end follows from what its default took."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from autotuner.measure.timeplan import LEAD_BLOCKS, LEADERS, TimePlan
+from autotuner.tuning.calibrate import Calibration
+from autotuner.tuning.first_plan import AfterVerdict, first_plan
+from autotuner.tuning.options import Options
+from autotuner.tuning.task import Task
+
+OPEN = SimpleNamespace(isolated=None)
+"""A device that stays open."""
+
+
+def calibration(*, device: object = OPEN, took: float = 2.0) -> Calibration:
+    found = SimpleNamespace(
+        device=device, timing_seconds=0.1, isolated_seconds=0.3, baseline=SimpleNamespace(took=took)
+    )
+    return cast(Calibration, found)
+
+
+def plan(task: Task, *, left: float = 100.0, options: Options | None = None) -> TimePlan:
+    return first_plan(calibration(), task, options or Options(cache="both"), left=left, stock=True, jobs=4)
+
+
+def test_a_race_has_longer_modules_than_a_short_comparison_and_is_confirmed_in_processes_of_their_own() -> None:
+    race, lead = plan(Task()), plan(Task(race=False, ship=False))
+    assert race.race.rival == pytest.approx(0.18)
+    assert race.confirm.rival == 0.3
+    assert lead.full == pytest.approx(3 * LEAD_BLOCKS * (LEADERS + 1) * 0.1)
+    assert lead.shipping == 0.0
+
+
+def test_a_cold_search_is_confirmed_as_it_is_raced() -> None:
+    cold = plan(Task(), options=Options(cache="cold"))
+    assert cold.confirm == cold.race
+
+
+def test_shipping_is_kept_for_and_the_cold_cache_where_it_is_a_small_part() -> None:
+    after = AfterVerdict.of(calibration(), Task(), Options(cache="both"))
+    assert after.shipping == pytest.approx(3.0)
+    assert after.cold > 2.0
+    assert plan(Task(), left=15.0).shipping == after.shipping
+    assert plan(Task(), left=600.0).shipping == after.shipping + after.cold
+
+
+def test_what_is_not_wanted_is_not_kept_for() -> None:
+    warm = AfterVerdict.of(calibration(), Task(), Options(cache="warm"))
+    part = AfterVerdict.of(calibration(), Task(ship=False, cold=False), Options(cache="both"))
+    assert (warm.cold, part.shipping, part.cold) == (0.0, 0.0, 0.0)
+    device = SimpleNamespace()
+    device.isolated = device
+    alone = AfterVerdict.of(calibration(device=device), Task(), Options(cache="both"))
+    assert alone.cold == 0.0, "nothing stays open on it"
+    arms = AfterVerdict.of(calibration(), Task(microkernels_alone=True), Options(cache="warm"))
+    assert arms.shipping == pytest.approx(7.0), "both arms are compiled once more"
