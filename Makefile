@@ -60,7 +60,8 @@ test-oldest: $(OLDEST)/.installed $(VENV)/.installed
 	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m versions
 	scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && export AUTOTUNE_CACHE_DIR="$$scratch/cache" && \
 	  $(BIN)/autotune gemm --shape 64x64x64 --dtype f32 --trials 1 --budget 25s --iree-tools $(OLDEST) --workspace "$$scratch" && \
-	  $(BIN)/autotune attention --shape 1x2x128x128x64 --target gfx942 --device none --trials 1 --iree-tools $(OLDEST) --workspace "$$scratch"
+	  $(BIN)/autotune attention --shape 1x2x128x128x64 --target gfx942 --device none --trials 1 --iree-tools $(OLDEST) --workspace "$$scratch" && \
+	  $(BIN)/autotune retune results/reference/h200 --target sm_80 --device none --iree-tools $(OLDEST) --workspace "$$scratch"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

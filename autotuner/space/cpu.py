@@ -44,7 +44,11 @@ class CpuSpace:
 
     def default(self) -> Config | None:
         """What the compiler chose itself, as near as the knobs can say it."""
-        if not len(self.space) or not self.dispatch.lowering_config.startswith("#iree_cpu.lowering_config"):
+        return self.near(self.dispatch.lowering_config)
+
+    def near(self, lowering_config: str) -> Config | None:
+        """The configuration nearest to this one; None where it is none of a processor's."""
+        if not len(self.space) or not lowering_config.startswith("#iree_cpu.lowering_config"):
             return None
-        wanted = self.part.knobs(self.dispatch, tile_levels(self.dispatch.lowering_config))
+        wanted = self.part.knobs(self.dispatch, tile_levels(lowering_config))
         return self.space[self.space.nearest(wanted)]

@@ -29,6 +29,9 @@ class DispatchSpace(Protocol):
     def default(self) -> Config | None:
         """What the compiler chose itself, or the configuration nearest to it."""
 
+    def near(self, info: CompilationInfo) -> Config | None:
+        """The configuration nearest to one that a spec has; None where that cannot be told."""
+
 
 def read_dispatch_space(
     text: str, *, vendor: Vendor, batch: Batch = UNBATCHED, rules: Sequence[prune.Rule] = USED

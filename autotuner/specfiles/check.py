@@ -97,7 +97,7 @@ def _versions(file: SpecFile, tools: Tools) -> list[Finding]:
     found = sorted({provenance.iree for provenance in made})
     if not found:
         return [Finding("note", f"it does not say for which IREE it was made; IREE {tools.release} reads it")]
-    again = "time it again before you trust it"
+    again = "`autotune retune` proves and times it again"
     if found != [tools.release]:
         return [Finding("note", f"made for IREE {', '.join(found)}, this is {tools.release}: {again}")]
     if others := sorted({provenance.compiler for provenance in made} - {"", tools.build}):

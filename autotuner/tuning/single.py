@@ -114,7 +114,7 @@ class SingleRun:
             executable_target=plan.executable_target,
         )
         alone = self.task.microkernels_alone
-        plan = plan.with_kernels(variants, alone=alone).with_seeds(self.task.seeds)
+        plan = plan.with_kernels(variants, alone=alone).with_seeds(self.task.seeds).with_places(self.task.places)
         if alone:
             for kernel in variants:
                 kernel.call(kernel.default())  # In an experiment a kernel that does not fit is an error, at once.

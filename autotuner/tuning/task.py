@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autotuner.space import Value
+from autotuner.space.gpu_config import CompilationInfo
 from autotuner.store.rows import RunKind
 
 
@@ -24,6 +25,8 @@ class Task:
     """With --resume: a finished run of the same problem, in the same job, is not run again."""
     seeds: Sequence[Mapping[str, Value]] = ()
     """Configurations that won elsewhere: the search begins with what is nearest to them."""
+    places: Sequence[CompilationInfo] = ()
+    """Configurations of specs: the search begins with what is nearest to them, too."""
     microkernels_alone: bool = False
     """Only the microkernels and the baseline: an A/B experiment."""
 

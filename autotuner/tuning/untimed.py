@@ -26,7 +26,7 @@ class Untimed:
     default: Estimate | None = None
     """Of IREE's default; None where its own choice is not one of the space."""
     chosen: Outcome | None = None
-    """The most promising candidate; None where the default promises as much."""
+    """The most promising candidate; None where the default promises more."""
     cause: Cause | None = None
 
 

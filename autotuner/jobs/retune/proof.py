@@ -64,7 +64,7 @@ class Prover:
             if wrong:
                 return {entry.name: Proof(0, "; ".join(wrong)) for entry in wanted}
         try:
-            flags = (*self._flags(), *(() if brings else self._kernels()))
+            flags = (*self.flags, *compile_flags(self.unit, self.target), *(() if brings else self._kernels()))
             text = read_text(file.path)
             uses = applied(text, self.program, flags, self.tools, objects=objects, timeout=self.timeout)
         except CompilerRefusal as refusal:
@@ -75,17 +75,18 @@ class Prover:
         by_name = {use.entry.name: use for use in uses}
         return {entry.name: _proof(by_name.get(entry.name)) for entry in wanted}
 
-    def _flags(self) -> tuple[str, ...]:
-        flagfile = self.unit.flagfile
-        if flagfile is None:
-            return (*self.flags, *self.target.compile_flags)
-        return (*self.flags, *file_flags(self.target, flagfile.others, path=flagfile.path))
-
     def _kernels(self) -> tuple[str, ...]:
         """The microkernels that go in before: a tuning spec is for what they leave."""
         calling = [file.path for file in self.unit.files if file.file.carrier.brings_objects]
         objects = (f"{OBJECTS_FLAG}={self.unit.objects}",) if self.unit.objects and calling else ()
         return (*(f"{SPEC_FLAG}={path}" for path in calling), *objects)
+
+
+def compile_flags(unit: Unit, target: Target) -> tuple[str, ...]:
+    """The target's flags, and those of the unit's flagfile that name no file."""
+    if unit.flagfile is None:
+        return target.compile_flags
+    return file_flags(target, unit.flagfile.others, path=unit.flagfile.path)
 
 
 def _proof(use: Use | None) -> Proof:

@@ -20,6 +20,7 @@ from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.unit import Unit
 from autotuner.measure.race import Interval
 from autotuner.microkernels.variants import Kernel
+from autotuner.space.gpu_config import CompilationInfo
 from autotuner.store.rows import RunRow
 from autotuner.system.names import is_name
 from autotuner.targets import PLAIN
@@ -143,7 +144,10 @@ class Races:
             return tune_within(model, self.run.target, options=options, session=within)
         if part.problem is None:
             raise ValueError("a part is a problem or a model")
-        task = Task(recall=True, cold=False, seeds=[part.config] if part.config else ())
+        # The results have the place as it was asked for; a spec alone has it as the compiler takes it.
+        infos = [CompilationInfo(e.lowering_config, e.translation_info) for _, e in part.entries if e.lowering_config]
+        seeds, places = ([part.config], ()) if part.config else ((), infos)
+        task = Task(recall=True, cold=False, seeds=seeds, places=places)
         wanted = replace(options, microkernels=_kernels(part.config) or options.microkernels)
         problem = self.run.target.prepare(part.problem)
         return search(problem, self.run.target, options=wanted, session=within, task=task).result

@@ -17,7 +17,7 @@ from autotuner.iree.compile import CONFIGURED, shell_line
 from autotuner.jobs.model.context import BUDGET_FACTOR, Model, compile_timeout
 from autotuner.jobs.retune.decide import Raced, Searched, decide, standing
 from autotuner.jobs.retune.origin import Left, Memory, Origins, Part, choose_target
-from autotuner.jobs.retune.proof import Key, Proof, Prover
+from autotuner.jobs.retune.proof import Key, Proof, Prover, compile_flags
 from autotuner.jobs.retune.races import LEAST_SEARCH, Races
 from autotuner.jobs.retune.result import EntryRow, RetuneDetails, RetuneResult, Written, retune_result
 from autotuner.jobs.retune.ship import Staying, Writer, program_of
@@ -235,7 +235,9 @@ class _RetuneRun:
         if not named or not run.target.backend.on_host:
             return part
         smallest = run.target.prepare(Gemm.parse(shape="8x8x8", dtype="f32"))
-        job = BuildJob(problem_mlir(smallest), run.target.compile_flags, _READING, stop=CONFIGURED, dumps=())
+        # Flags of the route (which microkernels of IREE's own, say) are part of an executable's target.
+        flags = compile_flags(unit, run.target)
+        job = BuildJob(problem_mlir(smallest), flags, _READING, stop=CONFIGURED, dumps=())
         copy = self.writer.for_compiler(unit, executable_target(run.session.executor.inspect(job).result()))
         if copy.was is None:
             return part
