@@ -39,6 +39,7 @@ from iree import runtime
 from autotuner.devices.frames import Message, frame, read_frame
 from autotuner.devices.kept import Kept
 from autotuner.devices.load import Load, context_of_this_thread
+from autotuner.devices.warming import warm_up
 
 KEPT_MODULES, KEPT_MODULE_BYTES = 24, 1 << 29
 """A race has about a dozen; a model's module may hold all its weights."""
@@ -138,8 +139,8 @@ class Device:
         with self._ready(request, settled=True) as (loaded, function, arguments):
             sets = self._copies(request, arguments)
             rotation, repetitions = cycle(sets), []
-            while loaded.busy_s < request["seconds"]:
-                loaded.call(function, next(rotation))
+            least = request["seconds"] - loaded.busy_s
+            warm_up(lambda: (loaded.call(function, next(rotation))[0], 1), least=least, steady=request.get("steady"))
             for _ in range(request["repetitions"]):
                 if request["pause"]:
                     time.sleep(request["pause"])
@@ -177,12 +178,14 @@ class Device:
         """Another process has the device until the next request, in the state that the load has brought it to."""
         if self._between is not None:
             self._between.lend()
+        self._last = None  # whatever ran last here, another has run since
         return {}
 
     def rest(self) -> Message:
         """No load until the next request."""
         if self._between is not None:
             self._between.rest()
+        self._last = None
         return {}
 
     def end(self) -> None:

@@ -24,6 +24,7 @@ from autotuner.devices.device import CallPairs, Computed, Module, Timing
 from autotuner.devices.frames import Message
 from autotuner.devices.inputs import Call, read_call
 from autotuner.devices.process import ProcessDevice
+from autotuner.devices.warming import STEADY
 from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.iree.benchmark import Benchmark, DispatchTime
 from autotuner.iree.run import Invocation
@@ -107,6 +108,7 @@ class ResidentDevice:
             "seconds": benchmark.seconds,
             "sets": self._rotation(call).sets if benchmark.cache == "cold" else 1,
             "pause": BURST_PAUSE if self.state == "burst" else 0.0,
+            "steady": dict(STEADY) if benchmark.steady else None,
             "give_up": give_up_us * module.repeat / 1e6 if math.isfinite(give_up_us) else None,
         }
         try:

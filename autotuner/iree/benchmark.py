@@ -25,6 +25,8 @@ class Benchmark:
     """A repetition, at least; and the warm-up before."""
     timeout: float
     """Seconds of a whole timing, at most."""
+    steady: bool = False
+    """The warm-up goes on until the device is in a lasting state: others that draw more power ran before."""
     cache: CacheState = "warm"
     """Cold: single calls on buffers that no call of late has touched."""
     emptied: bool = False

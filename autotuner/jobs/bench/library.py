@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from autotuner.devices import frames
+from autotuner.devices import frames, warming
 from autotuner.devices.conditions import Conditions, DeviceState
 from autotuner.devices.connection import Connection, Lost, Refused
 from autotuner.devices.device import Computed, Timing
@@ -50,6 +50,8 @@ class Plan:
     """A repetition."""
     warm: float
     """The warm-up before."""
+    steady: bool
+    """The warm-up goes on until the device is in a lasting state."""
     pause: float
     """Idle before each repetition."""
     timeout: float
@@ -115,7 +117,8 @@ class LibraryProcess:
         asked = {"ask": "time", "repetitions": repetitions, "seconds": plan.seconds, "warm": plan.warm}
         before = self.sampler()
         try:
-            answer = self._ask({**asked, "pause": plan.pause, "sets": sets}, timeout=plan.timeout)
+            steady = dict(warming.STEADY) if plan.steady else None
+            answer = self._ask({**asked, "steady": steady, "pause": plan.pause, "sets": sets}, timeout=plan.timeout)
         except (Lost, Refused) as error:
             failed = _failed(error)
             return Timing((), failed.failure, failed.detail)
@@ -154,7 +157,7 @@ def open_library(
 ) -> Iterator[LibraryProcess]:
     """A library's process, ended with the command. It has as many threads as there are cores."""
     folder.mkdir(parents=True, exist_ok=True)
-    command = (python, CHILD, frames.__file__, library.script, str(usable_cores()))
+    command = (python, CHILD, frames.__file__, warming.__file__, library.script, str(usable_cores()))
     missing = _missing(library, python)
     log = folder / f"{library.name}.txt"
     connection = Connection("cpu" if on_host else torch_device(device), log, command, missing=missing)

@@ -13,13 +13,12 @@ from typing import Any
 from autotuner.devices.cache_size import sizes_of
 from autotuner.devices.conditions import Sample
 from autotuner.devices.device import Timing
-from autotuner.devices.load import SETTLE_SECONDS
 from autotuner.devices.resident import BURST_PAUSE
 from autotuner.devices.sampling import open_sampler
 from autotuner.devices.throttling import POWER, Throttle
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import failed_because
-from autotuner.jobs.bench.backends import HIPBLASLT, IREE, TUNED
+from autotuner.jobs.bench.backends import HIPBLASLT, IREE
 from autotuner.jobs.bench.building import Built, Given, Site, input_bytes
 from autotuner.jobs.bench.hipblaslt import HipblasltSide, refusal
 from autotuner.jobs.bench.library import LibraryProcess, Plan, Ready
@@ -118,7 +117,7 @@ class ProblemBench:
             return
         how = "IREE's default" if name == IREE else f"{recipe.carrier}, {_proof(recipe.applied)}"
         part.row = replace(part.row, how=how, applied=recipe.applied)
-        benchmark = Benchmark(given.invocation, self.seconds, self.timeout)
+        benchmark = Benchmark(given.invocation, self.seconds, self.timeout, steady=self._steady)
         device = self.run.session.runner
         side = IreeSide(
             device=device,
@@ -145,12 +144,12 @@ class ProblemBench:
             self._fail(part, ready.failure or "run-error", ready.detail)
             return
         part.row = replace(part.row, how=ready.how)
-        burst = self.run.options.state == "burst"
-        settled = self.site.target.backend.on_host or IREE in self._alive() or TUNED in self._alive()
+        on_host, burst = self.site.target.backend.on_host, self.run.options.state == "burst"
         plan = Plan(
             seconds=self.seconds,
-            warm=self.seconds if settled or burst else SETTLE_SECONDS,
-            pause=BURST_PAUSE if burst and not self.site.target.backend.on_host else 0.0,
+            warm=self.seconds,
+            steady=self._steady,
+            pause=BURST_PAUSE if burst and not on_host else 0.0,
             timeout=self.timeout,
         )
         rotation = sizes_of(self.run.session.device).rotation(input_bytes(given))
@@ -274,6 +273,11 @@ class ProblemBench:
     def _fail(self, part: Part, failure: str, detail: str) -> None:
         part.row = replace(part.row, failure=failure, reason=failed_because(detail))
         self.run.session.store.record_failure(part.id, failure, stderr=detail)
+
+    @property
+    def _steady(self) -> bool:
+        """On a GPU under lasting load each block begins with a warm-up of its own to a lasting state."""
+        return not self.site.target.backend.on_host and self.run.options.state == "sustained"
 
     def _alive(self) -> list[str]:
         return [name for name, part in self.parts.items() if part.alive]

@@ -20,7 +20,7 @@ from autotuner.jobs.bench.tasks import task_of
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.problems.epilogue import Epilogue
 
-PLAN = Plan(seconds=0.001, warm=0.0, pause=0.0, timeout=60.0)
+PLAN = Plan(seconds=0.001, warm=0.0, steady=False, pause=0.0, timeout=60.0)
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def test_a_library_that_crashes_hangs_or_raises_is_a_failure_and_the_next_proble
         assert isinstance(process.prepare({"op": "hang"}, ()), Ready)
         assert process.time(replace(PLAN, timeout=0.5), repetitions=1).failure == "run-timeout"
         assert isinstance(process.prepare({"op": "work"}, ()), Ready)
-        assert process.time(PLAN, repetitions=1).us == (500.0,)
+        assert process.time(replace(PLAN, steady=True), repetitions=1).us == (500.0,)
 
 
 def test_a_library_that_is_not_installed_is_an_error_with_the_line_that_brings_it(tmp_path: Path) -> None:

@@ -1,16 +1,16 @@
 """The child of another library: it computes and times problems by it. The Python that has the library runs it.
 
-    child.py FRAMES.py LIBRARY.py THREADS
+    child.py FRAMES.py WARMING.py LIBRARY.py THREADS
 
-It needs numpy and the library. Of this package it has two files by their paths: the frames that it speaks in, and the
-library's own part. Each request has one answer; `error` stands in the place of one, and `refused` where the library
-does not compute what is asked.
+It needs numpy and the library. Of this package it has files by their paths: the frames that it speaks in, the warm-up
+that all have, and the library's own part. Each request has one answer; `error` stands in the place of one, and
+`refused` where the library does not compute what is asked.
 
     open     device                               its name and version
     prepare  task, inputs                         how it is computed, and in which type the result comes
     call     folder                               one call; a result goes to the file of its digest in the folder
-    time     repetitions, seconds, warm, pause,   seconds of one execution in each repetition, which lasts so long;
-             sets                                 after a warm-up; on so many copies of the inputs in turn
+    time     repetitions, seconds, warm, steady,  seconds of one execution in each repetition, which lasts so long;
+             pause, sets                          after a warm-up; on so many copies of the inputs in turn
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Library(Protocol):
 class Server:
     """Answers requests, one after the other."""
 
-    def __init__(self, library: Any, threads: int) -> None:
-        self._module, self._threads = library, threads
+    def __init__(self, library: Any, warming: Any, threads: int) -> None:
+        self._module, self._warm_up, self._threads = library, warming.warm_up, threads
         self._library: Library | None = None
         self._prepared: Prepared | None = None
         self._asks = {"open": self.open, "prepare": self.prepare, "call": self.call, "time": self.time}
@@ -96,9 +96,7 @@ class Server:
     def time(self, request: Message) -> Message:
         """Calls until each repetition has lasted, after as long a warm-up as is wanted."""
         prepared, sets, seconds = self._ready, request["sets"], []
-        warm = 0.0
-        while warm < request["warm"]:
-            warm += prepared.invoke(sets)[0]
+        self._warm_up(lambda: prepared.invoke(sets), least=request["warm"], steady=request["steady"])
         for _ in range(request["repetitions"]):
             if request["pause"]:
                 time.sleep(request["pause"])
@@ -138,12 +136,12 @@ def _loaded(path: str) -> Any:
 
 def main() -> None:
     sys.path.append(sys.path.pop(0))  # the folder of this script: what is installed comes first
-    threads = int(sys.argv[3])
+    frames_file, warming_file, library_file, threads = *sys.argv[1:4], int(sys.argv[4])
     os.environ.update(dict.fromkeys(_THREADS, str(threads)))  # before the library is imported, which reads it once
     # The pipe of answers is ours alone: what a library prints to stdout goes to stderr.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    frames, server = _loaded(sys.argv[1]), Server(_loaded(sys.argv[2]), threads)
+    frames, server = _loaded(frames_file), Server(_loaded(library_file), _loaded(warming_file), threads)
     while (request := frames.read_frame(sys.stdin.buffer)) is not None:
         answers.write(frames.frame(server.answer(request)))
         answers.flush()
