@@ -76,12 +76,16 @@ class Layers:
 
     @property
     def rounding(self) -> float:
+        return self.expected()
+
+    def expected(self, *, rounded_weights: bool = False) -> float:
         """Three dispatches a layer, each of which stores its result."""
         groups = [
             Group(_product(k, n, self.dtype), (_piece(f"{TOKENS}x{n}x{self.dtype}", self.count),))
             for k, n in ((WIDTH, HIDDEN), (HIDDEN, WIDTH))
         ]
-        return expected_error(groups, [_piece(f"{TOKENS}x{WIDTH}x{self.dtype}", self.count)])
+        others = [_piece(f"{TOKENS}x{WIDTH}x{self.dtype}", self.count)]
+        return expected_error(groups, others, rounded_weights=rounded_weights)
 
 
 def _piece(tensor: str, calls: int) -> FlowDispatch:
@@ -146,6 +150,20 @@ def test_what_rounding_explains_passes_and_what_is_wrong_in_one_layer_does_not(d
     for name, change in WRONG.items():
         check = same_outputs(layers.outputs(**change), usual, tolerance=None, rounding=layers.rounding)
         assert check.failure == "wrong-result", (name, check.error, layers.rounding)
+
+
+@pytest.mark.parametrize(("dtype", "count"), [("f16", 1), ("f16", 24), ("bf16", 12)])
+def test_a_deep_narrow_model_passes_against_its_wide_original_whose_weights_were_not_rounded(
+    dtype: str, count: int
+) -> None:
+    layers, original = Layers(count, dtype), Layers(count, "f32").outputs()
+    allowed = layers.expected(rounded_weights=True)
+    check = same_outputs(layers.outputs(order=ORDERS["blocks"]), original, tolerance=None, rounding=allowed)
+    assert check.ok, (check.detail, allowed)
+    assert layers.rounding < allowed < 2 * layers.rounding
+    if dtype == "f16":
+        wrong = layers.outputs(first=_row_of_its_neighbour)
+        assert same_outputs(wrong, original, tolerance=None, rounding=allowed).failure == "wrong-result"
 
 
 def test_an_f16_layer_that_computes_in_bf16_is_refused() -> None:
