@@ -24,6 +24,8 @@ _WORDS = {"baseline": "default", "default": "default", "stock": "stock route", "
 _FASTEST = 0.1
 """The share of all candidates that is called the fastest."""
 _FEW_OCTAVES, _TICKS = 8.0, 10
+_NAME = 32
+"""Characters of a name beside a chart."""
 _Figure = dict[str, Any]
 
 
@@ -257,7 +259,7 @@ def forest(run: Run) -> Chart | None:
     finalists = sorted(run.finalists, key=lambda f: (f.phase == "confirm", f.median))[-FINALISTS:]
     if not finalists:
         return None
-    rows = [plain(f"{f.name}, {f.phase}") for f in finalists]
+    rows = [plain(f"{brief(f.name)}, {f.phase}") for f in finalists]
     data = []
     for phase, colour, symbol in (("race", "@c1", "circle"), ("confirm", "@good", "diamond")):
         own = [(row, f) for row, f in zip(rows, finalists, strict=True) if f.phase == phase]
@@ -284,6 +286,11 @@ def forest(run: Run) -> Chart | None:
     }
     note = "Median and 95 % interval over blocks timed side by side. The race chooses; the confirmation is fresh data."
     return Chart("Finalists", {"data": data, "layout": layout}, note, height=130 + 30 * len(rows))
+
+
+def brief(name: str) -> str:
+    """A name beside a chart: the ends of a long one, by which it differs from others."""
+    return name if len(name) <= _NAME else f"{name[: _NAME // 2]}…{name[-_NAME // 2 :]}"
 
 
 def _intervals(phase: str, colour: str, symbol: str, rows: Sequence[tuple[str, Any]]) -> _Figure:

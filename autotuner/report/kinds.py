@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from autotuner.report.cells import fixed, interval, text, us
+from autotuner.report.charts import brief
 from autotuner.report.page import Chart, Column, Kind, Table, plain
 from autotuner.report.reading import Run, number
 from autotuner.report.sections import Section
@@ -253,7 +254,7 @@ def _uplifts(rows: _Rows) -> tuple[Chart, ...]:
         "mode": "markers",
         "name": "speedup",
         "x": ratios,
-        "y": [plain(text(row.get("problem"))) for row in told],
+        "y": [plain(brief(text(row.get("problem")))) for row in told],
         "marker": {"color": ["@good" if row.get("kept") else "@muted" for row in told], "size": 10},
         "hovertemplate": "%{y}: %{x:.3f}<extra></extra>",
         "error_x": {

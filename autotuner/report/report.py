@@ -30,6 +30,12 @@ DATA = 2_700_000
 """Characters of tables and figures on a page: with plotly's script it stays below 8 MB."""
 CANDIDATES = 12_000
 """Rows of one table of candidates."""
+FULL = 10
+"""Runs that are told in full where none is named: a browser shows them without a pause."""
+_FRAME, _CELL, _FIGURE = 8_000, 40, 900
+"""About how many characters the markup takes: of a view, of a cell that stands in the page itself, of a chart."""
+_SUMMARY = 20_000
+"""Characters below which no section is begun."""
 OVERVIEW = 1000
 """Runs that the overview lists."""
 
@@ -53,13 +59,14 @@ class View:
     def weight(self) -> int:
         """About how many characters its tables and figures take."""
         own = sum(_weight(section) for section in self.sections)
-        return own + sum(part.weight for part in self.parts)
+        return _FRAME + own + sum(part.weight for part in self.parts)
 
 
 def _weight(section: Section) -> int:
     rows = sum(len(cell) + 4 for table in section.tables for row in table.rows for cell in row)
+    markup = _CELL * sum(len(row) for table in section.tables for row in table.first)
     blocks = sum(len(text) for _, text in section.blocks)
-    return rows + blocks + sum(len(json.dumps(chart.figure)) for chart in section.figures)
+    return rows + markup + blocks + sum(_FIGURE + len(json.dumps(chart.figure)) for chart in section.figures)
 
 
 def report(
@@ -106,7 +113,7 @@ class _Maker:
         """Of all of these, or of so many as a page holds; at least of the first."""
         found: list[View] = []
         left = DATA
-        for run in runs:
+        for run in runs if all_told else runs[:FULL]:
             optional = bool(found) and not all_told
             view = self.view(self.run(run), left=DATA if optional else left)
             if optional and view.weight > left:
@@ -176,7 +183,9 @@ class _Maker:
 
 
 def _lightened(view: View, run: Run, *, left: int) -> View:
-    """Without charts, and with so many candidates as there is room for."""
+    """Without charts, and with so many candidates as there is room for; at the end only its summary."""
+    if left < _SUMMARY:
+        return replace(view, sections=())
     row = max(1, _weight(view.sections[-1]) // max(1, len(run.candidates)))
     few = max(0, min(len(run.candidates), left // (2 * row)))
     why = "No charts here: the page would grow too large. A page of this run alone has them."

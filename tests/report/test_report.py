@@ -248,3 +248,14 @@ def test_options_that_would_be_ignored_are_refused(store: Store, tmp_path: Path)
     assert in_this_process("report", "--port", "80", cwd=tmp_path).returncode == 2
     assert in_this_process("report", "--serve", "-o", "x.html", cwd=tmp_path).returncode == 2
     assert in_this_process("report", "no-such-run", cwd=tmp_path).returncode == 2
+
+
+def test_a_suite_of_many_runs_stays_below_the_limit(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autotuner.report.report.DATA", 150_000)
+    suite = a_search(store, kind="suite", candidates=2, more={"problems": []})
+    parts = [a_search(store, parent=suite, candidates=60) for _ in range(12)]
+    page = report(store, [suite], workspace=tmp_path)
+    assert all(f'id="run-{part}"' in page for part in parts)
+    assert len(page) - len(report(store, [parts[0]], workspace=tmp_path)) < 250_000
