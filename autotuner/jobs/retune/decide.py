@@ -69,12 +69,11 @@ class Searched:
     reason: str
 
 
-def decide(stands: Standing, searched: Searched | None) -> tuple[State, str]:
-    """The state, and its reason."""
+def decide(stands: Standing, searched: Searched | None, *, timed: bool = True) -> tuple[State, str]:
+    """The state, and its reason; without a device nothing is searched."""
     if searched is None:
-        if stands.works:
-            return "kept", stands.reason
-        return "dropped", f"{stands.reason}; no time was left to search again" if stands.search else stands.reason
+        late = "; no time was left to search again" if stands.search and timed else ""
+        return ("kept", stands.reason) if stands.works else ("dropped", f"{stands.reason}{late}")
     if searched.won:
         return "replaced", f"{stands.reason}; a search near its place found a faster one: {searched.reason}"
     return "kept" if stands.works else "dropped", f"{stands.reason}; a search near its place: {searched.reason}"

@@ -24,6 +24,8 @@ class Proof:
 
     applied: int
     lost: str = ""
+    unmatched: bool = False
+    """Nothing in the program is what it is for."""
 
 
 Key = tuple[Path, str]
@@ -91,7 +93,7 @@ def compile_flags(unit: Unit, target: Target) -> tuple[str, ...]:
 
 def _proof(use: Use | None) -> Proof:
     if use is None or not use.matched:
-        return Proof(0, "it does not apply any more: nothing matches it")
+        return Proof(0, "it does not apply any more: nothing matches it", unmatched=True)
     if not use.dispatches:
         return Proof(0, f"it matches {', '.join(use.ops) or 'an operation'}, but a later pass drops its configuration")
     return Proof(use.dispatches)

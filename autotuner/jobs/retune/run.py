@@ -190,19 +190,27 @@ class _RetuneRun:
                 raise
             self._leave(part, f"it cannot be proven: {error.message}")
             return
-        lost = [proof.lost for proof in proofs.values() if proof.lost]
+        # What the user's own model does not have may be for another one: it stays as it is.
+        others = {key for key, proof in proofs.items() if proof.unmatched and self.wanted.model is not None}
+        lost = [proof.lost for key, proof in proofs.items() if proof.lost and key not in others]
+        if others and len(others) == len(proofs):
+            self._leave(part, f"nothing in {part.name} matches it")
+            return
         # A model goes on without what no longer applies; a single problem has nothing else.
-        gone = lost[0] if lost and (part.problem is not None or len(lost) == len(proofs)) else ""
+        gone = lost[0] if lost and (part.problem is not None or len(lost) == len(proofs) - len(others)) else ""
         raced, searched, found = self._timed(part, gone, ends)
         stands = standing(lost=gone, raced=raced, old_us=self._old_us(part))
-        state, reason = decide(stands, searched)
+        state, reason = decide(stands, searched, timed=run.timed)
         if run.timed and stands.search and searched is None and not run.stopped:
             run.account.note(f"{part.name}: less than {LEAST_SEARCH:.0f} s were left to search again (--budget)")
         kept: dict[Key, Provenance] = {}
         for file, entry in part.entries:
             key = (file.path, entry.name)
             own_state, own_reason = state, reason
-            if state == "kept" and proofs[key].lost:
+            if key in others:
+                own_state, own_reason = "skipped", f"nothing in {part.name} matches it: it stays as it is"
+                kept[key] = entry.provenance or Provenance()
+            elif state == "kept" and proofs[key].lost:
                 own_state, own_reason = "dropped", proofs[key].lost
             if own_state == "kept":
                 kept[key] = self._provenance(entry.provenance, raced, part)

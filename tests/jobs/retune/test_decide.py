@@ -58,3 +58,8 @@ def test_a_working_winner_is_never_lost_to_a_search_that_did_not_find_it(
 def test_five_per_cent_is_not_slower() -> None:
     assert not standing(lost="", raced=WIN, old_us=100.0 / 1.049).search
     assert standing(lost="", raced=WIN, old_us=100.0 / 1.051).search
+
+
+def test_without_a_device_it_is_not_said_that_time_was_short() -> None:
+    stands = standing(lost="nothing matches it", raced=None, old_us=None)
+    assert decide(stands, None, timed=False) == ("dropped", "nothing matches it")
