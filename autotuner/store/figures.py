@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -29,6 +30,8 @@ TOLD = (
 """What is told of where something was measured. Clocks, load and time differ always: they explain no difference."""
 NO_KNOB = -1
 """What a knob is where a candidate does not have it."""
+_NUMBERED = re.compile(r"c\d{4,9}")
+"""What a result calls a candidate of the search: its ordinal."""
 _SIDE_BY_SIDE = ("race", "confirm")
 _ALL_NAMED = ("ab", "bench")
 """Runs whose candidates all have names of their own."""
@@ -113,7 +116,7 @@ def measurements(store: Reader, run: str | None = None, *, which: Which = "named
         for owner in owners:
             if owner.parent in models:
                 continue
-            own = RunFigures.read(store, owner)
+            own = RunFigures.read(store, owner, which=which)
             found = [*own.kernels(which=which)]
             figures += found
             if found and own.environment:
@@ -147,11 +150,22 @@ class RunFigures:
     timings: Mapping[int, Sequence[TimingRow]]
 
     @classmethod
-    def read(cls, store: Reader, run: RunRow) -> RunFigures:
-        timed = tuple(row for row in store.candidates(run.id) if row.us is not None and row.state != "failed")
+    def read(cls, store: Reader, run: RunRow, *, which: Which = "all") -> RunFigures:
+        """With `named`, of a long run only the rows that have names: a search may have thousands of others."""
+        best = str(((run.result or {}).get("best") or {}).get("candidate") or "")
+        few = which == "named" and run.kind not in _ALL_NAMED and (best == "baseline" or _NUMBERED.fullmatch(best))
+        if few or (which == "named" and run.kind == "suite"):
+            ordinal = int(best[1:]) if best != "baseline" and best else None
+            rows = store.references(run.id, ordinal=ordinal)
+        else:
+            rows = store.candidates(run.id)
+        timed = tuple(row for row in rows if row.us is not None and row.state != "failed")
         timings: dict[int, list[TimingRow]] = {}
-        for timing in store.timings(run.id) if timed else ():
-            timings.setdefault(timing.candidate, []).append(timing)
+        if few:
+            timings = {row.id: store.timings_of(row.id) for row in timed}
+        else:
+            for timing in store.timings(run.id) if timed else ():
+                timings.setdefault(timing.candidate, []).append(timing)
         return cls(run, store.environment(run.id), timed, timings)
 
     def kernels(self, *, which: Which) -> Iterator[Figure]:

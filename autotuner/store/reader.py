@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
-from sqlalchemy import Column, ColumnElement, Engine, Executable, Row, Select, case, func, select
+from sqlalchemy import Column, ColumnElement, Engine, Executable, Row, Select, case, func, or_, select
 from sqlalchemy.exc import DBAPIError, StatementError
 
 from autotuner.devices.conditions import Sample
@@ -177,6 +177,12 @@ class Reader:
         query = select(CANDIDATES).where(CANDIDATES.c.run == run).order_by(CANDIDATES.c.ordinal)
         return self._rows(query, read_candidate)
 
+    def references(self, run: str, *, ordinal: int | None) -> list[CandidateRow]:
+        """A run's defaults and the candidate of this ordinal: what is compared of a long run."""
+        which = or_(CANDIDATES.c.kind.in_(("baseline", "default")), CANDIDATES.c.ordinal == ordinal)
+        query = select(CANDIDATES).where(CANDIDATES.c.run == run, which).order_by(CANDIDATES.c.ordinal)
+        return self._rows(query, read_candidate)
+
     def builds(self, run: str) -> list[BuildRow]:
         """A run's builds, oldest first."""
         query = select(BUILDS).join(CANDIDATES).where(CANDIDATES.c.run == run).order_by(BUILDS.c.id)
@@ -191,6 +197,11 @@ class Reader:
     def timings(self, run: str) -> list[TimingRow]:
         """A run's measurements, oldest first."""
         query = select(TIMINGS).join(CANDIDATES).where(CANDIDATES.c.run == run).order_by(TIMINGS.c.id)
+        return self._rows(query, read_timing)
+
+    def timings_of(self, candidate: int) -> list[TimingRow]:
+        """A candidate's measurements, oldest first."""
+        query = select(TIMINGS).where(TIMINGS.c.candidate == candidate).order_by(TIMINGS.c.id)
         return self._rows(query, read_timing)
 
     def pulse(self) -> str:

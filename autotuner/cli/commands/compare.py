@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 else:
     actions = Lazy("autotuner.cli.compare")
 
-_SET = "A run, a workspace, a database (FILE.db or URL) or an export (.json, .csv)."
+_SET = "A run, a workspace, a database (FILE.db or URL) or an export (.json, .csv, .parquet)."
 
 
 def compare(

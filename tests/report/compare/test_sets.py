@@ -16,6 +16,7 @@ from autotuner.report.compare.join import compare
 from autotuner.report.compare.rules import find_rule
 from autotuner.report.compare.sets import open_set
 from autotuner.report.exports import export_csv, export_records
+from autotuner.report.parquet import export_parquet
 from autotuner.space.table import Config
 from autotuner.store.figures import Figure
 from autotuner.store.store import NewRun, RunKind, Store
@@ -101,8 +102,17 @@ def test_every_form_of_a_set_holds_the_same_figures(store: Store, tmp_path: Path
     json_file, csv_file = tmp_path / "e.json", tmp_path / "e.csv"
     json_file.write_text(json.dumps(export_records(store)))
     csv_file.write_text(export_csv(store))
+    parquet_file = tmp_path / "e.parquet"
+    parquet_file.write_bytes(export_parquet(store))
     database = tmp_path / "w" / "results" / "autotune.db"
-    forms = [str(tmp_path / "w"), str(database), f"sqlite:///{database}", str(json_file), str(csv_file)]
+    forms = [
+        str(tmp_path / "w"),
+        str(database),
+        f"sqlite:///{database}",
+        str(json_file),
+        str(csv_file),
+        str(parquet_file),
+    ]
     sets = [open_set(word, which="all" if which == "all" else "named") for word in forms]
     first = sorted_figures(sets[0].found.figures)
     assert {f.problem for f in sets[0].found.figures} == {"gemm_small", "gemm_a", "resnet"}
@@ -115,7 +125,7 @@ def test_every_form_of_a_set_holds_the_same_figures(store: Store, tmp_path: Path
     assert {f.run for f in of_run.found.figures} == {suite, part}
     for other in sets[1:]:
         found = compare(sets[0], other, find_rule("interval"))
-        assert not found.differing or other.name.endswith((".json", ".csv")), found.differing
+        assert not found.differing or other.name.endswith((".json", ".csv", ".parquet")), found.differing
         assert {row.verdict for row in found.rows} <= {"same", "unclear"}
 
 
@@ -128,6 +138,7 @@ def test_every_form_of_a_set_holds_the_same_figures(store: Store, tmp_path: Path
         ("a.json", "[" * 100_000),
         ("a.csv", "x,y\n1,2\n"),
         ("a.csv", ""),
+        ("a.parquet", "hello"),
         ("a.txt", "hello"),
         ("a.db", "hello"),
     ],
