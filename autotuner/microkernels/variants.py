@@ -102,9 +102,9 @@ class Variants:
         return cls(manifest, problem, chip, space, workspace, objects, symbol, executable_target, ranked)
 
     def digest(self) -> str:
-        """Of all that it is made from: its folder, the headers of all, and objects of the user's own."""
-        headers = sorted(shipped_folder().glob("*.h"))
-        return Cache.key([path_digest(path) for path in (self.manifest.file.parent, *headers, *self.objects)])
+        """Of all that it is made from: its folder, what all kernels share, and objects of the user's own."""
+        shared = sorted(path for path in shipped_folder().iterdir() if path.is_file())
+        return Cache.key([path_digest(path) for path in (self.manifest.file.parent, *shared, *self.objects)])
 
     def default(self) -> Config:
         """What the manifest expects to be fastest; without an estimate its first choice, or the nearest that fits."""

@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from autotuner.carriers.calls import kernel_calls, preprocess, prove
+from autotuner.carriers.microkernel import spec_mlir
+from autotuner.carriers.render import problem_mlir
+from autotuner.iree.tools import Tools
 from autotuner.microkernels.check import check
 from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.manifest import DoesNotFitError, Manifest
 from autotuner.microkernels.providers.triton import bind
-from autotuner.microkernels.variants import fits
-from autotuner.problems import Attention, Conv, Problem
+from autotuner.microkernels.variants import Variants, fits
+from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.targets import Target
+from tests.support.kernels import spec_flags
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 
@@ -124,3 +130,27 @@ def test_kernels_build_and_fit_their_manifests(
 ) -> None:
     instance = bind(shipped(name), problem, chip, workspace=tmp_path, parameters=parameters, timeout=300)
     assert check(instance) == []
+
+
+@needs_triton
+@pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
+def test_every_kernel_builds_for_amds_chips_and_iree_calls_it(chip: str, tools: Tools, tmp_path: Path) -> None:
+    """By its default, which the call of its problem is proven to be."""
+    problems: dict[str, Problem] = {
+        "gemm_triton": Gemm.parse(shape="2008x2040x1976", epilogue="bias,relu"),
+        "gemv_triton": Gemm.parse(shape="1x5120x4096", layout="nt"),
+        "conv_triton": conv("3x3x320", shape="2x64x64x320", pad="1x1", out="f16"),
+        "conv_nchw_triton": conv(
+            "3x3x192", shape="1x56x56x64", pad="1x1", layout="nchw-fchw", epilogue="bias,residual"
+        ),
+        "attention_triton": Attention.parse(shape="1x8x512x512x64"),
+    }
+    for name, problem in problems.items():
+        variants = Variants.of(shipped(name), problem, chip, workspace=tmp_path)
+        call = variants.call(variants.default())
+        source, spec = tmp_path / f"{name}.mlir", tmp_path / f"{name}-spec.mlir"
+        source.write_text(problem_mlir(problem))
+        spec.write_text(spec_mlir([call]))
+        flags = [*Target.parse(chip).compile_flags, *spec_flags(spec, [call.instance])]
+        kernels = kernel_calls([call])
+        assert prove(preprocess(tools, source, flags, timeout=120), kernels).reason(kernels, expected=[1]) == "", name

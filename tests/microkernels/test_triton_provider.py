@@ -21,7 +21,8 @@ from autotuner.microkernels.manifest import DoesNotFitError, Manifest
 from autotuner.microkernels.providers import triton as triton_provider
 from autotuner.microkernels.providers.c import ObjectRefusalError
 from autotuner.microkernels.providers.triton import bind, cache_key, kernel_parameters, plan, provide
-from autotuner.microkernels.providers.triton_compile import Job, trim_amdgcn, trim_ptx
+from autotuner.microkernels.providers.triton_compile import SOURCE, Job, trim_amdgcn, trim_ptx
+from autotuner.microkernels.providers.triton_sources import read_sources
 from autotuner.microkernels.variants import fits
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.system import process
@@ -180,7 +181,7 @@ def test_a_job_has_types_alignment_and_constexprs() -> None:
     aligned = {list(job.signature)[position]: divisor for position, divisor in job.aligned}
     assert aligned == {"a": 16, "b": 16, "c": 16, "M": 16, "N": 8, "K": 16}
     assert job.constexprs["BM"] == 64
-    assert (job.constexprs["bias"], job.constexprs["partial"], job.constexprs["BIAS"]) == (None, None, 0)
+    assert (job.constexprs["bias"], job.constexprs["partial"], job.constexprs["CLIP_LOW"]) == (None, None, 0)
     assert (job.constexprs["TRANSPOSE_LHS"], job.constexprs["TRANSPOSE_RHS"]) == (1, 0)
     assert (job.constexprs["EVEN_M"], job.constexprs["EVEN_N"]) == (1, 0)
     assert job.options == {"num_warps": 4, "num_stages": 3}
@@ -210,22 +211,24 @@ def test_a_job_has_the_pointers_of_an_epilogue_and_of_scratch() -> None:
     assert list(types) == ["a", "b", "bias", "residual", "counters", "c", "partial"]
     assert list(types.values()) == ["*fp16", "*fp16", "*fp32", "*fp32", "*i32", "*fp32", "*fp32"]
     assert job.constexprs["SPLIT"] == 4
-    assert (job.constexprs["BIAS"], job.constexprs["CLIP_HIGH"], job.constexprs["LOW_BITS"]) == (1, 1, 0xBF800000)
+    assert (job.constexprs["CLIP_HIGH"], job.constexprs["LOW_BITS"]) == (1, 0xBF800000)
 
 
 def test_the_key_follows_all_that_the_object_depends_on() -> None:
     job = gemm_job()
     keys = {
-        cache_key(job, b"a", "3.4"),
-        cache_key(job, b"b", "3.4"),
-        cache_key(job, b"a", "3.5"),
-        cache_key(replace(job, chip="sm_80"), b"a", "3.4"),
-        cache_key(replace(job, options={"num_warps": 4}), b"a", "3.4"),
-        cache_key(replace(job, aligned=[(0, 16)]), b"a", "3.4"),
-        cache_key(replace(job, constexprs=job.constexprs | {"BM": 32}), b"a", "3.4"),
+        cache_key(job, {"k": b"a"}, "3.4"),
+        cache_key(job, {"k": b"b"}, "3.4"),
+        cache_key(job, {"k": b"a"}, "3.5"),
+        cache_key(replace(job, chip="sm_80"), {"k": b"a"}, "3.4"),
+        cache_key(replace(job, options={"num_warps": 4}), {"k": b"a"}, "3.4"),
+        cache_key(replace(job, aligned=[(0, 16)]), {"k": b"a"}, "3.4"),
+        cache_key(replace(job, constexprs=job.constexprs | {"BM": 32}), {"k": b"a"}, "3.4"),
     }
-    assert len(keys) == 7
-    assert cache_key(gemm_job(Gemm.parse(shape="2048x1024x1024", dtype="f16")), b"a", "3.4") in keys
+    shared = {"k": b"a", "epilogue.py": b"c"}
+    keys |= {cache_key(job, shared, "3.4"), cache_key(job, shared | {"epilogue.py": b"d"}, "3.4")}
+    assert len(keys) == 9
+    assert cache_key(gemm_job(Gemm.parse(shape="2048x1024x1024", dtype="f16")), {"k": b"a"}, "3.4") in keys
 
 
 def test_constexprs_that_nothing_names_are_refused() -> None:
@@ -261,6 +264,31 @@ def test_only_sources_of_the_workspace_are_run(tmp_path: Path) -> None:
     (own / "gemm.py").symlink_to(elsewhere / "gemm.py")
     with pytest.raises(UsageError, match="outside of the workspace"):
         triton_provider.trusted_source(manifest, workspace)
+
+
+def test_a_source_brings_what_it_imports_from_its_folder_and_what_all_share(tmp_path: Path) -> None:
+    own = tmp_path / "kernel.py"
+    own.write_text("import triton\nfrom epilogue import put\nimport tiles, os.path\n")
+    (tmp_path / "tiles.py").write_text("from epilogue import number\nimport more\n")
+    (tmp_path / "more.py").write_text("import tiles\n")
+    for unasked in ("other", "triton"):
+        (tmp_path / f"{unasked}.py").write_text("")
+    found = read_sources(own)
+    assert next(iter(found)) == SOURCE
+    assert set(found) == {SOURCE, "epilogue.py", "tiles.py", "more.py"}
+    assert found["epilogue.py"] == (shipped_folder() / "epilogue.py").read_bytes()
+    (tmp_path / "epilogue.py").write_text("")
+    assert read_sources(own)["epilogue.py"] == b""
+
+
+def test_an_import_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.py").write_text("raise SystemExit")
+    folder = tmp_path / "kernel"
+    folder.mkdir()
+    (folder / "kernel.py").write_text("import helpers\n")
+    (folder / "helpers.py").symlink_to(tmp_path / "elsewhere.py")
+    with pytest.raises(UsageError, match="leads out of its folder"):
+        read_sources(folder / "kernel.py")
 
 
 @pytest.mark.parametrize("chip", ["sm_90", "gfx942"])

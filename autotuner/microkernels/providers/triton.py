@@ -1,6 +1,7 @@
 """Kernels in Triton for GPUs: one Python file, compiled without a GPU by a process of its own, kept by content.
 
-The file is run. So it must come with autotune, or lie in the workspace, where only its user puts it.
+The file is run, with what it imports from its folder. So it must come with autotune, or lie in the workspace, where
+only its user puts it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from autotuner.microkernels.manifest import PROBLEM, Buffer, Manifest, subgroup_
 from autotuner.microkernels.providers import triton_compile
 from autotuner.microkernels.providers.c import ObjectRefusalError, problem_macros
 from autotuner.microkernels.providers.triton_compile import ALIGNED, JOB, RESULT, SOURCE, Job
+from autotuner.microkernels.providers.triton_sources import read_sources
 from autotuner.problems import Operation, Problem
 from autotuner.system import process
 from autotuner.system.cache import Cache
@@ -48,7 +50,7 @@ _POINTERS = {
     "f8E4M3FNUZ": "*fp8e4b8",
 }
 CONSTEXPR = "constexpr"
-_FORMAT = "triton-2"
+_FORMAT = "triton-3"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +101,12 @@ def provide(
     """The object of this kernel for these parameters; built once for each content."""
     source = trusted_source(manifest, workspace)
     version = triton_version()
-    try:
-        text = source.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{source} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
-    job = plan(manifest, problem, chip, text, parameters=parameters)
-    key = cache_key(job, text, version)
+    sources = read_sources(source)
+    job = plan(manifest, problem, chip, sources[SOURCE], parameters=parameters)
+    key = cache_key(job, sources, version)
     folder = cache_dir() / "microkernels" / key[:2]
     final = folder / f"{manifest.name}-{key[:24]}.{'hsaco' if job.backend == 'hip' else 'ptx'}"
-    return _kept(final) or _build(job, source, text, final, timeout=timeout)
+    return _kept(final) or _build(job, source, sources, final, timeout=timeout)
 
 
 def trusted_source(manifest: Manifest, workspace: Path) -> Path:
@@ -208,10 +207,11 @@ def kernel_parameters(source: bytes, symbol: str) -> list[tuple[str, bool]]:
     raise UsageError(f"the source has no function {symbol}.", remedy="The manifest's symbol is the kernel's name.")
 
 
-def cache_key(job: Job, source: bytes, version: str) -> str:
+def cache_key(job: Job, sources: Mapping[str, bytes], version: str) -> str:
     told = json.dumps(asdict(job), sort_keys=True)
     order = json.dumps(list(job.signature))
-    return Cache.key([_FORMAT, version, hashlib.sha256(source).hexdigest(), told, order])
+    texts = json.dumps({name: hashlib.sha256(text).hexdigest() for name, text in sorted(sources.items())})
+    return Cache.key([_FORMAT, version, texts, told, order])
 
 
 def _kept(final: Path) -> Built | None:
@@ -225,13 +225,14 @@ def _kept(final: Path) -> Built | None:
         return None
 
 
-def _build(job: Job, source: Path, text: bytes, final: Path, *, timeout: float) -> Built:
+def _build(job: Job, source: Path, sources: Mapping[str, bytes], final: Path, *, timeout: float) -> Built:
     making = None
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
         making = Path(tempfile.mkdtemp(prefix=".making-", dir=final.parent))
         (making / JOB).write_text(json.dumps(asdict(job)))
-        (making / SOURCE).write_bytes(text)  # what runs is what the key was made of
+        for name, text in sources.items():
+            (making / name).write_bytes(text)  # what runs is what the key was made of
         # -P: nothing is imported from the folder that autotune happens to be called in.
         done = process.run([sys.executable, "-P", triton_compile.__file__, making.absolute()], timeout=timeout)
         if not done.ok:

@@ -136,6 +136,7 @@ def compile_job(folder: Path) -> None:
         raise ImportError(f"{SOURCE} cannot be imported")
     module = importlib.util.module_from_spec(spec)
     sys.modules["kernel_source"] = module
+    sys.path.insert(0, str(folder))  # what the source imports of its own lies beside it
     spec.loader.exec_module(module)
     kernel = _compile(job, getattr(module, job.symbol))
     warps = int(kernel.metadata.num_warps)

@@ -2,6 +2,7 @@
 
 import triton
 import triton.language as tl
+from epilogue import put
 
 
 @triton.jit
@@ -71,20 +72,10 @@ def conv_nchw_triton(
             b = tl.load(places, mask=there, other=0.0)
         total = tl.dot(a, b, total)
 
-    # The epilogue, in f32.
     places = entry[None, :] * (F * HO * WO) + rm[:, None] * (HO * WO) + place[None, :]
     inside = (rm[:, None] < F) & (rn[None, :] < PIXELS)
-    if bias is not None:
-        total += tl.load(bias + rm, mask=rm < F, other=0.0).to(tl.float32)[:, None]
-    if residual is not None:
-        total += tl.load(residual + places, mask=inside, other=0.0).to(tl.float32)
-    if CLIP_LOW:
-        low = tl.full((1, 1), LOW_BITS, tl.uint32).to(tl.float32, bitcast=True)
-        total = tl.maximum(total, low, propagate_nan=tl.PropagateNan.ALL)
-    if CLIP_HIGH:
-        high = tl.full((1, 1), HIGH_BITS, tl.uint32).to(tl.float32, bitcast=True)
-        total = tl.minimum(total, high, propagate_nan=tl.PropagateNan.ALL)
-    if PIXELS % BN == 0 and F % BM == 0:
-        tl.store(out + places, total.to(out.dtype.element_ty))
-    else:
-        tl.store(out + places, total.to(out.dtype.element_ty), mask=inside)
+    WHOLE: tl.constexpr = PIXELS % BN == 0 and F % BM == 0
+    put(
+        out, places, inside, WHOLE, total, bias, rm[:, None], rm[:, None] < F, residual,
+        CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+    )  # fmt: skip

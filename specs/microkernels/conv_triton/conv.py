@@ -2,6 +2,7 @@
 
 import triton
 import triton.language as tl
+from epilogue import put
 
 
 @triton.jit
@@ -166,20 +167,9 @@ def finish(
     LOW_BITS: tl.constexpr,
     HIGH_BITS: tl.constexpr,
 ):
-    """The epilogue, in f32."""
     places = rm[:, None] * F + rn[None, :]
     inside = (rm[:, None] < M) & (rn[None, :] < F)
-    if bias is not None:
-        total += tl.load(bias + rn, mask=rn < F, other=0.0).to(tl.float32)[None, :]
-    if residual is not None:
-        total += tl.load(residual + places, mask=inside, other=0.0).to(tl.float32)
-    if CLIP_LOW:
-        low = tl.full((1, 1), LOW_BITS, tl.uint32).to(tl.float32, bitcast=True)
-        total = tl.maximum(total, low, propagate_nan=tl.PropagateNan.ALL)
-    if CLIP_HIGH:
-        high = tl.full((1, 1), HIGH_BITS, tl.uint32).to(tl.float32, bitcast=True)
-        total = tl.minimum(total, high, propagate_nan=tl.PropagateNan.ALL)
-    if EVEN:
-        tl.store(out + places, total.to(out.dtype.element_ty))
-    else:
-        tl.store(out + places, total.to(out.dtype.element_ty), mask=inside)
+    put(
+        out, places, inside, EVEN, total, bias, rn[None, :], rn[None, :] < F, residual,
+        CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+    )  # fmt: skip

@@ -6,6 +6,7 @@ workgroups share the depth of each, wait for one another and add up their sums.
 
 import triton
 import triton.language as tl
+from epilogue import put
 
 
 @triton.jit
@@ -33,8 +34,6 @@ def gemm_triton(
     WORKERS: tl.constexpr,
     SPLIT: tl.constexpr,
     TMA: tl.constexpr,
-    BIAS: tl.constexpr,
-    RESIDUAL: tl.constexpr,
     CLIP_LOW: tl.constexpr,
     CLIP_HIGH: tl.constexpr,
     LOW_BITS: tl.constexpr,
@@ -44,7 +43,7 @@ def gemm_triton(
     a += entry * M * K
     b += entry * K * N
     c += entry * M * N
-    if RESIDUAL:
+    if residual is not None:
         residual += entry * M * N
     # A tile may have a second block of columns beside the first: 128 + 64 is 192, which is no power of two.
     WIDE: tl.constexpr = BN + MORE
@@ -70,14 +69,14 @@ def gemm_triton(
                     a, b, M, N, K, m * BM, n * BN, 0, steps,
                     BM, BN, BK, TRANSPOSE_LHS, TRANSPOSE_RHS, EVEN_M, EVEN_N, EVEN_K,
                 )  # fmt: skip
-            put(
+            put_tile(
                 c, bias, residual, M, N, m * BM, n * WIDE, total, PARTS, EVEN_M, EVEN_N,
-                BIAS, RESIDUAL, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+                CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
             )  # fmt: skip
             if MORE:
-                put(
+                put_tile(
                     c, bias, residual, M, N, m * BM, n * WIDE + BN, extra, 1, EVEN_M, EVEN_N,
-                    BIAS, RESIDUAL, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+                    CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
                 )  # fmt: skip
     else:
         part, tile = tl.program_id(0) % SPLIT, tl.program_id(0) // SPLIT
@@ -97,14 +96,14 @@ def gemm_triton(
                 BM, BN, BK, TRANSPOSE_LHS, TRANSPOSE_RHS, EVEN_M, EVEN_N, EVEN_K,
             )  # fmt: skip
         if SPLIT == 1:
-            put(
+            put_tile(
                 c, bias, residual, M, N, m * BM, n * WIDE, total, PARTS, EVEN_M, EVEN_N,
-                BIAS, RESIDUAL, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+                CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
             )  # fmt: skip
             if MORE:
-                put(
+                put_tile(
                     c, bias, residual, M, N, m * BM, n * WIDE + BN, extra, 1, EVEN_M, EVEN_N,
-                    BIAS, RESIDUAL, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+                    CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
                 )  # fmt: skip
         else:
             HIGH: tl.constexpr = 4
@@ -117,9 +116,9 @@ def gemm_triton(
                 sums = tl.zeros((HIGH, BN), tl.float32)
                 for other in tl.range(SPLIT, num_stages=1, loop_unroll_factor=4):
                     sums += tl.load(at + other * (BM * BN), cache_modifier=".cg")
-                put(
+                put_tile(
                     c, bias, residual, M, N, m * BM + strip * HIGH, n * BN, sums, 1, EVEN_M, EVEN_N,
-                    BIAS, RESIDUAL, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+                    CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
                 )  # fmt: skip
             leave(counters + tile, SPLIT)
 
@@ -273,7 +272,7 @@ def keep(slot, total, PARTS: tl.constexpr, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def put(
+def put_tile(
     c,
     bias,
     residual,
@@ -285,47 +284,28 @@ def put(
     PARTS: tl.constexpr,
     EVEN_M: tl.constexpr,
     EVEN_N: tl.constexpr,
-    BIAS: tl.constexpr,
-    RESIDUAL: tl.constexpr,
     CLIP_LOW: tl.constexpr,
     CLIP_HIGH: tl.constexpr,
     LOW_BITS: tl.constexpr,
     HIGH_BITS: tl.constexpr,
 ):
-    """The sums with their epilogue into the result."""
+    """The sums with their epilogue into the result, in so many parts."""
     if PARTS > 1:
         SIDE: tl.constexpr = total.shape[1] // 2
         left, right = halves(total)
-        put(
+        put_tile(
             c, bias, residual, M, N, m, n, left, PARTS // 2, EVEN_M, EVEN_N,
-            BIAS, RESIDUAL, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+            CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
         )  # fmt: skip
-        put(
+        put_tile(
             c, bias, residual, M, N, m, n + SIDE, right, PARTS // 2, EVEN_M, EVEN_N,
-            BIAS, RESIDUAL, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+            CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
         )  # fmt: skip
     else:
-        value = total
-        BM: tl.constexpr = value.shape[0]
-        BN: tl.constexpr = value.shape[1]
-        rm, rn = m + tl.arange(0, BM), n + tl.arange(0, BN)
-        at = rm[:, None] * N + rn[None, :]
-        inside = (rm[:, None] < M) & (rn[None, :] < N)
-        if BIAS:
-            value += tl.load(bias + rn, mask=rn < N, other=0.0)[None, :].to(tl.float32)
-        if RESIDUAL:
-            value += tl.load(residual + at, mask=inside, other=0.0).to(tl.float32)
-        if CLIP_LOW:
-            value = tl.maximum(value, number(LOW_BITS), propagate_nan=tl.PropagateNan.ALL)
-        if CLIP_HIGH:
-            value = tl.minimum(value, number(HIGH_BITS), propagate_nan=tl.PropagateNan.ALL)
-        result = value.to(c.dtype.element_ty)
-        if EVEN_M and EVEN_N:
-            tl.store(c + at, result)
-        else:
-            tl.store(c + at, result, mask=inside)
-
-
-@triton.jit
-def number(BITS: tl.constexpr):
-    return tl.full((1, 1), BITS, tl.uint32).to(tl.float32, bitcast=True)
+        BM: tl.constexpr = total.shape[0]
+        BN: tl.constexpr = total.shape[1]
+        rm, rn = m + tl.arange(0, BM)[:, None], n + tl.arange(0, BN)[None, :]
+        put(
+            c, rm * N + rn, (rm < M) & (rn < N), EVEN_M and EVEN_N, total, bias, rn, rn < N, residual,
+            CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+        )  # fmt: skip

@@ -6,6 +6,7 @@ order, and leaves the counter at zero.
 
 import triton
 import triton.language as tl
+from epilogue import put
 
 
 @triton.jit
@@ -26,8 +27,6 @@ def gemv_triton(
     ALONG: tl.constexpr,
     EVEN_N: tl.constexpr,
     EVEN_K: tl.constexpr,
-    BIAS: tl.constexpr,
-    RESIDUAL: tl.constexpr,
     CLIP_LOW: tl.constexpr,
     CLIP_HIGH: tl.constexpr,
     LOW_BITS: tl.constexpr,
@@ -61,10 +60,15 @@ def gemv_triton(
         total += y.to(tl.float32) * (x[None, :] if ALONG else x[:, None])
     sums = tl.sum(total, 1 if ALONG else 0)
     c += entry * N
-    if RESIDUAL:
+    if residual is not None:
         residual += entry * N
+    # A bias has a number for each column of the result.
+    channels = rn * 0 if COLUMN else rn
     if SPLIT == 1:
-        put(c, bias, residual, N, rn, sums, COLUMN, BIAS, RESIDUAL, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS)
+        put(
+            c, rn, rn < N, EVEN_N, sums, bias, channels, rn < N, residual,
+            CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+        )  # fmt: skip
     else:
         slots = partial + tile * (SPLIT * BN) + tl.arange(0, BN)
         tl.store(slots + part * BN, sums, cache_modifier=".cg")
@@ -74,38 +78,8 @@ def gemv_triton(
             whole = tl.zeros((BN,), tl.float32)
             for other in range(SPLIT):
                 whole += tl.load(slots + other * BN, cache_modifier=".cg")
-            put(c, bias, residual, N, rn, whole, COLUMN, BIAS, RESIDUAL, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS)
+            put(
+                c, rn, rn < N, EVEN_N, whole, bias, channels, rn < N, residual,
+                CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+            )  # fmt: skip
             tl.store(counters + tile, 0)
-
-
-@triton.jit
-def put(
-    c,
-    bias,
-    residual,
-    N,
-    rn,
-    value,
-    COLUMN: tl.constexpr,
-    BIAS: tl.constexpr,
-    RESIDUAL: tl.constexpr,
-    CLIP_LOW: tl.constexpr,
-    CLIP_HIGH: tl.constexpr,
-    LOW_BITS: tl.constexpr,
-    HIGH_BITS: tl.constexpr,
-):
-    """The sums with their epilogue into the result. A bias has a number for each column of the result."""
-    if BIAS:
-        value += tl.load(bias + (rn * 0 if COLUMN else rn), mask=rn < N, other=0.0).to(tl.float32)
-    if RESIDUAL:
-        value += tl.load(residual + rn, mask=rn < N, other=0.0).to(tl.float32)
-    if CLIP_LOW:
-        value = tl.maximum(value, number(LOW_BITS), propagate_nan=tl.PropagateNan.ALL)
-    if CLIP_HIGH:
-        value = tl.minimum(value, number(HIGH_BITS), propagate_nan=tl.PropagateNan.ALL)
-    tl.store(c + rn, value.to(c.dtype.element_ty), mask=rn < N)
-
-
-@triton.jit
-def number(BITS: tl.constexpr):
-    return tl.full((1,), BITS, tl.uint32).to(tl.float32, bitcast=True)
