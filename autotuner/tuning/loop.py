@@ -219,7 +219,7 @@ class TimedLoop(Loop):
     """For the end, as it was planned when the default was timed."""
     _timed: int = field(default=0, init=False)
     _last_call: float = field(default=math.inf, init=False)
-    """The same as the deadline, as long as there is nothing to race."""
+    """The moment up to which a rival may come for a verdict: a build that begins before it is cut off then."""
     _left_at_first: float = field(default=math.inf, init=False)
     """Seconds of the budget when the default had been timed."""
 
@@ -276,7 +276,7 @@ class TimedLoop(Loop):
         if not len(self.evaluator.plan.space) or self._over():
             return
         self._keep_time(self._left_at_first)
-        with process.until(self.clock.at(self._last_call)):
+        with process.until(self.clock.at(self.clock.budget)):
             self.pool().run([self.lane()])
 
     def lane(self, *, weigh: Callable[[Loop], float] = lambda _: 1.0) -> SearchLane:
@@ -301,13 +301,15 @@ class TimedLoop(Loop):
         self._last_call = max(self._deadline, self.clock.budget - self.least_seconds())
 
     def cut_off(self) -> float:
-        return self.clock.at(self._deadline if self._has_rival() else self._last_call)
+        if self._has_rival():
+            return self.clock.at(self._deadline)
+        return self.clock.at(self._last_call if self.clock.elapsed < self._last_call else self.clock.budget)
 
     def _over(self) -> bool:
-        """With nothing to race against the default, the time for the shortest race is all that is kept."""
+        """With nothing to race against the default, nothing is kept: what is timed late is at least known then."""
         if self.stop.requested or self.clock.elapsed <= self._deadline:
             return self.stop.requested
-        return self._has_rival() or self.clock.elapsed > self._last_call
+        return self._has_rival() or self.clock.elapsed > self.clock.budget
 
     def _has_rival(self) -> bool:
         return any(outcome.candidate.id != BASELINE for outcome in self.evaluator.contenders())

@@ -1,0 +1,81 @@
+"""How long a search goes on: to the time that the plan keeps, or to the end where there is nothing to judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from autotuner.build.executor import BuildExecutor
+from autotuner.measure.timeplan import Pace, TimePlan
+from autotuner.system.progress import Clock, Silent, Stop
+from autotuner.tuning.evaluate import TimedEvaluator
+from autotuner.tuning.loop import TimedLoop
+from autotuner.tuning.plan import BASELINE
+
+PLAN = TimePlan(Pace(0.2, 0.2), Pace(0.3, 0.3), screens=True, shipping=2.0)
+
+
+@dataclass
+class Simulated(Clock):
+    """Advanced by hand."""
+
+    now: float = field(default=0.0, kw_only=True)
+
+    @property
+    def elapsed(self) -> float:
+        return self.now
+
+
+def outcome(name: str, us: float) -> SimpleNamespace:
+    return SimpleNamespace(candidate=SimpleNamespace(id=name), us=us, build=SimpleNamespace(seconds=1.0))
+
+
+def loop(clock: Clock, *rivals: SimpleNamespace) -> TimedLoop:
+    contenders = [outcome(BASELINE, 1000.0), *rivals]
+    evaluator = SimpleNamespace(
+        outcomes={one.candidate.id: one for one in contenders},
+        contenders=lambda: contenders,
+        best_us=min(one.us for one in contenders),
+        calibration=SimpleNamespace(benchmark=SimpleNamespace(seconds=0.02)),
+        plan=SimpleNamespace(space=[1], stock=[]),
+    )
+    made = TimedLoop(
+        cast(TimedEvaluator, evaluator),
+        cast(BuildExecutor, None),
+        clock,
+        Stop(),
+        Silent(),
+        seed=0,
+        trials=10,
+        jobs=2,
+        seconds={},
+        first_plan=PLAN,
+    )
+    made.keep_time_for_the_end()
+    return made
+
+
+def test_with_a_rival_the_search_ends_when_only_the_planned_end_is_left() -> None:
+    clock = Simulated(60.0, now=5.0)
+    searching = loop(clock, outcome("c1", 500.0))
+    ends = 60.0 - PLAN.reserve(55.0)
+    assert searching.cut_off() == pytest.approx(clock.at(ends))
+    clock.now = ends - 0.1
+    assert not searching._over()
+    clock.now = ends + 0.1
+    assert searching._over()
+
+
+def test_without_one_it_goes_on_to_the_end_and_no_build_takes_the_time_of_the_shortest_verdict() -> None:
+    clock = Simulated(60.0, now=5.0)
+    searching = loop(clock)
+    last = 60.0 - searching.least_seconds()
+    assert searching.cut_off() == pytest.approx(clock.at(last)), "one that begins now"
+    clock.now = last + 1.0
+    assert not searching._over(), "there is time on the clock"
+    assert searching.cut_off() == pytest.approx(clock.at(60.0))
+    clock.now = 60.5
+    assert searching._over()
