@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 IREE_OLDEST := 3.12.0
 
-.PHONY: help demo test otherarch test-otherarch test-oldest lint format mutants clean
+.PHONY: help docs demo test otherarch test-otherarch test-oldest lint format mutants clean
 
 help:
 	@echo "make demo    install into $(VENV), tune one small GEMM on this machine's processor (two minutes)"
@@ -17,6 +17,7 @@ help:
 	@echo "make test-otherarch  run what is compiled for the other architecture (aarch64 or x86_64) under QEMU; needs Debian's"
 	@echo "             $$($(PYTHON) -m tests.otherarch.machine apt)"
 	@echo "make test-oldest  install IREE $(IREE_OLDEST) into $(OLDEST), run the tests that versions of IREE may break"
+	@echo "make docs    write docs/api.md from the docstrings"
 	@echo "make lint    ruff, mypy --strict and the order of the rooms"
 	@echo "make format  ruff format"
 	@echo "make mutants change the code that decides what is right, bit by bit, and list the changes that no test sees (minutes)"
@@ -62,6 +63,9 @@ test-oldest: $(OLDEST)/.installed $(VENV)/.installed
 	  $(BIN)/autotune gemm --shape 64x64x64 --dtype f32 --trials 1 --budget 25s --iree-tools $(OLDEST) --workspace "$$scratch" && \
 	  $(BIN)/autotune attention --shape 1x2x128x128x64 --target gfx942 --device none --trials 1 --iree-tools $(OLDEST) --workspace "$$scratch" && \
 	  $(BIN)/autotune retune results/reference/h200 --target sm_80 --device none --iree-tools $(OLDEST) --workspace "$$scratch"
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m tests.docs.api
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

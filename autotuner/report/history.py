@@ -18,8 +18,8 @@ from autotuner.store.store import Store
 from autotuner.system.listing import Column, Listing
 from autotuner.tuning.styles import VERDICTS
 
-VERDICT_WORDS = ("win", "no-winner", "inconclusive", "compile-only", "failed", "interrupted", "running")
-"""What the column of this name may have: a verdict, or how a run ended that has none."""
+VERDICT_WORDS = ("win", "no-winner", "inconclusive", "compile-only", "measured", "failed", "interrupted", "running")
+"""What the column of this name may have: a verdict (a bench only measures), or how a run ended that has none."""
 _BAR = 20
 """Characters of the longest bar of a trend."""
 

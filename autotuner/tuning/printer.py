@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     AnyResult = Result[Any]
 
 DRIFTED = "the machine drifted between the pairs, so the quotient of the two times is another"
+_LEFT = 'style="text-align: left"'
+"""Notebooks set cells to the right, which is for numbers."""
 SHOWN = 3
 """How many of a ranking are printed."""
 
@@ -73,7 +75,8 @@ class Printer:
             if isinstance(part, Listing):
                 rows.append(f'<tr><td colspan="2">{part.html()}</td></tr>')
             else:
-                rows.append(f"<tr><th>{html.escape(part.name)}</th><td>{html.escape(part.text)}</td></tr>")
+                name, text = html.escape(part.name), html.escape(part.text)
+                rows.append(f"<tr><th {_LEFT}>{name}</th><td {_LEFT}>{text}</td></tr>")
         return f"<table><tbody>{''.join(rows)}</tbody></table>"
 
     def verdict(self, result: AnyResult, *, what: str = "problem", more: str = "") -> None:

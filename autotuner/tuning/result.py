@@ -224,6 +224,11 @@ class Result(Generic[D]):
         """What the command line prints."""
         return self.printer().text()
 
+    def __repr__(self) -> str:
+        """A line: at a prompt, `print` tells the rest."""
+        ratio = f" by {self.speedup.median:.3f}x" if self.speedup else ""
+        return f"<Result {self.run}: {self.verdict}{ratio}, {self.problem['name']} on {self.target} ({self.device})>"
+
     def _repr_html_(self) -> str:
         """The same in a notebook."""
         return self.printer().html()

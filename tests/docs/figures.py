@@ -25,8 +25,9 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "results" / "reference"
-ELSEWHERE = ("docs/support.md", "CHANGELOG.md")
-"""The one is held against new builds (tests/docs/test_support.py), the other tells what was."""
+ELSEWHERE = ("docs/support.md", "docs/api.md", "CHANGELOG.md")
+"""The first is held against new builds (tests/docs/test_support.py), the second against the docstrings, the last tells
+what was."""
 
 _SECONDS = {"µs": 1e-6, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
 _COUNTED = "wins|runs|candidates|configurations|products|entries|blocks|kB|MB|bytes"

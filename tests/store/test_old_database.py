@@ -54,6 +54,13 @@ def test_its_runs_and_candidates_are_reported(workspace: Path) -> None:
     assert [(point["run"], point["iree"]) for point in trend["runs"]] == [(TIMED, "3.13.0")]
 
 
+def test_its_runs_are_a_page(workspace: Path) -> None:
+    done = in_this_process("report", "-o", "page.html", cwd=workspace)
+    assert done.returncode == 0, done.stderr
+    page = (workspace / "page.html").read_text()
+    assert all(text in page for text in (TIMED, COMPILED, "gemm_64x64x64_f32_f32_nn", "compile-only"))
+
+
 def test_its_timings_are_exported_and_loaded(workspace: Path) -> None:
     exported = json.loads(in_this_process("export", "--json", cwd=workspace).stdout)
     assert [record["run"] for record in exported] == [TIMED] * 7

@@ -75,7 +75,8 @@ def test_a_result_prints_as_on_a_terminal_and_is_a_table_in_a_notebook() -> None
     ]
     page = told._repr_html_()
     assert page.startswith("<table>")
-    assert "<tr><th>problem</th><td>gemm&lt;1&gt; on cpu (local-task)</td></tr>" in page
+    left = 'style="text-align: left"'
+    assert f"<tr><th {left}>problem</th><td {left}>gemm&lt;1&gt; on cpu (local-task)</td></tr>" in page
 
 
 def test_every_verdict_has_advice_and_stands_in_the_docs() -> None:

@@ -1,0 +1,55 @@
+"""The page of the API is what the docstrings say; the tutorial runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+import autotuner
+from tests.docs.api import PAGE, page
+from tests.docs.figures import ROOT
+from tests.support.patience import patient
+
+TUTORIAL = ROOT / "docs" / "tutorial.ipynb"
+SHORT = {"trials=40": "trials=2", "budget=300.0": f"budget={patient(15.0):.0f}", "256x256x512": "64x64x64"}
+"""The test need not find anything: it is there for the code."""
+
+
+def test_the_page_of_the_api_is_up_to_date() -> None:
+    assert PAGE.read_text() == page(), "run `make docs`"
+
+
+def test_the_page_has_a_heading_for_every_public_name() -> None:
+    headings = re.findall(r"^## (\w+)$", PAGE.read_text(), re.M)
+    assert {*headings} == {*autotuner.__all__} - {"__version__"}
+
+
+def test_the_tutorial_runs_and_shows_results_as_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path / "cache"))
+    text = TUTORIAL.read_text()
+    for long, short in SHORT.items():
+        assert text.count(long) >= 1
+        text = text.replace(long, short)
+    notebook: Any = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call, unused-ignore]
+    client = NotebookClient(notebook, timeout=int(patient(300)), resources={"metadata": {"path": str(tmp_path)}})
+    client.execute()
+    shown = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    tables = [output["data"]["text/html"] for output in shown if "text/html" in output.get("data", {})]
+    result, *frames = tables
+    assert ">verdict</th>" in result
+    assert len(frames) == 2
+    assert all('class="dataframe"' in frame for frame in frames)
+    assert (tmp_path / "tutorial" / "results" / "autotune.db").exists()
+
+
+def test_the_tutorial_is_kept_with_what_it_shows_and_nothing_of_who_ran_it() -> None:
+    cells = json.loads(TUTORIAL.read_text())["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] for cell in code if not cell["source"][0].startswith("from"))
+    assert not re.search(r"/(root|tmp|work)/", json.dumps(cells))
