@@ -89,6 +89,8 @@ def show(spec: Path, *, as_json: bool, no_color: bool) -> None:
     for entry in file.entries:
         if entry.provenance and entry.provenance.command:
             _line(console, "made by", f"{entry.name}: {entry.provenance.command}")
+        if entry.provenance and entry.provenance.earlier:
+            _line(console, "earlier", f"{entry.name}: {entry.provenance.earlier}")
 
 
 def _print_report(report: Report, console: Console) -> None:

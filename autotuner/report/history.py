@@ -16,6 +16,7 @@ from autotuner.store.filters import ALL_RUNS, RunFilter
 from autotuner.store.rows import NO_CANDIDATES, RunRow, Tally
 from autotuner.store.store import Store
 from autotuner.system.listing import Column, Listing
+from autotuner.system.text import count
 from autotuner.tuning.styles import VERDICTS
 
 VERDICT_WORDS = ("win", "no-winner", "inconclusive", "compile-only", "measured", "failed", "interrupted", "running")
@@ -104,8 +105,8 @@ def _parts(record: Record) -> str:
     states = Counter(part["status"] for part in record["runs"])
     if record["kind"] == "single" and not states:
         return ""
-    count = f" of {states.total()} runs: " if states else ""
-    return f"{record['kind']}{count}{', '.join(f'{n} {state}' for state, n in states.items())}"
+    of = f" of {count(states.total(), 'run')}: " if states else ""
+    return f"{record['kind']}{of}{', '.join(f'{n} {state}' for state, n in states.items())}"
 
 
 def trend_records(store: Store, limit: int | None, *, which: RunFilter) -> list[Record]:

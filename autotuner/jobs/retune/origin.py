@@ -116,9 +116,16 @@ class Left:
     old: Provenance | None = None
 
 
+def _tuned(row: RunRow) -> bool:
+    """It may have found something: not a retuning, and no race of files that were there before."""
+    document = row.result or {}
+    arms = [arm.get("kind") for arm in document.get("arms", ()) if isinstance(arm, Mapping)]
+    return bool(document) and row.kind not in ("retune", "bench") and (row.kind != "ab" or "microkernel" in arms[1:])
+
+
 @dataclass(frozen=True)
 class Memory:
-    """The runs of a results database, newest first."""
+    """The runs of a results database that tuned something, newest first."""
 
     runs: tuple[RunRow, ...] = ()
     machines: Mapping[str, str] = field(default_factory=dict)
@@ -126,7 +133,9 @@ class Memory:
 
     @classmethod
     def read(cls, reader: Reader) -> Memory:
-        runs = tuple(row for row in reader.runs() if row.status == "finished" and row.result)
+        every = reader.runs()
+        again = {row.id for row in every if row.kind == "retune"}
+        runs = tuple(row for row in every if row.status == "finished" and row.parent not in again and _tuned(row))
         shipped = [row for row in runs if row.result and row.result.get("flagfile")]
         return cls(runs, {row.id: machine_of(reader.environment(row.id)) for row in shipped})
 

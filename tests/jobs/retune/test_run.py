@@ -8,8 +8,9 @@ import sqlite3
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -21,10 +22,13 @@ from autotuner.carriers.outputs import WRITTEN
 from autotuner.carriers.provenance import Provenance
 from autotuner.iree.tools import Tools
 from autotuner.jobs.buckets import plain_only
-from autotuner.jobs.retune.origin import Recorded
+from autotuner.jobs.retune.origin import Memory, Recorded
+from autotuner.jobs.retune.unit import read_unit
 from autotuner.problems import Gemm
 from autotuner.specfiles.entries import read
 from autotuner.specfiles.merge import merge
+from autotuner.store.reader import Reader
+from autotuner.store.rows import RunKind, RunRow
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
@@ -251,6 +255,46 @@ def test_a_strangers_spec_does_not_say_which_errors_are_allowed(tmp_path: Path) 
     assert own is not None
     assert (foreign.path, foreign.inputs, foreign.tolerance) == (model, ("4xf32",), None)
     assert own.tolerance == 9.0
+
+
+def _run(id: str, kind: RunKind, *, parent: str | None = None, arm: str = "") -> RunRow:
+    files = {"spec": None, "flagfile": f"/w/specs/{SMALL.name}-cpu.flags", "verdict": "win"}
+    arms = {"arms": [{"kind": "default"}, {"kind": arm}]} if arm else {}
+    return RunRow(
+        id=id,
+        kind=kind,
+        parent=parent,
+        key="",
+        command=("autotune",),
+        problem={"name": SMALL.name},
+        target="cpu",
+        device="local-task",
+        seed=0,
+        status="finished",
+        started=datetime(2026, 1, 1, tzinfo=UTC),
+        ended=None,
+        space_size=None,
+        result={**files, **arms},
+    )
+
+
+def test_a_race_of_the_files_is_not_taken_for_the_run_that_found_them(tmp_path: Path) -> None:
+    class Runs:
+        def runs(self) -> list[RunRow]:
+            below = [_run("race", "ab", parent="again", arm="flagfile"), _run("near", "single", parent="again")]
+            return [*below, _run("again", "retune"), _run("ab", "ab", arm="flagfile"), _run("first", "single")]
+
+        def environment(self, run: str) -> dict[str, str]:
+            return {"device_name": run}
+
+    memory = Memory.read(cast(Reader, Runs()))
+    (tmp_path / f"{SMALL.name}-cpu.flags").write_text("--iree-opt-data-tiling\n")
+    found = memory.shipped(read_unit(tmp_path / f"{SMALL.name}-cpu.mlir", trust=False))
+    assert found is not None
+    assert (found.id, memory.machines) == ("first", {"first": "first"})
+    tuned = memory.tuned(SMALL.name, "cpu")
+    assert tuned is not None
+    assert tuned.id == "first"
 
 
 def test_a_provenance_says_what_it_was_timed_on() -> None:
