@@ -218,10 +218,15 @@
   }
 
   // --- printing, links into folded parts ----------------------------------------------------------------------
+  // Paper is light, and nothing on it unfolds.
+  let worn = null;
   addEventListener("beforeprint", () => {
+    worn ??= document.documentElement.dataset.theme ?? "auto";
+    document.documentElement.dataset.theme = "light";
     for (const folded of all("details")) folded.open = true;
-    for (const chart of charts) if (window.Plotly && !drawn.has(chart)) draw(chart);
+    if (window.Plotly) for (const chart of charts) draw(chart);
   });
+  addEventListener("afterprint", () => { setTheme(worn ?? "auto"); worn = null; });
   function unfold() {
     const there = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     for (let up = there; up; up = up.parentElement) if (up.tagName === "DETAILS") up.open = true;

@@ -79,7 +79,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
 def drawn(page: Browser) -> None:
     """Every chart that is not folded away has come into sight once, and is drawn."""
     page.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
-    page.run("dispatchEvent(new Event('beforeprint'))")
+    page.run("dispatchEvent(new Event('beforeprint')); dispatchEvent(new Event('afterprint'))")
     page.wait("[...document.querySelectorAll('[data-chart] .plot')].every((p) => p.querySelector('.main-svg'))")
 
 
@@ -162,6 +162,18 @@ def test_nothing_sticks_out_of_the_window_in_light_and_dark(chromium: Browser, p
             assert chromium.run("document.documentElement.scrollWidth") <= width
         papers.add(chromium.run("getComputedStyle(document.body).backgroundColor"))
     assert len(papers) == 2
+
+
+def test_paper_is_light_whatever_the_screen_is(chromium: Browser, pages: Pages) -> None:
+    chromium.look(width=1280, scheme="dark")
+    chromium.visit(pages.gemm)
+    ink = "getComputedStyle(document.body).color"
+    on_screen = chromium.run(ink)
+    chromium.run("dispatchEvent(new Event('beforeprint'))")
+    assert chromium.run(ink) != on_screen
+    assert chromium.run("[...document.querySelectorAll('details')].every((d) => d.open)")
+    chromium.run("dispatchEvent(new Event('afterprint'))")
+    assert chromium.run(ink) == on_screen
 
 
 def test_ten_thousand_candidates_are_shown_by_pages(chromium: Browser, tmp_path: Path) -> None:
