@@ -51,7 +51,7 @@ NONE = ("--device", "none")
         (("suite", "--list", "--sample", "3"), "--sample has no meaning with --list"),
         (("suite", "unet", "--list", "--budget", "1m"), "--budget has no meaning with --list"),
         (("suite", "unet", *NONE, "-o", "all.mlir"), "--output needs a device"),
-        (("history", "20260101-000000-abcdef", "--limit", "3"), "--limit counts runs"),
+        (("history", "20260101-000000-abcdef", "--limit", "3"), "--limit chooses among runs"),
     ],
 )
 def test_what_a_command_would_not_use_is_refused(words: tuple[str, ...], says: str, here: Here) -> None:
