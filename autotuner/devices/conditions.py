@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ class Sample:
 
     def to_json(self) -> dict[str, float]:
         """What is known."""
-        return {name: round(value, 1) for name, value in asdict(self).items() if value is not None}
+        known = {"mhz": self.mhz, "watts": self.watts, "celsius": self.celsius}
+        return {name: round(value, 1) for name, value in known.items() if value is not None}
 
     @classmethod
     def from_json(cls, table: Mapping[str, float]) -> Sample:
