@@ -34,7 +34,7 @@ from autotuner.targets import Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import Plan
 from tests.support.command_line import in_this_process
-from tests.support.pretended_device import pretend
+from tests.support.pretended_device import Pretended, pretend
 from tests.support.spec_files import TIMED, make_spec
 
 Retune = Callable[..., subprocess.CompletedProcess[str]]
@@ -166,22 +166,32 @@ def test_what_still_wins_is_kept_and_after_kill_9_not_raced_again(
     assert (copies / path.with_suffix(".flags").name).is_file()
 
 
+@pytest.mark.parametrize(("name", "kept"), [(OTHER.name, []), ("both", [SMALL.name])])
 def test_what_applies_no_more_is_searched_again_near_its_place(
-    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path
+    write: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    cache: Path,
+    name: str,
+    kept: list[str],
 ) -> None:
     pretend(monkeypatch, warm=0.5)
+    # Several problems on one device: each has a default of its own, which is compiled without a spec.
+    monkeypatch.setattr(Pretended, "_is_default", lambda _, module: not any(CPU.spec_flag in w for w in module.command))
     monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(cache))
-    path = write(OTHER.name, change=lambda text: text.replace('problem = "gemm_32x32x64', 'problem = "gemm_32x32x32'))
-    options = Options(budget=300.0, trials=3, workspace=tmp_path, command=("autotune", "retune"))
+    path = write(name, change=lambda text: text.replace('problem = "gemm_32x32x64', 'problem = "gemm_32x32x32'))
+    before = path.read_text()
+    options = Options(budget=600.0, trials=3, workspace=tmp_path, command=("autotune", "retune"))
     result = autotuner.retune(path, target=plain_only(CPU), options=options)
-    (row,) = result.details.rows
-    assert (row.state, result.verdict) == ("replaced", "win")
-    assert row.reason.startswith("it does not apply any more: nothing matches it; a search near its place found")
+    found = {row.problem: row for row in result.details.rows}
+    new = found.pop("gemm_32x32x32_f32_f32_nn")
+    assert (new.state, result.verdict) == ("replaced", "win"), new.reason
+    assert new.reason.startswith("it does not apply any more: nothing matches it; a search near its place found")
+    assert [row.state for row in found.values()] == ["kept"] * len(kept)
     assert result.spec is not None
-    (entry,) = read(result.spec).entries
-    assert entry.provenance is not None
-    assert entry.provenance.problem == "gemm_32x32x32_f32_f32_nn"
-    assert path.is_file()
+    problems = {entry.provenance.problem for entry in read(result.spec).entries if entry.provenance}
+    assert problems == {"gemm_32x32x32_f32_f32_nn", *kept}
+    assert path.read_text() == before
 
 
 def test_a_spec_in_a_model_is_raced_as_a_whole_and_what_is_for_another_model_stays(
