@@ -179,6 +179,7 @@
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: "@ink" } },
       hoverlabel: { bgcolor: "@raised", bordercolor: "@line", font: { color: "@ink" } },
       dragmode: false, autosize: true,
+      ...(document.documentElement.classList.contains("printing") ? { width: plot.clientWidth } : {}),
       ...layout,
     };
     const style = getComputedStyle(document.documentElement);
@@ -218,15 +219,20 @@
   }
 
   // --- printing, links into folded parts ----------------------------------------------------------------------
-  // Paper is light, and nothing on it unfolds.
+  // Paper is light and narrow, and nothing on it unfolds.
   let worn = null;
   addEventListener("beforeprint", () => {
     worn ??= document.documentElement.dataset.theme ?? "auto";
     document.documentElement.dataset.theme = "light";
+    document.documentElement.classList.add("printing");
     for (const folded of all("details")) folded.open = true;
     if (window.Plotly) for (const chart of charts) draw(chart);
   });
-  addEventListener("afterprint", () => { setTheme(worn ?? "auto"); worn = null; });
+  addEventListener("afterprint", () => {
+    document.documentElement.classList.remove("printing");
+    setTheme(worn ?? "auto");
+    worn = null;
+  });
   function unfold() {
     const there = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     for (let up = there; up; up = up.parentElement) if (up.tagName === "DETAILS") up.open = true;

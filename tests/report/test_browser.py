@@ -172,6 +172,8 @@ def test_paper_is_light_whatever_the_screen_is(chromium: Browser, pages: Pages) 
     chromium.run("dispatchEvent(new Event('beforeprint'))")
     assert chromium.run(ink) != on_screen
     assert chromium.run("[...document.querySelectorAll('details')].every((d) => d.open)")
+    widths = "[...document.querySelectorAll('[data-chart] .main-svg')].map((s) => s.getBoundingClientRect().width)"
+    assert max(chromium.run(widths)) <= 690  # a sheet of A4 within its margins
     chromium.run("dispatchEvent(new Event('afterprint'))")
     assert chromium.run(ink) == on_screen
 
