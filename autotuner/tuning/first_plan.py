@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autotuner.build import Compiled
 from autotuner.devices.device import INVOCATION_US
 from autotuner.measure.timeplan import Pace, TimePlan
 from autotuner.tuning.cache_timer import COLD_TIMINGS
@@ -15,8 +16,10 @@ _RACE_CALLS = 4
 """Of a module in one timing: three repetitions, and one to warm up."""
 _SHIPPED, _ARMS = 1.5, 2.0
 """What shipping takes in compiles of the default; and an experiment's arms, which are compiled and run once more."""
-_FINALIST = 0.5
+_FINALIST = 0.25
 """What building one takes in compiles of the default, where only its repeats change."""
+_THEN = 0.25
+"""Of what a compile took when it was put into the cache, at the least: reading a problem is less than compiling it."""
 _COLD_SHARE = 0.1
 """Of the time that is left, at most, for timing with a cold cache."""
 
@@ -30,8 +33,9 @@ class AfterVerdict:
     """For the default and the best with a cold cache; 0 where that is not wanted."""
 
     @classmethod
-    def of(cls, calibration: Calibration, task: Task, options: Options) -> AfterVerdict:
-        compiling, device = calibration.baseline.took, calibration.device
+    def of(cls, calibration: Calibration, task: Task, options: Options, *, reading: float) -> AfterVerdict:
+        """`reading` are the seconds that the compiler took to read the problem, in this run."""
+        compiling, device = compile_seconds(calibration.baseline, reading), calibration.device
         compiles = (_SHIPPED if task.ship else 0.0) + (_ARMS if task.ship and task.microkernels_alone else 0.0)
         wanted = task.race and task.cold and options.cache != "warm" and device.isolated is not device
         cold = compiling + COLD_TIMINGS * calibration.timing_seconds if wanted else 0.0
@@ -42,11 +46,26 @@ class AfterVerdict:
         return self.shipping + (self.cold if self.cold <= _COLD_SHARE * left else 0.0)
 
 
+def compile_seconds(baseline: Compiled, reading: float) -> float:
+    """Of the default, here and now. What is in the cache may have been compiled on a busier machine."""
+    if not baseline.cached:
+        return baseline.took
+    return min(baseline.took, max(reading, _THEN * baseline.took))
+
+
 def first_plan(
-    calibration: Calibration, task: Task, options: Options, *, left: float, stock: bool, jobs: int
+    calibration: Calibration,
+    task: Task,
+    options: Options,
+    *,
+    left: float,
+    reading: float,
+    stock: bool,
+    jobs: int,
 ) -> TimePlan:
     """By what the default took; `left` are the seconds of the budget by now."""
-    device, effort, after = calibration.device, options.effort, AfterVerdict.of(calibration, task, options)
+    device, effort = calibration.device, options.effort
+    after = AfterVerdict.of(calibration, task, options, reading=reading)
     # The race's modules last long enough for iree-benchmark-module as well; those of a short comparison need not.
     longer = task.race and device.isolated is not device
     race = calibration.timing_seconds + (_RACE_CALLS * INVOCATION_US / 1e6 if longer else 0.0)
@@ -58,7 +77,7 @@ def first_plan(
         screens=True,
         blocks=effort.confirm_blocks,
         stock=stock,
-        building=_FINALIST * calibration.baseline.took / jobs,
+        building=_FINALIST * compile_seconds(calibration.baseline, reading) / jobs,
         shipping=after.seconds(left),
         judges=task.race,
     )

@@ -19,7 +19,7 @@ from autotuner.iree.run import failed_because
 from autotuner.measure.timeplan import Pace, TimePlan
 from autotuner.search import Search, make_search
 from autotuner.system import process
-from autotuner.system.progress import Clock, Progress, Reporter, Stop, clocked
+from autotuner.system.progress import LATE_SECONDS, Clock, Progress, Reporter, Stop, clocked
 from autotuner.tuning.evaluate import Evaluator, Measured, Outcome, TimedEvaluator, candidate_id
 from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate
 from autotuner.tuning.pool import Measure, Pool
@@ -313,6 +313,11 @@ class TimedLoop(Loop):
 
     def _has_rival(self) -> bool:
         return any(outcome.candidate.id != BASELINE for outcome in self.evaluator.contenders())
+
+    @property
+    def too_late(self) -> bool:
+        """No verdict fits into what is left, whatever is found."""
+        return self.least_seconds() > self.clock.left + LATE_SECONDS
 
     def least_seconds(self) -> float:
         """What a verdict needs at the least, after the baseline: one rival, built and put to the test."""

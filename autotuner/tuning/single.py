@@ -179,7 +179,7 @@ class SingleRun:
 
     def _timed(self) -> Result:
         loop = at_once(self.calibrated())
-        if loop.least_seconds() > self.clock.left and not self.stop.requested:
+        if loop.too_late and not self.stop.requested:
             return self.summary.result("inconclusive", loop.time_plan.too_short(self.clock))
         loop.keep_time_for_the_end()
         if self.plan.stock:
@@ -211,7 +211,8 @@ class SingleRun:
             return None
         if not self.task.cold:  # what it is a part of is compared warm, and tells its own times
             return None
-        after = AfterVerdict.of(loop.evaluator.calibration, self.task, self.options)
+        calibration, reading = loop.evaluator.calibration, self.seconds["space"]
+        after = AfterVerdict.of(calibration, self.task, self.options, reading=reading)
         if loop.clock.left < after.cold + (after.shipping if judgement.winner else 0.0):
             self._note(NO_TIME)
             return None
@@ -230,7 +231,10 @@ class SingleRun:
             self._note(calibration.noise)
         timed = TimedEvaluator.of(self.evaluator, calibration)
         stock, left = bool(self.plan.stock), self.clock.left
-        planned = first_plan(calibration, self.task, self.options, left=left, stock=stock, jobs=self.jobs)
+        reading = self.seconds["space"]
+        planned = first_plan(
+            calibration, self.task, self.options, left=left, reading=reading, stock=stock, jobs=self.jobs
+        )
         loop = TimedLoop.of(self.loop, timed, first_plan=planned)
         self.evaluator = timed
         yield from loop.time_baseline()

@@ -7,9 +7,10 @@ from typing import cast
 
 import pytest
 
+from autotuner.build import Compiled
 from autotuner.measure.timeplan import LEAD_BLOCKS, LEADERS, TimePlan
 from autotuner.tuning.calibrate import Calibration
-from autotuner.tuning.first_plan import AfterVerdict, first_plan
+from autotuner.tuning.first_plan import AfterVerdict, compile_seconds, first_plan
 from autotuner.tuning.options import Options
 from autotuner.tuning.task import Task
 
@@ -19,13 +20,13 @@ OPEN = SimpleNamespace(isolated=None)
 
 def calibration(*, device: object = OPEN, took: float = 2.0) -> Calibration:
     found = SimpleNamespace(
-        device=device, timing_seconds=0.1, isolated_seconds=0.3, baseline=SimpleNamespace(took=took)
+        device=device, timing_seconds=0.1, isolated_seconds=0.3, baseline=SimpleNamespace(took=took, cached=False)
     )
     return cast(Calibration, found)
 
 
 def plan(task: Task, *, left: float = 100.0, options: Options | None = None) -> TimePlan:
-    return first_plan(calibration(), task, options or Options(cache="both"), left=left, stock=True, jobs=4)
+    return first_plan(calibration(), task, options or Options(cache="both"), left=left, reading=1.0, stock=True, jobs=4)
 
 
 def test_a_race_has_longer_modules_than_a_short_comparison_and_is_confirmed_in_processes_of_their_own() -> None:
@@ -42,7 +43,7 @@ def test_a_cold_search_is_confirmed_as_it_is_raced() -> None:
 
 
 def test_shipping_is_kept_for_and_the_cold_cache_where_it_is_a_small_part() -> None:
-    after = AfterVerdict.of(calibration(), Task(), Options(cache="both"))
+    after = AfterVerdict.of(calibration(), Task(), Options(cache="both"), reading=1.0)
     assert after.shipping == pytest.approx(3.0)
     assert after.cold > 2.0
     assert plan(Task(), left=15.0).shipping == after.shipping
@@ -50,12 +51,21 @@ def test_shipping_is_kept_for_and_the_cold_cache_where_it_is_a_small_part() -> N
 
 
 def test_what_is_not_wanted_is_not_kept_for() -> None:
-    warm = AfterVerdict.of(calibration(), Task(), Options(cache="warm"))
-    part = AfterVerdict.of(calibration(), Task(ship=False, cold=False), Options(cache="both"))
+    warm = AfterVerdict.of(calibration(), Task(), Options(cache="warm"), reading=1.0)
+    part = AfterVerdict.of(calibration(), Task(ship=False, cold=False), Options(cache="both"), reading=1.0)
     assert (warm.cold, part.shipping, part.cold) == (0.0, 0.0, 0.0)
     device = SimpleNamespace()
     device.isolated = device
-    alone = AfterVerdict.of(calibration(device=device), Task(), Options(cache="both"))
+    alone = AfterVerdict.of(calibration(device=device), Task(), Options(cache="both"), reading=1.0)
     assert alone.cold == 0.0, "nothing stays open on it"
-    arms = AfterVerdict.of(calibration(), Task(microkernels_alone=True), Options(cache="warm"))
+    arms = AfterVerdict.of(calibration(), Task(microkernels_alone=True), Options(cache="warm"), reading=1.0)
     assert arms.shipping == pytest.approx(7.0), "both arms are compiled once more"
+
+
+@pytest.mark.parametrize(
+    ("cached", "reading", "seconds"), [(False, 1.0, 8.0), (True, 3.0, 3.0), (True, 0.5, 2.0), (True, 20.0, 8.0)]
+)
+def test_a_compile_out_of_the_cache_is_not_thought_to_take_what_it_took_on_a_busier_machine(
+    cached: bool, reading: float, seconds: float
+) -> None:
+    assert compile_seconds(cast(Compiled, SimpleNamespace(took=8.0, cached=cached)), reading) == seconds
