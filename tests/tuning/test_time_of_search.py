@@ -29,18 +29,19 @@ class Simulated(Clock):
         return self.now
 
 
-def outcome(name: str, us: float) -> SimpleNamespace:
-    return SimpleNamespace(candidate=SimpleNamespace(id=name), us=us, build=SimpleNamespace(seconds=1.0))
+def outcome(name: str, us: float, kind: str = "codegen") -> SimpleNamespace:
+    candidate = SimpleNamespace(id=name, kind="baseline" if name == BASELINE else kind)
+    return SimpleNamespace(candidate=candidate, us=us, settled=True, build=SimpleNamespace(seconds=1.0))
 
 
-def loop(clock: Clock, *rivals: SimpleNamespace) -> TimedLoop:
+def loop(clock: Clock, *rivals: SimpleNamespace, kernels: tuple[str, ...] = ()) -> TimedLoop:
     contenders = [outcome(BASELINE, 1000.0), *rivals]
     evaluator = SimpleNamespace(
         outcomes={one.candidate.id: one for one in contenders},
         contenders=lambda: contenders,
         best_us=min(one.us for one in contenders),
         calibration=SimpleNamespace(benchmark=SimpleNamespace(seconds=0.02)),
-        plan=SimpleNamespace(space=[1], stock=[]),
+        plan=SimpleNamespace(space=[1], stock=[], kernels=dict.fromkeys(kernels)),
     )
     made = TimedLoop(
         cast(TimedEvaluator, evaluator),
@@ -67,6 +68,17 @@ def test_with_a_rival_the_search_ends_when_only_the_planned_end_is_left() -> Non
     assert not searching._over()
     clock.now = ends + 0.1
     assert searching._over()
+
+
+def test_microkernels_that_take_part_are_waited_for_and_one_is_enough() -> None:
+    """In a short budget the compiler's own code is there first, and would be all that is judged."""
+    late = 60.0 - PLAN.reserve(55.0) + 0.1
+    for tried, over in (((), False), (("microkernel",), True)):
+        clock = Simulated(60.0, now=5.0)
+        others = [outcome(f"c{number}", 900.0, kind) for number, kind in enumerate(tried, 2)]
+        searching = loop(clock, outcome("c1", 500.0), *others, kernels=("gemm_triton",))
+        clock.now = late
+        assert searching._over() == over
 
 
 def test_without_one_it_goes_on_to_the_end_and_no_build_takes_the_time_of_the_shortest_verdict() -> None:
