@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import ClassVar, Self
 
 import numpy as np
 
 from autotuner.problems.accuracy import UNITS, Array, Bound, Precision, last_rounding, parse_precision, whole_numbers
-from autotuner.problems.base import Operand, parse_dims, random_inputs, refuse_if_too_large
+from autotuner.problems.base import Operand, parse_dims, random_inputs, refuse_if_too_large, widened
 from autotuner.problems.dtypes import ElementType, element_type, parse_dtype
 from autotuner.problems.operation import Operation
 
@@ -23,6 +26,9 @@ _ORDERS = 1.5
 _FAR = 200.0
 """exp(-200) is nothing beside 1."""
 _FARTHEST = {"f8E4M3FN": 448.0, "f8E4M3FNUZ": 240.0}
+_BLOCK = 1024
+"""So many queries are computed at once: their scores fit into memory for any number of them."""
+_THREADS = 16
 _VALUES = 8
 """Values are whole numbers up to here: their sums over all keys are exact."""
 
@@ -132,17 +138,27 @@ class Attention(Operation):
 
     def _attended(self, inputs: tuple[Array, ...], *, squares: bool = False) -> Array:
         """The values by their weights; `squares`: the sum of the squared terms instead."""
-        lead = (self.batch, self.heads)
-        query, key, value = (x.astype(np.float64).reshape(*lead, -1, self.width) for x in inputs)
-        out = np.empty((*lead, self.queries, self.width))
-        hidden = ~np.tri(self.queries, self.keys, dtype=bool) if self.causal else None
-        for entry in np.ndindex(self.batch, self.heads):
-            scores = query[entry] @ key[entry].T / math.sqrt(self.width)
-            if hidden is not None:
-                scores[hidden] = -np.inf
+        wide = widened(inputs, flops=self.flops)
+        query, key, value = (x.reshape(self.batch * self.heads, -1, self.width) for x in wide)
+        out = np.empty((self.batch * self.heads, self.queries, self.width))
+
+        def attend(entry: int, first: int) -> None:
+            rows = slice(first, first + _BLOCK)
+            scores = query[entry, rows] @ key[entry].T / query.dtype.type(math.sqrt(self.width))
+            if self.causal:
+                scores[~np.tri(len(scores), self.keys, first, dtype=bool)] = -np.inf
             weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-            weights /= weights.sum(axis=1, keepdims=True)
-            out[entry] = np.square(weights) @ np.square(value[entry]) if squares else weights @ value[entry]
+            # Divided last, and in float64: sums of whole numbers stay exact until then.
+            total = weights.sum(axis=1, keepdims=True, dtype=np.float64)
+            if squares:
+                out[entry, rows] = (np.square(weights) @ np.square(value[entry])) / np.square(total)
+            else:
+                out[entry, rows] = (weights @ value[entry]) / total
+
+        # numpy computes exponentials on one core a thread.
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, _THREADS)) as pool:
+            blocks = product(range(self.batch * self.heads), range(0, self.queries, _BLOCK))
+            list(pool.map(lambda block: attend(*block), blocks))
         return out.reshape(self.output.shape)
 
     def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:

@@ -36,6 +36,16 @@ def test_the_reference_is_the_definition(shape: str, causal: bool) -> None:
     np.testing.assert_allclose(attention.reference(inputs), naive(attention, *inputs), rtol=1e-6)
 
 
+@pytest.mark.parametrize("flops", [0.0, 1e99], ids=["in float32", "in float64"])
+def test_blocks_of_queries_and_narrower_sums_change_no_reference(flops: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autotuner.problems.attention._BLOCK", 2)
+    monkeypatch.setattr("autotuner.problems.base._EXACT_REFERENCE_FLOPS", flops)
+    attention = Attention.parse(shape="2x3x5x7x4", dtype="f16", causal=True)
+    inputs, whole = attention.inputs(seed=3), attention.whole_inputs(seed=4)
+    np.testing.assert_allclose(attention.reference(inputs), naive(attention, *inputs), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(attention.reference(whole), naive(attention, *whole), rtol=1e-12, atol=1e-12)
+
+
 def test_large_scores_do_not_overflow() -> None:
     attention = Attention.parse(shape="1x1x4x4x4", dtype="f32")
     query, key, value = attention.inputs(seed=0)
