@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -68,14 +68,33 @@ class Outcome:
         return sum(self.repetitions_by_phase.values())
 
 
-def run_protocol(speeds: Mapping[str, float], *, seed: int, smallest_gain: float = 0.01) -> Outcome:
-    """Screen all candidates, then ask the judge, as a tuning run does; only the device and the clock are not real."""
-    timer = MockTimer({BASELINE: 1.0, **speeds}, np.random.default_rng((seed, 1)))  # the judge has a stream of its own
+def _screened(speeds: Mapping[str, float], timer: MockTimer) -> tuple[Screened, ...]:
     order = []
     for place, name in enumerate(speeds):
         order += [BASELINE, name] if place % 10 == 0 else [name]
     order.append(BASELINE)
-    screened = tuple(Screened(name, timer.three(name).median) for name in order)
+    return tuple(Screened(name, timer.three(name).median) for name in order)
+
+
+def claims_without_a_race(speeds: Mapping[str, float], *, seed: int, noise: float, blocks: int) -> bool:
+    """Is a win claimed where there is time for nothing but to confirm the best of the screening in so many blocks?"""
+    timer = MockTimer({BASELINE: 1.0, **speeds}, np.random.default_rng((seed, 1)), noise=noise)
+    contest = Contest(
+        entrants=(Entrant(BASELINE), *(Entrant(name, complexity=1) for name in speeds)),
+        baseline=BASELINE,
+        stock=BASELINE,
+        confirm_blocks=blocks,
+        seed=seed,
+        screened=_screened(speeds, timer),
+    )
+    contest = replace(contest, chosen=contest.likeliest)
+    return judge(contest, Takes.alike(timer.three), clock=Clock(math.inf), stop=Stop()).winner is not None
+
+
+def run_protocol(speeds: Mapping[str, float], *, seed: int, smallest_gain: float = 0.01) -> Outcome:
+    """Screen all candidates, then ask the judge, as a tuning run does; only the device and the clock are not real."""
+    timer = MockTimer({BASELINE: 1.0, **speeds}, np.random.default_rng((seed, 1)))  # the judge has a stream of its own
+    screened = _screened(speeds, timer)
     repetitions = Counter(screen=len(timer.calls))
 
     def record(phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
