@@ -20,7 +20,7 @@ from autotuner.problems import Array, Problem
 from autotuner.space import ABSENT, Config
 from autotuner.system import process
 from autotuner.system.digests import read_by_flags
-from autotuner.system.progress import Clock
+from autotuner.system.progress import LATE_SECONDS, Clock
 from autotuner.system.settings import usable_cores
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning import reproduce
@@ -213,7 +213,8 @@ class SingleRun:
             return None
         calibration, reading = loop.evaluator.calibration, self.seconds["space"]
         after = AfterVerdict.of(calibration, self.task, self.options, reading=reading)
-        if loop.clock.left < after.cold + (after.shipping if judgement.winner else 0.0):
+        # A confirmation uses all that the plan leaves it, and may end a little later than planned.
+        if loop.clock.left + LATE_SECONDS < after.cold + (after.shipping if judgement.winner else 0.0):
             self._note(NO_TIME)
             return None
         self.reporter.stage("timing with a cold cache")
