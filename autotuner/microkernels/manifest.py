@@ -174,7 +174,9 @@ class Manifest:
     def computes(self, problem: Problem, chip: str) -> bool:
         """Could some choice of its parameters fit? Of what is refused here, none does."""
         try:
-            self._declared(problem)
+            known = self._declared(problem).variables()
+            # What the problem alone decides need not be asked of every choice of parameters.
+            self._hold([condition for condition in self.conditions if condition.names <= known.keys()], known)
         except DoesNotFitError:
             return False
         return not self.provider.chips or chip in self.provider.chips

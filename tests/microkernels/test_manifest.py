@@ -494,3 +494,10 @@ def test_a_search_says_that_it_looks_at_some_of_the_choices_only(folder: Path, t
     )
     assert len(found[0].space) <= MOST_SETTINGS
     assert notes == [f"large has {2 * 59**8:,} choices of parameters: 4,096 are looked at"]
+
+
+def test_what_the_problem_alone_rules_out_is_told_without_asking_every_choice_of_parameters(folder: Path) -> None:
+    manifest = written(folder, GEMM.replace("conditions = [", 'conditions = ["k >= 64", '))
+    assert manifest.computes(Gemm.parse(shape="128x128x64"), "gfx942")
+    assert manifest.computes(Gemm.parse(shape="100x128x64"), "gfx942"), "a choice of tile decides"
+    assert not manifest.computes(Gemm.parse(shape="128x128x32"), "gfx942")

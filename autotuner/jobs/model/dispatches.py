@@ -16,6 +16,8 @@ from autotuner.jobs.model.dispatch import DispatchProblem, called_flops, runs_al
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.extract import Group
 from autotuner.jobs.model.kernels import KernelEntry, KernelSearch, no_time
+from autotuner.jobs.model.openings import Openings
+from autotuner.jobs.model.places import Library
 from autotuner.jobs.model.result import Row, Untunable
 from autotuner.jobs.model.shares import Shares, by_work, from_statistics
 from autotuner.jobs.suite.defaults import DefaultTimer
@@ -57,13 +59,18 @@ class Dispatches:
     """The microkernels that are to be put into the model."""
 
     def __post_init__(self) -> None:
-        ranked = sorted(self.structure.groups, key=self._share, reverse=True)
-        for group in ranked:
-            share = self._share(group)
-            us = sum(self.shares.us.get(piece.export, 0.0) for piece in group.pieces) if self.context.timed else None
-            label = _label(group, taken=self.rows)
-            self.rows[label] = Row(label, group, share, us, "ranked")
         self.kernels = KernelSearch(self.context, on_route(self.context.target, self.route))
+        self.rank(self.shares)
+
+    def rank(self, shares: Shares) -> None:
+        """By these, which tell more than what was known before; nothing is tuned yet."""
+        self.shares, self.rows = shares, {}
+        timed = self.context.timed and not shares.estimated
+        for group in sorted(self.structure.groups, key=self._share, reverse=True):
+            us = sum(shares.us.get(piece.export, 0.0) for piece in group.pieces) if timed else None
+            label = _label(group, taken=self.rows)
+            self.rows[label] = Row(label, group, self._share(group), us, "ranked")
+        self.kernels.rank(self.structure, shares)
 
     @property
     def others(self) -> float:
@@ -83,9 +90,10 @@ class Dispatches:
         """The share of those that can be run alone."""
         return sum(row.share for row in self.rows.values() if self._obstacle(row.group) == "")
 
-    def find_kernels(self) -> KernelSearch:
+    def find_kernels(self, library: Library | None = None) -> KernelSearch:
         """Where microkernels fit."""
-        self.kernels = KernelSearch.find(self.context, self.kernels.target, self.route, self.structure, self.shares)
+        context, target = self.context, self.kernels.target
+        self.kernels = KernelSearch.find(context, target, self.route, self.structure, self.shares, library)
         return self.kernels
 
     def tune(self, *, budget: float, standing: Sequence[KernelEntry] = (), gains: bool = False) -> list[Entry]:
@@ -104,11 +112,12 @@ class Dispatches:
             self.chosen_kernels = self.kernels.decide({}, standing)
             self.kernels.out_of_time(budget)
             return []
+        if context.timed:
+            chosen = self._begun(chosen, budget)
         count = len(chosen) + len(self.kernels.wanted)
         race = budget >= RACED_FROM * count
         parts = [self._part(label, number, count, budget, race) for number, label in enumerate(chosen, 1)]
         kernels = self.kernels.begin(budget=budget, number=len(chosen) + 1, count=count)
-        # Of the same dispatches the kernels come first: their defaults are mostly good, and soon timed.
         both = sorted([*kernels, *parts], key=lambda part: part.share, reverse=True)
         if context.timed:
             options, stop = context.options, context.session.stop
@@ -120,6 +129,26 @@ class Dispatches:
         self.chosen_kernels = self.kernels.decide(self._codegen_us(), standing)
         self.results += self.kernels.results
         return entries
+
+    def _begun(self, chosen: Sequence[str], budget: float) -> list[str]:
+        """Those that come to their first timing, the largest share first; the others say what would do for them."""
+        wanted = self.kernels.wanted
+        # Of the same dispatches the kernels come first: their defaults are mostly good, and soon timed.
+        shares = [(row.place.share, False, label) for label, row in wanted.items()]
+        shares += [(self.rows[label].share, True, label) for label in chosen]
+        shares.sort(key=lambda one: one[0], reverse=True)
+        openings = Openings.on(self.context.target, builders=self.context.options.jobs or usable_cores())
+        count = openings.fitting(len(shares), budget)
+        why = openings.not_begun(len(shares), budget, budget=self.context.clock.budget)
+        for _, is_dispatch, label in shares[count:]:
+            if is_dispatch:
+                self.set_row(label, state="left-out", reason=why, out_of_time=True)
+            else:
+                self.kernels.set_row(label, state="left-out", reason=why)
+        begun = {label for _, is_dispatch, label in shares[:count] if is_dispatch}
+        if count < len(shares):
+            self.context.note(f"{len(shares) - count} of {len(shares)} searches are {why}")
+        return [label for label in chosen if label in begun]
 
     def _no_time(self, label: str) -> None:
         """A dispatch was not tuned, and nothing but the budget is in the way."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from autotuner.iree.compile import Compiled
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.routes import RouteOutcome
 from autotuner.measure.race import LOOKS
 from autotuner.measure.timeplan import Pace, TimePlan
+from autotuner.tuning.first_plan import compile_seconds
 
 _SHIPPING = 1.2
 """Of a compile as it took before: what ships is compiled once more, and read."""
@@ -50,11 +52,21 @@ def end_plan(context: Context, tried: Sequence[RouteOutcome]) -> TimePlan:
         best_us=min(good, default=0.0),
         timing=context.timing_seconds,
         isolated=context.isolated_seconds,
-        compiling=longest_compile(tried),
+        compiling=longest_compile(context, tried),
     )
     return plan_of(took, rivals=2 if len(good) > 1 else 1, blocks=context.options.effort.confirm_blocks)
 
 
-def longest_compile(tried: Sequence[RouteOutcome]) -> float:
+def longest_compile(context: Context, tried: Sequence[RouteOutcome]) -> float:
     """Seconds of a route's compile."""
-    return max((t.build.took for t in tried if t.build and t.build.ok), default=0.0)
+    reading = context.run.account.seconds.get("space", 0.0)
+    return compiling_seconds([t.build for t in tried if t.build and t.build.ok], reading=reading)
+
+
+def compiling_seconds(builds: Sequence[Compiled], *, reading: float) -> float:
+    """The longest, here and now: what is in the cache may have been compiled on a busier machine.
+
+    `reading` are the seconds that the compiler took in this run to read the program.
+    """
+    now = [build for build in builds if not build.cached]
+    return max((compile_seconds(build, reading) for build in now or builds), default=0.0)

@@ -7,22 +7,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autotuner.build import BuildJob
-from autotuner.carriers.forms import Forms
 from autotuner.carriers.microkernel import SPEC_FLAG, executable_target
-from autotuner.carriers.operations import Operation, Reading, forms_of, read_operations
 from autotuner.carriers.provenance import Provenance
 from autotuner.carriers.render import problem_mlir
-from autotuner.errors import AutotuneError, OutOfTimeError
+from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import CONFIGURED, ROOT_ATTRIBUTES, CompilerRefusal
 from autotuner.iree.mlir import read_root
 from autotuner.jobs.model.context import Context, ModelStructure
 from autotuner.jobs.model.entries import gain_of
 from autotuner.jobs.model.extract import Group, root_key
+from autotuner.jobs.model.places import Library, Place
 from autotuner.jobs.model.shares import Shares
 from autotuner.microkernels.instance import Call
 from autotuner.microkernels.library import find, search_folders
-from autotuner.microkernels.manifest import Manifest
-from autotuner.microkernels.variants import Kernel, Variants, find_manifests, fits, kernel_chip
+from autotuner.microkernels.variants import Kernel, Variants, kernel_chip
 from autotuner.problems import Problem
 from autotuner.space import Config
 from autotuner.targets import Route, Target
@@ -43,21 +41,6 @@ EXPECTED_GAIN = 0.3
 def no_time(seconds: float) -> str:
     """Why a dispatch or a place of kernels was not tuned that nothing but the budget is in the way of."""
     return f"no time for it in the {max(seconds, 0.0):.0f} s that all dispatches have (--budget)"
-
-
-@dataclass(frozen=True)
-class Place:
-    """Operations of the model that are one problem, with what IREE fuses to them, and kernels that compute it."""
-
-    problem: Problem
-    forms: Forms
-    calls: int
-    kernels: tuple[str, ...]
-    constant: bool
-    """The weights of all of them are constants."""
-    group: Group | None = None
-    """The dispatches that the compiler makes of them; None where they could not be told."""
-    share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -137,6 +120,7 @@ class KernelSearch:
     """With the route's flags."""
     executable_target: str = ""
     """What the compiler makes code for, on a processor."""
+    library: Library | None = None
     rows: dict[str, KernelRow] = field(default_factory=dict)
     parts: dict[str, Part] = field(default_factory=dict)
     seconds: float = 0.0
@@ -144,10 +128,16 @@ class KernelSearch:
 
     @classmethod
     def find(
-        cls, context: Context, target: Target, route: Route, structure: ModelStructure, shares: Shares
+        cls,
+        context: Context,
+        target: Target,
+        route: Route,
+        structure: ModelStructure,
+        shares: Shares,
+        library: Library | None = None,
     ) -> KernelSearch:
         """Asks the compiler for the operations of the model as it has them when a spec replaces some."""
-        found = cls(context, target, made_for(structure) if target.backend.on_host else "")
+        found = cls(context, target, executable_target_of(context, structure))
         if not context.options.microkernels:
             return found
         if any(flag.startswith(SPEC_FLAG) for flag in context.flags(route)):
@@ -155,26 +145,29 @@ class KernelSearch:
             return found
         context.stage("looking for operations that microkernels compute")
         with context.clocked("space"):
-            library = _Library.open(context)
-            try:
-                places = library.places(read_operations(structure.preprocessed), found.executable_target)
-            except OutOfTimeError:
-                raise
-            except AutotuneError as error:
-                context.note(f"no microkernel joins: {error}")
-                return found
+            found.library = library or Library.open(context, found.executable_target)
+            places = found.library.places(structure.preprocessed)
             groups = _groups(context, target, places, structure)
-            placed = [_placed(place, groups.get(place.problem), structure, shares) for place in places]
-            for place in sorted(placed, key=lambda place: place.share, reverse=True):
-                found.rows[place.problem.name] = KernelRow(place)
-            found.leave_out()
+            for place in places:
+                found.rows[place.problem.name] = KernelRow(replace(place, group=groups.get(place.problem)))
+            found.rank(structure, shares)
         if not places:
             context.note(f"no microkernel fits any operation of the model on route {route.name}")
         return found
 
-    def leave_out(self) -> None:
+    def rank(self, structure: ModelStructure, shares: Shares) -> None:
+        """Each place with its part of the time, the largest first; what was left out for its part may now be wanted."""
+        rows = [replace(row, place=_placed(row.place, structure, shares)) for row in self.rows.values()]
+        rows = [replace(row, state="ranked", reason="") if row.state == "left-out" else row for row in rows]
+        rows.sort(key=lambda row: row.place.share, reverse=True)
+        self.rows = {row.place.problem.name: row for row in rows}
+        self._leave_out()
+
+    def _leave_out(self) -> None:
         """What the user wants no search for, as with dispatches."""
         for number, (label, row) in enumerate(self.rows.items()):
+            if row.state != "ranked":
+                continue
             if why := self.context.model.leaves_out(row.place.share, chosen=number):
                 self.set_row(label, state="left-out", reason=why)
 
@@ -186,7 +179,11 @@ class KernelSearch:
     def begin(self, *, budget: float, number: int, count: int) -> list[Part]:
         """A search for each place; the numbers are for those who watch."""
         context, self.seconds = self.context, budget
-        for label, row in self.wanted.items():
+        for label in self.wanted:
+            if self.library is not None:
+                place = self.rows[label].place
+                self.set_row(label, place=replace(place, kernels=self.library.all(place.problem)))
+            row = self.rows[label]
             kernels = [kernel for kernel in context.options.microkernels if kernel.name in row.place.kernels]
             named = {kernel.name for kernel in kernels}
             kernels += [Kernel(name) for name in row.place.kernels if name not in named]
@@ -294,46 +291,9 @@ class KernelSearch:
         self.rows[label] = replace(self.rows[label], **values)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True)
-class _Library:
-    """The microkernels that were asked for."""
-
-    manifests: tuple[Manifest, ...]
-    chip: str
-
-    @classmethod
-    def open(cls, context: Context) -> _Library:
-        found, notes = find_manifests(context.options.microkernels, workspace=context.session.workspace.root)
-        for note in notes:
-            context.note(note)
-        chip = kernel_chip(context.target, context.session.device)
-        return cls(tuple(manifest for manifest, _ in found), chip)
-
-    def places(self, operations: Sequence[Operation], executable_target: str) -> list[Place]:
-        """By problem: of each operation the most that some kernel computes as one piece."""
-        fitting: dict[Problem, tuple[str, ...]] = {}
-        found: dict[Problem, list[Reading]] = {}
-        for operation in operations:
-            for reading in operation.readings:
-                problem = reading.problem
-                if problem not in fitting:
-                    fitting[problem] = self._fitting(problem, executable_target)
-                if fitting[problem]:
-                    found.setdefault(problem, []).append(reading)
-                    break
-        return [
-            Place(problem, forms_of(readings), len(readings), fitting[problem], all(r.constant for r in readings))
-            for problem, readings in found.items()
-        ]
-
-    def _fitting(self, problem: Problem, executable_target: str) -> tuple[str, ...]:
-        there = [m for m in self.manifests if fits(m, problem, self.chip, executable_target=executable_target)]
-        return tuple(manifest.name for manifest in there)
-
-
-def made_for(structure: ModelStructure) -> str:
-    """What the compiler makes code for; empty where a model has no executable."""
-    text = next(iter(structure.configured.values()), "")
+def executable_target_of(context: Context, structure: ModelStructure) -> str:
+    """What the compiler makes code for on a processor; empty elsewhere, and where a model has no executable."""
+    text = next(iter(structure.configured.values()), "") if context.target.backend.on_host else ""
     return executable_target(text) if text else ""
 
 
@@ -360,11 +320,11 @@ def _groups(
     return found
 
 
-def _placed(place: Place, group: Group | None, structure: ModelStructure, shares: Shares) -> Place:
+def _placed(place: Place, structure: ModelStructure, shares: Shares) -> Place:
     """With its part of the model's time: of its dispatches, or else by its arithmetic."""
-    if group is not None:
+    if (group := place.group) is not None:
         share = shares.of([piece.export for piece in group.pieces])
-        return replace(place, group=group, share=share * min(place.calls / group.calls, 1.0))
+        return replace(place, share=share * min(place.calls / group.calls, 1.0))
     return replace(place, share=place.problem.flops * place.calls / structure.flops if structure.flops else 0.0)
 
 

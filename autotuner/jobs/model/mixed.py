@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from autotuner._version import __version__
@@ -17,16 +18,17 @@ from autotuner.jobs.model.context import ModelStructure
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.entries import Entry, applied
 from autotuner.jobs.model.extract import root_key
-from autotuner.jobs.model.kernels import KernelEntry, Place
+from autotuner.jobs.model.kernels import KernelEntry
+from autotuner.jobs.model.places import Library, Place
 from autotuner.jobs.model.shares import Shares
 from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.microkernels.instance import Call
 from autotuner.space import Config
 from autotuner.system import process
+from autotuner.system.execution import local_executor
+from autotuner.system.settings import usable_cores
 
 KERNELS = "kernels"
-FINDING = 5.0
-"""Seconds, about, for finding where microkernels fit and for compiling these."""
 
 
 @dataclass(frozen=True)
@@ -147,8 +149,17 @@ class KernelMix:
         return there, both, build
 
     def _built(self, kernels: Sequence[KernelEntry]) -> tuple[KernelEntry, ...]:
-        """Those whose objects can be made."""
+        """Those whose objects can be made, side by side: each is a compile in a process of its own."""
+        missing = [entry for entry in kernels if entry.label not in self.calls]
+        with local_executor(self.dispatches.context.options.jobs or usable_cores()) as builders:
+            for job in [builders.submit(self._builds_quietly, entry) for entry in missing]:
+                job.result()
         return tuple(entry for entry in kernels if self._builds(entry))
+
+    def _builds_quietly(self, entry: KernelEntry) -> None:
+        """What goes wrong is told, in the order of the kernels, when it is asked for."""
+        with suppress(AutotuneError):
+            self._call(entry)
 
     def _builds(self, entry: KernelEntry) -> bool:
         try:
@@ -215,7 +226,8 @@ class KernelMix:
     def _drop(self, kernels: Sequence[KernelEntry], why: str) -> None:
         for entry in kernels:
             self.dispatches.kernels.set_row(entry.label, state="dropped", reason=why, applied=0)
-            self.dispatches.context.note(f"the microkernel for {entry.label} is left out: {why}")
+        what = f"the microkernel for {kernels[0].label} is" if len(kernels) == 1 else f"{len(kernels)} microkernels are"
+        self.dispatches.context.note(f"{what} left out: {why}")
 
 
 def slower_inside(kernels: Sequence[KernelEntry], before: Shares, after: Shares) -> dict[str, str]:
@@ -243,18 +255,15 @@ def _compilers_us(place: Place, before: Shares) -> float:
     return part * sum(before.us.get(piece.export, 0.0) for piece in place.group.pieces)
 
 
-def kernels_first(whole: WholeModel) -> Tuned | None:
-    """All microkernels that fit, by their defaults, in one compile: where they gain most is searched after that."""
-    dispatches, context = whole.dispatches, whole.dispatches.context
-    if not context.options.microkernels or whole.race is None:
-        return None
-    compiling = whole.tried.build.took if whole.tried.build else 0.0
-    if context.clock.left - whole.racing < FINDING + compiling:
-        context.note("no time to compile the model with microkernels: a longer --budget would try them")
-        return None
+def kernels_first(whole: WholeModel, library: Library, *, kept: float) -> Tuned | None:
+    """All microkernels that fit, by their defaults, in one compile: where they gain most is searched after that.
+
+    `kept` are the seconds that must be left for a verdict.
+    """
+    context = whole.dispatches.context
     try:
-        with process.until(context.clock.at(context.clock.budget - whole.racing)):
-            kernels = dispatches.find_kernels().defaults()
+        with process.until(context.clock.at(context.clock.budget - kept)):
+            kernels = whole.dispatches.find_kernels(library).defaults()
             made = KernelMix(whole, f"{KERNELS}-{whole.tried.route.name}").make(kernels, None) if kernels else None
     except OutOfTimeError:
         context.note("no time to compile the model with microkernels: a longer --budget would try them")

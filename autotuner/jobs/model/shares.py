@@ -20,6 +20,8 @@ class Shares:
     how: str
     timed_alone: bool = False
     """Each dispatch was timed by itself, which takes long."""
+    estimated: bool = False
+    """They are no times: only their proportions mean something."""
 
     @property
     def total(self) -> float:
@@ -43,6 +45,6 @@ def repeated(readings: Sequence[Shares]) -> Shares:
 
 
 def by_work(groups: Sequence[Group]) -> Shares:
-    """Without a device: by the arithmetic of each, which is an estimate."""
+    """By the arithmetic of each, which is an estimate: without a device, and where nothing is timed yet."""
     us = {p.export: float(called_flops(p, group.root)) for group in groups for p in group.pieces}
-    return Shares(us, "the arithmetic of each: an estimate")
+    return Shares(us, "the arithmetic of each: an estimate", estimated=True)

@@ -25,9 +25,10 @@ from autotuner.jobs.model.context import (
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
 from autotuner.jobs.model.ending import MIN_TIME, end_plan, longest_compile
 from autotuner.jobs.model.expectation import Known, expectation, expected_seconds, too_small
+from autotuner.jobs.model.first_kernels import FirstKernels, Kept, try_kernels
 from autotuner.jobs.model.judging import arbiter_of
 from autotuner.jobs.model.lineup import Lineup
-from autotuner.jobs.model.mixed import kernels_first, put_together
+from autotuner.jobs.model.mixed import put_together
 from autotuner.jobs.model.nothing import Tried, without_device
 from autotuner.jobs.model.pieces import PieceRoute
 from autotuner.jobs.model.program import call_of, check_inputs
@@ -173,7 +174,7 @@ class _ModelRun:
             elapsed=context.clock.elapsed,
             round_seconds=round_seconds,
             rounds=math.ceil((len(routes.first) + settings) / side(context)),
-            compile_seconds=longest_compile(self.tried),
+            compile_seconds=longest_compile(context, self.tried),
             block_seconds=3 * (context.timing_seconds + context.isolated_seconds),
             dispatches=min(len(plain.groups), context.model.top or len(plain.groups)),
         )
@@ -185,11 +186,16 @@ class _ModelRun:
         """The dispatches of the routes that promise most, and the race of what came out."""
         context, call = self.context, race.call
         if not context.session.stop.requested:
+            kernels = self._kernels(race, plain)
             # The tuned model is compiled before it races, and once more when something is dropped.
-            reserve = 2 * longest_compile(self.tried) + self.racing
-            for dispatches, tried, budget in worth_tuning(context, self.tried, call, plain, reserve=reserve):
+            reserve = 2 * longest_compile(context, self.tried) + self.racing
+            chosen = worth_tuning(context, self.tried, call, plain, reserve=reserve, kernels=kernels)
+            for dispatches, tried, budget in chosen:
                 self.parts.append(dispatches)
-                self.tuned += self._tune(WholeModel(dispatches, tried, race, self.racing), budget)
+                own = kernels if kernels is not None and dispatches is kernels.dispatches else None
+                self.tuned += self._tune(WholeModel(dispatches, tried, race, self.racing), own, budget)
+            if kernels is not None and not any(part is kernels.dispatches for part in self.parts):
+                self._leave(kernels)
             race.go_on(ended=context.clock.budget - self.racing)
         if context.session.stop.requested:
             return self._result("inconclusive", "interrupted before the race", None, None)
@@ -199,14 +205,25 @@ class _ModelRun:
         judgement = self._race(race.benchmark)
         return self._shipped(judgement)
 
-    def _tune(self, whole: WholeModel, budget: float) -> list[Tuned]:
-        """Every microkernel by its defaults, then the search, then all that it found; in `budget` seconds."""
-        context, ends = self.context, self.context.clock.elapsed + budget
-        first = kernels_first(whole)
-        gains = first is not None and (first.us or math.inf) < (whole.tried.us or math.inf)
+    def _kernels(self, race: RouteRace, plain: ModelStructure) -> FirstKernels | None:
+        """Every microkernel by its defaults: a verdict on that needs less time than a search and a race."""
+        shortest = end_plan(self.context, self.tried).least
+        kept = Kept(verdict=min(shortest, self.racing), racing=self.racing)
+        return try_kernels(race, plain, kept=kept, compiling=longest_compile(self.context, self.tried))
+
+    def _leave(self, kernels: FirstKernels) -> None:
+        """Microkernels that are too far behind to be searched: the model with them races as it is."""
+        self.parts.append(kernels.dispatches)
+        kernels.dispatches.kernels.decide({}, kernels.made.kernels if kernels.made else ())
+        self.tuned += [kernels.made] if kernels.made else []
+
+    def _tune(self, whole: WholeModel, kernels: FirstKernels | None, budget: float) -> list[Tuned]:
+        """The search, beside the microkernels that stand by their defaults, then all that it found."""
+        first = kernels.made if kernels else None
+        gains = kernels is not None and kernels.gains
         standing = first.kernels if first else ()
-        entries = whole.dispatches.tune(budget=ends - context.clock.elapsed, standing=standing, gains=gains)
-        if context.session.stop.requested:
+        entries = whole.dispatches.tune(budget=budget, standing=standing, gains=gains)
+        if self.context.session.stop.requested:
             return [first] if first else []
         return put_together(whole, entries, first)
 

@@ -17,7 +17,6 @@ from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.result import Row
 from autotuner.jobs.model.routes import RouteOutcome
-from autotuner.jobs.model.shares import STATISTICS
 from autotuner.jobs.model.whole import Tuned
 from autotuner.measure.judge import Judgement
 from autotuner.targets import PLAIN
@@ -45,7 +44,7 @@ def time_table(
     if not context.timed or base is None or base.build is None:
         return TimeTable()
     before = us.get(BASELINE, base.us)
-    if ranked is not None and ranked.shares.how != STATISTICS:
+    if ranked is not None and ranked.shares.timed_alone:
         after = us.get(tuned.name, tuned.tried.us) if tuned else None
         return _by_timings(ranked, before, after, tuned)
     best = None

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from autotuner.jobs.model.ending import Took, plan_of
+from autotuner.iree.compile import Compiled
+from autotuner.jobs.model.ending import Took, compiling_seconds, plan_of
 
 TOOK = Took(default_us=1e5, best_us=5e4, timing=0.5, isolated=0.8, compiling=0.0)
 
@@ -31,3 +32,13 @@ def test_a_confirmation_has_fewer_blocks_where_the_default_takes_long_but_never_
     assert plan_of(TOOK, rivals=1, blocks=24).blocks == 24
     assert plan_of(replace(TOOK, isolated=4.0), rivals=1, blocks=24).blocks == 15
     assert plan_of(replace(TOOK, isolated=60.0), rivals=1, blocks=24).blocks == 12
+
+
+def test_what_the_cache_holds_from_a_busier_machine_keeps_no_time_for_the_end() -> None:
+    """A SqueezeNet's compiles had taken 99 s each when they were put into the cache: 119 of 220 s were kept to ship."""
+    now = replace(Compiled.refused(""), failure=None, took=12.0)
+    then = replace(now, took=99.0, cached=True)
+    assert compiling_seconds([then, now], reading=8.0) == 12.0
+    assert compiling_seconds([then, then], reading=30.0) == 30.0
+    assert compiling_seconds([then], reading=8.0) == pytest.approx(99.0 / 4)
+    assert compiling_seconds([], reading=8.0) == 0.0

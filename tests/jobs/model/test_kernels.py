@@ -16,7 +16,8 @@ from autotuner.carriers.forms import Forms
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.context import Model
-from autotuner.jobs.model.kernels import KernelEntry, KernelRow, KernelSearch, Place
+from autotuner.jobs.model.kernels import KernelEntry, KernelRow, KernelSearch
+from autotuner.jobs.model.places import Place
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.microkernels.variants import Kernel

@@ -9,10 +9,11 @@ from typing import cast
 from autotuner import Gemm
 from autotuner.carriers.forms import Forms
 from autotuner.carriers.microkernel import function_name
-from autotuner.jobs.model.context import Context
+from autotuner.jobs.model.context import Context, Model, ModelStructure
 from autotuner.jobs.model.extract import Group
-from autotuner.jobs.model.kernels import KernelEntry, KernelRow, KernelSearch, Place
+from autotuner.jobs.model.kernels import KernelEntry, KernelRow, KernelSearch
 from autotuner.jobs.model.mixed import slower_inside
+from autotuner.jobs.model.places import Place
 from autotuner.jobs.model.shares import STATISTICS, Shares, repeated
 from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.loader import FILE, load
@@ -103,3 +104,21 @@ def test_packing_that_a_kernel_makes_needless_counts_for_it() -> None:
 
 def test_of_several_readings_of_a_dispatch_the_least_counts() -> None:
     assert repeated([Shares({"a": 9.0}, STATISTICS), Shares({"a": 3.0}, STATISTICS)]).us == {"a": 3.0}
+
+
+def test_a_new_ranking_keeps_what_was_dropped_and_asks_again_what_is_wanted(tmp_path: Path) -> None:
+    found = search(tmp_path)
+    found.context = cast(Context, SimpleNamespace(model=Model(Path("m.mlir"), min_share=5.0)))
+    first, second, third = (problem.name for problem in PROBLEMS)
+    found.set_row(first, state="dropped", reason="it lost")
+    flops = {problem.name: float(problem.flops) for problem in PROBLEMS}
+    structure = cast(ModelStructure, SimpleNamespace(flops=sum(flops.values())))
+    found.rank(structure, Shares({}, STATISTICS))
+    assert [(label, row.state) for label, row in found.rows.items()] == [
+        (first, "dropped"),
+        (second, "ranked"),
+        (third, "ranked"),
+    ]
+    structure = cast(ModelStructure, SimpleNamespace(flops=100 * flops[second]))
+    found.rank(structure, Shares({}, STATISTICS))
+    assert [found.rows[label].state for label in (first, second, third)] == ["dropped", "left-out", "left-out"]

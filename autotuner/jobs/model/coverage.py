@@ -1,0 +1,74 @@
+"""On which route microkernels are tried: where they can compute most of the model's arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from autotuner.iree.compile import PREPROCESSED
+from autotuner.jobs.model.places import Place
+from autotuner.jobs.model.routes import RouteOutcome
+from autotuner.targets import PLAIN
+
+_ALIKE = 0.02
+"""Of the model's arithmetic: routes whose kernels compute more alike than that are told apart by their times."""
+_OBJECT = 3.0
+"""Seconds, about, for building one kernel, on one core."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What kernels can compute of a program, as a spec finds it."""
+
+    flops: float
+    kernels: int
+    """That have to be built for it."""
+
+    @classmethod
+    def of(cls, places: Sequence[Place]) -> Coverage:
+        return cls(float(sum(place.problem.flops * place.calls for place in places)), len(places))
+
+    def building(self, cores: int) -> float:
+        """Seconds for building all of them, side by side."""
+        return math.ceil(self.kernels / max(cores, 1)) * _OBJECT
+
+
+@dataclass(frozen=True)
+class KernelRoute:
+    """A route on which kernels can be tried."""
+
+    tried: RouteOutcome
+    coverage: Coverage
+
+
+def kernel_routes(
+    tried: Sequence[RouteOutcome], places: Callable[[str], Sequence[Place]], *, plain: str
+) -> list[KernelRoute]:
+    """Where kernels are tried, in this order: the largest part of the arithmetic first, then the shortest time.
+
+    A route that leaves operations as they were written comes before one that rewrites them. One that computes
+    something wrong is among them: kernels may take the place of what is wrong there. `places` reads a preprocessed
+    program, `plain` is the default's.
+    """
+    known: dict[str, Coverage] = {}
+    found = []
+    for one in tried:
+        if one.us is None or one.build is None:
+            continue
+        text = plain if one.route == PLAIN else one.build.dumped[PREPROCESSED][0]
+        if text not in known:  # most routes have the same program at this point
+            known[text] = Coverage.of(places(text))
+        found.append(KernelRoute(one, known[text]))
+    return in_order(found)
+
+
+def in_order(routes: Sequence[KernelRoute]) -> list[KernelRoute]:
+    """Without those on which no kernel fits."""
+    most = max((one.coverage.flops for one in routes), default=0.0)
+
+    def key(one: KernelRoute) -> tuple[int, bool, float]:
+        behind = int((most - one.coverage.flops) / (_ALIKE * most))
+        return behind, one.tried.route.rewrites, one.tried.us or math.inf
+
+    return sorted((one for one in routes if one.coverage.flops > 0), key=key)

@@ -1,0 +1,106 @@
+"""Microkernels by their defaults in the whole model: tried before any dispatch is ranked or tuned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autotuner.jobs.model.context import Context, ModelStructure
+from autotuner.jobs.model.coverage import KernelRoute, kernel_routes
+from autotuner.jobs.model.dispatches import Dispatches
+from autotuner.jobs.model.kernels import executable_target_of
+from autotuner.jobs.model.mixed import kernels_first
+from autotuner.jobs.model.places import Library
+from autotuner.jobs.model.routes import RouteOutcome, RouteRace
+from autotuner.jobs.model.shares import by_work
+from autotuner.jobs.model.whole import Tuned, WholeModel
+from autotuner.measure.timeplan import longer
+from autotuner.system.settings import usable_cores
+from autotuner.system.text import count
+from autotuner.targets import PLAIN
+
+_FINDING = 5.0
+"""Seconds, about, for finding the dispatches of all places."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Seconds that are not for kernels by their defaults."""
+
+    verdict: float
+    """For the shortest way to a verdict: so much must be left in any case."""
+    racing: float
+    """For a race: kernels that lose are looked for in what is left beside it."""
+
+
+@dataclass(frozen=True)
+class FirstKernels:
+    """A route on which kernels were put into the model, and what came of it."""
+
+    dispatches: Dispatches
+    tried: RouteOutcome
+    made: Tuned | None
+
+    @property
+    def us(self) -> float:
+        """Of the model with them."""
+        return self.made.us or math.inf if self.made else math.inf
+
+    @property
+    def gains(self) -> bool:
+        """The model is faster with them than without, on the same route."""
+        return self.us < (self.tried.us or math.inf)
+
+
+def try_kernels(race: RouteRace, plain: ModelStructure, *, kept: Kept, compiling: float) -> FirstKernels | None:
+    """The model with every kernel that fits, where they compute most of it; None where that was not tried.
+
+    `compiling` are the seconds that the model's compile takes.
+    """
+    context = race.context
+    if not context.options.microkernels or context.session.stop.requested:
+        return None
+    with context.clocked("space"):
+        library = Library.open(context, executable_target_of(context, plain))
+        routes = kernel_routes(race.tried, library.places, plain=plain.preprocessed)
+    if not routes:
+        context.note("no microkernel fits any operation of the model")
+    found: FirstKernels | None = None
+    for one in attempts(routes):
+        needed = seconds_needed(one, compiling=compiling, cores=context.options.jobs or usable_cores())
+        if (missing := needed + kept.verdict - context.clock.left) > 0:
+            would_do = longer(context.clock.budget + missing)
+            context.note(f"no time to compile the model with {one.coverage.kernels} microkernels: {would_do}")
+            break
+        dispatches = _unranked(context, one.tried, plain)
+        whole = WholeModel(dispatches, one.tried, race, kept.racing)
+        found = FirstKernels(dispatches, one.tried, kernels_first(whole, library, kept=kept.verdict))
+        if found.made is not None:
+            context.note(_told(found, one, plain))
+            break
+    return found
+
+
+def attempts(routes: Sequence[KernelRoute]) -> list[KernelRoute]:
+    """The first; where it is wrong without kernels, and so may be with them, the first that is right after it."""
+    right = [one for one in routes if one.tried.ok]
+    return [*routes[:1], *(right[:1] if routes and not routes[0].tried.ok else [])]
+
+
+def seconds_needed(one: KernelRoute, *, compiling: float, cores: int) -> float:
+    """For finding places, building their kernels side by side, and compiling the model with them."""
+    return _FINDING + one.coverage.building(cores) + compiling
+
+
+def _unranked(context: Context, one: RouteOutcome, plain: ModelStructure) -> Dispatches:
+    """Kernels need no ranking to be tried."""
+    structure = plain if one.route == PLAIN or one.build is None else context.structure(one.build)
+    return Dispatches(context, one.route, structure, by_work(structure.groups))
+
+
+def _told(found: FirstKernels, one: KernelRoute, plain: ModelStructure) -> str:
+    part = min(one.coverage.flops / plain.flops, 1.0) if plain.flops else 0.0
+    kernels = len(found.made.kernels) if found.made else 0
+    time = f"{found.us / 1000:.3f} ms" if math.isfinite(found.us) else "not timed"
+    return f"route {one.tried.route.name} with {count(kernels, 'microkernel')} ({part:.0%} of the arithmetic): {time}"

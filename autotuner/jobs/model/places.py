@@ -1,0 +1,87 @@
+"""Where microkernels fit in a program: operations that are one problem, and kernels that compute it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from autotuner.carriers.forms import Forms
+from autotuner.carriers.operations import Operation, Reading, forms_of, read_operations
+from autotuner.errors import AutotuneError, OutOfTimeError
+from autotuner.jobs.model.context import Context
+from autotuner.jobs.model.extract import Group
+from autotuner.microkernels.manifest import Manifest
+from autotuner.microkernels.variants import find_manifests, fits, kernel_chip
+from autotuner.problems import Problem
+
+
+@dataclass(frozen=True)
+class Place:
+    """Operations of the model that are one problem, with what IREE fuses to them, and kernels that compute it."""
+
+    problem: Problem
+    forms: Forms
+    calls: int
+    kernels: tuple[str, ...]
+    """The first that fits; where it is searched, all that do."""
+    constant: bool
+    """The weights of all of them are constants."""
+    group: Group | None = None
+    """The dispatches that the compiler makes of them; None where they could not be told."""
+    share: float = 0.0
+
+
+@dataclass(frozen=True)
+class Library:
+    """The microkernels that were asked for, and what is known of which problem they compute."""
+
+    context: Context
+    manifests: tuple[Manifest, ...]
+    chip: str
+    executable_target: str
+    """What the compiler makes code for, on a processor."""
+    _first: dict[Problem, tuple[str, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, context: Context, executable_target: str) -> Library:
+        found, notes = find_manifests(context.options.microkernels, workspace=context.session.workspace.root)
+        for note in notes:
+            context.note(note)
+        chip = kernel_chip(context.target, context.session.device)
+        return cls(context, tuple(manifest for manifest, _ in found), chip, executable_target)
+
+    def places(self, preprocessed: str) -> list[Place]:
+        """Those of a program as a spec finds it; none where it cannot be read, and that is said."""
+        try:
+            return self._places(read_operations(preprocessed))
+        except OutOfTimeError:
+            raise
+        except AutotuneError as error:
+            self.context.note(f"no microkernel joins: {error}")
+            return []
+
+    def _places(self, operations: Sequence[Operation]) -> list[Place]:
+        """By problem: of each operation the most that some kernel computes as one piece."""
+        found: dict[Problem, list[Reading]] = {}
+        for operation in operations:
+            for reading in operation.readings:
+                if self.first(reading.problem):
+                    found.setdefault(reading.problem, []).append(reading)
+                    break
+        return [
+            Place(problem, forms_of(readings), len(readings), self.first(problem), all(r.constant for r in readings))
+            for problem, readings in found.items()
+        ]
+
+    def first(self, problem: Problem) -> tuple[str, ...]:
+        """The first kernel that fits. To ask all of them takes much longer, and only a search needs them."""
+        if problem not in self._first:
+            name = next((manifest.name for manifest in self.manifests if self._fits(manifest, problem)), None)
+            self._first[problem] = (name,) if name else ()
+        return self._first[problem]
+
+    def all(self, problem: Problem) -> tuple[str, ...]:
+        return tuple(manifest.name for manifest in self.manifests if self._fits(manifest, problem))
+
+    def _fits(self, manifest: Manifest, problem: Problem) -> bool:
+        return fits(manifest, problem, self.chip, executable_target=self.executable_target)

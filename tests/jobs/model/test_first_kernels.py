@@ -1,0 +1,83 @@
+"""When microkernels go into the model by their defaults: by a clock that stands still."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from autotuner.jobs.model import first_kernels
+from autotuner.jobs.model.context import ModelStructure
+from autotuner.jobs.model.coverage import Coverage, KernelRoute
+from autotuner.jobs.model.first_kernels import FirstKernels, Kept, try_kernels
+from autotuner.jobs.model.routes import RouteOutcome, RouteRace
+from autotuner.jobs.model.whole import Tuned, WholeModel
+from autotuner.targets import PLAIN, Route
+from tests.support.fake_tools import ONE_ROUTE
+
+WRONG = KernelRoute(RouteOutcome(PLAIN, 1, us=2284.0, failure="wrong-result"), Coverage(3e9, 50))
+RIGHT = KernelRoute(RouteOutcome(Route("im2col+O3"), 2, us=2535.0), Coverage(3e9, 50))
+KEPT = Kept(verdict=40.0, racing=100.0)
+COMPILING = 20.0
+NEEDED = 5.0 + 12.0 + COMPILING
+"""To find places, to build fifty kernels on sixteen cores, and to compile the model."""
+
+
+def attempted(
+    monkeypatch: pytest.MonkeyPatch, *, left: float, wrong_with_kernels: bool = False
+) -> tuple[FirstKernels | None, list[str], list[str]]:
+    """What came of it, the routes on which the model was compiled, and what was said."""
+    compiled: list[str] = []
+    said: list[str] = []
+
+    def kernels(whole: WholeModel, *_: object, kept: float) -> Tuned | None:
+        assert kept == KEPT.verdict
+        compiled.append(whole.tried.route.name)
+        if wrong_with_kernels and not whole.tried.ok:
+            return None
+        return cast(Tuned, SimpleNamespace(us=1200.0, kernels=(1,)))
+
+    monkeypatch.setattr(first_kernels, "Library", SimpleNamespace(open=lambda *_: SimpleNamespace(places=None)))
+    monkeypatch.setattr(first_kernels, "kernel_routes", lambda *_, **__: [WRONG, RIGHT])
+    monkeypatch.setattr(first_kernels, "kernels_first", kernels)
+    monkeypatch.setattr(first_kernels, "Dispatches", lambda *_: SimpleNamespace())
+    plain = SimpleNamespace(configured={}, preprocessed="", groups=(), flops=3e9)
+    context = SimpleNamespace(
+        options=SimpleNamespace(microkernels=("auto",), jobs=16),
+        session=SimpleNamespace(stop=SimpleNamespace(requested=False)),
+        clock=SimpleNamespace(left=left, budget=200.0),
+        clocked=lambda _: nullcontext(),
+        structure=lambda _: plain,
+        target=ONE_ROUTE,
+        note=said.append,
+    )
+    race = cast(RouteRace, SimpleNamespace(context=context, tried=[]))
+    found = try_kernels(race, cast(ModelStructure, plain), kept=KEPT, compiling=COMPILING)
+    return found, compiled, said
+
+
+def test_kernels_are_tried_where_only_the_shortest_verdict_fits_after_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time for a whole race was kept, and kernels that halve the model's time were not tried."""
+    found, compiled, said = attempted(monkeypatch, left=NEEDED + KEPT.verdict)
+    assert compiled == ["plain"]
+    assert found is not None
+    assert found.gains
+    assert said == ["route plain with 1 microkernel (100% of the arithmetic): 1.200 ms"]
+
+
+def test_where_no_verdict_would_fit_after_them_the_budget_that_would_do_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found, compiled, said = attempted(monkeypatch, left=NEEDED + KEPT.verdict - 1.0)
+    assert found is None
+    assert compiled == []
+    assert said == ["no time to compile the model with 50 microkernels: --budget 245s would do"]
+
+
+def test_a_model_that_is_wrong_with_kernels_too_is_tried_on_a_right_route(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, compiled, _ = attempted(monkeypatch, left=150.0, wrong_with_kernels=True)
+    assert compiled == ["plain", "im2col+O3"]
+    assert found is not None
+    assert found.tried is RIGHT.tried

@@ -1,0 +1,28 @@
+"""How many searches are begun side by side."""
+
+from __future__ import annotations
+
+from autotuner.jobs.model.openings import Openings
+
+GPU = Openings(reading=4.0, timing=1.0, builders=16)
+
+
+def test_no_more_searches_are_begun_than_come_to_their_first_timing() -> None:
+    """23 dispatches were begun in 12 s on 16 cores, and not one of them was searched."""
+    begun = GPU.fitting(23, 12.0)
+    assert begun == 3
+    assert GPU.seconds(begun) <= 12.0 < GPU.seconds(begun + 1)
+    assert GPU.fitting(23, 600.0) == 23
+    assert GPU.fitting(23, 1.0) == 1, "where there is any time, one is tried"
+    assert GPU.fitting(0, 100.0) == 0
+
+
+def test_more_builders_begin_more() -> None:
+    few = Openings(reading=4.0, timing=1.0, builders=1)
+    assert few.fitting(23, 40.0) < GPU.fitting(23, 40.0)
+
+
+def test_what_is_not_begun_names_the_budget_that_would_do() -> None:
+    assert GPU.not_begun(23, 12.0, budget=200.0) == (
+        "not begun: 12 s were left for all dispatches, --budget 290s would do"
+    )
