@@ -33,16 +33,16 @@ def _untried(result: AnyResult) -> bool:
 
 
 def _default_is_wrong(result: AnyResult) -> bool:
-    return bool(result.details) and result.details.default_is_wrong
+    return result.default_is_wrong
 
 
 ENDS = (
     Advice(
         "win",
-        "IREE's default is wrong for this model",
+        "IREE's default is wrong for this model or problem",
         "The winner is right, and faster than the default; or than the best route that is right, where the reason "
         "says so.",
-        "compile with the `use` line, and without it do not trust the model's results",
+        "compile with the `use` line, and without it do not trust the results",
         _default_is_wrong,
     ),
     Advice(
@@ -55,9 +55,10 @@ ENDS = (
     ),
     Advice(
         "no-winner",
-        "IREE's default is wrong for this model",
+        "IREE's default is wrong for this model or problem",
         "Nothing that is right was proven to be faster. The reason names a right route where there is one.",
-        "do not use IREE's default; compile with the flags of the `route` line where there is one",
+        "do not use IREE's default; compile with the flags of the `route` line (of a problem: `stock`), or as the "
+        "`candidate` line says, where there is one",
         _default_is_wrong,
     ),
     Advice(
@@ -90,9 +91,10 @@ ENDS = (
     ),
     Advice(
         "inconclusive",
-        "IREE's default is wrong for this model",
+        "IREE's default is wrong for this model or problem",
         "Something right may be faster, but the time or the noise of the machine did not allow a proof.",
-        "do not use IREE's default; compile with the flags of the `route` line, or give a longer --budget",
+        "do not use IREE's default; compile with the flags of the `route` line (of a problem: `stock`), or give a "
+        "longer --budget",
         _default_is_wrong,
     ),
     Advice(

@@ -17,7 +17,6 @@ from autotuner.iree.benchmark import Benchmark
 from autotuner.tuning.caches import Caches, Pair
 from autotuner.tuning.evaluate import Outcome
 from autotuner.tuning.loop import TimedLoop
-from autotuner.tuning.plan import BASELINE
 
 ROUNDS = 3
 COLD_TIMINGS = 2 * 3 * ROUNDS + 6
@@ -101,12 +100,14 @@ def _both(rounds: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return warm, warm + max(extra, 0.0)  # less than nothing is noise
 
 
-def time_caches(loop: TimedLoop, best: Outcome | None, *, won: bool) -> tuple[Caches | None, tuple[str, ...]]:
-    """The default of a search and its best both ways, and what a user must know of it."""
+def time_caches(
+    loop: TimedLoop, best: Outcome | None, *, baseline: str, won: bool
+) -> tuple[Caches | None, tuple[str, ...]]:
+    """What a win of a search is over and its best both ways, and what a user must know of it."""
     evaluator, calibration = loop.evaluator, loop.evaluator.calibration
     if calibration.device.isolated is calibration.device:
         return None, ()
-    names = [BASELINE, *([best.candidate.id] if best is not None and best.candidate.id != BASELINE else [])]
+    names = [baseline, *([best.candidate.id] if best is not None and best.candidate.id != baseline else [])]
 
     def record(name: str, block: int, timing: Timing) -> None:
         evaluator.store.record_timing(evaluator.outcomes[name].row, timing, phase="cold", block=block)
@@ -118,7 +119,7 @@ def time_caches(loop: TimedLoop, best: Outcome | None, *, won: bool) -> tuple[Ca
     if modules is None:
         return None, ()
     timer = CacheTimer(calibration.device, calibration.benchmark, record)
-    return timer.tell(modules, baseline=BASELINE, won=won)
+    return timer.tell(modules, baseline=baseline, won=won)
 
 
 def _built(loop: TimedLoop, names: list[str]) -> dict[str, Modules] | None:

@@ -1,4 +1,4 @@
-"""Before anything is compared: the baseline must build, run and be right, and say how the device is to be timed."""
+"""Before anything is compared: the baseline must build and run, and say how the device is to be timed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autotuner.devices.device import Device, Timing, choose_repeat
 from autotuner.errors import DeviceError, NoCandidateError, WrongResultError
 from autotuner.iree.benchmark import Benchmark, CacheState
 from autotuner.iree.run import failed_because
-from autotuner.measure.check import Checker, Data
+from autotuner.measure.check import Check, Checker, Data
 from autotuner.system.progress import clocked
 from autotuner.tuning.effort import Effort
 from autotuner.tuning.plan import Plan
@@ -45,6 +45,8 @@ class Calibration:
     """What one costs in a process of its own."""
     heard: Timing
     """The baseline against itself."""
+    default: Check
+    """Whether the baseline is right: where the right answers are known without it, it need not be."""
     noise: str | None = None
     """What a user must know of the device's noise."""
 
@@ -75,9 +77,10 @@ class Calibrator:
         lasting = self.effort.repetition_seconds * (1.0 if self.plan.target.compiles_on_device else _ON_GPU)
         benchmark = Benchmark(self.data.invocation(), lasting, self.effort.run_timeout)
         checker: Checker
+        check: Check
         heard: Timing
         seconds: float
-        checker, heard = yield Step("device", partial(self._first_run, first, benchmark))
+        checker, check, heard = yield Step("device", partial(self._first_run, first, benchmark))
         baseline = first
         # What a single call takes is mostly overhead: how often to repeat shows only when it is repeated.
         for _ in range(_LENGTHENED):
@@ -103,7 +106,7 @@ class Calibrator:
                 remedy="Please report it with the command.",
             )
         # Five repetitions take longer than the three of a race; that covers longer ones on a noisy device as well.
-        found = Calibration(self.device, checker, benchmark, baseline.repeat, baseline, seconds, seconds, heard)
+        found = Calibration(self.device, checker, benchmark, baseline.repeat, baseline, seconds, seconds, heard, check)
         found = self._lengthened(found)
         if self.confirmed and self.cache == "warm" and self.device.isolated is not self.device:
             # With what a confirmation times: a module that is long enough for a process of its own.
@@ -123,17 +126,17 @@ class Calibrator:
             answers.result()
         return built
 
-    def _first_run(self, first: Compiled, benchmark: Benchmark) -> tuple[Checker, Timing]:
+    def _first_run(self, first: Compiled, benchmark: Benchmark) -> tuple[Checker, Check, Timing]:
         """Is it right, and about how long does it take?"""
         with clocked(self.seconds, "time"):
-            checker = self._checker(first)
+            checker, check = self._checker(first)
         rough, _ = self._time(first, benchmark, repetitions=1)
         if not rough.ok:
             raise DeviceError(
                 f"the baseline cannot be timed on {self.device.uri!r}: {failed_because(rough.detail)}",
                 remedy="`autotune doctor` lists the devices that answer.",
             )
-        return checker, rough
+        return checker, check, rough
 
     def _build(self, *, repeat: int, known: Compiled | None = None) -> Compiled:
         job = self.plan.job(self.plan.baseline, timeout=self.effort.compile_timeout, repeat=repeat, timed=True)
@@ -145,8 +148,8 @@ class Calibrator:
         # What was compiled a moment ago is not what the cache spared us.
         return made if known is None else replace(made, cached=known.cached)
 
-    def _checker(self, build: Compiled) -> Checker:
-        """A checker by which the baseline is right."""
+    def _checker(self, build: Compiled) -> tuple[Checker, Check]:
+        """What holds all to the right answers, and what it says of the baseline."""
         checker = self.data.checker(self.device, timeout=self.effort.run_timeout)
         checker, check = (checker, checker.check(build.vmfb)) if self.data.knows else checker.trusting(build.vmfb)
         if check.failure in ("run-error", "run-timeout"):
@@ -154,12 +157,12 @@ class Calibrator:
                 f"device {self.device.uri!r} does not run the baseline: {failed_because(check.detail)}",
                 remedy="`autotune doctor` lists the devices that answer; --device none only compiles.",
             )
-        if check.failure is not None:
+        if check.failure is not None and not self.data.knows:
             raise WrongResultError(
                 f"IREE's default already computes wrong results here ({check.detail}).",
                 remedy="Nothing can be tuned against it: please report it to IREE.",
             )
-        return checker
+        return checker, check
 
     def _time(self, build: Compiled, benchmark: Benchmark, *, repetitions: int) -> tuple[Timing, float]:
         """A timing, and the seconds that it took."""

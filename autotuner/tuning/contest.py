@@ -20,6 +20,7 @@ from autotuner.tuning.effort import Effort
 from autotuner.tuning.evaluate import Evaluator, Outcome, TimedEvaluator
 from autotuner.tuning.loop import TimedLoop
 from autotuner.tuning.plan import BASELINE, SEARCHED
+from autotuner.tuning.standing import Standing
 
 _BUILD_SHARE = 0.4
 """Of the time that is left after the search, at most, for building the finalists."""
@@ -28,26 +29,28 @@ _NEARLY = 1.05
 
 
 def judge_finalists(loop: TimedLoop, effort: Effort) -> Judgement:
-    """The best of the search against the baseline and the best stock route."""
+    """The best of the search against the baseline and the best stock route; a wrong default is at most the baseline."""
     evaluator, clock, plan = loop.evaluator, loop.clock, loop.time_plan
-    stock = best_stock(evaluator).candidate.id
-    favourite = _favourite(evaluator, stock)
+    standing = Standing(evaluator.outcomes)
+    base = standing.base.candidate.id if standing.base else BASELINE
+    stock = standing.stock.candidate.id if standing.stock else base
+    favourite = _favourite(evaluator, stock, base=base)
     if favourite is None:
-        return _nothing_to_judge(loop)
+        return _alone(loop, standing, stock) if standing.alone() else _nothing_to_judge(loop)
     ending = plan.ending(clock.left)
     if ending is None:
         return Judgement("inconclusive", plan.too_short(clock), stock)
     # Twice as many as race are screened again. Without a race only the favourite is put to the test.
-    names = _picked(evaluator, first=(BASELINE, stock, favourite), count=2 * ending.rivals)
+    names = _picked(evaluator, first=(base, stock, favourite), count=2 * ending.rivals)
     loop.reporter.stage(f"building {len(names)} finalists for the race")
     builds = _long_builds(loop, names).collect(evaluator)
-    if BASELINE not in builds or len(builds) == 1:
+    if base not in builds or len(builds) == 1:
         reason = f"the time was up before the finalists were built: {plan.would_do(clock)}"
         return Judgement("inconclusive", reason, stock)
     contest = Contest(
         entrants=_entrants(evaluator, builds),
-        baseline=BASELINE,
-        stock=stock if stock in builds else BASELINE,
+        baseline=base,
+        stock=stock if stock in builds else base,
         rules=Rules(smallest_gain=effort.smallest_gain),
         confirm_blocks=effort.confirm_blocks,
         seed=loop.seed,
@@ -67,10 +70,11 @@ def judge_finalists(loop: TimedLoop, effort: Effort) -> Judgement:
     )
 
 
-def _favourite(evaluator: Evaluator, stock: str) -> str | None:
+def _favourite(evaluator: Evaluator, stock: str, *, base: str) -> str | None:
     """Who races alone where there is no time for more; None where there is nobody but the baseline."""
-    best = next(iter(_picked(evaluator, first=(), count=len(evaluator.outcomes))), None)
-    if best is None or stock == BASELINE:
+    rivals = _picked(evaluator, first=(), count=len(evaluator.outcomes))
+    best = next((name for name in rivals if name != base), None)
+    if best is None or stock == base:
         return best
     us = [evaluator.outcomes[name].us or 0.0 for name in (stock, best)]
     return stock if us[0] <= _NEARLY * us[1] else best
@@ -102,12 +106,6 @@ def start_leaders(loop: TimedLoop) -> Finalists:
     return _long_builds(loop, names, invocation_us=loop.evaluator.calibration.device.invocation_us)
 
 
-def best_stock(evaluator: Evaluator) -> Outcome:
-    """The fastest of what flags alone give; the plain default is one of them."""
-    routes = [o for o in evaluator.contenders() if o.candidate.kind in ("baseline", "stock")]
-    return min(routes, key=lambda o: o.us or 0.0)
-
-
 def describe(outcome: Outcome) -> str:
     candidate = outcome.candidate
     if candidate.kind not in SEARCHED:
@@ -121,8 +119,23 @@ def _picked(evaluator: Evaluator, *, first: Sequence[str], count: int) -> list[s
     return list(dict.fromkeys([*first, *(name for name in picked if evaluator.outcomes[name].contends)]))
 
 
+def _alone(loop: TimedLoop, standing: Standing, stock: str) -> Judgement:
+    """The default is wrong, a slower route is right, and the search found nothing that is."""
+    if len(loop.candidates()) >= min(loop.trials, len(loop.evaluator.plan.space)):
+        return Judgement("no-winner", standing.alone(), stock)
+    reason = f"{standing.alone()}; the time was up before anything else was timed: {longer(2 * loop.clock.budget)}"
+    return Judgement("inconclusive", reason, stock)
+
+
 def _nothing_to_judge(loop: TimedLoop) -> Judgement:
-    """Nothing but the default was timed: there was nothing to choose, no time for it, or none of it works."""
+    """Nothing but the default was timed. Where that is wrong, this is an error."""
+    judgement = _untried(loop)
+    Standing(loop.evaluator.outcomes).require_right(judgement.reason)
+    return judgement
+
+
+def _untried(loop: TimedLoop) -> Judgement:
+    """There was nothing to choose, no time for it, or none of it works."""
     evaluator = loop.evaluator
     tried = [o for o in evaluator.outcomes.values() if o.candidate.id != BASELINE]
     failed = Counter(o.failure for o in tried if o.failure is not None)
@@ -143,7 +156,8 @@ def _nothing_to_judge(loop: TimedLoop) -> Judgement:
         reason = f"all {failed.total()} that were tried failed ({reasons}), and there was no time for {unfinished} more"
         return Judgement("inconclusive", f"{reason}: {longer(2 * budget)}", BASELINE)
     what = "what was tried fails" if len(tried) == 1 else f"all {len(tried)} that were tried fail"
-    return Judgement("no-winner", f"nothing but the default works here: {what} ({reasons})", BASELINE)
+    alone = "" if Standing(evaluator.outcomes).default_is_wrong else "nothing but the default works here: "
+    return Judgement("no-winner", f"{alone}{what} ({reasons})", BASELINE)
 
 
 def _entrants(evaluator: Evaluator, names: Iterable[str]) -> tuple[Entrant, ...]:

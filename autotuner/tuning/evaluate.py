@@ -65,7 +65,7 @@ class Measured:
 
     check: Check
     timing: Timing | None = None
-    """None where the result is wrong."""
+    """None where the result is wrong; but IREE's default is timed, right or wrong."""
     drift: Timing | None = None
 
 
@@ -105,6 +105,7 @@ class Evaluator:
             self.outcomes[candidate.id] = outcome
             if row.state == "timed" and row.us is not None:
                 outcome.us, outcome.error, outcome.checked = row.us, row.error, True
+                outcome.failure = _failure_class(row.failure) if row.failure else None
                 self.screened.append(Screened(candidate.id, row.us))
                 self._first_of.setdefault(binaries.get(row.id, candidate.id), candidate.id)
             elif row.state == "failed":
@@ -221,7 +222,8 @@ class Evaluator:
         """How many candidates came how far."""
         outcomes = list(self.outcomes.values())
         built = [o for o in outcomes if o.built or o.checked or o.us is not None or o.duplicate_of]
-        failed = {name: sum(o.failure == name and not o.duplicate_of for o in outcomes) for name in FAILURE_CLASSES}
+        lost = [o for o in outcomes if not o.duplicate_of and o.us is None]  # a wrong default counts as timed
+        failed = {name: sum(o.failure == name for o in lost) for name in FAILURE_CLASSES}
         return Counts(
             space=len(self.plan.space),
             asked=len(outcomes),
@@ -308,8 +310,9 @@ class TimedEvaluator(Evaluator):
     def on_device(self, build: Compiled, *, best_us: float, drift: bool) -> Measured:
         """Check, then time; with `drift`, the baseline once more. Nothing is written down: it may run in a thread."""
         calibration = self.calibration
-        check = calibration.checker.check(build.vmfb)
-        if check.failure is not None:
+        known_wrong = build is calibration.baseline and not calibration.default.ok
+        check = calibration.default if known_wrong else calibration.checker.check(build.vmfb)
+        if check.failure is not None and not known_wrong:
             return Measured(check)
         timing = screen(calibration.device, build, calibration.benchmark, best_us=best_us)
         again = calibration.device.time(calibration.baseline, calibration.benchmark) if drift else None
@@ -326,10 +329,23 @@ class TimedEvaluator(Evaluator):
     def _settle(self, outcome: Outcome, check: Check, timing: Timing | None) -> None:
         outcome.checked = True
         outcome.error = check.error if math.isfinite(check.error) else None
+        if check.failure == "wrong-result" and timing is not None:
+            self._settle_wrong_default(outcome, check, timing)
+            return
         if check.failure is not None or timing is None:
             self._fail(outcome, check.failure or "run-error", check.detail)
             return
         self.store.record_check(outcome.row, error=check.error)
+        self._time(outcome, timing)
+
+    def _settle_wrong_default(self, outcome: Outcome, check: Check, timing: Timing) -> None:
+        """Timed like a right one, but it does not contend: its row has a time and a failure."""
+        if outcome.error is not None:
+            self.store.record_check(outcome.row, error=outcome.error)
+        self._fail(outcome, "wrong-result", check.detail)
+        self._time(outcome, timing)
+
+    def _time(self, outcome: Outcome, timing: Timing) -> None:
         if timing.failure is not None:
             self._fail(outcome, timing.failure, timing.detail)
             return

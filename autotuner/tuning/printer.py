@@ -121,7 +121,9 @@ def tell_problem(result: AnyResult, printer: Printer) -> None:
     """One problem: the verdict, the times, and what to do with it."""
     best, stock, line, counts = result.best, result.stock, printer.line, result.counts
     printer.verdict(result)
-    if result.baseline.us is not None:
+    if result.reference is not None and result.reference.default_us is not None:
+        line("default", f"{_time(result.reference.default_us, result)}, with wrong results")
+    elif result.baseline.us is not None:
         line("default", _time(result.baseline.us, result))
     if stock.us is not None and stock.flags:
         line("stock", f"{_time(stock.us, result)}  {' '.join(stock.flags)}")
@@ -130,14 +132,14 @@ def tell_problem(result: AnyResult, printer: Printer) -> None:
     for entry in result.ranking[:SHOWN]:
         score = (entry.estimate or {}).get("score", 0.0)
         line("estimate", f"{score:.2f} ({entry.candidate})  {knobs(entry.config)}")
-    if best is not None and result.ranking:
+    if best is not None and (result.ranking or (result.default_is_wrong and result.verdict != "win" and best.config)):
         folder = result.workspace / "candidates" / result.run / str(best.candidate)
         if folder.is_dir():
-            line("candidate", f"{folder} (spec.mlir, command.txt), never timed")
+            line("candidate", f"{folder} (spec.mlir, command.txt), {'never timed' if result.ranking else 'right'}")
     if best is not None and best.us is not None and counts.rivals and not result.ranking:
         line("best", f"{_time(best.us, result)}  {knobs(best.config) or f'route {best.measured.route}'}")
-    printer.speedup(result)
-    printer.caches(result)
+    printer.speedup(result, over=f" over {result.baseline_words}")
+    printer.caches(result, names=(result.baseline_words, "best"))
     if stock.flags and best and best.config:
         printer.over_stock(result, what="stock route")
     failed = {str(name): n for name, n in counts.failed.items() if n}

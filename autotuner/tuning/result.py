@@ -15,6 +15,7 @@ from autotuner.measure.judge import Cause
 from autotuner.measure.race import Interval
 from autotuner.space import Value
 from autotuner.store.store import Store
+from autotuner.targets import PLAIN
 from autotuner.tuning.caches import Caches, Pair
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.printer import Printer, tell_problem
@@ -88,6 +89,23 @@ class Best:
     def from_json(cls, table: Mapping[str, Any]) -> Best:
         more = {name: table.get(name) for name in ("candidate", "estimate")}
         return cls(replace(Measured.from_json(table), estimate=None), table["config"], table["kind"], **more)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Of IREE's default, where it computes something else than numpy does."""
+
+    default_error: float | None
+    """None where it is no number."""
+    default_us: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        own = {"default_error": self.default_error, "default_us": self.default_us}
+        return {"source": "numpy", "default_is_right": False, **own}
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> Reference:
+        return cls(table["default_error"], table["default_us"])
 
 
 @dataclass(frozen=True)
@@ -168,6 +186,19 @@ class Result(Generic[D]):
     """Without a device: the most promising candidates, by estimate."""
     cause: Cause | None = None
     """Why nothing was tried, where more time would not help."""
+    reference: Reference | None = None
+    """Of a single problem whose default is wrong."""
+
+    @property
+    def default_is_wrong(self) -> bool:
+        """IREE's default was found to compute wrong results."""
+        return self.reference is not None or (self.details is not None and self.details.default_is_wrong)
+
+    @property
+    def baseline_words(self) -> str:
+        """What a speedup is over: the default, unless that is wrong and faster than what is right."""
+        route = self.baseline.route
+        return "default" if route in (None, PLAIN.name) else f"route {route}"
 
     @property
     def spec(self) -> Path | None:
@@ -208,6 +239,7 @@ class Result(Generic[D]):
             "environment": dict(self.environment),
             "notes": list(self.notes),
             **({"ranking": [entry.to_json() for entry in self.ranking]} if self.ranking else {}),
+            **({"reference": self.reference.to_json()} if self.reference else {}),
             **(self.details.to_json() if self.details is not None else {}),
         }
 
@@ -263,6 +295,7 @@ def read_result(document: Mapping[str, Any], *, workspace: Path, storage: str | 
         caches=Caches(Pair.from_json(warm), Pair.from_json(cold)) if warm and cold else None,
         ranking=tuple(Best.from_json(entry) for entry in document.get("ranking", ())),
         cause=document.get("cause"),
+        reference=Reference.from_json(document["reference"]) if document.get("reference") else None,
     )
 
 

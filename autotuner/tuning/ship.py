@@ -26,6 +26,7 @@ from autotuner.tuning.caches import Caches
 from autotuner.tuning.evaluate import Outcome
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
+from autotuner.tuning.standing import Standing
 from autotuner.tuning.task import Task
 
 ESTIMATED = "compile-only: an estimate, never timed"
@@ -53,6 +54,7 @@ class Winner:
     """Without one nothing was timed, and the files say so."""
     device: str
     command: Sequence[str]
+    standing: Standing
     caches: Caches | None = None
     environment: Mapping[str, Any] = field(default_factory=dict)
     seconds: float | None = None
@@ -82,13 +84,14 @@ def ship(winner: Winner, *, files: Outputs, builder: Builder, timeout: float) ->
 def _provenance(winner: Winner, tools: Tools) -> Provenance:
     judgement, plan = winner.judgement, winner.plan
     speedup, us = (judgement.speedup, judgement.us) if judgement else (None, {})
+    base = winner.standing.base
     return Provenance(
         problem=plan.problem.name,
         target=plan.target.name,
         device=winner.device,
         verdict=judgement.verdict if judgement else ESTIMATED,
         us=us.get(winner.candidate.id),
-        baseline_us=us.get(BASELINE),
+        baseline_us=us.get(base.candidate.id if base else BASELINE),
         cold_us=winner.caches.cold.best_us if winner.caches else None,
         baseline_cold_us=winner.caches.cold.baseline_us if winner.caches else None,
         seconds=winner.seconds if judgement else None,
@@ -102,13 +105,14 @@ def _header(winner: Winner, flagfile: Path, tools: Tools) -> list[str]:
     verdict = f"{judgement.verdict}, no interval" if judgement else ESTIMATED
     if judgement is not None and speedup is not None:
         interval = f"95 % interval {speedup.low:.3f} to {speedup.high:.3f}"
-        verdict = f"{judgement.verdict}, {speedup.median:.3f}x over IREE's default, {interval}"
+        verdict = f"{judgement.verdict}, {speedup.median:.3f}x over {winner.standing.over}, {interval}"
     lines = [
         f"{winner.candidate.carrier.title} by autotune {__version__}",
         f"problem:    {plan.problem.name} ({plan.problem.flops} flops, {plan.problem.bytes} bytes)",
         f"target:     {plan.target.name}; IREE {tools.release} ({tools.build})",
         *([f"machine:    {machine}"] if judgement and (machine := machine_of(winner.environment)) else []),
         f"verdict:    {verdict}",
+        *([f"default:    {wrong}"] if (wrong := winner.standing.words) else []),
         *([f"precision:  results of {plan.problem.allow} accuracy were accepted"] if plan.problem.allow else []),
     ]
     if judgement is not None and over is not None and judgement.stock != BASELINE:

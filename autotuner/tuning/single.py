@@ -39,6 +39,7 @@ from autotuner.tuning.result import Files, Result, read_result
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session
 from autotuner.tuning.ship import Winner, outputs, ship
+from autotuner.tuning.standing import Standing
 from autotuner.tuning.steps import Step, Steps, at_once
 from autotuner.tuning.summary import NOTHING, Summary
 from autotuner.tuning.task import Task
@@ -201,6 +202,9 @@ class SingleRun:
         self.winner = self._outcome(judgement.winner).candidate if judgement.winner else None
         if judgement.verdict == "inconclusive":
             self.leader = self.evaluator.leader()
+        right = self.summary.fastest(judgement)
+        if self.standing.default_is_wrong and right is not None and "best" in self.options.keep:
+            self.evaluator.keep_folder(right)  # without a win it is all that a user has in place of the default
         caches = self._caches(loop, judgement)
         files = self._ship(judgement, caches) if self.task.ship else NOTHING
         return self.summary.result(judgement.verdict, judgement.reason, judgement=judgement, files=files, caches=caches)
@@ -219,7 +223,9 @@ class SingleRun:
             return None
         self.reporter.stage("timing with a cold cache")
         with self.account.clocked("time"):
-            found, notes = time_caches(loop, self.summary.fastest(judgement), won=judgement.winner is not None)
+            best, won, base = self.summary.fastest(judgement), judgement.winner is not None, self.standing.base
+            baseline = base.candidate.id if base else BASELINE
+            found, notes = time_caches(loop, best, baseline=baseline, won=won)
         for note in notes:
             self._note(note)
         return found
@@ -239,6 +245,8 @@ class SingleRun:
         loop = TimedLoop.of(self.loop, timed, first_plan=planned)
         self.evaluator = timed
         yield from loop.time_baseline()
+        if self.standing.words:
+            self._note(self.standing.words)
         return loop
 
     def _calibrate(self) -> Steps[Calibration]:
@@ -266,7 +274,11 @@ class SingleRun:
         leading = self._outcome(judgement.leader)
         self.leader = leading.candidate
         best = self.summary.best(leading, judgement.us)
-        return replace(result, best=best, baseline=replace(result.baseline, us=judgement.us[BASELINE]))
+        return replace(result, best=best, baseline=self.summary.measured(self._outcome(BASELINE), judgement.us))
+
+    @property
+    def standing(self) -> Standing:
+        return Standing(self.evaluator.outcomes)
 
     def _outcome(self, name: str) -> Outcome:
         return self.evaluator.outcomes[name]
@@ -367,7 +379,7 @@ class SingleRun:
             file = self.run.folder / winner.candidate.id / PROBLEM
             kept = file.absolute() if file.is_file() and {"all", "best"} & set(self.options.keep) else None
             shipped = ship(
-                Winner(self.plan, winner, judgement, self.device, command, *facts, program=kept),
+                Winner(self.plan, winner, judgement, self.device, command, self.standing, *facts, program=kept),
                 files=self.files,
                 builder=self.builder,
                 timeout=self.options.effort.compile_timeout,

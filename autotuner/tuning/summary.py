@@ -11,12 +11,11 @@ from autotuner.iree.figures import NO_FIGURES
 from autotuner.measure.judge import Judgement
 from autotuner.measure.race import ALPHA
 from autotuner.tuning.caches import Caches
-from autotuner.tuning.contest import best_stock
 from autotuner.tuning.estimate import Estimate
 from autotuner.tuning.evaluate import Evaluator, Outcome
-from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
 from autotuner.tuning.run import Run
+from autotuner.tuning.standing import Standing
 
 NOTHING = Files()
 Times = Mapping[str, float]
@@ -41,17 +40,17 @@ class Summary:
         caches: Caches | None = None,
     ) -> Result:
         outcomes = self.evaluator.outcomes
-        timed = [o for o in outcomes.values() if o.contends]
-        stock = outcomes[judgement.stock] if judgement else best_stock(self.evaluator) if timed else None
+        standing = Standing(outcomes)
+        stock = outcomes[judgement.stock] if judgement else standing.stock
         best = self.fastest(judgement)
         us = judgement.us if judgement else {}
         race_us = judgement.race_us if judgement else {}
         return Result(
             **self.run.facts(),
             verdict=verdict,
-            reason=reason,
-            baseline=self.measured(outcomes.get(BASELINE), us, race_us),
-            stock=self.measured(stock, us, race_us),
+            reason=standing.told(verdict, reason + self._slower(standing, best, us) * (verdict == "no-winner")),
+            baseline=self.measured(standing.base, us, race_us),
+            stock=self.measured(stock if stock and stock.contends else None, us, race_us),
             best=self.best(best, us, race_us) if best else None,
             speedup=judgement.speedup if judgement else None,
             speedup_over_stock=judgement.over_stock if judgement else None,
@@ -61,7 +60,17 @@ class Summary:
             files=files,
             caches=caches,
             cause=judgement.cause if judgement else None,
+            reference=standing.reference,
         )
+
+    @staticmethod
+    def _slower(standing: Standing, best: Outcome | None, us: Times) -> str:
+        """How much slower than a wrong default the best is, where no route is right that it could be compared with."""
+        default = standing.default
+        if not standing.default_is_wrong or standing.stock is not None or best is None or default is None:
+            return ""
+        took, wrong = (us.get(one.candidate.id, one.us or math.nan) for one in (best, default))
+        return f"; the best that is right takes {took / wrong:.2f} times as long"
 
     def fastest(self, judgement: Judgement | None) -> Outcome | None:
         """The one that the speedup is of, winner or not; else the fastest of those that were timed."""

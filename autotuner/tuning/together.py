@@ -39,8 +39,9 @@ def expected_gain(loop: Loop, share: float) -> float:
     if len(asked) < FIRST:
         return 1.0 + share
     told = sum(outcome.settled for outcome in asked)
-    baseline, best = loop.evaluator.outcomes[BASELINE].us or 0.0, loop.evaluator.best_us
-    if not 0 < best < math.inf or not baseline:
+    baseline = loop.evaluator.outcomes[BASELINE].us or 0.0
+    best = min(loop.evaluator.best_us, baseline)  # of a default that is wrong there may be nothing better yet
+    if not 0 < best < math.inf:
         return 0.0
     saved = max(1 - best / baseline, 0.0)
     scale = (_PRIOR * FIRST + saved * told) / (FIRST + told)

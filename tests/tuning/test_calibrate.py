@@ -181,9 +181,21 @@ def test_a_device_that_does_not_run_the_baseline_is_told(
     assert not device.timed
 
 
-def test_a_baseline_that_computes_something_else_is_told(calibrate: Callable[..., Calibration], data: Data) -> None:
+def test_a_baseline_that_computes_something_else_is_timed_and_known_to_be_wrong(
+    calibrate: Callable[..., Calibration], data: Data
+) -> None:
+    wrong = Scripted(data, {1: (1e5,)}, lambda right: Computed(((right + 1).astype(np.float32),)))
+    found = calibrate(wrong)
+    assert (found.default.failure, found.heard.us) == ("wrong-result", (1e5,) * 5)
+    assert calibrate(Scripted(data, {1: (1e5,)})).default.ok
+
+
+def test_a_baseline_without_finite_results_is_told_where_nothing_else_is_known(
+    calibrate: Callable[..., Calibration], data: Data
+) -> None:
+    unknown = _Unknown(data.problem, data.folder, data.seed)
     with pytest.raises(WrongResultError, match="already computes wrong results"):
-        calibrate(Scripted(data, {}, lambda right: Computed(((right + 1).astype(np.float32),))))
+        calibrate(Scripted(data, {}, lambda right: Computed(((right * np.nan).astype(np.float32),))), data=unknown)
 
 
 @pytest.mark.parametrize("us", [{1: "the queue is lost"}, {1: (INVOCATION_US / 2,), 4: "the queue is lost"}])

@@ -31,7 +31,7 @@ def tell_model(result: ModelResult, printer: Printer) -> None:
         what = shipped if result.flagfile else f"{count(tried, 'entry')}, nothing shipped"
         what += f", {count(len(details.shipped_kernels), 'microkernel')}" if details.shipped_kernels else ""
         line("best", f"{microseconds(result.best.us)}  route {result.best.measured.route}, {what}")
-    printer.speedup(result, over=f" over {details.baseline_words(result)}")
+    printer.speedup(result, over=f" over {result.baseline_words}")
     printer.caches(result)
     if details.entries:
         printer.over_stock(result, what="route")

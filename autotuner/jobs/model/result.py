@@ -122,12 +122,6 @@ class ModelDetails:
         """What outputs were compared with, for people."""
         return self.arbiter.against if self.arbiter is not None else WORDS["default"]
 
-    @staticmethod
-    def baseline_words(result: ModelResult) -> str:
-        """What a speedup is over; the default, unless that is wrong and faster than what is right."""
-        route = result.baseline.route
-        return "default" if route in (None, PLAIN.name) else f"route {route}"
-
     @property
     def tried(self) -> int:
         return sum(one.us is not None and one.route != PLAIN for one in self.routes)

@@ -1,0 +1,172 @@
+"""A default that is wrong is timed and told, never shipped; what is right can win.
+
+IREE's own fault is real here: its attention for processors is wrong for heads wider than 128, and the targets of these
+tests know no way around it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from autotuner import Attention, Gemm, Result
+from autotuner.errors import WrongResultError
+from autotuner.problems import Array
+from autotuner.store.rows import CandidateRow
+from autotuner.targets import PLAIN
+from autotuner.targets.attention import decomposed_attention
+from autotuner.tuning.evaluate import Evaluator, Outcome
+from autotuner.tuning.plan import BASELINE, Candidate, Plan
+from autotuner.tuning.result import read_result
+from autotuner.tuning.standing import Standing
+from tests.support.fake_tools import BASE_MS, CPU, ONE_ROUTE, PROBLEM, SPEC, FakeTools, candidates, run
+
+Fake = Callable[..., FakeTools]
+WIDE = Attention.parse(shape="1x1x8x8x256", dtype="f32")
+DECOMPOSED = next(route for route in CPU.routes if route.name == "decomposed")
+TWO_WAYS = replace(CPU, routes=(PLAIN, DECOMPOSED), knobs=())
+RIGHT = "*decompose-attention*"
+WRONG = "IREE's default gives wrong results for this problem (relative error 0.703 against numpy)"
+
+
+def test_a_right_route_wins_over_a_wrong_default(fake: Fake, workspace: Path) -> None:
+    result = run(fake(rules=[(RIGHT, BASE_MS / 2)]), workspace, target=TWO_WAYS, problem=WIDE, trials=1)
+    assert result.reason.startswith(f"{WRONG}; what wins is right, and faster than it: ")
+    assert (result.verdict, result.carrier) == ("win", "flags")
+    assert result.flagfile is not None
+    assert set(decomposed_attention()) <= {*result.flagfile.read_text().splitlines()}
+    assert "default    100.000 ms (0.0 GFLOP/s), with wrong results\n" in str(result)
+    document = json.loads(json.dumps(result.to_json()))
+    assert document["baseline"]["us"] == pytest.approx(1000 * BASE_MS)
+    assert document["reference"]["source"] == "numpy"
+    assert document["reference"]["default_is_right"] is False
+    assert document["reference"]["default_error"] == pytest.approx(0.703, abs=1e-3)
+    assert document["reference"]["default_us"] == pytest.approx(1000 * BASE_MS)
+    assert WRONG in document["notes"]
+    (default,) = [row for row in candidates(workspace, result.run) if row.kind == "baseline"]
+    assert (default.state, default.failure, default.us) == ("timed", "wrong-result", 1000 * BASE_MS)
+    assert resumed(default) == ("wrong-result", 1000 * BASE_MS, default.error)
+    counts = document["counts"]
+    assert counts["timed"] + counts["duplicate"] + sum(counts["failed"].values()) == counts["asked"]
+    read = read_result(document, workspace=workspace, storage=None)
+    assert (read.default_is_wrong, read.reference) == (True, result.reference)
+
+
+def resumed(row: CandidateRow) -> tuple[str | None, float | None, float | None]:
+    """What an interrupted run that goes on knows of its default."""
+    plan = SimpleNamespace(baseline=WRONG_ONE.candidate)
+    nothing = SimpleNamespace()
+    evaluator = Evaluator(cast(Plan, plan), nothing, nothing, "", Path(), frozenset(), 1.0)  # type: ignore[arg-type]
+    assert evaluator.restore([row], {}) == []
+    found = evaluator.outcomes[BASELINE]
+    return found.failure, found.us, found.error
+
+
+def test_where_the_wrong_default_is_faster_the_win_is_over_the_best_right_route(fake: Fake, workspace: Path) -> None:
+    rules = [(SPEC, 1.5 * BASE_MS), (RIGHT, 2 * BASE_MS)]
+    result = run(fake(rules=rules), workspace, target=TWO_WAYS, problem=WIDE, trials=1)
+    over = "what wins is right, and faster than route decomposed, the best of the routes that are: "
+    assert result.verdict == "win"
+    assert result.reason.startswith(f"{WRONG}; {over}")
+    assert (result.baseline.route, result.baseline.us) == ("decomposed", 2000 * BASE_MS)
+    assert result.reference is not None
+    assert result.reference.default_us == 1000 * BASE_MS
+    assert result.speedup is not None
+    assert result.speedup.median == pytest.approx(4 / 3)
+    assert "x over route decomposed, 95 % interval" in str(result)
+    assert result.spec is not None
+    header = result.spec.read_text().splitlines()
+    assert f"// default:    {WRONG}" in header
+    assert any(line.startswith("// verdict:    win, 1.333x over route decomposed, the best") for line in header)
+
+
+@pytest.fixture
+def slower(fake: Fake, workspace: Path) -> Result:
+    return run(fake(rules=[(SPEC, 2 * BASE_MS)]), workspace, target=ONE_ROUTE, problem=WIDE, trials=1)
+
+
+def test_a_wrong_default_is_not_kept_where_all_that_is_right_is_slower(slower: Result) -> None:
+    assert (slower.verdict, slower.flagfile) == ("no-winner", None)
+    assert slower.reason.startswith(f"{WRONG}; ")
+    assert slower.reason.endswith("; the best that is right takes 2.00 times as long")
+    assert (slower.stock.us, slower.best.us if slower.best else None) == (None, 2000 * BASE_MS)
+    text = str(slower)
+    (folder,) = [line.split()[1] for line in text.splitlines() if line.startswith("candidate  ")]
+    assert (Path(folder) / "spec.mlir").is_file()
+    assert "next       do not use IREE's default; compile with" in text
+
+
+class Shifted(Gemm):
+    """Of which nothing that IREE makes is right."""
+
+    def reference(self, inputs: tuple[Array, ...]) -> Array:
+        return super().reference(inputs) + 1
+
+
+def test_where_nothing_right_is_found_the_run_ends_with_wrong_results(fake: Fake, workspace: Path) -> None:
+    problem = Shifted(**{one.name: getattr(PROBLEM, one.name) for one in fields(PROBLEM) if one.init})
+    found = (
+        r"\(relative error .* against numpy\), and nothing right was found: all 2 that were tried fail \(wrong-result"
+    )
+    with pytest.raises(WrongResultError, match=found) as caught:
+        run(fake(rules=[(SPEC, BASE_MS / 2)]), workspace, problem=problem, trials=2)
+    assert caught.value.exit_code == 4
+    assert "report it to IREE" in str(caught.value)
+    assert not [*(workspace / "specs").glob("*")]
+
+
+# --- without a run ---------------------------------------------------------------------------------------------------
+
+
+def outcome(name: str, us: float | None, *, failure: str | None = None, error: float | None = 0.5) -> Outcome:
+    kind = "baseline" if name == BASELINE else "stock" if name == "stock-1" else "codegen"
+    route = PLAIN if name == BASELINE else DECOMPOSED
+    candidate = Candidate(name, kind, route, complexity=0)  # type: ignore[arg-type]
+    return Outcome(candidate, 0, failure=failure, us=us, error=error)  # type: ignore[arg-type]
+
+
+def standing(*outcomes: Outcome) -> Standing:
+    return Standing({one.candidate.id: one for one in outcomes})
+
+
+WRONG_ONE = outcome(BASELINE, 10.0, failure="wrong-result")
+
+
+@pytest.mark.parametrize(
+    ("default", "route_us", "base"),
+    [(WRONG_ONE, 9.0, BASELINE), (WRONG_ONE, 11.0, "stock-1"), (outcome(BASELINE, 10.0), 11.0, BASELINE)],
+)
+def test_a_win_is_over_a_wrong_default_only_where_a_right_route_is_faster(
+    default: Outcome, route_us: float, base: str
+) -> None:
+    found = standing(default, outcome("stock-1", route_us))
+    assert found.base is not None
+    assert found.base.candidate.id == base
+
+
+def test_a_wrong_default_is_no_stock_route() -> None:
+    assert standing(WRONG_ONE, outcome("c0001", 5.0)).stock is None
+    assert not standing(WRONG_ONE).right
+
+
+def test_only_a_slower_right_route_is_named_with_what_it_costs() -> None:
+    found = standing(WRONG_ONE, outcome("stock-1", 12.5))
+    assert found.alone() == "route decomposed gives right ones, and takes 1.25 times as long"
+    assert standing(WRONG_ONE, outcome("stock-1", 9.0)).alone() == ""
+
+
+def test_a_right_default_changes_no_reason() -> None:
+    found = standing(outcome(BASELINE, 10.0), outcome("stock-1", 12.5))
+    assert (found.told("win", "so it is"), found.words, found.reference) == ("so it is", "", None)
+
+
+def test_results_that_are_no_numbers_are_told_without_an_error() -> None:
+    default = outcome(BASELINE, 10.0, failure="wrong-result", error=None)
+    expected = "IREE's default gives wrong results for this problem (not all of them are numbers)"
+    assert standing(default).words == expected
