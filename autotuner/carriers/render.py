@@ -13,11 +13,11 @@ import jinja2
 from autotuner.carriers.provenance import ENTRY, Provenance
 from autotuner.iree.mlir import Dispatch
 from autotuner.problems import Problem
+from autotuner.problems.base import FUNCTION
 from autotuner.space.cpu import CpuTiling
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.system.templates import templates
 
-FUNCTION = "main"
 VECTOR_LEVEL = "vector_common_parallel"
 MARKER = "__autotune_applied__"
 STAYS = "__autotune_stays__"

@@ -13,12 +13,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autotuner.devices.frames import LENGTH, Message, frame
 from autotuner.devices.process import missing
 from autotuner.errors import AutotuneError, OutOfTimeError
-from autotuner.iree.compile import FailureClass
 from autotuner.system import process
+
+if TYPE_CHECKING:
+    from autotuner.iree.compile import FailureClass
 
 _PACKAGES = Path(__file__).parents[2]
 _CHILD = "autotuner.devices.child"

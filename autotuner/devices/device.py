@@ -8,13 +8,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from autotuner.devices.conditions import Conditions, DeviceState
 from autotuner.iree.benchmark import Benchmark, DispatchTime
-from autotuner.iree.compile import FailureClass
 from autotuner.iree.run import Invocation
 from autotuner.problems import Array
+
+if TYPE_CHECKING:  # a machine that only runs modules has no compiler
+    from autotuner.iree.compile import FailureClass
 
 INVOCATION_US = 20_000.0
 """With iree-benchmark-module an invocation must last so long: below, start-up and allocation are part of the number."""

@@ -6,10 +6,6 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.dynamic import DynamicSegment
-from elftools.elf.elffile import ELFFile
-
 from autotuner.errors import INSTALL_IREE, ToolMissingError
 from autotuner.system.digests import known_digest
 
@@ -58,6 +54,11 @@ def _collect(path: Path, files: dict[Path, None]) -> None:
 
 def _own_libraries(path: Path) -> Iterator[Path]:
     """What the loader finds by the file's own run path: the system's libraries are not part of a build of IREE."""
+    # Where modules only run nobody asks, and the package that reads libraries is not there.
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.dynamic import DynamicSegment
+    from elftools.elf.elffile import ELFFile
+
     with path.open("rb") as file:
         try:
             segments = [s for s in ELFFile(file).iter_segments() if isinstance(s, DynamicSegment)]

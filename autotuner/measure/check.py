@@ -7,15 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autotuner.carriers.render import FUNCTION
 from autotuner.devices.device import Computed, Device
 from autotuner.errors import EnvironmentFailure
-from autotuner.iree.compile import FailureClass
 from autotuner.iree.run import Invocation
 from autotuner.problems import Array, Bound, Operand, Problem
+from autotuner.problems.base import FUNCTION
+
+if TYPE_CHECKING:
+    from autotuner.iree.compile import FailureClass
 
 RANDOM, WHOLE = "input", "whole"
 """The two sets of inputs, as their files are called: numbers of all digits, and whole ones whose sums are exact."""

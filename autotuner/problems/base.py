@@ -5,14 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from autotuner.errors import UsageError
-from autotuner.iree.mlir import Dispatch
 from autotuner.problems.accuracy import Array, Bound, Precision, Sums, whole_numbers
 from autotuner.problems.dtypes import ElementType
 
+if TYPE_CHECKING:  # where modules only run there are no bindings of the compiler
+    from autotuner.iree.mlir import Dispatch
+
+FUNCTION = "main"
+"""What a problem's only function is called."""
 MAX_DIM = 1 << 20
 MAX_BYTES = 1 << 36
 _EXACT_REFERENCE_FLOPS = 2e10

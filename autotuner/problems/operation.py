@@ -8,12 +8,14 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from autotuner.errors import UsageError
-from autotuner.iree.mlir import Kind
 from autotuner.problems.base import Problem
 from autotuner.problems.epilogue import NOTHING, OPERANDS, Epilogue
+
+if TYPE_CHECKING:
+    from autotuner.iree.mlir import Kind
 
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 MOST = 10**15

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import platformdirs
-
 
 def cache_dir() -> Path:
     """The user's cache; `AUTOTUNE_CACHE_DIR` puts it elsewhere."""
     override = os.environ.get("AUTOTUNE_CACHE_DIR")
-    return Path(override) if override else Path(platformdirs.user_cache_dir("autotune", appauthor=False))
+    return Path(override) if override else _user_caches() / "autotune"
+
+
+def _user_caches() -> Path:
+    """Where a user's programs keep what they can make again."""
+    named = os.environ.get("XDG_CACHE_HOME", "").strip()
+    return Path(named) if named else Path.home() / ".cache"
 
 
 def iree_tools() -> Path | None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import platform
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from autotuner.errors import UsageError
-from autotuner.iree.isa import Figures
 from autotuner.problems import Problem
 from autotuner.targets.backends import Backend
 from autotuner.targets.backends.llvm_cpu import CPU_FLAG
 from autotuner.targets.files import with_absolute_files
 from autotuner.targets.knobs import PLAIN, Knob, Route, route_of, touching, without
 from autotuner.targets.priors import first_routes
+
+if TYPE_CHECKING:  # where modules only run nothing reads figures
+    from autotuner.iree.isa import Figures
 
 NO_DEVICE = "none"
 """Nothing runs: candidates are compiled and proven only."""

@@ -12,13 +12,13 @@ import numpy as np
 from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
 from autotuner.carriers.microkernel import OBJECTS_FLAG, OBJECTS_FOLDER, object_flags
-from autotuner.carriers.render import FUNCTION
 from autotuner.iree.benchmark import Benchmark, benchmark_command
 from autotuner.iree.compile import shell_line
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.variants import find_variants
 from autotuner.problems import Problem
+from autotuner.problems.base import FUNCTION
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir, usable_cores
 from autotuner.targets import NO_DEVICE, Target

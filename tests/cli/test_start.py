@@ -24,7 +24,6 @@ HEAVY = (
     "yaml",
     "iree",
     "rich",
-    "platformdirs",
 )
 """Of these even the lightest takes a tenth of what `--version` may take."""
 OWNERS = (app, request, model, operations, results, spec)
@@ -57,7 +56,7 @@ def test_version_and_help_import_nothing_heavy(words: list[str], tmp_path: Path)
 
 def test_a_list_of_runs_waits_for_the_database_alone(tmp_path: Path) -> None:
     Store.open(None, workspace=tmp_path).close()
-    light = {"sqlalchemy", "rich", "platformdirs"}
+    light = {"sqlalchemy", "rich"}
     assert imported_by("history", cwd=tmp_path) & set(HEAVY) == light
     assert imported_by("history", "--op", "gemm", "--trend", cwd=tmp_path) & set(HEAVY) == light
 

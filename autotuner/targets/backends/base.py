@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from autotuner.iree.isa import Figures
+if TYPE_CHECKING:
+    from autotuner.iree.isa import Figures
 
 TUNING_SPEC = "--iree-codegen-tuning-spec-path"
 LIBRARY = "--iree-codegen-transform-dialect-library"
