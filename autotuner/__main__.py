@@ -1,13 +1,26 @@
 """`python -m autotuner` and the `autotune` script."""
 
 import os
+import sys
 
 # Before numpy is imported: its BLAS threads spin for a while after each call, on the cores that are being timed.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from autotuner.cli.app import main
-
 __all__ = ["main"]
+
+
+def main() -> None:
+    """The command line; without typer, that part of it which a machine with a device and no compiler needs."""
+    try:
+        import typer  # noqa: F401
+    except ImportError:
+        from autotuner.bundles.command import bare_main
+
+        sys.exit(bare_main(sys.argv[1:]))
+    from autotuner.cli.app import main as whole
+
+    whole()
+
 
 if __name__ == "__main__":
     main()

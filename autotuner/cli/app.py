@@ -13,6 +13,7 @@ import typer
 from autotuner._version import __version__
 from autotuner.cli.commands.ab import Wanted
 from autotuner.cli.commands.bench import BenchRequest, BenchWords
+from autotuner.cli.commands.bundle import app as bundle
 from autotuner.cli.commands.compare import compare
 from autotuner.cli.commands.model import model
 from autotuner.cli.commands.nightly import nightly
@@ -25,7 +26,7 @@ from autotuner.cli.commands.suite import SuiteRequest, SuiteWords
 from autotuner.cli.examples import HELP, examples
 from autotuner.cli.lazy import Lazy
 from autotuner.cli.output import OutputError, give_up_stdout, guarded
-from autotuner.cli.request import tuning_command
+from autotuner.cli.request import ProblemRequest, tuning_command
 from autotuner.errors import (
     EXIT_INTERRUPTED,
     EXIT_PIPE,
@@ -72,9 +73,11 @@ def _add(name: str, command: Callable[..., None]) -> None:
     app.command(name, epilog=examples(name))(command)
 
 
-_add("gemm", tuning_command(gemm, lambda *words: gemm_action.run_gemm(*words)))
+_add("gemm", tuning_command(gemm, lambda *words: gemm_action.run_gemm(*words), request=ProblemRequest))
 for operation in (conv, attention):
-    _add(operation.__name__, tuning_command(operation, lambda *words: tuning.run_tuning(*words)))
+    _add(
+        operation.__name__, tuning_command(operation, lambda *words: tuning.run_tuning(*words), request=ProblemRequest)
+    )
 _add("model", tuning_command(model, lambda *words: model_action.run_model(*words)))
 _add("suite", tuning_command(SuiteWords, lambda *words: suite_action.run_suite(*words), request=SuiteRequest))
 _add("ab", tuning_command(Wanted, lambda *words: ab_action.run_ab(*words), words=any_problem(dtype=AB_DTYPE)))
@@ -86,6 +89,7 @@ _add(
 )
 _add("retune", tuning_command(RetuneWords, lambda *words: retune_action.run_retune(*words), request=RetuneRequest))
 app.add_typer(spec)
+app.add_typer(bundle)
 _add("import", import_results)
 for look_back in (report, compare, nightly, history, export, cache, doctor):
     _add(look_back.__name__, look_back)

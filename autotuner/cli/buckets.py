@@ -19,6 +19,7 @@ def run_gemm(wanted: Gemm | Family, request: Request) -> None:
     if isinstance(wanted, Gemm):
         run_tuning(wanted, request)
         return
+    request.given.refuse(["bundle"], "is for one --shape, and --bucket-m asks for many")
     wanted = replace(wanted, gemm=wanted.gemm.allowing(request.allow_precision))
     target = request.chip()
     options = request.options()

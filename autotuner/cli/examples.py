@@ -52,6 +52,14 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "import": ("autotune import timings.json", "autotune import machine-*.parquet --workspace all"),
     "cache": ("autotune cache", "autotune cache --clear"),
     "doctor": ("autotune doctor", "autotune doctor --json"),
+    "bundle run": (
+        "autotune bundle run out.zip",
+        "autotune bundle run out.zip -o result.zip --device cuda --budget 5m",
+    ),
+    "bundle import": (
+        "autotune bundle import out-result.zip",
+        "autotune bundle import result.zip --workspace tuned -o specs/gemm.mlir",
+    ),
     "spec show": ("autotune spec show specs/a.mlir", "autotune spec show specs/a.mlir --json"),
     "spec merge": ("autotune spec merge a.mlir b.mlir -o all.mlir", "autotune spec merge specs/*.mlir -o all.mlir"),
     "spec check": ("autotune spec check specs/a.mlir", "autotune spec check specs/a.mlir model.mlir"),

@@ -68,6 +68,13 @@ IreeToolsOption = Annotated[
         help="A build or install tree of IREE, or the folder of its tools. [default: AUTOTUNE_IREE_TOOLS, the wheels]",
     ),
 ]
+BundleOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--bundle",
+        help="FILE.zip: build and prove here, for `autotune bundle run` on a machine that no network joins to this.",
+    ),
+]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Print the space's size, a sample candidate and the commands; build nothing.")
 ]

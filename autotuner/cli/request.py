@@ -3,7 +3,7 @@
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -14,7 +14,8 @@ from autotuner.cli.commands.operations import default_dtype
 from autotuner.cli.given import Given
 from autotuner.cli.lazy import Lazy
 from autotuner.errors import UsageError
-from autotuner.tuning.effort import parse_budget, parse_duration, parse_effort
+from autotuner.system.durations import parse_budget, parse_duration
+from autotuner.tuning.effort import parse_effort
 
 NO_DEVICE = "none"
 W = TypeVar("W", bound=str)
@@ -114,6 +115,22 @@ class Request:
             command=tuple(sys.argv),
             began=self.given.at,
         )
+
+
+@dataclass(frozen=True)
+class ProblemRequest(Request):
+    """Those of a command that tunes one problem: it may also be timed on another machine."""
+
+    bundle: o.BundleOption = None
+
+    def untimed(self) -> "ProblemRequest":
+        """For a bundle: nothing runs here, and what is said of running or shipping is refused."""
+        if self.device not in (None, NO_DEVICE):
+            self.given.refuse(["device"], "has no meaning with --bundle", remedy="Give it to `autotune bundle run`.")
+        self.given.refuse(["output"], "has no meaning with --bundle", remedy="Give it to `autotune bundle import`.")
+        names = ("cache", "state", "isolate", "resume", "microkernels", "iree_tools", "fail_if_no_winner")
+        self.given.refuse(names, "has no meaning with --bundle")
+        return replace(self, device=NO_DEVICE)
 
 
 def chosen(word: str, known: Sequence[W], *, name: str) -> W:

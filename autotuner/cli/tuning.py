@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
@@ -16,11 +17,13 @@ from rich.console import Console
 
 from autotuner.cli.console import emit, make_console, make_reporter
 from autotuner.cli.microkernels import say_whose_code
-from autotuner.cli.request import Request
+from autotuner.cli.request import ProblemRequest, Request
 from autotuner.errors import EXIT_INTERRUPTED, EXIT_NO_WINNER, AutotuneError
 from autotuner.problems import Problem
 from autotuner.system import process
 from autotuner.system.progress import Stop
+from autotuner.targets import Target
+from autotuner.tuning.bundling import make_bundle
 from autotuner.tuning.dry_run import rehearse
 from autotuner.tuning.result import D, Result
 from autotuner.tuning.session import Watched
@@ -33,6 +36,9 @@ def run_tuning(problem: Problem, request: Request) -> None:
     """Tunes one problem and ends the process with the contract's exit code."""
     problem = problem.allowing(request.allow_precision)
     target = request.chip()
+    if isinstance(request, ProblemRequest) and request.bundle is not None and not request.dry_run:
+        run_bundling(problem, target, request.bundle, request.untimed())
+        return
     options = request.options()
     request.refuse_untimed("allow_precision")
     say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
@@ -41,6 +47,13 @@ def run_tuning(problem: Problem, request: Request) -> None:
         return
     with watched(request) as watch:
         result = tune(problem, target, options=options, **watch)
+    conclude(result, request)
+
+
+def run_bundling(problem: Problem, target: Target, file: Path, request: Request) -> None:
+    """Builds one problem's candidates for another machine."""
+    with watched(request) as watch:
+        result = make_bundle(problem, target, file, options=request.options(), **watch)
     conclude(result, request)
 
 

@@ -175,6 +175,30 @@ class Tools:
         return found
 
 
+@dataclass(frozen=True)
+class RuntimeTools(Tools):
+    """Those of a machine that only runs modules; the compiler is another machine's."""
+
+    compiled_by: str = ""
+    """Its release."""
+
+    @classmethod
+    def installed(cls, *, compiled_by: str) -> RuntimeTools:
+        folder = _runtime_folder()
+        if folder is None:
+            raise ToolMissingError("iree-benchmark-module is not installed.", remedy=INSTALL_IREE)
+        run, benchmark = folder / "iree-run-module", folder / "iree-benchmark-module"
+        return cls(folder / "iree-compile", run, benchmark, compiled_by=compiled_by)
+
+    @property
+    def release(self) -> str:
+        return self.compiled_by
+
+    @property
+    def build(self) -> str:
+        return self.compiled_by
+
+
 def _runtime_folder() -> Path | None:
     """Where the installed wheel has its programs."""
     try:

@@ -120,7 +120,14 @@ ENDS = (
     ),
     Advice(
         "compile-only",
-        "always",
+        "with `--bundle`",
+        "Candidates were built and proven to apply, for another machine to time.",
+        "`autotune bundle run` on the machine with the device, then `autotune bundle import` here",
+        lambda result: result.bundle is not None,
+    ),
+    Advice(
+        "compile-only",
+        "otherwise",
         "There was no device. Candidates were built and proven to apply; their order is an estimate.",
         "the same command where the device is tells what is faster",
         _always,

@@ -7,14 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
-
 from autotuner.build import Builder, Compiled
 from autotuner.devices.device import Device, Timing, choose_repeat
 from autotuner.errors import DeviceError, NoCandidateError, WrongResultError
 from autotuner.iree.benchmark import Benchmark, CacheState
 from autotuner.iree.run import failed_because
 from autotuner.measure.check import Check, Checker, Data
+from autotuner.measure.noise import lengthened
 from autotuner.system.progress import clocked
 from autotuner.tuning.effort import Effort
 from autotuner.tuning.plan import Plan
@@ -179,13 +178,5 @@ class Calibrator:
 
     def _lengthened(self, found: Calibration) -> Calibration:
         """On a device that is too noisy repetitions are lengthened, and it is said."""
-        spread = float(np.subtract(*np.percentile(np.log(found.heard.us), [75, 25])))
-        if spread <= self.effort.smallest_gain:
-            return found
-        longer = 2 * found.benchmark.seconds
-        noise = (
-            f"the default against itself spreads by {100 * spread:.2g} %, and gains count from "
-            f"{100 * self.effort.smallest_gain:g} %: repetitions are lengthened to {longer * 1000:.0f} ms. "
-            f"A quieter machine would tell small gains apart."
-        )
-        return replace(found, benchmark=replace(found.benchmark, seconds=longer), noise=noise)
+        benchmark, noise = lengthened(found.benchmark, found.heard, smallest_gain=self.effort.smallest_gain)
+        return replace(found, benchmark=benchmark, noise=noise)

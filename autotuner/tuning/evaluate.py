@@ -81,6 +81,8 @@ class Evaluator:
     """`candidates/<run>`."""
     keep: frozenset[str]
     compile_timeout: float
+    elsewhere: bool = False
+    """What is built is timed on another machine."""
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     screened: list[Screened] = field(default_factory=list)
     """Timings in the order in which they were taken, the baseline's own repeats among them."""
@@ -154,7 +156,7 @@ class Evaluator:
             candidate,
             timeout=self.compile_timeout,
             repeat=self.repeat if repeat is None else repeat,
-            timed=self.measures,
+            timed=self.measures or self.elsewhere,
         )
 
     def submit(self, candidate: Candidate, executor: BuildExecutor) -> tuple[Outcome, Future[Compiled]]:
@@ -199,6 +201,42 @@ class Evaluator:
         outcome.duplicate_of = original.candidate.id
         outcome.us, outcome.failure = original.us, original.failure
         self.store.record_duplicate(outcome.row, of=original.row)
+        self.tidy(outcome)
+
+    def settle(self, outcome: Outcome, measured: Measured) -> list[Outcome]:
+        """Writes down what the device said; gives all candidates that this settles, twins too."""
+        self._settle(outcome, measured.check, measured.timing)
+        twins = self._twins.pop(outcome.candidate.id, [])
+        for twin in twins:
+            self._follow(twin, outcome)
+        return [outcome, *twins]
+
+    def _settle(self, outcome: Outcome, check: Check, timing: Timing | None) -> None:
+        outcome.checked = True
+        outcome.error = check.error if math.isfinite(check.error) else None
+        if check.failure == "wrong-result" and timing is not None:
+            self._settle_wrong_default(outcome, check, timing)
+            return
+        if check.failure is not None or timing is None:
+            self._fail(outcome, check.failure or "run-error", check.detail)
+            return
+        self.store.record_check(outcome.row, error=check.error)
+        self._time(outcome, timing)
+
+    def _settle_wrong_default(self, outcome: Outcome, check: Check, timing: Timing) -> None:
+        """Timed like a right one, but it does not contend: its row has a time and a failure."""
+        if outcome.error is not None:
+            self.store.record_check(outcome.row, error=outcome.error)
+        self._fail(outcome, "wrong-result", check.detail)
+        self._time(outcome, timing)
+
+    def _time(self, outcome: Outcome, timing: Timing) -> None:
+        if timing.failure is not None:
+            self._fail(outcome, timing.failure, timing.detail)
+            return
+        outcome.us = timing.median
+        self.screened.append(Screened(outcome.candidate.id, timing.median))
+        self.store.record_timing(outcome.row, timing, phase="screen", block=0)
         self.tidy(outcome)
 
     # --- what became of them ------------------------------------------------------------------------------------
@@ -317,42 +355,6 @@ class TimedEvaluator(Evaluator):
         timing = screen(calibration.device, build, calibration.benchmark, best_us=best_us)
         again = calibration.device.time(calibration.baseline, calibration.benchmark) if drift else None
         return Measured(check, timing, again)
-
-    def settle(self, outcome: Outcome, measured: Measured) -> list[Outcome]:
-        """Writes down what the device said; gives all candidates that this settles, twins too."""
-        self._settle(outcome, measured.check, measured.timing)
-        twins = self._twins.pop(outcome.candidate.id, [])
-        for twin in twins:
-            self._follow(twin, outcome)
-        return [outcome, *twins]
-
-    def _settle(self, outcome: Outcome, check: Check, timing: Timing | None) -> None:
-        outcome.checked = True
-        outcome.error = check.error if math.isfinite(check.error) else None
-        if check.failure == "wrong-result" and timing is not None:
-            self._settle_wrong_default(outcome, check, timing)
-            return
-        if check.failure is not None or timing is None:
-            self._fail(outcome, check.failure or "run-error", check.detail)
-            return
-        self.store.record_check(outcome.row, error=check.error)
-        self._time(outcome, timing)
-
-    def _settle_wrong_default(self, outcome: Outcome, check: Check, timing: Timing) -> None:
-        """Timed like a right one, but it does not contend: its row has a time and a failure."""
-        if outcome.error is not None:
-            self.store.record_check(outcome.row, error=outcome.error)
-        self._fail(outcome, "wrong-result", check.detail)
-        self._time(outcome, timing)
-
-    def _time(self, outcome: Outcome, timing: Timing) -> None:
-        if timing.failure is not None:
-            self._fail(outcome, timing.failure, timing.detail)
-            return
-        outcome.us = timing.median
-        self.screened.append(Screened(outcome.candidate.id, timing.median))
-        self.store.record_timing(outcome.row, timing, phase="screen", block=0)
-        self.tidy(outcome)
 
     def settle_drift(self, timing: Timing) -> float | None:
         """The baseline once more, to see the device drift; its ratio to the first time."""

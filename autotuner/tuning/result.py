@@ -188,6 +188,8 @@ class Result(Generic[D]):
     """Why nothing was tried, where more time would not help."""
     reference: Reference | None = None
     """Of a single problem whose default is wrong."""
+    bundle: Mapping[str, str] | None = None
+    """What was written to be timed elsewhere: the file, and the digest that its result must name."""
 
     @property
     def default_is_wrong(self) -> bool:
@@ -238,6 +240,7 @@ class Result(Generic[D]):
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
             "environment": dict(self.environment),
             "notes": list(self.notes),
+            **({"bundle": dict(self.bundle)} if self.bundle else {}),
             **({"ranking": [entry.to_json() for entry in self.ranking]} if self.ranking else {}),
             **({"reference": self.reference.to_json()} if self.reference else {}),
             **(self.details.to_json() if self.details is not None else {}),

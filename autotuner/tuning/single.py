@@ -199,13 +199,16 @@ class SingleRun:
         if not self.task.race:
             return self._leading(loop, leaders)
         judgement = judge_finalists(loop, self.options.effort)
+        return self.ended(judgement, self._caches(loop, judgement))
+
+    def ended(self, judgement: Judgement, caches: Caches | None) -> Result:
+        """What is shipped and told of a verdict."""
         self.winner = self._outcome(judgement.winner).candidate if judgement.winner else None
         if judgement.verdict == "inconclusive":
             self.leader = self.evaluator.leader()
         right = self.summary.fastest(judgement)
         if self.standing.default_is_wrong and right is not None and "best" in self.options.keep:
             self.evaluator.keep_folder(right)  # without a win it is all that a user has in place of the default
-        caches = self._caches(loop, judgement)
         files = self._ship(judgement, caches) if self.task.ship else NOTHING
         return self.summary.result(judgement.verdict, judgement.reason, judgement=judgement, files=files, caches=caches)
 
@@ -319,7 +322,7 @@ class SingleRun:
 
     def _learn(self) -> None:
         """What earlier runs of this chip suggest comes first; an experiment is about its own candidates."""
-        if self.device == NO_DEVICE or self.task.microkernels_alone:
+        if self.device == NO_DEVICE or self.task.microkernels_alone or self.task.elsewhere:
             return
         chip = str(self.run.environment.get("device_name", ""))
         with self.account.clocked("search"), self.store.intact():
@@ -340,6 +343,7 @@ class SingleRun:
             folder=self.run.folder,
             keep=frozenset(self.options.keep),
             compile_timeout=self.options.effort.compile_timeout,
+            elsewhere=self.task.elsewhere,
         )
         self.summary = Summary(self.run, self.evaluator)
         self.loop = Loop(

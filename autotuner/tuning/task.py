@@ -29,6 +29,8 @@ class Task:
     """Configurations of specs: the search begins with what is nearest to them, too."""
     microkernels_alone: bool = False
     """Only the microkernels and the baseline: an A/B experiment."""
+    elsewhere: bool = False
+    """Built here, timed on another machine: nothing of this machine's timings has a part in it."""
 
 
 WHOLE = Task()

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.errors import UsageError
-from autotuner.tuning.effort import EFFORTS, parse_duration, parse_effort
+from autotuner.system.durations import parse_duration
+from autotuner.tuning.effort import EFFORTS, parse_effort
 
 
 @pytest.mark.parametrize(

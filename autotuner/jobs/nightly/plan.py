@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 from autotuner.errors import AutotuneError, UsageError
 from autotuner.jobs.suite.load import load
+from autotuner.system.durations import parse_budget
 from autotuner.system.names import checked_name, is_name
 from autotuner.system.text import short
 from autotuner.system.workspace import refuse_endless
 from autotuner.targets import Target
-from autotuner.tuning.effort import parse_budget
 
 RATE, SMALLEST = 0.1, 1.0
 """Per cent: of nights that may alarm although nothing changed; the least change of a level that counts."""

@@ -1,0 +1,134 @@
+"""A bundle as a zip file. What a stranger's holds is read into one folder, or refused: nothing of it names a path."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import stat
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autotuner.errors import StorageError, UsageError
+
+MANIFEST, RESULT = "manifest.json", "result.json"
+MOST_MEMBERS = 10_000
+MOST_JSON_BYTES = 1 << 26
+MOST_MODULE_BYTES = 1 << 28
+MOST_BYTES = 1 << 32
+"""Of all that is unpacked."""
+_MODULE = re.compile(r"modules/([0-9a-f]{64})\.vmfb")
+_DOCUMENTS = (MANIFEST, RESULT)
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED = 0x1
+_CHUNK = 1 << 20
+_FILE_DATE = (1980, 1, 1, 0, 0, 0)
+"""The same for all: equal bundles are equal bytes."""
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """What was in a file: its documents, and its modules as files of one folder, by the digest of their bytes."""
+
+    documents: Mapping[str, bytes]
+    modules: Mapping[str, Path]
+
+    def document(self, name: str, *, file: Path) -> Any:
+        if name not in self.documents:
+            what = "bundle" if name == MANIFEST else "result of a bundle"
+            raise refusal(file, f"it has no {name}", remedy=f"Give a {what}.")
+        try:
+            return json.loads(self.documents[name])
+        except (ValueError, RecursionError) as error:
+            raise refusal(file, f"{name} is not JSON") from error
+
+
+def refusal(file: Path, why: str, *, remedy: str = "Ask for it again where it was made.") -> UsageError:
+    return UsageError(f"{file} is refused: {why}.", remedy=remedy)
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def write(file: Path, documents: Mapping[str, bytes], modules: Mapping[str, Path]) -> None:
+    """Writes a file beside itself first: a half of one is never found under its name."""
+    part = file.with_name(f"{file.name}.part")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in documents.items():
+                archive.writestr(_named(name), data)
+            for key, path in sorted(modules.items()):
+                archive.writestr(_named(f"modules/{key}.vmfb"), path.read_bytes())
+        part.replace(file)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise StorageError(f"cannot write {file}: {error.strerror}.", remedy="Name another file.") from error
+
+
+def _named(name: str) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name, _FILE_DATE)
+    info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, (stat.S_IFREG | 0o644) << 16
+    return info
+
+
+def unpack(file: Path, folder: Path) -> Unpacked:
+    """Every member is looked at before the first is read; modules go into `folder`, under their digests."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
+            _refuse_members(file, members)
+            documents = {one.filename: _read(file, archive, one) for one in members if one.filename in _DOCUMENTS}
+            modules: dict[str, Path] = {}
+            for one in members:
+                if (found := _MODULE.fullmatch(one.filename)) is not None:
+                    data = _read(file, archive, one)
+                    if digest(data) != found[1]:
+                        raise refusal(file, f"{one.filename} is damaged")
+                    modules[found[1]] = folder / f"{found[1]}.vmfb"
+                    modules[found[1]].write_bytes(data)
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
+        raise refusal(file, "it is no zip file, or a damaged one") from error
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror or error}.", remedy="Name a bundle.") from error
+    return Unpacked(documents, modules)
+
+
+def _refuse_members(file: Path, members: list[zipfile.ZipInfo]) -> None:
+    if len(members) > MOST_MEMBERS:
+        raise refusal(file, f"it has {len(members)} members, and {MOST_MEMBERS} are allowed")
+    if sum(one.file_size for one in members) > MOST_BYTES:
+        raise refusal(file, f"it unpacks to more than {MOST_BYTES >> 30} GiB")
+    seen: set[str] = set()
+    for one in members:
+        name, kind = one.filename, stat.S_IFMT(one.external_attr >> 16)
+        if name not in _DOCUMENTS and _MODULE.fullmatch(name) is None:
+            raise refusal(file, f"it has a member {name[:80]!a}, which no bundle has")
+        if name in seen:
+            raise refusal(file, f"it has {name} twice")
+        if kind not in (0, stat.S_IFREG):
+            raise refusal(file, f"{name} is not a plain file")
+        if one.flag_bits & _ENCRYPTED or one.compress_type not in _METHODS:
+            raise refusal(file, f"{name} is encrypted, or packed in another way than bundles are")
+        if one.file_size > _most(name):
+            raise refusal(file, f"{name} is larger than {_most(name) >> 20} MiB")
+        seen.add(name)
+
+
+def _most(name: str) -> int:
+    return MOST_JSON_BYTES if name in _DOCUMENTS else MOST_MODULE_BYTES
+
+
+def _read(file: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """No more than the member says that it has, whatever it unpacks to."""
+    data = bytearray()
+    with archive.open(member) as stream:
+        while chunk := stream.read(_CHUNK):
+            data += chunk
+            if len(data) > member.file_size:
+                raise refusal(file, f"{member.filename} is larger than it says")
+    return bytes(data)

@@ -1,0 +1,125 @@
+"""A bundle's result at home: its checks and timings become rows of a run, and what won is shipped and proven."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Unpack
+
+from autotuner.bundles import archive
+from autotuner.bundles.documents import BASELINE, Entry, Manifest, Report, Tried
+from autotuner.errors import EnvironmentFailure, UsageError
+from autotuner.measure.shortlist import Screened
+from autotuner.problems import Attention
+from autotuner.problems.named import problem_named
+from autotuner.space import Config
+from autotuner.system import process
+from autotuner.targets import NO_DEVICE, Target
+from autotuner.targets.attention import without_wrong_attention
+from autotuner.tuning.evaluate import Measured, Outcome
+from autotuner.tuning.options import Options
+from autotuner.tuning.plan import Candidate
+from autotuner.tuning.result import Result
+from autotuner.tuning.session import Session, Watched
+from autotuner.tuning.single import SingleRun
+from autotuner.tuning.task import Task
+
+BROUGHT = Task(cold=False, elsewhere=True)
+
+
+def bring_home(file: Path, *, options: Options, **watched: Unpack[Watched]) -> Result:
+    """The verdict of another machine, in this workspace's results; the winner's files, compiled here once more."""
+    with tempfile.TemporaryDirectory(prefix="autotune-bundle-") as folder:
+        unpacked = archive.unpack(file, Path(folder))
+    manifest = Manifest.read(unpacked.document(archive.MANIFEST, file=file), f"{file}: {archive.MANIFEST}")
+    report = Report.read(unpacked.document(archive.RESULT, file=file), f"{file}: {archive.RESULT}")
+    known = problem_named(manifest.problem)
+    if report.bundle != archive.digest(unpacked.documents[archive.MANIFEST]) or known is None:
+        raise archive.refusal(file, "its result is of another bundle")
+    # Whose manifest this workspace has written may say what the compiler is given; nobody else's.
+    target = Target.parse(manifest.target)
+    with Session.open(target, replace(options, device=NO_DEVICE), **watched) as session:
+        _refuse_unknown(session, manifest, report, file)
+        target = Target.parse(manifest.target, flags=manifest.flags)
+        problem = target.prepare(known.allowing(manifest.allow or None))
+        target, _ = without_wrong_attention(target, [problem.width] if isinstance(problem, Attention) else [])
+        options = replace(options, seed=manifest.seed, trials=manifest.trials, budget=manifest.budget, cache="warm")
+        there = replace(session, device=report.device, environment=report.environment)
+        return _taken_up(SingleRun(problem, target, options, there, BROUGHT), manifest, report, file)
+
+
+def _refuse_unknown(session: Session, manifest: Manifest, report: Report, file: Path) -> None:
+    """The run that made the bundle has written down what it was."""
+    remedy = "Import it with the --workspace (or --storage) that --bundle was made in."
+    try:
+        made = session.store.run(manifest.run).result or {}
+    except UsageError as error:
+        raise archive.refusal(file, "its bundle was not made in this workspace", remedy=remedy) from error
+    if (made.get("bundle") or {}).get("digest") != report.bundle:
+        raise archive.refusal(file, "its bundle is not the one that was made in this workspace", remedy=remedy)
+
+
+def _taken_up(steps: SingleRun, manifest: Manifest, report: Report, file: Path) -> Result:
+    steps.claim_outputs()
+    with process.until(steps.clock.latest):
+        steps.read_space()
+        with steps.begun() as run:
+            steps.open(run)
+            try:
+                for note in report.notes:
+                    steps.account.note(note)
+                _written_down(steps, manifest, report, file)
+                steps.seconds["time"] += report.seconds
+                steps.clock.started -= report.seconds  # the run took the time of both machines
+                result = steps.ended(report.judgement, None)
+            finally:
+                steps.clean()
+            run.finish(result)
+    return result
+
+
+def _written_down(steps: SingleRun, manifest: Manifest, report: Report, file: Path) -> None:
+    """Each candidate is built again, from the cache as a rule: its code must be the one that was timed."""
+    evaluator = steps.evaluator
+    tried = {one.id: one for one in report.tried}
+    if unknown := tried.keys() - {one.id for one in manifest.entries}:
+        raise archive.refusal(file, f"its bundle has no candidate {min(unknown)[:40]!a}")
+    steps.reporter.stage(f"building {len(tried)} candidates once more")
+    begun = [
+        (entry, *evaluator.submit(_candidate(steps, entry, file), steps.executor))
+        for entry in manifest.entries
+        if entry.id in tried
+    ]
+    for entry, outcome, future in begun:
+        build = future.result()
+        if build.binary != entry.binary:
+            raise EnvironmentFailure(
+                f"{entry.id} of {file} is other code than IREE makes here now.",
+                remedy="Import it with the IREE, on the kind of machine, that made the bundle; or make a new one.",
+            )
+        evaluator.settle_build(outcome, build)
+        _settle(steps, outcome, tried[entry.id])
+
+
+def _candidate(steps: SingleRun, entry: Entry, file: Path) -> Candidate:
+    plan, config = steps.plan, Config(entry.config)
+    if entry.kind == BASELINE:
+        return plan.baseline
+    found = next((one for one in plan.stock if one.route.name == entry.route), None)
+    if entry.kind == "codegen" and config in plan.space:
+        found = plan.candidate(config, id=entry.id)
+    if found is None:
+        raise archive.refusal(file, f"{entry.id} is not in this version's space", remedy="Make a new bundle.")
+    return replace(found, id=entry.id)
+
+
+def _settle(steps: SingleRun, outcome: Outcome, tried: Tried) -> None:
+    """The check and every timing, in their order."""
+    evaluator, store = steps.evaluator, steps.store
+    first = tried.taken[0].timing if tried.taken else None
+    evaluator.settle(outcome, Measured(tried.check, first))
+    for taken in tried.taken[1:]:
+        store.record_timing(outcome.row, taken.timing, phase=taken.phase, block=taken.block)
+        if taken.phase == "drift":
+            evaluator.screened.append(Screened(outcome.candidate.id, taken.timing.median))

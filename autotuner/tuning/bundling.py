@@ -1,0 +1,153 @@
+"""Split by file: what a run builds and proves here goes into a bundle, for another machine to time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Unpack
+
+from autotuner._version import __version__
+from autotuner.build import Compiled
+from autotuner.build.builder import means_host
+from autotuner.bundles import archive
+from autotuner.bundles.documents import Entry, Kind, Manifest
+from autotuner.devices.device import INVOCATION_US, MAX_REPEAT, choose_repeat
+from autotuner.errors import NoCandidateError, UsageError
+from autotuner.iree.compile import first_error
+from autotuner.problems import Attention, Problem
+from autotuner.system import process
+from autotuner.system.digests import known_digest
+from autotuner.targets import NO_DEVICE, Target
+from autotuner.targets.attention import without_wrong_attention
+from autotuner.tuning.contest import describe
+from autotuner.tuning.evaluate import Outcome
+from autotuner.tuning.options import Options
+from autotuner.tuning.plan import BASELINE
+from autotuner.tuning.result import Result
+from autotuner.tuning.session import Session, Watched
+from autotuner.tuning.single import SingleRun
+from autotuner.tuning.task import Task
+
+BUNDLED = Task(ship=False, cold=False, elsewhere=True)
+_STEP = 8
+"""Between the repeats of a candidate's modules: the device takes those that last long enough, and at most so much
+longer."""
+_FASTEST = 4e9
+"""Operations in a µs, more than any chip of today does: no module need repeat more than that asks for."""
+_KINDS: dict[str, Kind] = {"baseline": "baseline", "stock": "stock", "codegen": "codegen"}
+
+
+def make_bundle(
+    problem: Problem, target: Target, file: Path, *, options: Options, **watched: Unpack[Watched]
+) -> Result:
+    """Builds and proves as a run without a device does, and writes what came of it to `file`."""
+    if file.suffix != ".zip":
+        raise UsageError(f"--bundle {file} is not a .zip file.", remedy="Name one, such as --bundle out.zip.")
+    if file.is_dir() or not file.absolute().parent.is_dir():
+        raise UsageError(f"--bundle {file} cannot be written.", remedy="Name a file in a folder that is there.")
+    prepared = target.prepare(problem)
+    target, said = without_wrong_attention(target, [prepared.width] if isinstance(prepared, Attention) else [])
+    options = replace(options, device=NO_DEVICE)
+    with Session.open(target, options, **watched) as session:
+        if session.tools.folder is not None:
+            raise UsageError(
+                f"a bundle is for IREE's wheels, and {session.tools.folder} is a build of one's own.",
+                remedy="Leave out --iree-tools and AUTOTUNE_IREE_TOOLS.",
+            )
+        steps = SingleRun(prepared, target, options, session, BUNDLED)
+        steps.claim_outputs()
+        if said:
+            steps.account.note(said)
+        with process.until(steps.clock.latest):
+            steps.read_space()
+            with steps.begun() as run:
+                result = _with_bundle(steps, steps.go(run), file)
+                run.finish(result)
+    return result
+
+
+def _with_bundle(steps: SingleRun, result: Result, file: Path) -> Result:
+    steps.reporter.stage("finishing modules of several lengths")
+    outcomes = _travelling(steps, result)
+    built = _built(steps, outcomes)
+    default = built[BASELINE][1]
+    if not default.ok:
+        why = first_error(default.stderr)
+        raise NoCandidateError(f"IREE's default does not compile: {why}", remedy="Check --flag and --target.")
+    modules = {known_digest(one.vmfb): one.vmfb for rungs in built.values() for one in rungs.values()}
+    manifest = _manifest(steps, [(o, built[o.candidate.id]) for o in outcomes]).to_bytes()
+    archive.write(file, {archive.MANIFEST: manifest}, modules)
+    reason = f"{len(outcomes)} candidates in {file}: time them with `autotune bundle run {file.name}` on the device"
+    bundle = {"file": str(file.absolute()), "digest": archive.digest(manifest)}
+    return replace(result, verdict="compile-only", reason=reason, bundle=bundle, cause=None)
+
+
+def _travelling(steps: SingleRun, result: Result) -> list[Outcome]:
+    """The default, the stock routes and the candidates, the most promising first; nobody's twins."""
+    ranks = {entry.candidate: place for place, entry in enumerate(result.ranking)}
+    found = [o for o in steps.evaluator.outcomes.values() if o.built and o.duplicate_of is None]
+    order = list(_KINDS)
+    return sorted(
+        found, key=lambda o: (order.index(o.candidate.kind), ranks.get(o.candidate.id, len(ranks)), o.candidate.id)
+    )
+
+
+def ladder(flops: int) -> list[int]:
+    """The repeats that modules come with: on a fast chip a small problem needs many, and a large one none."""
+    most = choose_repeat(flops / _FASTEST, invocation_us=2 * INVOCATION_US)
+    steps = math.ceil(math.log(most, _STEP) - 1e-9) if most > 1 else 0
+    return [min(_STEP**step, MAX_REPEAT) for step in range(steps + 1)]
+
+
+def _built(steps: SingleRun, outcomes: Sequence[Outcome]) -> dict[str, dict[int, Compiled]]:
+    """By candidate and repeats. What cannot be repeated has one module."""
+    rungs = ladder(steps.problem.flops)
+    with process.however_late():  # of a candidate that is built the rest is a twentieth of a compile
+        futures = {
+            o.candidate.id: [steps.evaluator.start_build(o.candidate, steps.executor, repeat=r) for r in rungs]
+            for o in outcomes
+        }
+        found = {name: [future.result() for future in some] for name, some in futures.items()}
+    return {name: {one.repeat: one for one in some if one.ok or one.repeat == 1} for name, some in found.items()}
+
+
+def _manifest(steps: SingleRun, travelling: Sequence[tuple[Outcome, dict[int, Compiled]]]) -> Manifest:
+    target, effort, tools = steps.target, steps.options.effort, steps.tools
+    chip = target.name
+    if target.backend.on_host:
+        chip = tools.processor if means_host(target.compile_flags) else target.machine
+    return Manifest(
+        run=steps.run.id,
+        problem=steps.problem.name,
+        allow=steps.problem.allow or "",
+        target=target.name,
+        flags=target.user_flags,
+        chip=chip,
+        iree=tools.runtime_release,
+        autotune=__version__,
+        seed=steps.options.seed,
+        trials=steps.trials,
+        budget=effort.budget,
+        smallest_gain=effort.smallest_gain,
+        confirm_blocks=effort.confirm_blocks,
+        race_entrants=effort.race_entrants,
+        run_timeout=effort.run_timeout,
+        repetition_seconds=effort.repetition_seconds,
+        entries=tuple(_entry(outcome, rungs) for outcome, rungs in travelling),
+    )
+
+
+def _entry(outcome: Outcome, rungs: dict[int, Compiled]) -> Entry:
+    candidate = outcome.candidate
+    return Entry(
+        id=candidate.id,
+        kind=_KINDS[candidate.kind],
+        route=candidate.route.name,
+        label=describe(outcome),
+        complexity=candidate.complexity,
+        config=candidate.config.items,
+        binary=outcome.build.binary if outcome.build else "",
+        modules={repeat: known_digest(one.vmfb) for repeat, one in rungs.items()},
+    )

@@ -1,0 +1,160 @@
+"""Split by file: built here, run where nothing but the runtime is, brought home as a run like any other."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autotuner.bundles import archive
+from autotuner.bundles.command import NEEDS
+from autotuner.bundles.documents import BASELINE, Manifest, Report, Taken, Tried
+from autotuner.devices.device import Timing
+from autotuner.measure.check import Check
+from autotuner.measure.judge import Judgement
+from autotuner.measure.race import Interval
+from autotuner.tuning.bundling import ladder
+from tests.support.command_line import complaint, in_this_process
+from tests.support.contract import hold_contract
+
+NO_ROUTES = ("--flag=--iree-opt-data-tiling=false", "--flag=--iree-llvmcpu-enable-ukernels=none")
+"""They would only be compiled too."""
+BARE = """
+import runpy, sys
+ALLOWED = {"autotuner", "numpy", "ml_dtypes", *%r}
+class Hook:
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        runtime = name == "iree" or name.startswith(("iree.runtime", "iree._runtime"))
+        if top not in sys.stdlib_module_names and top not in ALLOWED and not runtime:
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Hook())
+sys.argv[0] = "autotune"
+runpy.run_module("autotuner", run_name="__main__", alter_sys=True)
+"""
+"""The command where Python has nothing but the standard library, numpy and IREE's runtime."""
+
+
+def bare(*words: str, cwd: Path, program: str = BARE % ((),)) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", program, *words]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace in which a bundle was made."""
+    folder = tmp_path_factory.mktemp("home")
+    words = ("gemm", "--shape", "64x64x64", "--dtype", "f32", "--trials", "5", *NO_ROUTES, "--effort", "quick")
+    made = in_this_process(*words, "--bundle", "out.zip", "--json", cwd=folder)
+    assert made.returncode == 0, made.stderr
+    document = json.loads(made.stdout)
+    assert document["verdict"] == "compile-only"
+    assert document["bundle"]["file"] == str(folder / "out.zip")
+    return folder
+
+
+@pytest.fixture
+def manifest(home: Path) -> Manifest:
+    with zipfile.ZipFile(home / "out.zip") as file:
+        return Manifest.read(json.loads(file.read(archive.MANIFEST)), "out.zip")
+
+
+def test_a_bundle_runs_with_the_runtime_alone_and_comes_home_as_a_run(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "out.zip").write_bytes((home / "out.zip").read_bytes())
+    ran = bare("bundle", "run", "out.zip", "--budget", "20s", "--json", cwd=tmp_path / "there")
+    assert ran.returncode == 0, ran.stderr
+    judged = json.loads(ran.stdout)
+    assert {path.name for path in (tmp_path / "there").iterdir()} == {"out.zip", "out-result.zip"}
+    result = tmp_path / "there" / "out-result.zip"
+    told = in_this_process("bundle", "import", str(result), "--json", cwd=home)
+    assert told.returncode == 0, told.stderr
+    document = json.loads(told.stdout)
+    hold_contract(document, home)
+    assert document["device"] == "local-task"
+    assert [document[name] for name in ("verdict", "reason")] == [judged[name] for name in ("verdict", "reason")]
+    assert document["baseline"]["us"] > 0
+
+
+def test_a_win_from_elsewhere_ships_a_spec_that_is_compiled_once_more(
+    home: Path, manifest: Manifest, tmp_path: Path
+) -> None:
+    result = said_to_win(manifest, tmp_path)
+    told = in_this_process("bundle", "import", str(result), "-o", str(tmp_path / "won.mlir"), "--json", cwd=home)
+    assert told.returncode == 0, told.stderr
+    document = json.loads(told.stdout)
+    hold_contract(document, home)
+    assert document["verdict"] == "win"
+    assert document["spec"] == str(tmp_path / "won.mlir")
+    assert "autotune gemm --shape 64x64x64" in (tmp_path / "won.mlir").read_text()
+    assert document["speedup"]["median"] == 2.0
+
+
+def test_a_result_of_a_bundle_from_elsewhere_is_refused(home: Path, manifest: Manifest, tmp_path: Path) -> None:
+    result = said_to_win(manifest, tmp_path)
+    (tmp_path / "other").mkdir()
+    refused = in_this_process("bundle", "import", str(result), cwd=tmp_path / "other")
+    assert "was not made in this workspace" in complaint(refused, 2)
+    # With other flags for the compiler, under the name of a run that is there.
+    forged = said_to_win(replace(manifest, flags=("--iree-hal-dump-executable-files-to=evil",)), tmp_path)
+    refused = in_this_process("bundle", "import", str(forged), cwd=home)
+    assert "is not the one that was made in this workspace" in complaint(refused, 2)
+    assert not list(home.rglob("evil"))
+
+
+def said_to_win(manifest: Manifest, folder: Path) -> Path:
+    """A result in which a candidate is twice as fast as the default."""
+    winner = next(one.id for one in manifest.entries if one.kind == "codegen")
+    times = {BASELINE: 2.0, winner: 1.0}
+    data = manifest.to_bytes()
+    report = Report(
+        bundle=archive.digest(data),
+        device="local-task",
+        environment={"iree": manifest.iree, "host": "there", "device_name": "a chip", "driver": "", "load": 0.0},
+        tried=tuple(Tried(name, Check(None, 0.0), [Taken("screen", 0, Timing((us,)))]) for name, us in times.items()),
+        judgement=Judgement(
+            "win", "faster", BASELINE, winner, us=times, speedup=Interval(2.0, 1.9, 2.1), confirmed_name=winner
+        ),
+        seconds=1.0,
+        notes=(),
+    )
+    archive.write(folder / "result.zip", {archive.MANIFEST: data, archive.RESULT: report.to_bytes()}, {})
+    return folder / "result.zip"
+
+
+def test_what_is_missing_on_the_other_machine_is_named(tmp_path: Path) -> None:
+    without = BARE.replace('"numpy", ', "") % ((),)
+    refused = bare("bundle", "run", "out.zip", cwd=tmp_path, program=without)
+    assert "needs IREE's runtime and numpy only, and numpy is not installed" in complaint(refused, 5)
+    refused = bare("gemm", "--shape", "8x8x8", cwd=tmp_path)
+    assert "only `python -m autotuner bundle run BUNDLE` works" in complaint(refused, 5)
+    refused = bare("bundle", "run", cwd=tmp_path)
+    assert "BUNDLE" in complaint(refused, 2)
+    assert NEEDS["iree.runtime"] == "iree-base-runtime"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--bundle", "out.tar"), "is not a .zip file"),
+        (("--bundle", "no/such/out.zip"), "cannot be written"),
+        (("--bundle", "out.zip", "--device", "local-task"), "--device has no meaning with --bundle"),
+        (("--bundle", "out.zip", "-o", "a.mlir"), "--output has no meaning with --bundle"),
+        (("--bundle", "out.zip", "--resume"), "--resume has no meaning with --bundle"),
+        (("--bundle", "out.zip", "--bucket-m", "16,any"), "--bundle is for one --shape"),
+    ],
+)
+def test_what_a_bundle_does_not_use_is_refused(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    refused = in_this_process("gemm", "--shape", "64x64x64", "--dtype", "f32", *words, cwd=tmp_path)
+    assert said in complaint(refused, 2)
+
+
+def test_modules_repeat_as_often_as_a_fast_chip_needs() -> None:
+    assert ladder(2 * 64**3) == [1, 8, 64, 512, 2048]
+    assert ladder(2 * 8192**3) == [1, 8, 64, 512]
+    assert ladder(10**15) == [1]
