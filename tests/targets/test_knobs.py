@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +13,7 @@ from autotuner import Target
 from autotuner.carriers.flags import objection
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
-from autotuner.targets.attention import without_wrong_attention
+from autotuner.targets.attention import decomposed_attention, without_wrong_attention
 from autotuner.targets.knobs import KNOBS, knobs_of, named_route, route_of, sensible
 
 CPU = Target.parse("cpu")
@@ -88,6 +89,7 @@ def test_wide_heads_are_decomposed_on_processors() -> None:
     assert without_wrong_attention(own, [256]) == (own, "")
     right, said = without_wrong_attention(CPU, [64, 160])
     assert "wider than 128 (here 160)" in said
+    assert shlex.join(decomposed_attention()) in said, "what to compile with where nothing wins, ready to paste"
     assert sum("decompose-attention" in flag for flag in right.compile_flags) == 1
     assert [route.name for route in right.routes_for("attention")][:2] == ["plain", "decomposed+data-tiling"]
     assert not any(flag.startswith(PIPELINE) for route in right.routes for flag in route.flags)
