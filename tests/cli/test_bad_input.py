@@ -205,8 +205,8 @@ def test_history_does_not_wait_for_a_run(tmp_path: Path, here: Here) -> None:
     [
         (["history"], 5, "there are no results yet"),
         (["export", "--json"], 5, "there are no results yet"),
-        (["export"], 2, "--csv and --json"),
-        (["export", "--csv", "--json"], 2, "--csv and --json"),
+        (["export"], 2, "one of --csv, --json, --parquet"),
+        (["export", "--csv", "--json"], 2, "one of --csv, --json, --parquet"),
         (["history", "--limit", "0"], 2, "--limit 0"),
     ],
 )
