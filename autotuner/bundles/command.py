@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from autotuner.errors import EXIT_INTERRUPTED, AutotuneError, ToolMissingError, UsageError
 from autotuner.system.progress import Progress
+from autotuner.system.text import clean
 
 NEEDS = {"numpy": "numpy", "ml_dtypes": "ml_dtypes", "iree.runtime": "iree-base-runtime"}
 """By what is imported, what is installed."""
@@ -28,7 +29,7 @@ class Told:
 
     def stage(self, text: str) -> None:
         if not self._quiet:
-            print(text, file=sys.stderr, flush=True)
+            print(clean(text), file=sys.stderr, flush=True)
 
     def progress(self, now: Progress) -> None:
         del now
@@ -51,7 +52,7 @@ def bare_main(words: Sequence[str]) -> int:
         run(asked.bundle, output=asked.output, device=asked.device, budget=asked.budget, as_json=asked.json,
             quiet=asked.quiet)  # fmt: skip
     except AutotuneError as error:
-        print(" ".join(f"autotune: {error}".split("\n")), file=sys.stderr)
+        print(clean(" ".join(f"autotune: {error}".split("\n"))), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -101,9 +102,9 @@ def run(
     if as_json:
         print(json.dumps({"result": str(result), "device": report.device, **judgement_to_json(report.judgement)}))
         return
-    print(f"{manifest.problem} on {manifest.target} ({report.device}): {report.judgement.verdict}")
-    print(f"  {report.judgement.reason}")
-    print(f"{result}: bring it home with `autotune bundle import {result.name}`")
+    print(clean(f"{manifest.problem} on {manifest.target} ({report.device}): {report.judgement.verdict}"))
+    print(clean(f"  {report.judgement.reason}"))
+    print(clean(f"{result}: bring it home with `autotune bundle import {result.name}`"))
 
 
 def _refuse_without_runtime() -> None:

@@ -56,7 +56,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, share_digests: Callable[[
     workspace, cache = tmp_path_factory.mktemp("workspace"), tmp_path_factory.mktemp("cache")
     share_digests(cache)
     words = ["gemm", "--shape", "192x192x256", "--dtype", "f32", "--trials", "3", "--json"]
-    done = autotune(*words, "--budget", f"{patient(20):.0f}s", cwd=workspace, cache=cache)
+    done = autotune(*words, "--budget", f"{patient(13):.0f}s", cwd=workspace, cache=cache)
     assert done.returncode == 0, done.stderr
     return Finished(workspace, json.loads(done.stdout), done.stderr, cache)
 
