@@ -27,7 +27,7 @@ from tests.support.kernels import autotune, own_kernel
 from tests.support.patience import patient
 
 SHAPE = ("--shape", "96x64x128")
-QUICK = ("--trials", "2", "--budget", f"{patient(80):.0f}s", "--effort", "quick", "--json", "--quiet")
+QUICK = ("--trials", "2", "--budget", f"{patient(24):.0f}s", "--effort", "quick", "--json", "--quiet")
 
 pytestmark = pytest.mark.skipif(
     not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler on this machine"
