@@ -24,7 +24,7 @@ from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge, timed
 from autotuner.measure.noise import lengthened
 from autotuner.measure.race import Entrant, Rules
 from autotuner.measure.shortlist import Screened, pick_for_race
-from autotuner.measure.timeplan import Pace, TimePlan, longer
+from autotuner.measure.timeplan import CALLS, Pace, TimePlan, longer
 from autotuner.problems import Problem
 from autotuner.problems.named import problem_named
 from autotuner.system import process
@@ -39,8 +39,6 @@ _ON_GPU = 0.5
 """Of a repetition's length: a device that nothing else runs on spreads less."""
 _DRIFT_EVERY = 10
 """Candidates after which the baseline is timed once more."""
-_RACE_CALLS = 4
-"""Of a module in one timing: three repetitions, and one to warm up."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +192,7 @@ class _Bench:
         began = self.clock.elapsed
         device.isolated.time(self._lasting(base, heard.median, INVOCATION_US), self.benchmark)
         confirm = self.clock.elapsed - began
-        race = seconds + _RACE_CALLS * INVOCATION_US / 1e6
+        race = seconds + CALLS * INVOCATION_US / 1e6
         return TimePlan(
             Pace(race, race),
             Pace(confirm, confirm),

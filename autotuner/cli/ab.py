@@ -7,7 +7,7 @@ from functools import partial
 from autotuner.cli.commands.ab import Wanted
 from autotuner.cli.console import emit
 from autotuner.cli.microkernels import inspect_object, list_all, list_log, say_whose_code
-from autotuner.cli.problem import named_problem
+from autotuner.cli.problem import named_model, named_problem
 from autotuner.cli.request import Request
 from autotuner.cli.tuning import conclude, print_rehearsal, watched
 from autotuner.errors import UsageError
@@ -16,7 +16,6 @@ from autotuner.jobs.ab.asked import Asked
 from autotuner.jobs.model.context import Model
 from autotuner.microkernels.library import own_folder
 from autotuner.microkernels.skeleton import create
-from autotuner.problems.accuracy import known_precision
 from autotuner.tuning.options import Options
 
 
@@ -95,13 +94,4 @@ def _model(wanted: Wanted, request: Request) -> Model | None:
             if getattr(wanted, name):
                 raise UsageError(f"--{name} is for a model.", remedy="Give --model, or leave it out.")
         return None
-    return Model(
-        wanted.model,
-        function=wanted.function,
-        inputs=tuple(wanted.inputs or ()),
-        parameters=tuple(wanted.parameters or ()),
-        tolerance=wanted.tolerance,
-        expected=tuple(wanted.expected or ()),
-        trust=wanted.trust,
-        allow=known_precision(request.allow_precision),
-    )
+    return named_model(wanted.model, wanted, request)

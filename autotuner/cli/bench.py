@@ -9,7 +9,7 @@ import typer
 
 from autotuner.cli.commands.bench import BenchRequest, BenchWords
 from autotuner.cli.console import make_console
-from autotuner.cli.problem import named_problem
+from autotuner.cli.problem import named_model, named_problem
 from autotuner.cli.tuning import watched
 from autotuner.errors import EXIT_INTERRUPTED, DeviceError, UsageError
 from autotuner.jobs.bench.backends import TUNED, Chosen
@@ -22,7 +22,6 @@ from autotuner.jobs.model.program import FORMATS
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.run import Selection
 from autotuner.jobs.suite.workload import Entry, Workload
-from autotuner.problems.accuracy import known_precision
 
 
 def run_bench(wanted: BenchWords, request: BenchRequest) -> None:
@@ -64,16 +63,7 @@ def _model(wanted: BenchWords, request: BenchRequest) -> Model | None:
         return None
     request.given.refuse(["cache"], "is for single problems: a model is timed with the cache that it leaves itself")
     request.given.refuse(["sample", "shape"], "has no meaning with a model")
-    return Model(
-        path,
-        function=wanted.function,
-        inputs=tuple(wanted.inputs or ()),
-        parameters=tuple(wanted.parameters or ()),
-        tolerance=wanted.tolerance,
-        expected=tuple(wanted.expected or ()),
-        trust=wanted.trust,
-        allow=known_precision(request.allow_precision),
-    )
+    return named_model(path, wanted, request)
 
 
 def _workload(wanted: BenchWords, request: BenchRequest) -> Workload:

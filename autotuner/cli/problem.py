@@ -1,15 +1,21 @@
-"""From the words of `--shape` and its kin to a problem, for commands that take one of any operation."""
+"""From the words of a command line to a problem of any operation, or to a model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from autotuner.cli.commands.ab import Wanted
+from autotuner.cli.commands.bench import BenchWords
 from autotuner.cli.commands.operations import COMMANDS, default_dtype, words_of
+from autotuner.cli.commands.retune import RetuneWords
 from autotuner.cli.request import Request
 from autotuner.errors import UsageError
+from autotuner.jobs.model.context import Model
 from autotuner.microkernels.library import find, search_folders
 from autotuner.problems import Problem
+from autotuner.problems.accuracy import known_precision
 
 _ATTENTION_SIZES = 5
 """Sizes of its --shape; a product has three, a convolution a --filter."""
@@ -36,3 +42,17 @@ def named_problem(given: Mapping[str, Any], request: Request, *, kernel: str | N
     words.setdefault("dtype", default_dtype(request.target))
     problem: Problem = COMMANDS[op](**words)
     return problem
+
+
+def named_model(path: Path, wanted: Wanted | BenchWords | RetuneWords, request: Request) -> Model:
+    """The model in a file, with what the words say of it."""
+    return Model(
+        path,
+        function=wanted.function,
+        inputs=tuple(wanted.inputs or ()),
+        parameters=tuple(wanted.parameters or ()),
+        tolerance=wanted.tolerance,
+        expected=tuple(wanted.expected or ()),
+        trust=wanted.trust,
+        allow=known_precision(request.allow_precision),
+    )

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from autotuner.cli.commands.retune import RetuneWords
 from autotuner.cli.microkernels import say_whose_code
+from autotuner.cli.problem import named_model
 from autotuner.cli.request import Request
 from autotuner.cli.tuning import conclude, print_rehearsal, watched
 from autotuner.errors import UsageError
 from autotuner.jobs.model.context import Model
 from autotuner.jobs.retune.rehearsal import rehearse_retune
 from autotuner.jobs.retune.run import Wanted, retune
-from autotuner.problems.accuracy import known_precision
 
 
 def run_retune(words: RetuneWords, request: Request) -> None:
@@ -49,13 +49,4 @@ def run_retune(words: RetuneWords, request: Request) -> None:
 def _model(words: RetuneWords, request: Request) -> Model | None:
     if words.model is None:
         return None
-    return Model(
-        words.model,
-        function=words.function,
-        inputs=tuple(words.inputs or ()),
-        parameters=tuple(words.parameters or ()),
-        tolerance=words.tolerance,
-        expected=tuple(words.expected or ()),
-        trust=words.trust,
-        allow=known_precision(request.allow_precision),
-    )
+    return named_model(words.model, words, request)

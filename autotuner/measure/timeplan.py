@@ -29,7 +29,7 @@ _AIR = 1.1
 """Timings are not all alike, and a block may begin just before the end."""
 FEWEST = 2
 """Rivals in a race after a search: the best stock route, and the best candidate."""
-_CALLS = 4
+CALLS = 4
 """Of a module in one timing: three repetitions, and one to warm up."""
 _LONG = LOOKS[2]
 """Blocks of a race with all the time that it wants."""
@@ -52,7 +52,7 @@ class Pace:
     @classmethod
     def of(cls, seconds: float, *, baseline_us: float, best_us: float, lasting: float) -> Pace:
         """From one timing of the baseline; a repetition lasts `lasting` seconds, or a call where that is longer."""
-        calls = [_CALLS * max(lasting, us / 1e6) for us in (baseline_us, best_us)]
+        calls = [CALLS * max(lasting, us / 1e6) for us in (baseline_us, best_us)]
         starting = max(seconds - calls[0], 0.0)
         return cls(seconds, min(seconds, starting + calls[1]))
 

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 
+from autotuner.problems import Attention, Problem
 from autotuner.targets.backends.llvm_cpu import LLVM_CPU
 from autotuner.targets.base import Target, flag_name
 from autotuner.targets.knobs import PLAIN, knobs_of, named_route
@@ -18,6 +19,11 @@ _ROUTE = "decomposed"
 def decomposed_attention() -> tuple[str, ...]:
     """The flags that make products and reductions of attention: right on processors, whatever the width."""
     return named_route(knobs_of(LLVM_CPU.name), _ROUTE).flags
+
+
+def right_target(problem: Problem, target: Target) -> tuple[Target, str]:
+    """The target on which IREE computes this problem rightly, and what to tell the user."""
+    return without_wrong_attention(target, [problem.width] if isinstance(problem, Attention) else [])
 
 
 def without_wrong_attention(target: Target, widths: Iterable[int]) -> tuple[Target, str]:

@@ -11,12 +11,11 @@ from autotuner.bundles import archive
 from autotuner.bundles.documents import BASELINE, Entry, Manifest, Report, Tried
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.measure.shortlist import Screened
-from autotuner.problems import Attention
 from autotuner.problems.named import problem_named
 from autotuner.space import Config
 from autotuner.system import process
 from autotuner.targets import NO_DEVICE, Target
-from autotuner.targets.attention import without_wrong_attention
+from autotuner.targets.attention import right_target
 from autotuner.tuning.evaluate import Measured, Outcome
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import Candidate
@@ -43,7 +42,7 @@ def bring_home(file: Path, *, options: Options, **watched: Unpack[Watched]) -> R
         _refuse_unknown(session, manifest, report, file)
         target = Target.parse(manifest.target, flags=manifest.flags)
         problem = target.prepare(known.allowing(manifest.allow or None))
-        target, _ = without_wrong_attention(target, [problem.width] if isinstance(problem, Attention) else [])
+        target, _ = right_target(problem, target)
         options = replace(options, seed=manifest.seed, trials=manifest.trials, budget=manifest.budget, cache="warm")
         there = replace(session, device=report.device, environment=report.environment)
         return _taken_up(SingleRun(problem, target, options, there, BROUGHT), manifest, report, file)

@@ -16,11 +16,11 @@ from autotuner.bundles.documents import Entry, Kind, Manifest
 from autotuner.devices.device import INVOCATION_US, MAX_REPEAT, choose_repeat
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.compile import first_error
-from autotuner.problems import Attention, Problem
+from autotuner.problems import Problem
 from autotuner.system import process
 from autotuner.system.digests import known_digest
 from autotuner.targets import NO_DEVICE, Target
-from autotuner.targets.attention import without_wrong_attention
+from autotuner.targets.attention import right_target
 from autotuner.tuning.contest import describe
 from autotuner.tuning.evaluate import Outcome
 from autotuner.tuning.options import Options
@@ -48,7 +48,7 @@ def make_bundle(
     if file.is_dir() or not file.absolute().parent.is_dir():
         raise UsageError(f"--bundle {file} cannot be written.", remedy="Name a file in a folder that is there.")
     prepared = target.prepare(problem)
-    target, said = without_wrong_attention(target, [prepared.width] if isinstance(prepared, Attention) else [])
+    target, said = right_target(prepared, target)
     options = replace(options, device=NO_DEVICE)
     with Session.open(target, options, **watched) as session:
         if session.tools.folder is not None:

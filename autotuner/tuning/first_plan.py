@@ -6,14 +6,12 @@ from dataclasses import dataclass
 
 from autotuner.build import Compiled
 from autotuner.devices.device import INVOCATION_US
-from autotuner.measure.timeplan import Pace, TimePlan
+from autotuner.measure.timeplan import CALLS, Pace, TimePlan
 from autotuner.tuning.cache_timer import COLD_TIMINGS
 from autotuner.tuning.calibrate import Calibration
 from autotuner.tuning.options import Options
 from autotuner.tuning.task import Task
 
-_RACE_CALLS = 4
-"""Of a module in one timing: three repetitions, and one to warm up."""
 _SHIPPED, _ARMS = 1.5, 2.0
 """What shipping takes in compiles of the default; and an experiment's arms, which are compiled and run once more."""
 _FINALIST = 0.25
@@ -68,7 +66,7 @@ def first_plan(
     after = AfterVerdict.of(calibration, task, options, reading=reading)
     # The race's modules last long enough for iree-benchmark-module as well; those of a short comparison need not.
     longer = task.race and device.isolated is not device
-    race = calibration.timing_seconds + (_RACE_CALLS * INVOCATION_US / 1e6 if longer else 0.0)
+    race = calibration.timing_seconds + (CALLS * INVOCATION_US / 1e6 if longer else 0.0)
     confirm = calibration.isolated_seconds if options.searched_cache == "warm" else race
     return TimePlan(
         Pace(race, race),

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import Unpack
 
 from autotuner.errors import OutOfTimeError
-from autotuner.problems import Attention, Problem
+from autotuner.problems import Problem
 from autotuner.system import process
 from autotuner.targets import Target
-from autotuner.targets.attention import without_wrong_attention
+from autotuner.targets.attention import right_target
 from autotuner.tuning.options import Options
 from autotuner.tuning.result import Result
 from autotuner.tuning.session import Session, Watched
@@ -54,7 +54,7 @@ def searched(
 
     With --resume, a finished run of the same problem stands when `recall` is set.
     """
-    target, said = without_wrong_attention(target, [problem.width] if isinstance(problem, Attention) else [])
+    target, said = right_target(problem, target)
     steps = SingleRun(problem, target, options, session, task)
     steps.claim_outputs()
     if said:
