@@ -1,6 +1,6 @@
 """How long `autotune history` and its like take on a store of many timings, the start of the command included.
 
-    python -m benchmarks.history [--timings 100000] [--repeats 5] [--all] [--keep DIR]
+    python -m benchmarks.history [--timings 100000] [--repeats 5] [--all] [--only LAYOUT] [--keep DIR]
 
 The same number of timings in three layouts, each a store of its own: many runs of one problem each, one suite of many
 parts, one long run. The figures are medians of whole
@@ -46,8 +46,10 @@ COMMANDS = {
     "trend": ["history", "--op", "gemm", "--shape", SHAPES[0], "--trend"],
     "one run": ["history", "RUN"],
     "export --csv": ["export", "--csv"],
+    "export --json": ["export", "--json"],
+    "report": ["report", "-o", "PAGE"],
 }
-SLOW = ("one run", "export --csv")
+SLOW = ("one run", "export --csv", "export --json", "report")
 """These read every candidate: they are timed once, and only with --all."""
 
 Record = dict[str, Any]
@@ -190,16 +192,16 @@ class Taken:
 
 
 def time_command(workspace: Path, words: list[str], *, repeats: int) -> list[Taken]:
-    """Whole processes, one after the other; a first one warms the file's pages."""
+    """Whole processes, one after the other; of several the first one warms the file's pages and does not count."""
     taken = []
     # As installed: no process compiles the package anew.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    for _ in range(repeats + 1):
+    for _ in range(repeats + 1 if repeats > 1 else 1):
         wall, cpu = time.perf_counter(), _cpu()
         command = [sys.executable, "-m", "autotuner", *words, "--workspace", str(workspace)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
         taken.append(Taken(time.perf_counter() - wall, _cpu() - cpu))
-    return taken[1:]
+    return taken[1:] or taken
 
 
 def _cpu() -> float:
@@ -212,12 +214,15 @@ def main() -> None:
     parser.add_argument("--timings", type=int, default=100_000, help="in each store, at least 1000")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--all", action="store_true", help="also what reads every candidate")
+    parser.add_argument("--only", choices=[layout.name for layout in layouts(1000)], help="one of the stores")
     parser.add_argument("--keep", type=Path, help="a folder for the stores, which stay there")
     arguments = parser.parse_args()
     print(f"machine: {machine()}")
     with ExitStack() as stack:
         folder = arguments.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         for layout in layouts(arguments.timings):
+            if arguments.only not in (None, layout.name):
+                continue
             workspace = folder / layout.name.replace(" ", "-")
             start = time.perf_counter()
             first = fill(workspace, layout)
@@ -228,10 +233,12 @@ def main() -> None:
             for name, words in COMMANDS.items():
                 if name in SLOW and not arguments.all:
                     continue
-                words = [first if word == "RUN" else word for word in words]
+                page = workspace / "page.html"
+                words = [{"RUN": first, "PAGE": str(page)}.get(word, word) for word in words]
                 taken = time_command(workspace, words, repeats=1 if name in SLOW else arguments.repeats)
                 wall, cpu = median(one.wall for one in taken), median(one.cpu for one in taken)
-                print(f"  {name:<14} {wall:.2f} s ({cpu:.2f} s of CPU)", flush=True)
+                size = f", {page.stat().st_size / 1e6:.1f} MB" if name == "report" else ""
+                print(f"  {name:<14} {wall:.2f} s ({cpu:.2f} s of CPU){size}", flush=True)
 
 
 if __name__ == "__main__":

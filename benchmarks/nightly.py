@@ -24,6 +24,8 @@ DRIFT = 0.02
 SOON = 10
 """Nights in which a drift is to be found."""
 LIMITS = Limits()
+BOUND_SERIES, BOUND_STEPS = 200_000, 4_000
+"""Simulated for the likelihood ratio: without and with a step."""
 
 Logs = npt.NDArray[np.float64]
 Noise = Callable[[np.random.Generator, tuple[int, int]], Logs]
@@ -119,9 +121,40 @@ def main() -> None:
                 middle = np.median([99 if night is None else night for night in found])
                 told = f"{soon / len(found):.0%} of {len(found)}, {middle:g}"
                 print(f"  spread {spread:.2%}, {known} nights before, {shape}: {told}", flush=True)
+    print(f"the likelihood ratio with as many false alarms (normal noise): steps of {DRIFT:.0%} found in {SOON} nights")
+    for spread, known in ((0.0075, 20), (0.01, 20), (0.01, 60)):
+        print(f"  spread {spread:.2%}, {known} nights before: {best_possible(spread, known, seed=77):.0%}", flush=True)
     found = [_drifted(seed, 0.005, 20, 1, everything=True) for seed in range(options.drifts)]
     soon = sum(night is not None and night <= SOON for night in found)
     print(f"a step of {DRIFT:.0%} in all series, 20 nights before: {soon / len(found):.0%} of {len(found)}")
+
+
+def _likelihood(logs: Logs, known: int) -> npt.NDArray[np.float64]:
+    """By series: the largest score of a step that may have been in any of the nights since `known`, told in any later
+    one. It is the likelihood ratio of two levels with one spread, as a standard normal number."""
+    sums, squares = np.cumsum(logs, axis=1), np.cumsum(logs**2, axis=1)
+    best = np.full(len(logs), -np.inf)
+    for nights in range(known + 2, logs.shape[1] + 1):
+        for after in range(2, nights - known + 1):
+            before = nights - after
+            level = sums[:, before - 1] / before
+            now = (sums[:, nights - 1] - sums[:, before - 1]) / after
+            rest = squares[:, nights - 1] - before * level**2 - after * now**2
+            t = (now - level) / np.sqrt(rest / (nights - 2) * (1 / before + 1 / after))
+            freedom = nights - 2
+            size = (8 * freedom + 1) / (8 * freedom + 3) * np.sqrt(freedom * np.log1p(t * t / freedom))
+            best = np.maximum(best, np.copysign(size, t))
+    return best
+
+
+def best_possible(spread: float, known: int, *, seed: int) -> float:
+    """The part of steps that the likelihood ratio finds within SOON nights, where it alarms as often as trends may."""
+    generator = np.random.default_rng(seed)
+    quiet = _likelihood(generator.normal(0, 1, (BOUND_SERIES, known + SOON)), known)
+    alarms = LIMITS.rate / 100 / (SERIES + 1) * SOON
+    stepped = generator.normal(0, 1, (BOUND_STEPS, known + SOON))
+    stepped[:, known:] += math.log1p(DRIFT) / spread
+    return float((_likelihood(stepped, known) > np.quantile(quiet, 1 - alarms)).mean())
 
 
 def _drifted(seed: int, spread: float, known: int, over: int, *, everything: bool = False) -> int | None:

@@ -1,6 +1,7 @@
 """What can be tuned where, asked of the compiler: `python -m benchmarks.support` writes docs/support.md.
 
-Every cell of the table is three or more candidates that were built and proven to apply; a test holds each of them.
+Every row of the table is three or more candidates that were built and proven to apply; a test builds each row again,
+with one candidate of every part of its space.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ SAMPLES: dict[str, tuple[Problem, Problem]] = {
 HEADER = """# What can be tuned where
 
 Made by `python -m benchmarks.support`, which asks the compiler (IREE 3.13.0): for every row it built three or more
-candidates of a small problem and found each one's configuration in the dumped executables. The tests do the same.
+candidates of a small problem and found each one's configuration in the dumped executables. The tests do the same with
+one candidate of every pipeline, on cpu of every route.
 Types are those that compile and have knobs (→ accumulator); anything else is refused with this list. On cpu, pipeline
 and carrier are those of the plain route; [others](how-it-works.md#the-space) have their own.
 
@@ -78,14 +80,14 @@ class Row:
         return f"| {' | '.join([*cells, self.configurations, proven])} |"
 
 
-def examine(operation: str, target: str, builder: Builder, executor: Executor) -> Row:
-    """Builds the sample's candidates for real."""
+def examine(operation: str, target: str, builder: Builder, executor: Executor, *, candidates: int = CANDIDATES) -> Row:
+    """Builds the sample's candidates for real: one of every part of the space, and at least so many."""
     chip = Target.parse(target)
     on_gpu, on_cpu = SAMPLES[operation]
     problem = chip.prepare(on_cpu if target == "cpu" else on_gpu)
     plan = Plan.make(problem, chip, BuildExecutor.on(executor, builder), timeout=TIMEOUT)
-    candidates = [plan.candidate(config, id=f"c{i}") for i, config in enumerate(_sample(plan))]
-    builds = list(executor.map(builder.build, [plan.job(c, timeout=TIMEOUT) for c in candidates]))
+    sample = [plan.candidate(config, id=f"c{i}") for i, config in enumerate(_sample(plan, candidates))]
+    builds = list(executor.map(builder.build, [plan.job(c, timeout=TIMEOUT) for c in sample]))
     return Row(
         operation=operation,
         target=target,
@@ -100,16 +102,16 @@ def examine(operation: str, target: str, builder: Builder, executor: Executor) -
     )
 
 
-def _sample(plan: Plan) -> list[Config]:
-    """The compiler's own choices, one of every part of the space, and random ones up to three."""
-    configs = dict.fromkeys(plan.first[:1])
+def _sample(plan: Plan, count: int) -> list[Config]:
+    """One of every part of the space, and up to `count` also the compiler's own choice and random ones."""
+    configs = dict.fromkeys(plan.first[:1] if count > 1 else ())
     label = plan.space.knobs[0].name
     parts = dict.fromkeys(plan.space.knobs[0].values)
     for row in np.random.default_rng(0).permutation(len(plan.space)):
         config = plan.space[int(row)]
-        if parts.pop(config[label], "") is None or (not parts and len(configs) < CANDIDATES):
+        if parts.pop(config[label], "") is None or (not parts and len(configs) < count):
             configs.setdefault(config)
-        if not parts and len(configs) >= CANDIDATES:
+        if not parts and len(configs) >= count:
             break
     return list(configs)
 
@@ -138,6 +140,8 @@ def main() -> None:
             for target in TARGETS:
                 rows.append(examine(operation, target, builder, executor))
                 print(rows[-1].markdown(), file=sys.stderr)
+                if rows[-1].distinct < 2:
+                    sys.exit(f"the candidates of {operation} on {target} are all the same code")
     Path("docs/support.md").write_text(table(rows))
 
 

@@ -37,19 +37,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def digests(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is known of large files, for all processes of this test run: to hash the compiler takes seconds."""
+def together(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for all processes of this test run."""
     base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if hasattr(request.config, "workerinput") else base) / "digests"
+    folder = (base.parent if hasattr(request.config, "workerinput") else base) / "together"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def digests(together: Path) -> Path:
+    """What is known of large files: to hash the compiler takes seconds."""
+    folder = together / "digests"
     folder.mkdir(exist_ok=True)
     return folder
 
 
 @pytest.fixture(scope="session", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory, digests: Path) -> Iterator[Path]:
-    """No test reads or writes the user's cache."""
+def own_cache(tmp_path_factory: pytest.TempPathFactory, digests: Path, together: Path) -> Iterator[Path]:
+    """No test reads or writes the user's cache. What one process has built, the others need not."""
     folder = tmp_path_factory.mktemp("cache")
     (folder / "digests").symlink_to(digests)
+    (together / "builds").mkdir(exist_ok=True)
+    (folder / "builds").symlink_to(together / "builds")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AUTOTUNE_CACHE_DIR", str(folder))
         assert cache_dir() == folder

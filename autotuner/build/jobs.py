@@ -99,6 +99,12 @@ def read_answer(job: BuildJob, builder: Builder, answer: Document) -> Compiled:
     return made
 
 
+def failed_answer(document: Document, why: str) -> dict[str, Any]:
+    """The answer to a job that nobody could finish; the next run tries it again."""
+    made = Compiled("compile-error", why, 0.0, (), Path(), repeat=document["repeat"], lasting=False)
+    return {**{name: getattr(made, name) for name in _ANSWERED}, "isa": made.isa.to_json(), "module": None}
+
+
 def work(document: Document, builder: Builder | None = None) -> Document:
     """Builds what is asked with this machine's programs and cache, and answers."""
     own = builder or Builder(Tools.find(), Cache(cache_dir()))

@@ -11,8 +11,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
+from autotuner.bundles import words as w
 from autotuner.errors import EXIT_INTERRUPTED, AutotuneError, ToolMissingError, UsageError
-from autotuner.system.progress import Progress
+from autotuner.system.interrupts import stopping
+from autotuner.system.progress import Progress, Stop
 from autotuner.system.text import clean
 
 NEEDS = {"numpy": "numpy", "ml_dtypes": "ml_dtypes", "iree.runtime": "iree-base-runtime"}
@@ -48,63 +50,72 @@ def bare_main(words: Sequence[str]) -> int:
     try:
         if list(words[:2]) != ["bundle", "run"]:
             raise ToolMissingError(_ELSE, remedy=_WHOLE)
-        asked = _parser().parse_args(words[2:])
-        run(asked.bundle, output=asked.output, device=asked.device, budget=asked.budget, as_json=asked.json,
-            quiet=asked.quiet)  # fmt: skip
+        return run(**vars(_parser().parse_args(words[2:])))
     except AutotuneError as error:
         print(clean(" ".join(f"autotune: {error}".split("\n"))), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m autotuner bundle run", description="Check, time and race what a bundle holds.")
-    parser.add_argument("bundle", type=Path, metavar="BUNDLE", help="What --bundle wrote.")
-    parser.add_argument("-o", "--output", type=Path, help="Where the result goes, a .zip file.")
-    parser.add_argument("--device", help="IREE device URI. [default: the target's first]")
-    parser.add_argument("--budget", help="At most this long: 90s, 10m, 1h30m. [default: the bundle's]")
-    parser.add_argument("--json", action="store_true", help="One JSON document on stdout, all else on stderr.")
-    parser.add_argument("-q", "--quiet", action="store_true", help="No progress, only the result.")
+    parser = _Parser(prog="python -m autotuner bundle run", description=w.SUMMARY)
+    parser.add_argument("bundle", type=Path, metavar="BUNDLE", help=w.BUNDLE)
+    parser.add_argument(*w.OUTPUT.names, type=Path, help=w.OUTPUT.help)
+    for word in (w.DEVICE, w.BUDGET):
+        parser.add_argument(*word.names, help=word.help)
+    parser.add_argument(*w.JSON.names, dest="as_json", action="store_true", help=w.JSON.help)
+    for word in (w.RESUME, w.QUIET):
+        parser.add_argument(*word.names, action="store_true", help=word.help)
     return parser
 
 
 def run(
-    bundle: Path, *, output: Path | None, device: str | None, budget: str | None, as_json: bool, quiet: bool
-) -> None:
-    """Runs a bundle, writes its result, and says what to do with that."""
+    bundle: Path,
+    *,
+    output: Path | None,
+    device: str | None,
+    budget: str | None,
+    resume: bool,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Runs a bundle, writes its result, and says what to do with that; the exit code."""
     _refuse_without_runtime()
     from autotuner.bundles import archive, there
-    from autotuner.bundles.documents import Manifest, judgement_to_json
+    from autotuner.bundles.documents import Manifest, Report
+    from autotuner.bundles.fitting import fitting
     from autotuner.system.durations import parse_budget
 
     result = output or bundle.with_name(f"{bundle.stem}-result.zip")
     if result.suffix != ".zip" or result.absolute() == bundle.absolute():
         raise UsageError(f"-o {result} is not another .zip file.", remedy="Name the result, such as -o result.zip.")
     seconds = parse_budget(budget) if budget is not None else None
-    with there.scratch(result.absolute().parent) as folder:
+    told, stop = Told(quiet=quiet), Stop()
+    with there.scratch(result.absolute().parent) as folder, stopping(stop, told.stage):
         unpacked = archive.unpack(bundle, folder)
         manifest = Manifest.read(unpacked.document(archive.MANIFEST, file=bundle), f"{bundle}: {archive.MANIFEST}")
         missing = {key for one in manifest.entries for key in one.modules.values()} - unpacked.modules.keys()
         if missing:
             raise archive.refusal(bundle, f"{len(missing)} of its modules are missing")
-        fit, data = there.fitting(manifest, file=bundle), unpacked.documents[archive.MANIFEST]
-        told = Told(quiet=quiet)
-        report = there.run_bundle(
-            *(fit, dict(unpacked.modules), folder),
-            bundle=archive.digest(data),
-            device=device,
-            budget=seconds,
-            reporter=told,
+        data = unpacked.documents[archive.MANIFEST]
+
+        def keep(report: Report) -> None:
+            archive.write(result, {archive.MANIFEST: data, archive.RESULT: report.to_bytes()}, {})
+
+        digest = archive.digest(data)
+        ran = there.run_bundle(
+            fitting(manifest, file=bundle),
+            unpacked.modules,
+            there.Here(folder, told, stop, keep, device, seconds),
+            bundle=digest,
+            earlier=there.interrupted(result, digest, folder) if resume else None,
         )
-    archive.write(result, {archive.MANIFEST: data, archive.RESULT: report.to_bytes()}, {})
     if as_json:
-        print(json.dumps({"result": str(result), "device": report.device, **judgement_to_json(report.judgement)}))
-        return
-    print(clean(f"{manifest.problem} on {manifest.target} ({report.device}): {report.judgement.verdict}"))
-    print(clean(f"  {report.judgement.reason}"))
-    print(clean(f"{result}: bring it home with `autotune bundle import {result.name}`"))
+        print(json.dumps({"result": str(result), **ran.to_json()}))
+    else:
+        print(clean("\n".join(ran.lines(manifest, bundle, result))))
+    return EXIT_INTERRUPTED if ran.report.interrupted else 0
 
 
 def _refuse_without_runtime() -> None:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from autotuner.bundles.fields import Fields
-from autotuner.devices.conditions import Conditions, DeviceState, Sample
+from autotuner.devices.conditions import Conditions, DeviceState, Sample, State
 from autotuner.devices.device import MAX_REPEAT, Timing
 from autotuner.iree.benchmark import CacheState
+from autotuner.measure.caches import Cache, Caches, Pair
 from autotuner.measure.check import Check
+from autotuner.measure.contestant import BASELINE as BASELINE
+from autotuner.measure.contestant import Kind
 from autotuner.measure.judge import Cause, Judgement
 from autotuner.measure.race import Interval, Verdict
 
 SCHEMA = 1
 BUNDLE_KIND, RESULT_KIND = "autotune-bundle", "autotune-bundle-result"
-BASELINE = "baseline"
-Kind = Literal["baseline", "stock", "codegen"]
-Phase = Literal["screen", "drift", "race", "confirm"]
+Phase = Literal["screen", "drift", "race", "confirm", "cold"]
 Failure = Literal["wrong-result", "run-error", "run-timeout"]
 Value = str | int | bool
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -94,6 +96,10 @@ class Manifest:
     iree: str
     """The release of the runtime that must run it."""
     autotune: str
+    microkernels: tuple[str, ...]
+    """Those that take part, as the user named them."""
+    cache: Cache
+    state: State
     seed: int
     trials: int
     budget: float
@@ -107,10 +113,9 @@ class Manifest:
     """The baseline, the stock routes, then the candidates, the most promising first."""
 
     def to_bytes(self) -> bytes:
-        plain = {name: value for name, value in vars(self).items() if name not in ("entries", "flags")}
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
         entries = [one.to_json() for one in self.entries]
-        document = {"schema": SCHEMA, "kind": BUNDLE_KIND, **plain, "flags": list(self.flags), "entries": entries}
-        return json.dumps(document, indent=1).encode()
+        return json.dumps({"schema": SCHEMA, "kind": BUNDLE_KIND, **plain, "entries": entries}, indent=1).encode()
 
     @classmethod
     def read(cls, document: object, where: str) -> Manifest:
@@ -123,6 +128,9 @@ class Manifest:
         return cls(
             **{name: fields.text(name) for name in ("run", "problem", "allow", "target", "chip", "iree", "autotune")},
             flags=fields.texts("flags"),
+            microkernels=fields.texts("microkernels"),
+            cache=fields.word("cache", get_args(Cache)),
+            state=fields.word("state", get_args(State)),
             seed=fields.whole("seed"),
             trials=fields.whole("trials", most=10**6),
             budget=fields.number("budget", most=1e7),
@@ -181,20 +189,20 @@ class Tried:
     taken: list[Taken] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        check = {"failure": self.check.failure, "error": self.check.error, "detail": self.check.detail}
-        if self.check.failure is not None:
-            check["error"] = None  # it may not be a number at all
+        error = self.check.error if math.isfinite(self.check.error) else None  # it may not be a number at all
+        check = {"failure": self.check.failure, "error": error, "detail": self.check.detail}
         return {"id": self.id, **check, "taken": [one.to_json() for one in self.taken]}
 
     @classmethod
     def read(cls, fields: Fields) -> Tried:
         failure = fields.word("failure", get_args(Failure)) if fields.maybe("failure") else None
-        error = fields.number("error") if failure is None else float("inf")
+        error = fields.number("error") if failure is None or fields.maybe("error") else math.inf
         check = Check(failure, error, fields.long_text("detail"))
-        taken = [Taken.read(one) for one in fields.objects("taken")]
-        if (failure is None) != bool(taken):
-            raise fields.wrong("taken", "what its failure says: timings where there is none, and only there")
-        return cls(fields.text("id"), check, taken)
+        taken, name = [Taken.read(one) for one in fields.objects("taken")], fields.text("id")
+        wrong_default = name == BASELINE and failure == "wrong-result"
+        if (failure is None or wrong_default) != bool(taken):
+            raise fields.wrong("taken", "what its failure says: timings where there is none, or of a wrong default")
+        return cls(name, check, taken)
 
 
 @dataclass(frozen=True)
@@ -209,6 +217,10 @@ class Report:
     judgement: Judgement
     seconds: float
     notes: tuple[str, ...]
+    caches: Caches | None = None
+    """The default and the best with a warm and with a cold cache, where both were timed."""
+    interrupted: bool = False
+    """It is not at its end: `--resume` goes on with it."""
 
     def to_bytes(self) -> bytes:
         plain = {name: getattr(self, name) for name in ("bundle", "device", "seconds")}
@@ -219,6 +231,9 @@ class Report:
             "environment": dict(self.environment),
             "notes": list(self.notes),
             "judgement": judgement_to_json(self.judgement),
+            "warm": self.caches.warm.to_json() if self.caches else None,
+            "cold": self.caches.cold.to_json() if self.caches else None,
+            "interrupted": self.interrupted,
             "tried": [one.to_json() for one in self.tried],
         }
         return json.dumps(document, indent=1).encode()
@@ -246,7 +261,19 @@ class Report:
             judgement=judgement,
             seconds=fields.number("seconds", most=1e7),
             notes=fields.texts("notes"),
+            caches=_caches(fields),
+            interrupted=fields.truth("interrupted"),
         )
+
+
+def _caches(fields: Fields) -> Caches | None:
+    if not fields.maybe("warm") or not fields.maybe("cold"):
+        return None
+    warm, cold = (
+        Pair(one.number("baseline_us"), one.number("best_us") if one.maybe("best_us") else None)
+        for one in (fields.object("warm"), fields.object("cold"))
+    )
+    return Caches(warm, cold)
 
 
 def judgement_to_json(judgement: Judgement) -> dict[str, Any]:

@@ -59,6 +59,12 @@ class Fields:
     def number(self, name: str, *, most: float = 1e15) -> float:
         return checked_number(self.table.get(name), self, name, most=most)
 
+    def truth(self, name: str) -> bool:
+        value = self.table.get(name)
+        if not isinstance(value, bool):
+            raise self.wrong(name, "true or false")
+        return value
+
     def maybe(self, name: str) -> bool:
         """Is it there, and something?"""
         return self.table.get(name) is not None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from autotuner.carriers.forms import Forms, Match
+from autotuner.iree.context import text_context
 from autotuner.problems import Conv, Problem
 from autotuner.problems.base import Operand
 
@@ -65,6 +66,6 @@ def _folding(number: int, match: Match, problem: Conv) -> Folding:
 
 
 def _places(type: str, *, channel: int) -> tuple[str, ...]:
-    with ir.Context():
+    with text_context():
         rank = ir.RankedTensorType(ir.Type.parse(type)).rank
     return ("d0",) if rank == 1 else tuple("d0" if axis == channel else "0" for axis in range(rank))

@@ -14,7 +14,7 @@ from autotuner.carriers.render import microkernel_mlir, problem_mlir
 from autotuner.iree.mlir import parse, walk
 from autotuner.problems import Problem
 
-GENERIC, PAD, ATTENTION = "linalg.generic", "tensor.pad", "iree_linalg_ext.attention"
+GENERIC, PAD, ATTENTION, CONSTANT = "linalg.generic", "tensor.pad", "iree_linalg_ext.attention", "arith.constant"
 _MEMOIZED = "linalg.memoized_indexing_maps"
 
 
@@ -28,6 +28,8 @@ class Match:
     channelwise: tuple[str, ...] = ()
     """What is done to each channel of the sums in place of adding a bias, as with a batch norm: names of operations,
     whose second operands stand where the bias would. It is folded into weights and a bias."""
+    sunk: bool = False
+    """A body has constants of its own, as it has once `prepare` is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,11 @@ class Forms:
     detached: bool = False
     """What an operation starts from was added behind it before these matches were read."""
 
+    @property
+    def sunk(self) -> bool:
+        """Bodies are given copies of the constants that they take from outside before these are looked for."""
+        return any(match.sunk for match in self.matches)
+
 
 def read_forms(problem: Problem) -> Forms:
     """The forms of a problem: as its own template writes it, and with its main operation as a linalg.generic."""
@@ -62,6 +69,7 @@ def read_forms(problem: Problem) -> Forms:
         pads = tuple(dict.fromkeys(pad for op in walk(module.operation) for pad in read_pads(op)))
         if pads:
             _rewrite(module, context, PAD, "rewrite_in_destination_passing_style")
+        prepare(module)
         named = _read_match(module)
         main = next(op.name for op in walk(module.operation) if is_main(op))
         if main in (GENERIC, ATTENTION):
@@ -86,6 +94,13 @@ def read_pads(op: Any) -> tuple[Pad, ...]:
     return tuple(Pad(names, types, position, str(pad.operands[0].type)) for position, pad in pads)
 
 
+def prepare(module: Any, *, pads: Sequence[Pad] = (), detach: str = "") -> None:
+    """Does to a program what a spec does before it matches anything."""
+    script = parse(microkernel_mlir("prepared", pads=pads, detach=detach), module.context)
+    main = script.body.operations[len(script.body.operations) - 1]
+    interpreter.apply_named_sequence(module.operation, main, script)
+
+
 def _rewrite(module: Any, context: Any, operation: str, rewrite: str) -> None:
     script = parse(microkernel_mlir("rewrite", operation=operation, rewrite=rewrite), context)
     interpreter.apply_named_sequence(module.operation, script.body.operations[0], script)
@@ -105,6 +120,7 @@ def match_of(block: Any, inputs: Sequence[Any]) -> Match:
     return Match(
         arguments=tuple((value.get_name(use_local_scope=True), str(value.type)) for value in inputs),
         operations=tuple(_texts(block)),
+        sunk=any(inner.name == CONSTANT for child in block.operations for inner in walk(child.operation)),
     )
 
 

@@ -202,6 +202,7 @@ def spec_mlir(
         kernels=kernels,
         pads=pads,
         detach=DETACH if any(kernel.forms.detached for kernel in kernels) else "",
+        sink=any(kernel.forms.sunk for kernel in kernels),
         passes=_passes(kernels),
         header=header,
         provenances=[provenance.attribute() for provenance in provenances],

@@ -10,14 +10,13 @@ from typing import Any
 
 from iree.compiler import ir
 from iree.compiler.dialects import linalg
-from iree.compiler.dialects.transform import interpreter
 
 from autotuner.carriers.calls import described
-from autotuner.carriers.forms import ATTENTION, PAD, Forms, Pad, is_main, read_forms, read_pads
+from autotuner.carriers.forms import ATTENTION, CONSTANT, PAD, Forms, Pad, is_main, prepare, read_forms, read_pads
 from autotuner.carriers.microkernel import DETACH
-from autotuner.carriers.render import microkernel_mlir, problem_mlir
+from autotuner.carriers.render import problem_mlir
 from autotuner.carriers.slices import read_slice
-from autotuner.carriers.tails import CONSTANT, Tail, read_tails
+from autotuner.carriers.tails import Tail, read_tails
 from autotuner.errors import AutotuneError
 from autotuner.iree.mlir import Dispatch, dispatch_of, map_positions, parse, walk
 from autotuner.problems import Attention, Conv, Gemm, Problem
@@ -121,10 +120,7 @@ class _Main:
 
 def _prepare(module: Any, pads: Sequence[Pad], *, detached: bool) -> None:
     """What a spec does to the program before it matches anything."""
-    if pads or detached:
-        script = parse(microkernel_mlir("prepared", pads=pads, detach=DETACH if detached else ""), module.context)
-        main = script.body.operations[len(script.body.operations) - 1]
-        interpreter.apply_named_sequence(module.operation, main, script)
+    prepare(module, pads=pads, detach=DETACH if detached else "")
 
 
 def _readings(op: Any, main: _Main, taken_away: set[Any], *, detached: bool) -> Iterator[Reading]:
@@ -353,4 +349,16 @@ def _signature(op: Any) -> tuple[object, ...]:
         mattering = types if len(types) > _UNMASKED else (*types[:3], *types[4:])
         return (*mattering, str(op.attributes["indexing_maps"]))
     dispatch = dispatch_of(op)
+    if dispatch is not None and dispatch.kind == "contraction" and _is_float(op):
+        return (*types, _in_order(dispatch.maps))  # what it is matched with is read from the program itself
     return (*types, dispatch.maps if dispatch else (), dispatch.strides if dispatch else ())
+
+
+def _in_order(maps: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+    """The maps of a product with its loops counted as its result has them, whatever their order is.
+
+    A decomposed attention has its sum between the loops of the result.
+    """
+    *factors, result = map(map_positions, maps)
+    numbers = {loop: number for number, loop in enumerate(dict.fromkeys([*result, *factors[0]]))}
+    return tuple(tuple(numbers.get(loop, -1) for loop in positions) for positions in (*factors, result))

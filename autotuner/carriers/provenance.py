@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from iree.compiler import ir
 
+from autotuner.iree.context import text_context
 from autotuner.iree.tools import Tools
 from autotuner.system.text import printable
 
@@ -74,7 +75,7 @@ class Provenance:
 
     def attribute(self) -> str:
         """As an MLIR dictionary; what is not known is left out."""
-        with ir.Context():
+        with text_context():
             values: dict[str, Any] = {}
             for name, value in asdict(self).items():
                 if isinstance(value, float):
@@ -139,5 +140,5 @@ def today() -> str:
 
 def text_dictionary(values: Mapping[str, str]) -> str:
     """An MLIR dictionary of strings."""
-    with ir.Context():
+    with text_context():
         return str(ir.DictAttr.get({name: ir.StringAttr.get(value) for name, value in values.items()}))

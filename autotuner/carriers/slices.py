@@ -16,7 +16,7 @@ def read_slice(root: Any, inputs: Sequence[Any]) -> Match | None:
     """What computes the root's result from these values; None where no matcher can tell it from others.
 
     A matcher follows operands. It sees what a region takes from outside only if that is an operand elsewhere in the
-    slice, and it takes each input for one value.
+    slice (a body's constants are its own once `prepare` is done), and it takes each input for one value.
     """
     if len(set(inputs)) < len(inputs):
         return None

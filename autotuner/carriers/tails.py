@@ -10,10 +10,10 @@ from typing import Any
 
 from iree.compiler import ir
 
-from autotuner.carriers.forms import GENERIC
+from autotuner.carriers.forms import CONSTANT, GENERIC
 from autotuner.iree.mlir import positions
 
-BROADCAST, CONSTANT, YIELD = "linalg.broadcast", "arith.constant", "linalg.yield"
+BROADCAST, YIELD = "linalg.broadcast", "linalg.yield"
 SUM, DIFFERENCE, PRODUCT, QUOTIENT = "arith.addf", "arith.subf", "arith.mulf", "arith.divf"
 _MAXIMA, _MINIMA = ("arith.maximumf", "arith.maxnumf"), ("arith.minimumf", "arith.minnumf")
 _GREATER, _LESS = (2, 3, 9, 10), (4, 5, 11, 12)
@@ -174,6 +174,8 @@ class _Body:
     def result(self, block: Any) -> Tail | None:
         for child in block.operations:
             op = child.operation
+            if op.name == CONSTANT:
+                continue
             if op.name == YIELD:
                 made = self._of(op.operands[0])
                 return made if isinstance(made, Tail) else None

@@ -23,6 +23,7 @@ from autotuner.cli.commands.results import cache, doctor, export, history, impor
 from autotuner.cli.commands.retune import RetuneRequest, RetuneWords
 from autotuner.cli.commands.spec import app as spec
 from autotuner.cli.commands.suite import SuiteRequest, SuiteWords
+from autotuner.cli.commands.worker import worker
 from autotuner.cli.examples import HELP, examples
 from autotuner.cli.lazy import Lazy
 from autotuner.cli.output import OutputError, give_up_stdout, guarded
@@ -38,6 +39,7 @@ from autotuner.errors import (
 )
 from autotuner.system.process import Closing
 from autotuner.system.text import clean
+from autotuner.system.words import given_command
 from autotuner.system.workspace import is_text
 
 if TYPE_CHECKING:
@@ -91,6 +93,7 @@ _add("retune", tuning_command(RetuneWords, lambda *words: retune_action.run_retu
 app.add_typer(spec)
 app.add_typer(bundle)
 _add("import", import_results)
+_add("worker", worker)
 for look_back in (report, compare, nightly, history, export, cache, doctor):
     _add(look_back.__name__, look_back)
 
@@ -179,7 +182,7 @@ def _bug(error: Exception) -> AutotuneError:
     try:
         path = settings.cache_dir() / f"bug-{int(time.time())}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{sys.argv}\n{details}", encoding="utf-8", errors="backslashreplace")
+        path.write_text(f"{list(given_command())}\n{details}", encoding="utf-8", errors="backslashreplace")
         remedy = f"Please report it with {path}."
     except OSError:
         print(clean(details), file=sys.stderr)

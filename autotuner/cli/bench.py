@@ -28,6 +28,8 @@ def run_bench(wanted: BenchWords, request: BenchRequest) -> None:
     """Times the problems and ends the process with the contract's exit code."""
     if not request.timed:
         raise UsageError("bench times, and --device none runs nothing.", remedy="Leave --device out.")
+    if "," in (request.device or ""):
+        raise UsageError(f"--device {request.device} names several.", remedy="Name one: bench times on one.")
     if request.cache == "cold":
         raise UsageError("bench tells cold times beside warm ones.", remedy="Give --cache both, or warm.")
     target, options = request.chip(), request.options()

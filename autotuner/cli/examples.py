@@ -52,6 +52,10 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "import": ("autotune import timings.json", "autotune import machine-*.parquet --workspace all"),
     "cache": ("autotune cache", "autotune cache --clear"),
     "doctor": ("autotune doctor", "autotune doctor --json"),
+    "worker": (
+        "autotune worker --device cuda://0 tls://scheduler:8786",
+        "autotune worker --jobs 8 tcp://127.0.0.1:8786",
+    ),
     "bundle run": (
         "autotune bundle run out.zip",
         "autotune bundle run out.zip -o result.zip --device cuda --budget 5m",

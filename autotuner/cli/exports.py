@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from autotuner.cli.console import emit
 from autotuner.cli.lazy import Lazy
 from autotuner.errors import UsageError
-from autotuner.report.exports import export_csv, export_records
+from autotuner.report.exports import export_csv, export_json
 from autotuner.store.imports import Imported, import_file
 from autotuner.store.store import Store
 from autotuner.system.text import count
@@ -54,8 +54,9 @@ def _made(store: Store, run: str | None, form: str) -> str | bytes:
         return parquet.export_parquet(store, run)
     if form == "optuna":
         return study.export_studies(store, run)
-    document = t4.t4_document(store, run) if form == "t4" and run is not None else export_records(store, run)
-    return json.dumps(document, indent=2) + "\n"
+    if form == "t4" and run is not None:
+        return json.dumps(t4.t4_document(store, run), indent=2) + "\n"
+    return export_json(store, run)
 
 
 def import_files(files: Sequence[Path], *, workspace: Path, storage: str | None, as_json: bool) -> None:

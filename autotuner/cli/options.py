@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
+from autotuner.bundles import words as w
+
 TargetOption = Annotated[
     str, typer.Option("--target", help="cpu, a chip (gfx942, sm_80, …) or a product (mi300x, a100, …).")
 ]
 DeviceOption = Annotated[
     str | None,
-    typer.Option("--device", help="IREE device URI; `none` compiles and proves but does not time."),
+    typer.Option("--device", help="IREE device URIs, comma separated; `none` compiles and proves but does not time."),
 ]
 EffortOption = Annotated[str, typer.Option("--effort", help="quick, normal or full: how long to search.")]
 TrialsOption = Annotated[int | None, typer.Option("--trials", help="At most this many candidates.")]
@@ -41,7 +43,11 @@ OutputOption = Annotated[
     typer.Option("-o", "--output", help="Where the spec goes. [default: specs/<problem>-<target>.mlir]"),
 ]
 StorageOption = Annotated[
-    str | None, typer.Option("--storage", help="Database URL. [default: an SQLite file in the workspace]")
+    str | None,
+    typer.Option(
+        "--storage",
+        help="sqlite:///FILE or postgresql://USER@HOST/DATABASE. [default: an SQLite file in the workspace]",
+    ),
 ]
 FlagOption = Annotated[
     list[str] | None, typer.Option("--flag", help="Passed on to iree-compile, as --flag=--name=value; repeatable.")
@@ -68,6 +74,27 @@ IreeToolsOption = Annotated[
         help="A build or install tree of IREE, or the folder of its tools. [default: AUTOTUNE_IREE_TOOLS, the wheels]",
     ),
 ]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        help="Dask scheduler (tls://HOST:PORT) whose workers build and time. [default: this machine's processes]",
+    ),
+]
+InsecureOption = Annotated[
+    bool,
+    typer.Option(
+        "--insecure-cluster", help="Take tcp:// beyond this machine: whoever reaches it can run code on all workers."
+    ),
+]
+CaOption = Annotated[
+    Path | None,
+    typer.Option("--tls-ca-file", help="Certificate authority of a tls:// cluster. [default: Dask's configuration]"),
+]
+CertOption = Annotated[
+    Path | None, typer.Option("--tls-cert", help="This machine's certificate. [default: Dask's configuration]")
+]
+KeyOption = Annotated[Path | None, typer.Option("--tls-key", help="Its key. [default: Dask's configuration]")]
 BundleOption = Annotated[
     Path | None,
     typer.Option(
@@ -104,7 +131,7 @@ TrustOption = Annotated[
     bool,
     typer.Option("--trust", help="Take specs, flagfiles and models as they are, also with what could do harm."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, all else on stderr.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
+JsonOption = Annotated[bool, typer.Option(*w.JSON.names, help=w.JSON.help)]
+QuietOption = Annotated[bool, typer.Option(*w.QUIET.names, help=w.QUIET.help)]
 NoColorOption = Annotated[bool, typer.Option("--no-color", help="No colour, as with NO_COLOR set.")]
 FailOption = Annotated[bool, typer.Option("--fail-if-no-winner", help="Exit 6 unless the verdict is `win`.")]

@@ -36,11 +36,12 @@ def _measured(store: Store, runs: Sequence[str], *, no_color: bool) -> dict[str,
     console = make_console(stderr=True, no_color=no_color)
     tools, found = Tools.find(), {}
     for target, device in dict.fromkeys((row.target, row.device) for row in rows if row.device != NO_DEVICE):
-        name = capture(device, tools).device_name
+        first = device.partition(",")[0]
+        name = capture(first, tools).device_name
         if not any(store.environment(row.id).get("device_name") == name for row in rows if row.device == device):
             console.print(f"note: no run was on this machine's {device}: its bandwidth is not measured", markup=False)
             continue
-        found[name] = measure_bandwidth(device, Target.parse(target))
+        found[name] = measure_bandwidth(first, Target.parse(target))
     return found
 
 

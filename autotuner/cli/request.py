@@ -1,7 +1,6 @@
 """The options that every tuning command takes, and how they make a run's options."""
 
 import inspect
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,19 +14,23 @@ from autotuner.cli.given import Given
 from autotuner.cli.lazy import Lazy
 from autotuner.errors import UsageError
 from autotuner.system.durations import parse_budget, parse_duration
+from autotuner.system.words import given_command
 from autotuner.tuning.effort import parse_effort
 
 NO_DEVICE = "none"
+CLUSTER = ("cluster", "insecure_cluster", "tls_ca_file", "tls_cert", "tls_key")
+"""The options of a command whose work may be done elsewhere."""
 W = TypeVar("W", bound=str)
 
 if TYPE_CHECKING:
     from autotuner import targets
+    from autotuner.cluster import address
     from autotuner.microkernels import variants
     from autotuner.targets import files as target_files
     from autotuner.tuning import options as run_options
 else:
     targets, target_files = Lazy("autotuner.targets"), Lazy("autotuner.targets.files")
-    run_options = Lazy("autotuner.tuning.options")
+    run_options, address = Lazy("autotuner.tuning.options"), Lazy("autotuner.cluster.address")
     variants = Lazy("autotuner.microkernels.variants")
 
 
@@ -54,6 +57,11 @@ class Request:
     microkernels: o.MicrokernelsOption = "none"
     allow_precision: o.PrecisionOption = None
     iree_tools: o.IreeToolsOption = None
+    cluster: o.ClusterOption = None
+    insecure_cluster: o.InsecureOption = False
+    tls_ca_file: o.CaOption = None
+    tls_cert: o.CertOption = None
+    tls_key: o.KeyOption = None
     dry_run: o.DryRunOption = False
     as_json: o.JsonOption = False
     quiet: o.QuietOption = False
@@ -79,11 +87,17 @@ class Request:
             typer.echo(f"note: --flag: {word} is taken for a word; write ./{word} for the file of that name", err=True)
         return targets.Target.parse(self.target, flags=flags)
 
+    def scheduler(self) -> "address.Scheduler | None":
+        """Of the cluster that is to work; what belongs to one is refused without it."""
+        if self.cluster is None:
+            self.given.refuse(CLUSTER[1:], "has no meaning without --cluster")
+            return None
+        files = {"ca_file": self.tls_ca_file, "cert": self.tls_cert, "key": self.tls_key}
+        return address.Scheduler(self.cluster, insecure=self.insecure_cluster, **files)
+
     def options(self) -> "run_options.Options":
         if self.device is not None and not self.device.strip():
             raise UsageError("--device is empty.", remedy="Name a device, or leave the option out.")
-        if self.device is not None and "," in self.device:
-            raise UsageError(f"--device {self.device} names several devices.", remedy="Name one: a run times on one.")
         if self.output is not None and self.output.suffix != ".mlir":
             raise UsageError(f"-o {self.output} is not an .mlir file.", remedy="Name the spec, such as -o spec.mlir.")
         self.refuse_untimed("cache", "state")
@@ -112,7 +126,8 @@ class Request:
                 if word.strip() not in ("", "none")
             ),
             iree_tools=self.iree_tools,
-            command=tuple(sys.argv),
+            cluster=self.scheduler(),
+            command=given_command(),
             began=self.given.at,
         )
 
@@ -123,12 +138,19 @@ class ProblemRequest(Request):
 
     bundle: o.BundleOption = None
 
+    def refuse_untimed(self, *names: str) -> None:
+        """What is said of running goes with a bundle."""
+        if self.bundle is None:
+            super().refuse_untimed(*names)
+
     def untimed(self) -> "ProblemRequest":
         """For a bundle: nothing runs here, and what is said of running or shipping is refused."""
         if self.device not in (None, NO_DEVICE):
             self.given.refuse(["device"], "has no meaning with --bundle", remedy="Give it to `autotune bundle run`.")
         self.given.refuse(["output"], "has no meaning with --bundle", remedy="Give it to `autotune bundle import`.")
-        names = ("cache", "state", "isolate", "resume", "microkernels", "iree_tools", "fail_if_no_winner")
+        kept = "Leave it out: what is built stays in the cache, and the same command goes on from there."
+        self.given.refuse(["resume"], "has no meaning with --bundle", remedy=kept)
+        names = ("isolate", "iree_tools", "fail_if_no_winner", *CLUSTER)
         self.given.refuse(names, "has no meaning with --bundle")
         return replace(self, device=NO_DEVICE)
 
@@ -158,14 +180,16 @@ def tuning_command(
     def command(context: typer.Context, **values: Any) -> None:
         given = Given.of(context)
         chosen = {p.name: values.pop(p.name) for p in own}
-        if chosen.get("dtype") == "":
+        if untyped := chosen.get("dtype") == "":
             chosen["dtype"] = default_dtype(values["target"])
-            if not values["quiet"]:
-                typer.echo(f"note: --dtype {chosen['dtype']}, the default on {values['target']}", err=True)
         if words:
             typed = {p.name: values.pop(p.name) for p in words}
             chosen["words"] = {name: value for name, value in typed.items() if name in given}
-        run(parse(**chosen), request(**values, given=given))
+        wanted, how = parse(**chosen), request(**values, given=given)
+        if untyped and not how.quiet:
+            how.chip()  # an error comes alone
+            typer.echo(f"note: --dtype {chosen['dtype']}, the default on {how.target}", err=True)
+        run(wanted, how)
 
     command.__name__, command.__doc__ = parse.__name__, parse.__doc__
     first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 from autotuner.cli.console import emit, make_console, show
 from autotuner.cli.lazy import Lazy
 from autotuner.errors import UsageError
-from autotuner.report.history import VERDICT_WORDS, history_records, runs_table, trend_records, trend_table
+from autotuner.report.history import (
+    VERDICT_WORDS,
+    history_records,
+    listed_records,
+    runs_table,
+    trend_records,
+    trend_table,
+)
 from autotuner.store.filters import ALL_RUNS, RunFilter
 from autotuner.store.store import Store
 from autotuner.system.cache import Cache
@@ -96,7 +103,8 @@ def history(shown: Shown, wanted: Wanted, *, workspace: Path, storage: str | Non
             _show_run(store, shown.run, shown)
             return
         which = _with_known_target(store, which)
-        records = (trend_records if shown.trend else history_records)(store, limit, which=which)
+        read = trend_records if shown.trend else history_records if shown.as_json else listed_records
+        records = read(store, limit, which=which)
         if shown.as_json:
             print(json.dumps(records, indent=2))
         elif not records and which != ALL_RUNS:
@@ -114,7 +122,7 @@ def _with_known_target(store: Store, which: RunFilter) -> RunFilter:
 
 def _show_run(store: Store, run: str, shown: Shown) -> None:
     if shown.as_json:
-        print(json.dumps(exports.export_records(store, run), indent=2))
+        emit(exports.export_json(store, run), end="")
     else:
         _show(tables.run_tables(store, run), shown)
 

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any, Protocol
 
 import typer
-from rich.console import Console
 
 from autotuner.cli.console import emit, make_console, make_reporter
 from autotuner.cli.microkernels import say_whose_code
 from autotuner.cli.request import ProblemRequest, Request
 from autotuner.errors import EXIT_INTERRUPTED, EXIT_NO_WINNER, AutotuneError
 from autotuner.problems import Problem
-from autotuner.system import process
+from autotuner.system.interrupts import stopping
 from autotuner.system.progress import Stop
 from autotuner.targets import Target
 from autotuner.tuning.bundling import make_bundle
@@ -28,8 +24,6 @@ from autotuner.tuning.dry_run import rehearse
 from autotuner.tuning.result import D, Result
 from autotuner.tuning.session import Watched
 from autotuner.tuning.tune import tune
-
-INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_tuning(problem: Problem, request: Request) -> None:
@@ -52,8 +46,10 @@ def run_tuning(problem: Problem, request: Request) -> None:
 
 def run_bundling(problem: Problem, target: Target, file: Path, request: Request) -> None:
     """Builds one problem's candidates for another machine."""
+    options = request.options()
+    say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
     with watched(request) as watch:
-        result = make_bundle(problem, target, file, options=request.options(), **watch)
+        result = make_bundle(problem, target, file, options=options, **watch)
     conclude(result, request)
 
 
@@ -61,7 +57,8 @@ def run_bundling(problem: Problem, target: Target, file: Path, request: Request)
 def watched(request: Request) -> Iterator[Watched]:
     """A run's progress on stderr; Ctrl-C asks it to end."""
     stderr, stop = make_console(stderr=True, no_color=request.no_color), Stop()
-    with make_reporter(stderr, quiet=request.quiet) as reporter, ctrl_c(stop, stderr):
+    say = partial(stderr.print, highlight=False)
+    with make_reporter(stderr, quiet=request.quiet) as reporter, stopping(stop, say):
         yield {"reporter": reporter, "stop": stop}
 
 
@@ -98,39 +95,3 @@ def conclude(
         raise typer.Exit(exit_code)
     if request.fail_if_no_winner and result.verdict != "win":
         raise typer.Exit(EXIT_NO_WINNER)
-
-
-@contextmanager
-def ctrl_c(stop: Stop, console: Console) -> Iterator[None]:
-    """The first Ctrl-C asks the run to finish its row and report; the second ends it at once.
-
-    So do SIGTERM, and SIGHUP when the terminal is closed; a signal that the caller has us ignore (nohup) stays ignored.
-    """
-
-    def handle(number: int, _frame: FrameType | None) -> None:
-        if number == signal.SIGHUP:
-            _leave_terminal()
-        if stop.requested:
-            process.shut_down()
-            raise KeyboardInterrupt
-        stop.request()
-        with suppress(OSError):  # who watched may be gone
-            console.print("stopping after this row; Ctrl-C again to stop at once", highlight=False)
-
-    wanted = [number for number in INTERRUPTS if signal.getsignal(number) is not signal.SIG_IGN]
-    old = {number: signal.signal(number, handle) for number in wanted}
-    try:
-        yield
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
-
-
-def _leave_terminal() -> None:
-    """A terminal that has been closed answers every write with an error."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            if os.isatty(stream.fileno()):
-                os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)

@@ -14,6 +14,10 @@ DeviceState = Literal["sustained", "burst", "process"]
 not compared."""
 
 
+State = Literal["sustained", "burst"]
+"""What a device that stays open does between timings: it works, or it pauses."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One look at a device."""
@@ -43,12 +47,20 @@ class Conditions:
     cache: CacheState = "warm"
     before: Sample = NO_SAMPLE
     after: Sample = NO_SAMPLE
+    device: str = ""
+    """Its URI; empty in rows of older versions."""
 
     def to_json(self) -> dict[str, Any]:
         samples = {"before": self.before.to_json(), "after": self.after.to_json()}
-        return {"state": self.state, "cache": self.cache, **{name: table for name, table in samples.items() if table}}
+        where = {"device": self.device} if self.device else {}
+        return {
+            "state": self.state,
+            "cache": self.cache,
+            **where,
+            **{name: table for name, table in samples.items() if table},
+        }
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> Conditions:
         before, after = (Sample.from_json(table.get(name, {})) for name in ("before", "after"))
-        return cls(table["state"], table["cache"], before, after)
+        return cls(table["state"], table["cache"], before, after, table.get("device", ""))

@@ -19,6 +19,7 @@ from autotuner.devices.frames import LENGTH, Message, frame
 from autotuner.devices.process import missing
 from autotuner.errors import AutotuneError, OutOfTimeError
 from autotuner.system import process
+from autotuner.targets.naming import iree_uri
 
 if TYPE_CHECKING:
     from autotuner.iree.compile import FailureClass
@@ -113,7 +114,9 @@ class Connection:
             # In the folder that has the package, so that it is this very package that the child has.
             self._child = process.start(self.command, stderr=log, cwd=_PACKAGES)
         try:
-            self.opened = self._exchange({"ask": "open", "device": self.uri, **self.opening}, timeout=OPEN_SECONDS)
+            self.opened = self._exchange(
+                {"ask": "open", "device": iree_uri(self.uri), **self.opening}, timeout=OPEN_SECONDS
+            )
             why = self.opened.get("error", "")
         except Lost as lost:
             why = str(lost)

@@ -13,7 +13,7 @@ from autotuner._version import __version__
 from autotuner.iree.tools import Tools
 from autotuner.system import machine
 from autotuner.targets.backends import backend_on
-from autotuner.targets.backends.base import UNKNOWN
+from autotuner.targets.backends.base import UNKNOWN, DeviceFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,7 @@ class Environment:
 
 def capture(device_uri: str, tools: Tools) -> Environment:
     """The environment now. Never fails: a fact that cannot be had is an empty string, or None for a number."""
-    backend = backend_on(device_uri)
-    which = device_uri.partition("://")[2].partition("?")[0] or "0"
-    device = backend.describe_device(which) if backend else UNKNOWN
+    device = described(device_uri)
     return Environment(
         iree=tools.release,
         iree_runtime=tools.runtime_release,
@@ -74,6 +72,13 @@ def capture(device_uri: str, tools: Tools) -> Environment:
         device_mhz=device.mhz,
         time=datetime.now(UTC).isoformat(timespec="seconds"),
     )
+
+
+def described(uri: str) -> DeviceFacts:
+    """The device of this URI; nothing where nobody tells."""
+    backend = backend_on(uri)
+    which = uri.partition("://")[2].partition("?")[0] or "0"
+    return backend.describe_device(which) if backend else UNKNOWN
 
 
 def _user() -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from autotuner.devices.conditions import DeviceState
 from autotuner.devices.device import Device
+from autotuner.devices.many import Devices
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import open_resident
 from autotuner.devices.sampled import SampledDevice
@@ -15,7 +16,16 @@ from autotuner.system.settings import usable_cores
 from autotuner.targets.backends import backend_on
 
 LOADERS = 4
-"""Processes that have the driver assemble modules ahead of their timing, at most."""
+"""Processes of a device that have the driver assemble modules ahead of their timing, at most."""
+
+
+@contextmanager
+def open_devices(
+    alone: Sequence[ProcessDevice], *, isolate: bool, state: DeviceState, note: Callable[[str], None]
+) -> Iterator[Devices]:
+    """All devices of a command."""
+    with ExitStack() as stack:
+        yield Devices(tuple(stack.enter_context(open_device(one, isolate=isolate, state=state)) for one in alone), note)
 
 
 @contextmanager

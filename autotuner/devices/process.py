@@ -28,6 +28,7 @@ from autotuner.problems import Array
 from autotuner.problems.dtypes import element_type
 from autotuner.system import process
 from autotuner.system.execution import done, local_executor
+from autotuner.targets.naming import iree_uri
 
 _FORMAT = dict.fromkeys(("bf16", "f8E4M3FN", "f8E4M3FNUZ"), "bin")
 """What numpy's format has no name for is written as bare bytes."""
@@ -108,7 +109,9 @@ class ProcessDevice:
         if benchmark.cache == "cold":
             raise DeviceError(COLD_NEEDS, remedy=WITHOUT_COLD)
         self.before()
-        command = benchmark_command(self.tools, module.vmfb, benchmark, device=self.uri, repetitions=repetitions)
+        command = benchmark_command(
+            self.tools, module.vmfb, benchmark, device=iree_uri(self.uri), repetitions=repetitions
+        )
         done = process.run(command, timeout=benchmark.timeout)
         if done.timed_out:
             return Timing((), "run-timeout", done.why())
@@ -127,7 +130,7 @@ class ProcessDevice:
         self, vmfb: Path, invocation: Invocation, *, timeout: float
     ) -> Mapping[str, DispatchTime] | None:
         self.before()
-        done = process.run(statistics_command(self.tools, vmfb, invocation, device=self.uri), timeout=timeout)
+        done = process.run(statistics_command(self.tools, vmfb, invocation, device=iree_uri(self.uri)), timeout=timeout)
         return read_statistics(done.stdout) if done.ok else None
 
     def _call(self, vmfb: Path, invocation: Invocation, timeout: float) -> Computed:
@@ -136,7 +139,7 @@ class ProcessDevice:
                 Path(folder) / f"output{number}.{_FORMAT.get(element, 'npy')}"
                 for number, element in enumerate(invocation.results)
             ]
-            command = run_command(self.tools, vmfb, invocation, device=self.uri, outputs=paths)
+            command = run_command(self.tools, vmfb, invocation, device=iree_uri(self.uri), outputs=paths)
             done = process.run(command, timeout=timeout)
             if done.timed_out:
                 return Computed(failure="run-timeout", detail=done.why())

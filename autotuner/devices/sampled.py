@@ -65,7 +65,7 @@ class SampledDevice:
         before = self.sampler()
         timing = self.device.time(module, benchmark, repetitions=repetitions, give_up_us=give_up_us)
         own = timing.conditions or Conditions(self.state, benchmark.cache)
-        return replace(timing, conditions=replace(own, before=before, after=self.sampler()))
+        return replace(timing, conditions=replace(own, before=before, after=self.sampler(), device=self.uri))
 
     def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
         return self.device.call_pairs(module, benchmark, count=count)

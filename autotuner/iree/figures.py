@@ -71,14 +71,14 @@ class Isa:
         return ", ".join(f"{name} {value}" for name, value in known)
 
     def to_json(self) -> dict[str, Any]:
-        return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
+        return {name: value for name in _NAMES if (value := getattr(self, name)) is not None}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any] | None) -> Isa:
-        known = {f.name for f in fields(cls)}
-        return cls(**{name: value for name, value in (document or {}).items() if name in known})
+        return cls(**{name: value for name, value in (document or {}).items() if name in _NAMES})
 
 
+_NAMES = tuple(one.name for one in fields(Isa))
 NO_FIGURES = Isa()
 
 

@@ -12,6 +12,7 @@ from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen, iree_gpu, linalg
 
 from autotuner.errors import EnvironmentFailure
+from autotuner.iree.context import text_context
 
 DIALECTS = (iree_codegen, iree_gpu, linalg)
 """Importing them registers their attributes and operations with every context."""
@@ -111,7 +112,7 @@ def resources(text: str) -> str:
 
 def same_attributes(pairs: Iterable[tuple[str, str]]) -> list[bool]:
     """For each pair: do the two attribute texts mean the same (spaces, order of keys and defaults aside)?"""
-    with ir.Context():
+    with text_context():
         return [left == right or ir.Attribute.parse(left) == ir.Attribute.parse(right) for left, right in pairs]
 
 
@@ -175,7 +176,7 @@ def read_applied(texts: Iterable[str], *, marker: str) -> list[Applied]:
 
 def tile_levels(lowering_config: str) -> dict[str, tuple[int, ...]]:
     """The levels of an `#iree_cpu.lowering_config<...>`: level name to tile sizes."""
-    with ir.Context():
+    with text_context():
         body = lowering_config[lowering_config.index("<") + 1 : lowering_config.rindex(">")]
         table = ir.DictAttr(ir.Attribute.parse("{" + body + "}"))
         levels = {}
@@ -290,7 +291,7 @@ def map_positions(text: str) -> list[int | None]:
 
 @lru_cache(maxsize=4096)
 def _map_positions(text: str) -> tuple[int | None, ...]:
-    with ir.Context():
+    with text_context():
         return tuple(positions(ir.AffineMapAttr(ir.Attribute.parse(text)).value))
 
 

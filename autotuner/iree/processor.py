@@ -10,6 +10,7 @@ from typing import Any
 from iree.compiler import ir
 
 from autotuner.errors import EnvironmentFailure
+from autotuner.iree.context import text_context
 from autotuner.iree.mlir import parse, walk
 
 
@@ -56,13 +57,13 @@ def read_features(executable_target: str) -> frozenset[str]:
     """The instructions that the processor of an executable target has, by LLVM's names; none of an empty text."""
     if not executable_target:
         return frozenset()
-    with ir.Context():
+    with text_context():
         return _features(target_table(executable_target))
 
 
 def read_processor(executable_target: str) -> tuple[str, str]:
     """The name and the features of the processor that an executable target is for."""
-    with ir.Context():
+    with text_context():
         table = target_table(executable_target)
         return ir.StringAttr(table["cpu"]).value, ir.StringAttr(table["cpu_features"]).value
 

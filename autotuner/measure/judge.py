@@ -31,6 +31,7 @@ from autotuner.measure.race import (
 )
 from autotuner.measure.shortlist import Screened, pick_for_race, shortlist
 from autotuner.measure.timeplan import (
+    FAR_AHEAD,
     FEWEST,
     LEAD_BLOCKS,
     LEAST_BLOCKS,
@@ -60,10 +61,15 @@ class Takes:
 
     race: Take
     confirm: Take
+    brief: Take | None = None
+    """To confirm what is far ahead in little time: by one repetition."""
 
     @classmethod
     def alike(cls, take: Take) -> Takes:
         return cls(take, take)
+
+    def briefly(self) -> Takes:
+        return replace(self, confirm=self.brief or self.confirm)
 
 
 def _unrecorded(phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
@@ -163,9 +169,9 @@ def timed_by(
     Those in `once` take so long that one repetition is a measurement by itself.
     """
 
-    def taken_by(device: Device) -> Take:
+    def taken_by(device: Device, *, brief: bool = False) -> Take:
         def take(name: str) -> Timing:
-            timing = device.time(modules[name], benchmark, repetitions=1 if name in once else 3)
+            timing = device.time(modules[name], benchmark, repetitions=1 if brief or name in once else 3)
             if not timing.ok:
                 raise TimingFailed(timing.detail)
             return timing
@@ -174,8 +180,8 @@ def timed_by(
 
     take = taken_by(device)
     if device.isolated is device or benchmark.cache == "cold":  # what a fresh process times is warm
-        return Takes.alike(take)
-    return Takes(take, taken_by(device.isolated))
+        return Takes(take, take, taken_by(device, brief=True))
+    return Takes(take, taken_by(device.isolated), taken_by(device.isolated, brief=True))
 
 
 def seconds_of(take: Take, name: str, clock: Clock) -> float:
@@ -302,11 +308,14 @@ class _Sitting:
     def confirm_alone(self, name: str, so_far: Judgement | None = None, *, won: bool = False) -> Judgement:
         """Fresh blocks of this one and the baseline: as many as there is time for, which is fixed beforehand."""
         contest, plan, clock = self.contest, self.plan, self.clock
+        least = min(LEAST_BLOCKS, plan.blocks)
+        if plan.ahead >= FAR_AHEAD and plan.confirm_blocks(clock.left, beside=False) < least:
+            brief = replace(self, plan=plan.briefly(), watch=replace(self.watch, takes=self.watch.takes.briefly()))
+            return brief.confirm_alone(name, so_far, won=won)
         self.stage(f"confirming {contest.label(name)}")
         beside = contest.stock not in (contest.baseline, name)
         beside = beside and plan.confirm_blocks(clock.left, beside=True) >= min(SURE_BLOCKS, plan.blocks)
         blocks = plan.confirm_blocks(clock.left, beside=beside)
-        least = min(LEAST_BLOCKS, plan.blocks)
         if blocks < least <= plan.confirm_blocks(clock.left + LATE_SECONDS, beside=False):
             blocks = least
         if blocks < least:
@@ -315,11 +324,13 @@ class _Sitting:
             known = so_far or self._unproven("")
             return replace(known, verdict="inconclusive", reason=late if won else undecided)
         found = self._confirm(name, so_far or self._unproven(""), blocks, beside=beside)
-        if found.verdict != "inconclusive" or self.stop.requested or blocks == plan.blocks:
+        if found.verdict != "inconclusive" or self.stop.requested or found.confirmed is None:
             return found
-        return replace(
-            found, reason=f"{found.reason}, in the {blocks} blocks that there was time for: {plan.would_do(clock)}"
-        )
+        if found.confirmed.cut:
+            return replace(found, reason=f"the time was up: {found.reason}; {plan.would_do(clock)}")
+        if found.speedup is None or blocks == plan.blocks:
+            return found
+        return replace(found, reason=f"{found.reason}, {plan.fewer(blocks, clock, beside=beside)}")
 
     def _unproven(self, reason: str) -> Judgement:
         return Judgement("inconclusive", reason, self.contest.stock)

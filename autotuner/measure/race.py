@@ -160,6 +160,8 @@ class Confirmation(BlockTimes):
     verdict: Verdict
     reason: str
     speedup: Interval | None = None
+    cut: bool = False
+    """The user or the deadline ended it before its last block."""
 
     @property
     def holds(self) -> bool:
@@ -274,11 +276,11 @@ def confirm(
     names = list(dict.fromkeys([baseline, winner, *beside]))
     rows: dict[str, list[float | None]] = {name: [] for name in names}
     alive = list(names)
-    reason = ""
+    reason, cut = "", False
     for block in range(1, blocks + 1):
         taken = _time_block(block, alive, baseline, timekeeper)
         if taken is None:
-            reason = f"stopped after {block - 1} of {blocks} blocks"
+            reason, cut = f"the confirmation ended after {block - 1} of its {blocks} blocks", True
             break
         for name, row in rows.items():
             time = taken.get(name)
@@ -292,7 +294,7 @@ def confirm(
     times = {name: tuple(row) for name, row in rows.items()}
     speedup = BlockTimes(times).ratio(winner, baseline, alpha=rules.alpha)
     if reason:
-        return Confirmation(times, "inconclusive", reason, speedup)
+        return Confirmation(times, "inconclusive", reason, speedup, cut)
     if speedup is None:
         return Confirmation(times, "inconclusive", f"{blocks} blocks are too few for this level")
     span = f"fresh blocks give {speedup.median:.3f} ({speedup.low:.3f} to {speedup.high:.3f})"

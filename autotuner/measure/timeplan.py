@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from autotuner.measure.race import LOOKS
 from autotuner.system.progress import LATE_SECONDS, Clock, Stop
@@ -31,15 +32,25 @@ FEWEST = 2
 """Rivals in a race after a search: the best stock route, and the best candidate."""
 CALLS = 4
 """Of a module in one timing: three repetitions, and one to warm up."""
+BRIEF_CALLS = 2
+"""Of a timing of one repetition."""
 _LONG = LOOKS[2]
 """Blocks of a race with all the time that it wants."""
 LEAD_BLOCKS = 5
 """How often each is timed where the fastest is only chosen, not judged."""
 LEADERS = 4
 """Candidates that are compared there."""
+FAR_AHEAD = 3.0
+"""Times faster than the baseline: what is so far ahead is told from it by one repetition each, where time is short."""
 _LEAD_BUILDS = 3
 """What such a comparison takes with the builds for it, over its timings."""
 _ROUNDED = 5
+OPENING_SECONDS = {"host": 1.0, "gpu": 4.0}
+"""About, before the first problem of many is opened: for reading a space and compiling its default, on one core."""
+FINDING_SECONDS = 5.0
+"""About, before the first kernel is put into a model: for finding the dispatches of all its places."""
+FIRST_TIMING_SECONDS = 1.0
+"""About, in the same case: for timing that default, one after the other."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +59,22 @@ class Pace:
 
     baseline: float
     rival: float
+    spared: tuple[float, float] = (0.0, 0.0)
+    """Of these seconds, those that a timing of one repetition does without."""
 
     @classmethod
     def of(cls, seconds: float, *, baseline_us: float, best_us: float, lasting: float) -> Pace:
         """From one timing of the baseline; a repetition lasts `lasting` seconds, or a call where that is longer."""
-        calls = [CALLS * max(lasting, us / 1e6) for us in (baseline_us, best_us)]
-        starting = max(seconds - calls[0], 0.0)
-        return cls(seconds, min(seconds, starting + calls[1]))
+        one, other = (max(lasting, us / 1e6) for us in (baseline_us, best_us))
+        starting = max(seconds - CALLS * one, 0.0)
+        rival = min(seconds, starting + CALLS * other)
+        more = (CALLS - BRIEF_CALLS) / CALLS
+        return cls(seconds, rival, (more * min(seconds, CALLS * one), more * min(rival, CALLS * other)))
+
+    @property
+    def brief(self) -> Pace:
+        """Of one repetition each."""
+        return Pace(self.baseline - self.spared[0], self.rival - self.spared[1])
 
     def block(self, rivals: int) -> float:
         """All of them once."""
@@ -72,6 +92,8 @@ class Ending:
     blocks: int
     """Of the confirmation, at the least."""
     seconds: float
+    brief: bool = False
+    """One repetition each."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +116,8 @@ class TimePlan:
     """Seconds after the verdict, for what wins."""
     judges: bool = True
     """Without, the best of the search are only compared, and something larger is the judge."""
+    ahead: float = 1.0
+    """How many times faster than the baseline the best so far is."""
 
     # --- what the end takes ---------------------------------------------------------------------------------------
 
@@ -112,7 +136,7 @@ class TimePlan:
     @property
     def least(self) -> float:
         """Seconds of the shortest way to a verdict."""
-        return self._alone(LEAST_BLOCKS, beside=False).seconds + self.shipping if self.judges else self._lead
+        return self._shortest.seconds + self.shipping if self.judges else self._lead
 
     @property
     def _lead(self) -> float:
@@ -142,8 +166,12 @@ class TimePlan:
         for one in self._endings():
             if one.seconds <= room:
                 return one
-        last = self._alone(LEAST_BLOCKS, beside=False)
+        last = self._shortest
         return last if last.seconds <= room + LATE_SECONDS and last.seconds <= left else None
+
+    @property
+    def _shortest(self) -> Ending:
+        return self._alone(LEAST_BLOCKS, beside=False, brief=self.ahead >= FAR_AHEAD)
 
     def _endings(self) -> Iterator[Ending]:
         fewest = min(FEWEST, self.rivals) if self.screens else self.rivals
@@ -152,15 +180,16 @@ class TimePlan:
             yield self._alone(SURE_BLOCKS, beside=True)
         yield self._alone(SURE_BLOCKS, beside=False)
         yield self._alone(LEAST_BLOCKS, beside=False)
+        yield self._shortest
 
     def _raced(self, rivals: int) -> Ending:
         blocks, beside = min(SURE_BLOCKS, self.blocks), self.stock and rivals > 1
         return Ending(rivals, beside, blocks, self._racing(rivals, LOOKS[0]) + self._confirming(blocks, beside=beside))
 
-    def _alone(self, blocks: int, *, beside: bool) -> Ending:
+    def _alone(self, blocks: int, *, beside: bool, brief: bool = False) -> Ending:
         blocks = min(blocks, self.blocks)
         built = (2 + self.stock) * self.building
-        return Ending(0, beside, blocks, built + self._confirming(blocks, beside=beside))
+        return Ending(0, beside, blocks, built + self._confirming(blocks, beside=beside, brief=brief), brief)
 
     def _racing(self, rivals: int, blocks: int) -> float:
         """The finalists' builds, their second screening, and the race itself."""
@@ -168,14 +197,25 @@ class TimePlan:
         built = (2 * rivals + 1) * self.building
         return built + again + blocks * self.race.block(rivals)
 
-    def _confirming(self, blocks: int, *, beside: bool) -> float:
-        return blocks * self.confirm.block(1 + beside)
+    def _confirming(self, blocks: int, *, beside: bool, brief: bool = False) -> float:
+        return blocks * (self.confirm.brief if brief else self.confirm).block(1 + beside)
+
+    def paced(self, *, baseline_us: float, best_us: float, lasting: float) -> TimePlan:
+        """A first plan, by what the default takes and the best so far; a repetition lasts `lasting` seconds."""
+        best_us = min(best_us, baseline_us)
+        pace = partial(Pace.of, baseline_us=baseline_us, best_us=best_us, lasting=lasting)
+        ahead = baseline_us / best_us if best_us else 1.0
+        return replace(self, race=pace(self.race.baseline), confirm=pace(self.confirm.baseline), ahead=ahead)
 
     # --- while it is judged ---------------------------------------------------------------------------------------
 
     def measured(self, race: Pace, *, alike: bool) -> TimePlan:
         """Corrected by what the race's timings took; `alike`: the confirmation is timed the same way."""
         return replace(self, race=race, confirm=race if alike else self.confirm)
+
+    def briefly(self) -> TimePlan:
+        """With one repetition each in the confirmation, and no shorter way after it."""
+        return replace(self, confirm=self.confirm.brief, ahead=1.0)
 
     def confirm_blocks(self, left: float, *, beside: bool) -> int:
         """How many blocks there is time for, fixed beforehand: then the interval holds its level whatever comes."""
@@ -189,6 +229,13 @@ class TimePlan:
 
     # --- words ----------------------------------------------------------------------------------------------------
 
+    def fewer(self, blocks: int, clock: Clock, *, beside: bool) -> str:
+        """That a confirmation had not all its blocks, and the budget that has time for them."""
+        missing = self._confirming(self.blocks - blocks, beside=beside) + self.shipping
+        wanted = _rounded(max(clock.elapsed, clock.budget) + missing)
+        more = "a longer --budget" if clock.part else f"--budget {wanted}s"
+        return f"in the {blocks} blocks that there was time for; {more} has time for {self.blocks}"
+
     def too_short(self, clock: Clock) -> str:
         """Why there is no verdict, with what was left and what would do."""
         left, shortest = max(clock.left, 0.0), self.least - self.shipping
@@ -200,7 +247,7 @@ class TimePlan:
         """The budget for the same and a sound verdict after it; `raced`: only its confirmation is missing."""
         missing = self._confirming(min(SURE_BLOCKS, self.blocks), beside=self.stock) + self.shipping
         needed = clock.elapsed + (missing if raced else self.sound)
-        return longer(max(needed, clock.budget if math.isfinite(clock.budget) else 0.0))
+        return longer(max(needed, clock.budget if math.isfinite(clock.budget) else 0.0), part=clock.part)
 
 
 UNTIMED = TimePlan(Pace(0.0, 0.0), Pace(0.0, 0.0))
@@ -228,6 +275,13 @@ class RaceDeadline:
         return self.stop.requested or late or left - self.block < self.plan.needs_confirmation(looked=looked)
 
 
-def longer(seconds: float) -> str:
-    """What to ask for the next time, where so many seconds would do."""
-    return f"--budget {math.ceil(1.2 * seconds / _ROUNDED) * _ROUNDED}s would do"
+def longer(seconds: float, *, part: bool = False) -> str:
+    """What to ask for the next time, where so many seconds would do; of a `part` of a run that is no user's budget."""
+    if part:
+        return "a longer --budget would do"
+    return f"--budget {_rounded(seconds)}s would do"
+
+
+def _rounded(seconds: float) -> int:
+    """With some air."""
+    return math.ceil(1.2 * seconds / _ROUNDED) * _ROUNDED

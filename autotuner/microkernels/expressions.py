@@ -1,10 +1,10 @@
-"""Whole-number expressions of manifests: parsed by `ast`, walked node by node, never given to Python to run."""
+"""Whole-number expressions of manifests: parsed by `ast`, read node by node, never given to Python to run."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -39,8 +39,16 @@ class Expression:
         return _names(self.text)
 
     def evaluate(self, values: Mapping[str, int]) -> int:
-        self._refuse_unknown(values)
-        result = _Walk(self.text, values).visit(_tree(self.text))
+        if not self.names <= values.keys():
+            self._refuse_unknown(values)
+        try:
+            result = _steps(self.text)(values)
+        except ZeroDivisionError:
+            raise _refusal(self.text, "divides by zero", "Guard it: `A // B if B else 0`.") from None
+        except OverflowError:
+            raise _refusal(self.text, f"needs more than {_BITS} bits on the way", "Give smaller numbers.") from None
+        except ValueError as error:
+            raise _refusal(self.text, f"has no value: {error}", "Give other numbers.") from None
         if not LOWEST <= result <= HIGHEST:
             raise _refusal(self.text, f"gives {result}, which does not fit 32 bits", "Give a smaller one.")
         return result
@@ -123,56 +131,78 @@ _COMPARISON: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Walk:
-    """Evaluation of a tree that `_tree` has let through."""
+Step = Callable[[Mapping[str, int]], int]
+"""A part of an expression: from the values of its names to its own."""
 
-    text: str
-    values: Mapping[str, int]
 
-    def visit(self, node: ast.expr) -> int:
-        try:
-            value = self._value(node)
-        except ZeroDivisionError:
-            raise _refusal(self.text, "divides by zero", "Guard it: `A // B if B else 0`.") from None
-        except ValueError as error:
-            raise _refusal(self.text, f"has no value: {error}", "Give other numbers.") from None
-        if value.bit_length() > _BITS:
-            raise _refusal(self.text, f"needs more than {_BITS} bits on the way", "Give smaller numbers.")
-        return value
+@lru_cache(maxsize=4096)
+def _steps(text: str) -> Step:
+    """The expression as functions of functions: a manifest is asked of thousands of choices of its parameters."""
+    return _step(_tree(text))
 
-    def _value(self, node: ast.expr) -> int:
-        match node:
-            case ast.Constant(value=int(number)):
-                return number
-            case ast.Name(id=name):
-                return int(self.values[name])
-            case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return -self.visit(operand)
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return int(not self.visit(operand))
-            case ast.BinOp(left=left, op=operator, right=right):
-                return _BINARY[type(operator)](self.visit(left), self.visit(right))
-            case ast.BoolOp(op=ast.And(), values=parts):
-                return int(all(self.visit(part) for part in parts))
-            case ast.BoolOp(op=ast.Or(), values=parts):
-                return int(any(self.visit(part) for part in parts))
-            case ast.Compare(left=left, ops=operators, comparators=others):
-                return self._compare(left, operators, others)
-            case ast.IfExp(test=test, body=body, orelse=orelse):
-                return self.visit(body if self.visit(test) else orelse)
-            case ast.Call(func=ast.Name(id=name), args=arguments):
-                return _FUNCTIONS[name][0](*(self.visit(argument) for argument in arguments))
-        raise AssertionError(f"{ast.dump(node)} passed the check")
 
-    def _compare(self, left: ast.expr, operators: list[ast.cmpop], others: list[ast.expr]) -> int:
-        value = self.visit(left)
-        for operator, other in zip(operators, others, strict=True):
-            following = self.visit(other)
-            if not _COMPARISON[type(operator)](value, following):
+def _step(node: ast.expr) -> Step:
+    """Of a tree that `_tree` has let through."""
+    match node:
+        case ast.Constant(value=int(number)):
+            return lambda _values: number
+        case ast.Name(id=name):
+            return lambda values: int(values[name])
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            denied = _step(operand)
+            return lambda values: int(not denied(values))
+        case ast.BoolOp(op=operator, values=parts):
+            steps = [_step(part) for part in parts]
+            decide = all if isinstance(operator, ast.And) else any
+            return lambda values: int(decide(step(values) for step in steps))
+        case ast.Compare(left=left, ops=operators, comparators=others):
+            following = zip(operators, others, strict=True)
+            return _compared(_step(left), [(_COMPARISON[type(compare)], _step(other)) for compare, other in following])
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            asked, then, otherwise = _step(test), _step(body), _step(orelse)
+            return lambda values: (then if asked(values) else otherwise)(values)
+        case _:
+            return _bounded(_arithmetic(node))
+
+
+def _arithmetic(node: ast.expr) -> Step:
+    """What may give numbers that are larger than those it is given."""
+    match node:
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            positive = _step(operand)
+            return lambda values: -positive(values)
+        case ast.BinOp(left=left, op=operator, right=right):
+            first, second, combine = _step(left), _step(right), _BINARY[type(operator)]
+            return lambda values: combine(first(values), second(values))
+        case ast.Call(func=ast.Name(id=name), args=arguments):
+            function, given = _FUNCTIONS[name][0], [_step(argument) for argument in arguments]
+            return lambda values: function(*[step(values) for step in given])
+    raise AssertionError(f"{ast.dump(node)} passed the check")
+
+
+def _bounded(step: Step) -> Step:
+    def bounded(values: Mapping[str, int]) -> int:
+        number = step(values)
+        if number.bit_length() > _BITS:
+            raise OverflowError
+        return number
+
+    return bounded
+
+
+def _compared(first: Step, others: Sequence[tuple[Callable[[int, int], bool], Step]]) -> Step:
+    """`a < b < c`: each with the next, up to the first that does not hold."""
+
+    def compare(values: Mapping[str, int]) -> int:
+        value = first(values)
+        for holds, step in others:
+            following = step(values)
+            if not holds(value, following):
                 return 0
             value = following
         return 1
+
+    return compare
 
 
 @lru_cache(maxsize=4096)

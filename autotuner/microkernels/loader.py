@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import cast
 
 from autotuner.errors import UsageError
+from autotuner.microkernels.chips import is_gpu
 from autotuner.microkernels.expressions import FUNCTIONS, Expression
 from autotuner.microkernels.instance import SCRATCH, Access
 from autotuner.microkernels.manifest import (
@@ -23,7 +24,6 @@ from autotuner.microkernels.manifest import (
     Manifest,
     ObjectFile,
     Provider,
-    is_gpu,
 )
 from autotuner.microkernels.providers import misa
 from autotuner.microkernels.providers.misa import KernelName

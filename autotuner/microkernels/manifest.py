@@ -6,16 +6,16 @@ import hashlib
 import itertools
 import math
 import random
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from autotuner.errors import UsageError
+from autotuner.microkernels.chips import is_gpu, lanes_of, object_for, subgroup_of
 from autotuner.microkernels.expressions import Expression
 from autotuner.microkernels.instance import SCRATCH, Access, Binding, Instance
-from autotuner.microkernels.isa import choose_isa
 from autotuner.microkernels.providers.misa import KernelName
 from autotuner.problems import Operand, Operation, Problem
 from autotuner.problems.dtypes import element_type
@@ -28,7 +28,6 @@ SUBGROUP = "subgroup"
 LANES = "lanes"
 PROBLEM, NAMED = "problem", "named"
 """Elements of a buffer that are not one type: the problem's own, and what the kernel's name says."""
-_PTX = re.compile(r"sm_(\d+)")
 MOST_SETTINGS = 4096
 """Choices of parameters that are looked at: a manifest may have more than could ever be listed."""
 _NONE = Expression("0")
@@ -208,12 +207,19 @@ class Manifest:
         elif symbol not in (None, self.symbol):
             raise UsageError(f"{self.name} has no kernel {symbol!r}.", remedy=f"It has {self.symbol}.")
         # Most choices of parameters fit nowhere: what needs no values is asked first.
-        later = [condition for condition in self.conditions if condition.names & self.values.keys()]
-        self._hold([condition for condition in self.conditions if condition not in later], numbers)
+        self._hold(self._conditions[False], numbers)
         for name, value in self.values.items():
             numbers[name] = self._evaluate(f"values.{name}", value, numbers)
-        self._hold(later, numbers)
+        self._hold(self._conditions[True], numbers)
         return numbers
+
+    @cached_property
+    def _conditions(self) -> Mapping[bool, list[Expression]]:
+        """The conditions by whether they need values."""
+        return {
+            wanted: [condition for condition in self.conditions if bool(condition.names & self.values.keys()) == wanted]
+            for wanted in (False, True)
+        }
 
     def expected(self, numbers: Mapping[str, int]) -> int:
         """By its estimate, of numbers that `fit` gave; 0 where it has none."""
@@ -304,7 +310,7 @@ class Manifest:
             return tuple(path.absolute() for path in given)
         if self.provider.kind != "prebuilt":
             raise UsageError(f"{self.name} is built from source.", remedy="Let its provider build the object first.")
-        match = _object_for(chip, tuple(self.objects))
+        match = object_for(chip, tuple(self.objects))
         if match is None:
             have = f"It has objects for: {', '.join(self.objects)}." if self.objects else "It comes without objects:"
             raise self._unfit(f"it has no object for {chip}.", f"{have} Give one yourself.")
@@ -376,30 +382,3 @@ class Manifest:
 
     def _unfit(self, why: str, remedy: str) -> DoesNotFitError:
         return DoesNotFitError(f"{self.name}: {why}", remedy=remedy)
-
-
-def _object_for(chip: str, there: Sequence[str]) -> str | None:
-    """This very chip's; else, as NVIDIA's driver translates PTX for later chips, that of the nearest earlier one."""
-    if chip in there:
-        return chip
-    wanted = _PTX.fullmatch(chip)
-    earlier = [
-        int(found[1]) for found in map(_PTX.fullmatch, there) if found and wanted and int(found[1]) < int(wanted[1])
-    ]
-    return f"sm_{max(earlier)}" if earlier else None
-
-
-def is_gpu(chip: str) -> bool:
-    return chip.startswith(("gfx", "sm_"))
-
-
-def subgroup_of(chip: str) -> int:
-    """How many threads go in step: 64 on CDNA, 32 on RDNA and NVIDIA, 1 on processors."""
-    if not is_gpu(chip):
-        return 1
-    return 64 if chip.startswith("gfx9") else 32
-
-
-def lanes_of(chip: str, features: Collection[str] = ()) -> int:
-    """How many f32 the vectors have that a kernel in C is compiled for; 1 on GPUs."""
-    return 1 if is_gpu(chip) else choose_isa(chip, features).lanes

@@ -11,9 +11,10 @@ import numpy as np
 
 from autotuner.iree.processor import read_features
 from autotuner.microkernels import check
+from autotuner.microkernels.chips import is_gpu
 from autotuner.microkernels.instance import Call, Instance
 from autotuner.microkernels.library import all_manifests, find, search_folders, shipped_folder
-from autotuner.microkernels.manifest import MOST_SETTINGS, DoesNotFitError, Manifest, is_gpu
+from autotuner.microkernels.manifest import MOST_SETTINGS, DoesNotFitError, Manifest
 from autotuner.microkernels.providers import c as c_provider
 from autotuner.microkernels.providers import triton as triton_provider
 from autotuner.microkernels.visibility import hidden_copies

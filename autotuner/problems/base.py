@@ -92,6 +92,11 @@ class Problem(ABC):
     def inputs(self, seed: int) -> tuple[Array, ...]:
         """Seeded, non-trivial input arrays."""
 
+    @property
+    def knows(self) -> bool:
+        """Its right answers are known without a run of IREE's default."""
+        return True
+
     @abstractmethod
     def reference(self, inputs: tuple[Array, ...]) -> Array | None:
         """The right answer, in higher precision than the problem's own types; None: what IREE's default computes."""
@@ -153,11 +158,20 @@ class Problem(ABC):
         return ("--allow-precision", self.allow) if self.allow else ()
 
 
+_EXAMPLES = {
+    "MxNxK": "512x512x512",
+    "NxHxWxC": "2x32x32x1280",
+    "KHxKWxF": "3x3x1280",
+    "BxHxSQxSKVxD": "1x8x1024x1024x64",
+}
+"""Sizes of which each stands where it makes sense."""
+
+
 def parse_dims(text: str, *, names: str, option: str = "--shape", least: int = 1) -> tuple[int, ...]:
     """`4x8x16` for names `MxNxK`: sizes that a machine can hold, positive unless `least` is 0."""
     wanted = names.split("x")
     parts = text.lower().split("x")
-    example = "x".join(("512" if option == "--shape" else "1") for _ in wanted)
+    example = _EXAMPLES.get(names) or "x".join("1" for _ in wanted)
     if len(parts) != len(wanted):
         raise UsageError(f"{option} {text!r} is not {names}.", remedy=f"Give {len(wanted)} sizes, such as {example}.")
     dims = []

@@ -35,6 +35,31 @@ def history_records(store: Store, limit: int | None = 20, *, which: RunFilter = 
     return run_records(store, store.runs(limit, top=not which.names_problem, which=which))
 
 
+def listed_records(store: Store, limit: int | None = 20, *, which: RunFilter = ALL_RUNS) -> list[Record]:
+    """The same as `runs_table` needs them: of the parts, of which a suite has thousands, only how far they are."""
+    return brief_records(store, store.runs(limit, top=not which.names_problem, which=which))
+
+
+def brief_records(store: Store, runs: Sequence[RunRow]) -> list[Record]:
+    """These runs; of their parts how far they are."""
+    parts = store.part_states(run.id for run in runs)
+    own = {run.id for run in runs}
+    tallies = store.tallies(own.union(*parts.values()))
+    said = store.verdicts(run.id for run in runs if not (run.result or {}).get("verdict"))
+
+    def part(name: str, status: str) -> Record:
+        tally = tallies.get(name, NO_CANDIDATES)
+        return {"status": status, "timed": tally.timed, "failed": tally.failed}
+
+    return [
+        {
+            **_record(run, tallies.get(run.id, NO_CANDIDATES), said.get(run.id)),
+            "runs": [part(name, status) for name, status in parts.get(run.id, {}).items() if name != run.id],
+        }
+        for run in runs
+    ]
+
+
 def run_records(store: Store, runs: Sequence[RunRow]) -> list[Record]:
     """These runs, each with its parts."""
     parts = store.below(run.id for run in runs)
@@ -64,6 +89,7 @@ def _record(run: RunRow, tally: Tally, said: str | None) -> Record:
         "target": run.target,
         "device": run.device,
         "verdict": result.get("verdict") or said,
+        "default_is_right": (result.get("reference") or {}).get("default_is_right"),
         "baseline_us": baseline.get("us", tally.baseline_us),
         "best_us": best.get("us", tally.best_us),
         "speedup": result.get("speedup"),
@@ -117,7 +143,7 @@ def trend_records(store: Store, limit: int | None, *, which: RunFilter) -> list[
     runs = store.runs(limit, which=which)[::-1]
     environments = store.environments(run.id for run in runs)
     series: dict[tuple[str, ...], list[Record]] = {}
-    for run, record in zip(runs, run_records(store, runs), strict=True):
+    for run, record in zip(runs, brief_records(store, runs), strict=True):
         where = environments.get(run.id, {})
         key = (record["problem"], run.target, run.device, str(where.get("device_name") or ""))
         points = series.setdefault(key, [])
@@ -129,7 +155,7 @@ def trend_records(store: Store, limit: int | None, *, which: RunFilter) -> list[
 
 
 def _point(record: Record, where: Mapping[str, Any]) -> Record:
-    names = ("run", "parent", "started", "verdict", "status", "baseline_us", "best_us", "speedup")
+    names = ("run", "parent", "started", "verdict", "default_is_right", "status", "baseline_us", "best_us", "speedup")
     return {**{name: record[name] for name in names}, "iree": where.get("iree"), "driver": where.get("driver") or None}
 
 
@@ -175,7 +201,8 @@ def _when(record: Record) -> str:
 
 def _verdict(record: Record) -> Text:
     verdict = record["verdict"] or record["status"]
-    return Text(verdict, VERDICTS.get(verdict, ""))
+    found = Text(verdict, VERDICTS.get(verdict, ""))
+    return found.append(", default is wrong", "red") if record["default_is_right"] is False else found
 
 
 def _interval(speedup: Mapping[str, Any] | None) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from autotuner.carriers.flagfile import use_line
 from autotuner.iree.compile import PROBLEM
 from autotuner.report import cells, libraries, roofline, sections
-from autotuner.report.history import run_records
+from autotuner.report.history import brief_records
 from autotuner.report.kinds import own_sections
 from autotuner.report.page import Column, Table, render
 from autotuner.report.reading import Run, number, read
@@ -303,6 +303,6 @@ def _overview(store: Store, runs: Sequence[RunRow]) -> Table:
             str(record["timed"]),
             str(record["failed"]),
         )
-        for record in run_records(store, runs)
+        for record in brief_records(store, runs)
     ]
     return Table("Runs", _COLUMNS, rows)

@@ -83,7 +83,7 @@ def finalists(run: Run) -> Section:
 
 def failures(run: Run) -> Section:
     """By class, with the first lines of stderr of each different message."""
-    failed = [candidate.row for candidate in run.candidates if candidate.row.state == "failed"]
+    failed = [candidate.row for candidate in run.candidates if candidate.row.state == "failed" or candidate.row.failure]
     if not failed:
         return Section("failures", "Failures", ("No candidate failed.",))
     classes = Counter(row.failure or "unknown" for row in failed)

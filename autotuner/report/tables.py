@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.text import Text
 
 from autotuner.iree.figures import NO_FIGURES
-from autotuner.report.history import in_us, run_records, runs_table
+from autotuner.measure.reference import DEFAULT
+from autotuner.report.history import brief_records, in_us, runs_table
 from autotuner.store.store import CandidateRow, Store
 from autotuner.system.listing import Column, Listing
 from autotuner.tuning.printer import knobs
@@ -13,9 +16,14 @@ from autotuner.tuning.printer import knobs
 STATES = {"timed": "", "failed": "red", "duplicate": "dim"}
 
 
+def wrong_default(candidates: Iterable[CandidateRow]) -> bool:
+    """It was timed, and it is wrong."""
+    return any(row.kind == "baseline" and row.state == "timed" and row.failure for row in candidates)
+
+
 def run_tables(store: Store, run: str) -> list[Listing]:
     """A run's own candidates, where it has some, and the runs that are its parts."""
-    parts = run_records(store, store.parts(run))
+    parts = brief_records(store, store.parts(run))
     return [
         *([run_table(store, run)] if not parts or store.candidates(run) else []),
         *([runs_table(parts)] if parts else []),
@@ -43,13 +51,17 @@ def run_table(store: Store, run: str) -> Listing:
                 *((isa.get(candidate.id, NO_FIGURES).summary,) if isa else ()),
                 in_us(candidate.us),
                 f"{row.speedup:.3f}x" if row and row.speedup else "",
-                Text(candidate.failure or candidate.state, STATES.get(candidate.state, "")),
+                Text(
+                    candidate.failure or candidate.state,
+                    STATES.get("failed" if candidate.failure else candidate.state, ""),
+                ),
             )
         )
+    wrong = f": {DEFAULT} gives wrong results" if wrong_default(store.candidates(run)) else ""
     heads = [Column("#", right=True, head=True), *(Column(title, head=True) for title in ("kind", "route"))]
     figures = [Column(title, right=True) for title in ("µs", "speedup")]
     return Listing.of(
         [*heads, "configuration", *(["isa"] if isa else []), *figures, "state"],
         rows,
-        title=f"{owner.problem.get('name', '')} on {owner.target} ({run})",
+        title=f"{owner.problem.get('name', '')} on {owner.target} ({run}){wrong}",
     )

@@ -62,6 +62,24 @@ class Config:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+@dataclass(frozen=True)
+class _Asked(Mapping[str, npt.NDArray[np.int64]]):
+    """Columns of values, each made when it is asked for: rows may be millions, and a rule reads few columns."""
+
+    places: Mapping[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.int16]]]
+    """By knob: its values, and the place among them that each row has."""
+
+    def __getitem__(self, name: str) -> npt.NDArray[np.int64]:
+        values, places = self.places[name]
+        return values[places]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
 class Space:
     """The legal configurations over some knobs, as a table of value indices."""
 
@@ -91,12 +109,9 @@ class Space:
         """Every combination of integer knobs that obeys every rule; each rule sees whole columns of values."""
         grid = np.indices([len(k.values) for k in knobs], dtype=np.int16).reshape(len(knobs), -1)
         values = [np.array([int(v) for v in k.values], np.int64) for k in knobs]
-        keep = np.ones(grid.shape[1], bool)
         for rule in rules:
-            live = np.flatnonzero(keep)
-            columns = {k.name: values[i][grid[i, live]] for i, k in enumerate(knobs)}
-            keep[live] = rule(columns)
-        return cls(knobs, grid[:, keep].T)
+            grid = grid[:, rule(_Asked({k.name: (values[i], grid[i]) for i, k in enumerate(knobs)}))]
+        return cls(knobs, grid.T)
 
     @classmethod
     def join(cls, name: str, parts: Mapping[str, Space]) -> Space:

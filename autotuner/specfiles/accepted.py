@@ -22,6 +22,7 @@ _TRANSFORM = _names(
     iree.match.dims_equal iree.match.dim_bounds iree.match.dim_is_multiple_of iree.match.regions
     iree.match.cast_compatible_type iree.match.cast_compatible_dag_from_root iree.match.has_no_lowering_config
     structured.match structured.generalize structured.rewrite_in_destination_passing_style
+    structured.fuse_into_containing_op
     apply_dce apply_cse apply_registered_pass
     util.get_nearest_symbol_table util.import_symbol util.cast_and_call
     """,

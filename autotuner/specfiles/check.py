@@ -80,7 +80,8 @@ def check(
         findings += check_objects(file, folder, target or _recorded(file))
         if _on_processor(file, flagfile, target):
             processor = target if target is not None and target.backend.on_host else Target.parse("cpu")
-            findings += check_processor(text, tools, processor, name=str(path))
+            flags = flagfile.others if flagfile is not None and target is None else None
+            findings += check_processor(text, tools, processor, name=str(path), flags=flags)
     report = Report(path, file, tuple(findings))
     if model is None:
         return report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -37,6 +37,8 @@ class Finding:
     text: str
     lines: tuple[str, ...] = ()
     """What a file should have instead."""
+    renewable: bool = False
+    """`autotune retune` makes it right without a search."""
 
     def to_json(self) -> dict[str, Any]:
         return {"level": self.level, "text": self.text, **({"lines": list(self.lines)} if self.lines else {})}
@@ -80,17 +82,20 @@ def _object(path: Path, called: str, recorded: str | None, target: Target | None
     return Finding("ok", f"{called} is there, for {chip}, {'as shipped' if recorded else 'no hash is recorded'}")
 
 
-def check_processor(text: str, tools: Tools, target: Target, *, name: str) -> Iterator[Finding]:
-    """A processor's executable names the machine that it was made for, down to its instructions."""
+def check_processor(
+    text: str, tools: Tools, target: Target, *, name: str, flags: Sequence[str] | None = None
+) -> Iterator[Finding]:
+    """A processor's executable names the machine that it was made for, down to its instructions. IREE's own have the
+    names that a compile with `flags` (those of the target, where they are None) gives them today."""
     made_for = _processor(text, name=name)
     if made_for is None:
         return
     if not made_for[0]:
         yield Finding("note", "its executable does not say for which processor it is")
         return
-    (machine, needed), (here, there) = made_for, _compiled_for(target, tools)
+    (machine, needed), (here, there) = made_for, _compiled_for(target, tools, flags)
     whose = "the target's" if target.foreign else "this"
-    lacking = sorted(needed - there)
+    lacking = sorted(_present(needed) - _present(there))
     if machine != here:
         yield Finding("error", f"its executable is for {machine}, {whose} processor is {here}: run `autotune ab` there")
     elif lacking:
@@ -100,29 +105,44 @@ def check_processor(text: str, tools: Tools, target: Target, *, name: str) -> It
             f"its executable needs {', '.join(lacking[:3])}{more}, "
             f"which {whose} processor lacks: run `autotune ab` there",
         )
+    elif differing := sorted(needed ^ there):
+        # IREE links the executables of one target together: a module that has two of them compiles, and does not run.
+        more = f" and {len(differing) - 3} more" if len(differing) > 3 else ""
+        yield Finding(
+            "error",
+            f"its executable was made by another release of IREE or for another processor: only one of it and IREE "
+            f"{tools.release} names {', '.join(differing[:3])}{more}. A module with executables of both compiles and "
+            "does not run: `autotune retune` writes it anew",
+            renewable=True,
+        )
     else:
         yield Finding("ok", f"its executable is for {whose} processor ({here})")
 
 
 def _processor(text: str, *, name: str) -> tuple[str, frozenset[str]] | None:
-    """(machine, features) of the first executable in a module; nothing where it does not say."""
+    """(machine, features with their signs) of the first executable in a module; nothing where it does not say."""
     with ir.Context() as context:
         module = parse_spec(text, context, name=name)
         for op in walk(module.operation):
             if op.name == "hal.executable.variant":
                 given = {entry.name: _text(entry.attr) for entry in target_table(str(op.attributes["target"]))}
                 machine = given.get("target_triple", "").partition("-")[0]
-                features = given.get("cpu_features", "").split(",")
-                return machine, frozenset(f.removeprefix("+") for f in features if f.startswith("+"))
+                return machine, frozenset(filter(None, given.get("cpu_features", "").split(",")))
     return None
+
+
+def _present(features: frozenset[str]) -> set[str]:
+    """Those that a processor must have; a release also names those that it has not."""
+    return {feature[1:] for feature in features if feature.startswith("+")}
 
 
 def _text(attribute: Any) -> str:
     return str(attribute.value) if isinstance(attribute, ir.StringAttr) else ""
 
 
-def _compiled_for(target: Target, tools: Tools) -> tuple[str, frozenset[str]]:
+def _compiled_for(target: Target, tools: Tools, flags: Sequence[str] | None) -> tuple[str, frozenset[str]]:
     """The same of what the compiler makes code for."""
     source = problem_mlir(Gemm.parse(shape="4x4x4", dtype="f32"))
-    text = inspect(Compile(source, target.compile_flags, 60, stop="executable-configurations"), tools).text
+    given = target.compile_flags if flags is None else tuple(flags)
+    text = inspect(Compile(source, given, 60, stop="executable-configurations"), tools).text
     return _processor(text, name="the compiler's output") or (target.machine, frozenset())

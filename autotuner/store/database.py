@@ -5,25 +5,29 @@ from __future__ import annotations
 import errno
 import json
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
     URL,
+    BigInteger,
     Connection,
     Engine,
     Text,
     case,
-    cast,
     create_engine,
     event,
+    func,
     insert,
     inspect,
     make_url,
     select,
     update,
 )
+from sqlalchemy import cast as sql_cast
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.schema import CreateColumn
 
@@ -35,6 +39,12 @@ DATABASE_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError)
 
 BUSY_SECONDS = "15"
 """How long a write waits for another process's write. One takes a millisecond; this is for slow disks."""
+
+_WAITS = {"connect_timeout": "10", "tcp_user_timeout": "30000", "keepalives_idle": "30", "keepalives_interval": "10"}
+"""How long libpq takes a server to be there that no longer answers (s, ms, s, s). Else it is a quarter of an hour."""
+
+_UPGRADES = 0x6175746F74756E65
+"""The lock under which a client makes or changes the tables on a server: `autotune` in ASCII."""
 
 KINDS_SINCE = 3
 """The schema's version whose runs have kinds."""
@@ -72,8 +82,15 @@ def file_of(url: URL) -> Path | None:
     return Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
 
 
+def on_server(url: URL) -> bool:
+    """PostgreSQL: a connection to it may be lost, and the server may come back."""
+    return url.get_backend_name() == "postgresql"
+
+
 def connect(url: URL) -> Engine:
     """An engine; nothing is opened yet."""
+    if on_server(url):
+        url = url.update_query_dict({name: value for name, value in _WAITS.items() if name not in url.query})
     if file_of(url) and "timeout" not in url.query:
         url = url.update_query_dict({"timeout": BUSY_SECONDS})
     try:
@@ -121,7 +138,7 @@ def prepare(engine: Engine, *, create: bool) -> None:
             raise StorageError(f"{name} holds no results of autotune yet.", remedy="Tune something first.")
         if engine.url.get_backend_name() == "sqlite":
             _keep_write_ahead_log(engine)
-        with writer(engine).begin() as connection:
+        with _alone(engine) as connection:
             METADATA.create_all(connection)
             if connection.scalar(select(SCHEMA.c.version)) is None:
                 connection.execute(insert(SCHEMA).values(version=VERSION))
@@ -141,11 +158,20 @@ def prepare(engine: Engine, *, create: bool) -> None:
         _upgrade(engine)
 
 
+@contextmanager
+def _alone(engine: Engine) -> Iterator[Connection]:
+    """A transaction that no other client's change of the tables is in: SQLite has one writer, a server a lock."""
+    with writer(engine).begin() as connection:
+        if on_server(engine.url):
+            connection.execute(select(func.pg_advisory_xact_lock(sql_cast(_UPGRADES, BigInteger))))
+        yield connection
+
+
 def _upgrade(engine: Engine) -> None:
     """Adds what an older database does not have; its rows stay as they are."""
-    with writer(engine).begin() as connection:
-        # Read again under a lock: another process may be doing the same.
-        version = connection.scalar(select(SCHEMA.c.version).with_for_update()) or VERSION
+    with _alone(engine) as connection:
+        # Read again under the lock: another process may have done the same.
+        version = connection.scalar(select(SCHEMA.c.version)) or VERSION
         for column in (column for step in range(version, VERSION) for column in ADDED[step + 1]):
             definition = CreateColumn(column).compile(dialect=engine.dialect)
             connection.exec_driver_sql(f"ALTER TABLE {column.table.name} ADD COLUMN {definition}")
@@ -158,7 +184,7 @@ def _upgrade(engine: Engine) -> None:
 
 def _name_kinds(connection: Connection) -> None:
     """Before runs had kinds, what a run was could be told from its problem and its result."""
-    problem, result = cast(RUNS.c.problem, Text), cast(RUNS.c.result, Text)
+    problem, result = sql_cast(RUNS.c.problem, Text), sql_cast(RUNS.c.result, Text)
     kind = case((result.like('%"arms": [%'), "ab"), (problem.like('%"op": "model"%'), "model"), else_="single")
     connection.execute(update(RUNS).values(kind=kind))
 
@@ -172,14 +198,20 @@ def _keep_write_ahead_log(engine: Engine) -> None:
         connection.close()
 
 
-def explain(error: Exception, url: URL) -> AutotuneError:
-    """What went wrong, in one line, with what to do about it."""
-    name = name_of(url)
+def cause_of(error: BaseException, url: URL) -> str:
+    """What the database itself said, in one line without the password."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
     text = str(cause).strip().partition("\n")[0]
-    code = cause.errno if isinstance(cause, OSError) else None
     for secret in (url.password, url.query.get("password")):
         text = text.replace(str(secret), "…") if secret else text
+    return text
+
+
+def explain(error: Exception, url: URL) -> AutotuneError:
+    """What went wrong, in one line, with what to do about it."""
+    name, text = name_of(url), cause_of(error, url)
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+    code = cause.errno if isinstance(cause, OSError) else None
 
     def says(*phrases: str) -> bool:
         return any(phrase in text for phrase in phrases)

@@ -55,6 +55,7 @@ def _on_device(device: str) -> ColumnElement[bool]:
     named = func.lower(ENVIRONMENT.c.document["device_name"].as_string())
     return or_(
         RUNS.c.device == device,
+        ("," + RUNS.c.device + ",").contains(f",{device},", autoescape=True),  # one of several
         RUNS.c.device.startswith(f"{device}://", autoescape=True),
         select(ENVIRONMENT.c.id)
         .where(ENVIRONMENT.c.run == RUNS.c.id, named.contains(device.lower(), autoescape=True))

@@ -47,8 +47,7 @@ def import_file(store: Store, path: Path) -> Imported:
             raise UsageError(f"{path}, record {number}: {said}.", remedy=remedy) from error
     if not runs:
         raise UsageError(f"{path} holds no timed candidate.", remedy=MAKE_ONE)
-    with store.writing() as connection:
-        return _write(connection, runs)
+    return store.write(lambda connection: _write(connection, runs))
 
 
 def _write(connection: Connection, runs: Mapping[str, Run]) -> Imported:

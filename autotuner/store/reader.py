@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -12,14 +11,13 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from sqlalchemy import Column, ColumnElement, Engine, Executable, Row, Select, case, func, or_, select
-from sqlalchemy.exc import DBAPIError, StatementError
 
 from autotuner.devices.conditions import Sample
 from autotuner.errors import StorageError, UsageError
 from autotuner.iree.figures import NO_FIGURES, Isa
 from autotuner.store.database import DATABASE_ERRORS, ELSEWHERE, connect, explain, file_of, locate, name_of, prepare
 from autotuner.store.filters import ALL_RUNS, RunFilter
-from autotuner.store.keys import question_of
+from autotuner.store.keys import home_of, question_of
 from autotuner.store.rows import (
     NO_CANDIDATES,
     BuildRow,
@@ -29,6 +27,7 @@ from autotuner.store.rows import (
     Phase,
     RunKind,
     RunRow,
+    Status,
     Tally,
     TimedRow,
     TimingRow,
@@ -38,6 +37,7 @@ from autotuner.store.rows import (
     read_timing,
 )
 from autotuner.store.schema import BUILDS, CANDIDATES, ENVIRONMENT, IMPORTED, RUNS, TIMINGS, VERDICTS
+from autotuner.store.transactions import OnWait, Transactions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,18 +50,18 @@ _SAMPLED = tuple(one.name for one in fields(Sample))
 class Reader:
     """What is in a results database. A failure of the database is a StorageError."""
 
-    def __init__(self, engine: Engine, *, home: str) -> None:
+    def __init__(self, engine: Engine, *, shared_by: Path | None, on_wait: OnWait | None = None) -> None:
         self._engine = engine
-        self._home = home
+        self._shared_by = shared_by
+        self._transactions = Transactions(engine, on_wait=on_wait)
 
     @classmethod
-    def open(cls, url: str | None, *, workspace: Path, create: bool = True) -> Self:
-        """The database at `url`, or the workspace's own file; `create` makes what is missing."""
+    def open(cls, url: str | None, *, workspace: Path, create: bool = True, on_wait: OnWait | None = None) -> Self:
+        """The database at `url`, or the workspace's own file; `create` makes what is missing. `on_wait` is told where
+        a server is waited for."""
         location = locate(url, workspace)
         file = file_of(location)
         engine = connect(location)
-        # The workspace's own file moves with it; a shared database holds the runs of many workspaces.
-        home = "" if url is None else f"{platform.node()}:{workspace.resolve()}"
         try:
             if file and not create and not file.exists():
                 remedy = "Tune something first, or name another --workspace or --storage."
@@ -74,7 +74,11 @@ class Reader:
             if isinstance(error, DATABASE_ERRORS):
                 raise explain(error, location) from error
             raise
-        return cls(engine, home=home)
+        return cls(engine, shared_by=None if url is None else workspace, on_wait=on_wait)
+
+    def _home(self, *, begins: bool = False) -> str:
+        """Whose runs go on here. The workspace's own file moves with it; a shared database has many workspaces."""
+        return "" if self._shared_by is None else home_of(self._shared_by, create=begins)
 
     @property
     def name(self) -> str:
@@ -119,6 +123,14 @@ class Reader:
             above = [part.id for part in parts if part.id not in found]
         return found
 
+    def part_states(self, runs: Iterable[str]) -> dict[str, dict[str, Status]]:
+        """Run -> its parts -> how far they are: what a list of runs tells of them, without their documents."""
+        query = select(RUNS.c.id, RUNS.c.parent, RUNS.c.status).order_by(RUNS.c.started, RUNS.c.id)
+        found: dict[str, dict[str, Status]] = {}
+        for row in self._of_runs(query, RUNS.c.parent, runs):
+            found.setdefault(row.parent, {})[row.id] = row.status
+        return found
+
     def parts(self, run: str) -> list[RunRow]:
         """The runs that are parts of a run, oldest first: a suite's problems, a model's dispatches, buckets."""
         query = select(RUNS).where(RUNS.c.parent == run).order_by(RUNS.c.started, RUNS.c.id)
@@ -148,7 +160,7 @@ class Reader:
         return self._latest(*which, kind=new.kind, parent=new.parent)
 
     def _latest(self, *which: ColumnElement[bool], kind: RunKind, parent: str | None) -> RunRow | None:
-        mine = (RUNS.c.workspace == self._home, RUNS.c.kind == kind, RUNS.c.parent.is_not_distinct_from(parent))
+        mine = (RUNS.c.workspace == self._home(), RUNS.c.kind == kind, RUNS.c.parent.is_not_distinct_from(parent))
         rows = self._rows(select(RUNS).where(*which, *mine).order_by(RUNS.c.started.desc()).limit(1), read_run)
         return rows[0] if rows else None
 
@@ -318,8 +330,8 @@ class Reader:
         return [r["best"]["config"] for r in won if r["best"].get("config")]
 
     def _read(self, query: Executable) -> Sequence[Row[Any]]:
-        with self.intact(), explained(self._engine), self._engine.connect() as connection:
-            return connection.execute(query).all()
+        with self.intact():
+            return self._transactions.read(query)
 
     def _of_runs(self, query: Select[Any], column: Column[Any], runs: Iterable[str]) -> Iterator[Row[Any]]:
         """The rows of many runs, in as few questions as a database allows."""
@@ -358,14 +370,3 @@ def _sample(timings: Sequence[TimingRow]) -> Sample:
 def _cold_us(timings: Sequence[TimingRow]) -> float | None:
     cold = [median(timing.repetitions_us) for timing in timings if timing.phase == "cold"]
     return median(cold) if cold else None
-
-
-@contextmanager
-def explained(engine: Engine) -> Iterator[None]:
-    try:
-        yield
-    except DATABASE_ERRORS as error:
-        if isinstance(error, StatementError) and not isinstance(error, DBAPIError) and error.orig:
-            # A value that no column can take: a bug of the caller, not a trouble of the disk.
-            raise error.orig from None
-        raise explain(error, engine.url) from error

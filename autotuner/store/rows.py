@@ -150,8 +150,9 @@ def read_candidate(row: Row[Any]) -> CandidateRow:
     """A candidate, as the database has it."""
     from autotuner.space.table import Config  # imported where it is used: lists of runs need not wait for numpy
 
-    values = {name: value for name, value in row._mapping.items() if name != "config_key"}
-    return CandidateRow(**values | {"config": Config.of(row.config)})
+    # By place: an export has a hundred thousand rows, and a table of names for each takes as long as reading them.
+    identity, run, ordinal, _, config, *rest = tuple(row)
+    return CandidateRow(identity, run, ordinal, Config.of(config), *rest)
 
 
 def read_build(row: Row[Any]) -> BuildRow:
@@ -162,7 +163,6 @@ def read_build(row: Row[Any]) -> BuildRow:
 
 def read_timing(row: Row[Any]) -> TimingRow:
     """A measurement, as the database has it."""
-    values = {name: value for name, value in row._mapping.items() if name != "id"}
-    raw = tuple(row.repetitions_us)
-    known = Conditions.from_json(row.conditions) if row.conditions else None
-    return TimingRow(**values | {"repetitions_us": raw, "time": datetime.fromisoformat(row.time), "conditions": known})
+    _, candidate, phase, block, raw, time, conditions = tuple(row)
+    known = Conditions.from_json(conditions) if conditions else None
+    return TimingRow(candidate, phase, block, tuple(raw), datetime.fromisoformat(time), known)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import secrets
 import statistics
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import Connection, Engine, Table, func, insert, update
+from sqlalchemy import Connection, Table, func, insert, update
 
-from autotuner.store.database import writer
-from autotuner.store.reader import Reader, explained
+from autotuner.store.reader import Reader
 from autotuner.store.rows import (
     BuildRow,
     CandidateRow,
@@ -52,6 +50,8 @@ __all__ = [
     "TimingRow",
 ]
 
+T = TypeVar("T")
+
 STDERR_TAIL = 8192
 """Characters of a failed tool's stderr that are kept: its last words name the cause."""
 
@@ -59,17 +59,14 @@ STDERR_TAIL = 8192
 class Store(Reader):
     """One results database. Each method is one short transaction; a failure of the database is a StorageError."""
 
-    def __init__(self, engine: Engine, *, home: str) -> None:
-        super().__init__(engine, home=home)
-        self._writer = writer(engine)
-
     def start_run(self, new: NewRun, *, space_size: int | None = None) -> str:
         """A new run; gives its id, which begins with the date and sorts by it."""
         now = datetime.now(UTC)
         run = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
         values = asdict(new) | {"command": list(new.command), "problem": dict(new.problem)}
+        home = self._home(begins=True)
         self._insert(
-            RUNS, id=run, workspace=self._home, status="running", started=_text(now), space_size=space_size, **values
+            RUNS, id=run, workspace=home, status="running", started=_text(now), space_size=space_size, **values
         )
         return run
 
@@ -115,9 +112,12 @@ class Store(Reader):
     def record_build(self, build: BuildRow) -> None:
         """How a candidate was compiled."""
         values = asdict(build) | {"command": list(build.command), "isa": build.isa.to_json() or None}
-        with self.writing() as connection:
+
+        def write(connection: Connection) -> None:
             connection.execute(insert(BUILDS).values(**values))
             connection.execute(update(CANDIDATES).where(CANDIDATES.c.id == build.candidate).values(state="built"))
+
+        self.write(write)
 
     def record_duplicate(self, candidate: int, *, of: int) -> None:
         """It is built to the same binary as an earlier candidate."""
@@ -132,17 +132,22 @@ class Store(Reader):
         """The output is right; `error` is its distance from the reference."""
         self._update(CANDIDATES, candidate, state="checked", error=error)
 
-    def record_timing(self, candidate: int, timing: Timing, *, phase: Phase, block: int) -> None:
-        """Raw repetitions, and the device's state. The first timing's median is the candidate's time until `set_us`
-        says better."""
-        raw = [float(us) for us in timing.us]
-        us = func.coalesce(CANDIDATES.c.us, statistics.median(raw))
+    def record_timing(
+        self, candidate: int, timing: Timing, *, phase: Phase, block: int, us: float | None = None
+    ) -> None:
+        """Raw repetitions, and the device's state. The first timing's median, or `us` where times of several devices
+        are compared, is the candidate's time until `set_us` says better."""
+        raw = [float(one) for one in timing.us]
+        time = func.coalesce(CANDIDATES.c.us, statistics.median(raw) if us is None else us)
         now = _text(datetime.now(UTC))
         conditions = timing.conditions.to_json() if timing.conditions else None
-        with self.writing() as connection:
-            row = {"phase": phase, "block": block, "repetitions_us": raw, "time": now, "conditions": conditions}
+        row = {"phase": phase, "block": block, "repetitions_us": raw, "time": now, "conditions": conditions}
+
+        def write(connection: Connection) -> None:
             connection.execute(insert(TIMINGS).values(candidate=candidate, **row))
-            connection.execute(update(CANDIDATES).where(CANDIDATES.c.id == candidate).values(state="timed", us=us))
+            connection.execute(update(CANDIDATES).where(CANDIDATES.c.id == candidate).values(state="timed", us=time))
+
+        self.write(write)
 
     def set_us(self, candidate: int, us: float) -> None:
         """The median over everything that was measured of it."""
@@ -154,20 +159,19 @@ class Store(Reader):
     def record_environment(self, run: str, document: Json) -> None:
         self._insert(ENVIRONMENT, run=run, document=dict(document))
 
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction: all that is written in it, or nothing."""
-        with explained(self._writer), self._writer.begin() as connection:
-            yield connection
+    def write(self, action: Callable[[Connection], T]) -> T:
+        """All that the action writes, once, or nothing. It may be called again where a connection is lost."""
+        return self._transactions.write(action)
 
     def _insert(self, table: Table, **values: Any) -> Any:
-        with self.writing() as connection:
+        def write(connection: Connection) -> Any:
             key = connection.execute(insert(table).values(**values)).inserted_primary_key
             return key[0] if key else None
 
+        return self.write(write)
+
     def _update(self, table: Table, key: str | int, **values: Any) -> None:
-        with self.writing() as connection:
-            connection.execute(update(table).where(table.c.id == key).values(**values))
+        self.write(lambda connection: connection.execute(update(table).where(table.c.id == key).values(**values)))
 
 
 def _text(time: datetime) -> str:

@@ -113,10 +113,11 @@ class Cache:
     def size(self) -> tuple[int, int]:
         """(entries, bytes), those of earlier formats included."""
         entries = size = 0
-        for path in self.builds.parent.glob("*/*/*/*"):
-            entries += path.name == "build.json"
-            with contextlib.suppress(OSError):
-                size += path.stat().st_size
+        for folder, _, names in os.walk(self.builds.parent):  # which other runs change meanwhile
+            for name in names:
+                entries += name == "build.json"
+                with contextlib.suppress(OSError):
+                    size += (Path(folder) / name).stat().st_size
         return entries, size
 
     def clear(self) -> None:

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 from autotuner.errors import BusyError, StorageError
+from autotuner.system.words import given_command
 
 POLL_SECONDS = 0.2
 
@@ -70,13 +70,17 @@ def device_lock(
     cache_dir: Path,
     *,
     on_wait: Callable[[str], None] | None = None,
-    every: float = 5.0,
+    every: float = 10.0,
     timeout: float | None = None,
+    given_up: Callable[[], bool] = lambda: False,
 ) -> Iterator[None]:
-    """Alone on the device. Waits for it, telling `on_wait` every few seconds; BusyError after `timeout` seconds."""
+    """Alone on the device. Waits for it, telling `on_wait` at once, after `every` seconds, and ever more rarely.
+
+    BusyError after `timeout` seconds; KeyboardInterrupt where the user has `given_up`.
+    """
     file = _open(cache_dir / "locks" / f"{_file_name(name)}.lock")
     try:
-        _wait(file, name, on_wait=on_wait, every=every, timeout=timeout)
+        _wait(file, name, on_wait=on_wait, every=every, timeout=timeout, given_up=given_up)
     except BaseException:
         os.close(file)
         raise
@@ -84,17 +88,27 @@ def device_lock(
         yield
 
 
-def _wait(file: int, name: str, *, on_wait: Callable[[str], None] | None, every: float, timeout: float | None) -> None:
-    start = time.monotonic()
-    told = -every
+def _wait(
+    file: int,
+    name: str,
+    *,
+    on_wait: Callable[[str], None] | None,
+    every: float,
+    timeout: float | None,
+    given_up: Callable[[], bool],
+) -> None:
+    start, tell_at = time.monotonic(), 0.0
     while not _take(file):
+        if given_up():
+            raise KeyboardInterrupt
         waited = time.monotonic() - start
         if timeout is not None and waited >= timeout:
             remedy = "wait for it or choose another --device."
             raise BusyError(f"{_holder(file)} is using device {name};", remedy=remedy)
-        if on_wait is not None and waited - told >= every:
-            on_wait(f"waiting for device {name}: {_holder(file)} is using it ({waited:.0f} s so far)")
-            told = waited
+        if on_wait is not None and waited >= tell_at:
+            so_far = f", {waited:.0f} s so far" if tell_at else ""
+            on_wait(f"waiting for device {name}: {_holder(file)} is using it{so_far}")
+            tell_at = max(2 * tell_at, every)
         time.sleep(POLL_SECONDS)
 
 
@@ -122,7 +136,7 @@ def _holding(file: int) -> Iterator[None]:
     try:
         with suppress(OSError):  # the name is a courtesy to the others; a full disk must not cost the lock
             started = f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S}"
-            who = {"pid": os.getpid(), "command": sys.argv, "started": started}
+            who = {"pid": os.getpid(), "command": given_command(), "started": started}
             os.ftruncate(file, 0)
             os.pwrite(file, json.dumps(who).encode(), 0)
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -89,6 +90,8 @@ class Clock:
 
     budget: float
     started: float = field(default_factory=time.monotonic)
+    part: bool = False
+    """Of something longer: a user gave the budget of all of it, not this one."""
 
     @property
     def elapsed(self) -> float:
@@ -108,6 +111,10 @@ class Clock:
         return self.at(self.budget + max(LATE_SECONDS, LATE_SHARE * self.budget))
 
 
+_ADDING = threading.Lock()
+"""Devices count their seconds at once, each in its own thread."""
+
+
 @contextmanager
 def clocked(seconds: dict[str, float], step: str) -> Iterator[None]:
     """Adds the wall time of a block to a step's seconds."""
@@ -115,4 +122,6 @@ def clocked(seconds: dict[str, float], step: str) -> Iterator[None]:
     try:
         yield
     finally:
-        seconds[step] += time.monotonic() - started
+        spent = time.monotonic() - started
+        with _ADDING:
+            seconds[step] += spent

@@ -1,7 +1,8 @@
 """Where a kernel is to run."""
 
-from autotuner.targets.base import NO_DEVICE, Target
+from autotuner.targets.base import Target
 from autotuner.targets.catalog import PRODUCTS, all_targets
 from autotuner.targets.knobs import PLAIN, Route
+from autotuner.targets.naming import NO_DEVICE
 
 __all__ = ["NO_DEVICE", "PLAIN", "PRODUCTS", "Route", "Target", "all_targets"]

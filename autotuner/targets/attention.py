@@ -40,7 +40,7 @@ def without_wrong_attention(target: Target, widths: Iterable[int]) -> tuple[Targ
     # Routes that build on it keep what they add.
     on_top = [r for r in target.routes if _ROUTE in r.settings and r.name != _ROUTE]
     routes = tuple(replace(r, flags=tuple(f for f in r.flags if flag_name(f) not in names)) for r in on_top)
-    right = replace(target.with_flags([*target.user_flags, *flags]), routes=(PLAIN, *routes))
+    right = replace(target.with_flags([*target.user_flags, *flags]), routes=(PLAIN, *routes), stand_in=_ROUTE)
     return right, (
         f"IREE's attention for processors is wrong for heads wider than {WIDEST_HEAD} (here {widest}): "
         f"route {_ROUTE} stands in for the default, and its flags ship with a win; without one compile with "

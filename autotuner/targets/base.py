@@ -13,13 +13,12 @@ from autotuner.targets.backends import Backend
 from autotuner.targets.backends.llvm_cpu import CPU_FLAG
 from autotuner.targets.files import with_absolute_files
 from autotuner.targets.knobs import PLAIN, Knob, Route, route_of, touching, without
+from autotuner.targets.naming import NO_DEVICE, named_devices
 from autotuner.targets.priors import first_routes
 
 if TYPE_CHECKING:  # where modules only run nothing reads figures
     from autotuner.iree.isa import Figures
 
-NO_DEVICE = "none"
-"""Nothing runs: candidates are compiled and proven only."""
 _TRIPLE = "--iree-llvmcpu-target-triple"
 _OF_THE_HOST = (f"{CPU_FLAG}=host", f"{CPU_FLAG}-features=host")
 _OTHER_NAMES = {"arm64": "aarch64", "amd64": "x86_64"}
@@ -43,6 +42,8 @@ class Target:
     knobs: tuple[Knob, ...] = ()
     """What the routes of whole models are made of."""
     user_flags: tuple[str, ...] = field(default=())
+    stand_in: str | None = None
+    """The route whose flags stand in for IREE's own default, where that is known to be wrong."""
 
     @classmethod
     def parse(cls, text: str, *, flags: Sequence[str] = ()) -> Target:
@@ -119,14 +120,18 @@ class Target:
         return self.backend.on_host and self.machine != platform.machine()
 
     def choose_device(self, wanted: str | None) -> str:
-        """The device that the user names, or the target's own; a refusal where it cannot run the code."""
-        device = wanted or self.device
-        if self.foreign and device != NO_DEVICE:
+        """The device that the user names first, or the target's own; a refusal where it cannot run the code."""
+        return self.choose_devices(wanted)[0]
+
+    def choose_devices(self, wanted: str | None) -> tuple[str, ...]:
+        """All that the user names."""
+        devices = named_devices(wanted or self.device, self.backend)
+        if self.foreign and devices != (NO_DEVICE,):
             raise UsageError(
                 f"code for {self.machine} does not run here: this machine is {platform.machine()}.",
                 remedy="Add --device none to build and prove only.",
             )
-        return device
+        return devices
 
     @property
     def compile_flags(self) -> tuple[str, ...]:

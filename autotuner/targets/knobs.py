@@ -215,8 +215,14 @@ class Route:
         """It makes other operations of a program's before a spec can replace some, or has the only such spec."""
         return any(flag.startswith(_PREPROCESSING) for flag in self.flags)
 
+    @property
+    def forms(self) -> int:
+        """How many of its settings say in which form products, convolutions or attentions are computed."""
+        return sum(setting in _FORMS for setting in self.settings)
+
 
 PLAIN = Route("plain")
+_FORMS = frozenset(setting.name for knob in KNOBS if knob.ops for setting in knob.settings)
 
 
 def knobs_of(backend: str) -> tuple[Knob, ...]:

@@ -63,6 +63,13 @@ ENDS = (
     ),
     Advice(
         "no-winner",
+        "a route stands in for IREE's default",
+        "IREE's own default is known to be wrong here; nothing was proven to be faster than the route in its place.",
+        "compile with the flags that the note names, not with IREE's default",
+        lambda result: result.stand_in is not None,
+    ),
+    Advice(
+        "no-winner",
         "no knobs",
         "IREE's compiler has nothing to choose for this problem on this target.",
         "keep IREE's default; --microkernels auto tries the kernels that fit",
@@ -86,7 +93,7 @@ ENDS = (
         "inconclusive",
         "interrupted",
         "The run was stopped. What was finished is kept.",
-        "the same command with --resume goes on from here",
+        "run the same command with --resume: it goes on from here",
         lambda result: result.interrupted,
     ),
     Advice(
@@ -108,14 +115,14 @@ ENDS = (
         "inconclusive",
         "no candidate was timed",
         "The time was up before there was anything to compare.",
-        "the same command with a longer --budget; builds are kept",
+        "run the same command with a longer --budget: builds are kept",
         _untried,
     ),
     Advice(
         "inconclusive",
         "otherwise",
         "Something may be faster, but the time or the noise of the machine did not allow a proof.",
-        "the same command with a longer --budget, on a quieter machine if this was noisy; builds are kept",
+        "run the same command with a longer --budget, on a quieter machine if this was noisy: builds are kept",
         _always,
     ),
     Advice(
@@ -129,7 +136,7 @@ ENDS = (
         "compile-only",
         "otherwise",
         "There was no device. Candidates were built and proven to apply; their order is an estimate.",
-        "the same command where the device is tells what is faster",
+        "run the same command where the device is: only timing tells what is faster",
         _always,
     ),
 )

@@ -10,15 +10,17 @@ from typing import Unpack
 from autotuner.bundles import archive
 from autotuner.bundles.documents import BASELINE, Entry, Manifest, Report, Tried
 from autotuner.errors import EnvironmentFailure, UsageError
+from autotuner.measure.screening import Measured
 from autotuner.measure.shortlist import Screened
+from autotuner.microkernels.variants import Kernel
 from autotuner.problems.named import problem_named
 from autotuner.space import Config
 from autotuner.system import process
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.targets.attention import right_target
-from autotuner.tuning.evaluate import Measured, Outcome
+from autotuner.tuning.evaluate import Outcome
 from autotuner.tuning.options import Options
-from autotuner.tuning.plan import Candidate
+from autotuner.tuning.plan import SEARCHED, Candidate
 from autotuner.tuning.result import Result
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.single import SingleRun
@@ -43,8 +45,16 @@ def bring_home(file: Path, *, options: Options, **watched: Unpack[Watched]) -> R
         target = Target.parse(manifest.target, flags=manifest.flags)
         problem = target.prepare(known.allowing(manifest.allow or None))
         target, _ = right_target(problem, target)
-        options = replace(options, seed=manifest.seed, trials=manifest.trials, budget=manifest.budget, cache="warm")
-        there = replace(session, device=report.device, environment=report.environment)
+        options = replace(
+            options,
+            seed=manifest.seed,
+            trials=manifest.trials,
+            budget=manifest.budget,
+            cache=manifest.cache,
+            state=manifest.state,
+            microkernels=tuple(Kernel(name) for name in manifest.microkernels),
+        )
+        there = replace(session, named=report.device, environment=report.environment)
         return _taken_up(SingleRun(problem, target, options, there, BROUGHT), manifest, report, file)
 
 
@@ -71,7 +81,9 @@ def _taken_up(steps: SingleRun, manifest: Manifest, report: Report, file: Path) 
                 _written_down(steps, manifest, report, file)
                 steps.seconds["time"] += report.seconds
                 steps.clock.started -= report.seconds  # the run took the time of both machines
-                result = steps.ended(report.judgement, None)
+                if not report.interrupted:
+                    steps.standing.require_right(report.judgement.reason)
+                result = steps.ended(report.judgement, report.caches)
             finally:
                 steps.clean()
             run.finish(result)
@@ -106,7 +118,7 @@ def _candidate(steps: SingleRun, entry: Entry, file: Path) -> Candidate:
     if entry.kind == BASELINE:
         return plan.baseline
     found = next((one for one in plan.stock if one.route.name == entry.route), None)
-    if entry.kind == "codegen" and config in plan.space:
+    if entry.kind in SEARCHED and config in plan.space:
         found = plan.candidate(config, id=entry.id)
     if found is None:
         raise archive.refusal(file, f"{entry.id} is not in this version's space", remedy="Make a new bundle.")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Unpack
 
@@ -12,16 +13,16 @@ from autotuner._version import __version__
 from autotuner.build import Compiled
 from autotuner.build.builder import means_host
 from autotuner.bundles import archive
-from autotuner.bundles.documents import Entry, Kind, Manifest
+from autotuner.bundles.documents import Entry, Manifest
 from autotuner.devices.device import INVOCATION_US, MAX_REPEAT, choose_repeat
-from autotuner.errors import NoCandidateError, UsageError
+from autotuner.errors import NoCandidateError, OutOfTimeError, UsageError
 from autotuner.iree.compile import first_error
+from autotuner.measure.contestant import SEARCHED
 from autotuner.problems import Problem
 from autotuner.system import process
 from autotuner.system.digests import known_digest
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.targets.attention import right_target
-from autotuner.tuning.contest import describe
 from autotuner.tuning.evaluate import Outcome
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import BASELINE
@@ -36,7 +37,6 @@ _STEP = 8
 longer."""
 _FASTEST = 4e9
 """Operations in a µs, more than any chip of today does: no module need repeat more than that asks for."""
-_KINDS: dict[str, Kind] = {"baseline": "baseline", "stock": "stock", "codegen": "codegen"}
 
 
 def make_bundle(
@@ -70,7 +70,9 @@ def make_bundle(
 
 def _with_bundle(steps: SingleRun, result: Result, file: Path) -> Result:
     steps.reporter.stage("finishing modules of several lengths")
-    outcomes = _travelling(steps, result)
+    outcomes = travelling(steps.evaluator.outcomes, [entry.candidate for entry in result.ranking])
+    if not outcomes or outcomes[0].id != BASELINE:
+        raise OutOfTimeError("the time was up before IREE's default was built.")
     built = _built(steps, outcomes)
     default = built[BASELINE][1]
     if not default.ok:
@@ -84,14 +86,20 @@ def _with_bundle(steps: SingleRun, result: Result, file: Path) -> Result:
     return replace(result, verdict="compile-only", reason=reason, bundle=bundle, cause=None)
 
 
-def _travelling(steps: SingleRun, result: Result) -> list[Outcome]:
-    """The default, the stock routes and the candidates, the most promising first; nobody's twins."""
-    ranks = {entry.candidate: place for place, entry in enumerate(result.ranking)}
-    found = [o for o in steps.evaluator.outcomes.values() if o.built and o.duplicate_of is None]
-    order = list(_KINDS)
-    return sorted(
-        found, key=lambda o: (order.index(o.candidate.kind), ranks.get(o.candidate.id, len(ranks)), o.candidate.id)
-    )
+def travelling(outcomes: Mapping[str, Outcome], ranking: Sequence[str | None]) -> list[Outcome]:
+    """The default, the stock routes and the candidates, the most promising first; nobody's twins.
+
+    Kernels and the compiler's own code take turns: a short run there sees something of both.
+    """
+    ranks = {name: place for place, name in enumerate(ranking)}
+    default = outcomes.get(BASELINE)
+    # A route with the default's own code may have been built first: then the default is its twin, and travels for both.
+    twin = default.duplicate_of if default is not None else None
+    found = [o for o in outcomes.values() if o.built and (o.duplicate_of is None or o is default) and o.id != twin]
+    first = [o for kind in ("baseline", "stock") for o in found if o.kind == kind]
+    best = sorted(found, key=lambda o: (ranks.get(o.id, len(ranks)), o.id))
+    turns = zip_longest(*([o for o in best if o.kind == kind] for kind in SEARCHED))
+    return [*first, *filter(None, chain.from_iterable(turns))]
 
 
 def ladder(flops: int) -> list[int]:
@@ -127,6 +135,9 @@ def _manifest(steps: SingleRun, travelling: Sequence[tuple[Outcome, dict[int, Co
         chip=chip,
         iree=tools.runtime_release,
         autotune=__version__,
+        microkernels=tuple(kernel.name for kernel in steps.options.microkernels),
+        cache=steps.options.cache,
+        state=steps.options.state,
         seed=steps.options.seed,
         trials=steps.trials,
         budget=effort.budget,
@@ -143,9 +154,9 @@ def _entry(outcome: Outcome, rungs: dict[int, Compiled]) -> Entry:
     candidate = outcome.candidate
     return Entry(
         id=candidate.id,
-        kind=_KINDS[candidate.kind],
+        kind=candidate.kind,
         route=candidate.route.name,
-        label=describe(outcome),
+        label=outcome.label,
         complexity=candidate.complexity,
         config=candidate.config.items,
         binary=outcome.build.binary if outcome.build else "",

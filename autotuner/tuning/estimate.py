@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 
 from iree.compiler import ir
 
+from autotuner.iree.context import text_context
 from autotuner.iree.figures import Isa
 from autotuner.iree.mlir import Dispatch, tile_levels
 from autotuner.space.gpu_config import CompilationInfo
@@ -118,7 +119,7 @@ def _on_cpu(dispatch: Dispatch, info: CompilationInfo, *, units: int) -> Estimat
 
 
 def _workgroup_tiles(lowering_config: str) -> tuple[int, ...]:
-    with ir.Context():
+    with text_context():
         return tuple(ir.Attribute.parse(lowering_config).workgroup_tile_sizes)
 
 

@@ -11,17 +11,22 @@ from pathlib import Path
 
 from autotuner.build import Builder, BuildJob
 from autotuner.build.executor import BuildExecutor
-from autotuner.devices.device import Timing, screen
+from autotuner.devices.device import Device, Timing
+from autotuner.devices.many import Devices
 from autotuner.errors import UsageError
 from autotuner.iree.benchmark import benchmark_command
 from autotuner.iree.compile import FAILURE_CLASSES, Compiled, FailureClass, shell_line, write_inputs
+from autotuner.measure.baselines import Baselines
+from autotuner.measure.calibrate import Calibration
 from autotuner.measure.check import Check
+from autotuner.measure.contestant import Kind
+from autotuner.measure.screening import Measured
 from autotuner.measure.shortlist import Screened
 from autotuner.microkernels.providers.c import ObjectRefusalError
 from autotuner.store.rows import BuildRow, CandidateRow
 from autotuner.store.store import Store
 from autotuner.system.execution import after, done
-from autotuner.tuning.calibrate import Calibration
+from autotuner.targets.naming import iree_uri
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate, Plan
 
@@ -45,6 +50,28 @@ class Outcome:
     us: float | None = None
 
     @property
+    def id(self) -> str:
+        return self.candidate.id
+
+    @property
+    def kind(self) -> Kind:
+        return self.candidate.kind
+
+    @property
+    def route_name(self) -> str:
+        return self.candidate.route.name
+
+    @property
+    def label(self) -> str:
+        if self.kind not in SEARCHED:
+            return f"route {self.route_name}"
+        return ", ".join(f"{name}={value}" for name, value in self.candidate.knobs.items())
+
+    @property
+    def complexity(self) -> int:
+        return self.candidate.complexity
+
+    @property
     def built(self) -> bool:
         return self.build is not None and self.build.ok
 
@@ -57,16 +84,6 @@ class Outcome:
     def contends(self) -> bool:
         """It may enter the race: right, timed, and nobody's twin."""
         return self.failure is None and self.duplicate_of is None and self.us is not None
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What the device said of a candidate, and of the baseline where that was timed beside it."""
-
-    check: Check
-    timing: Timing | None = None
-    """None where the result is wrong; but IREE's default is timed, right or wrong."""
-    drift: Timing | None = None
 
 
 @dataclass
@@ -205,39 +222,49 @@ class Evaluator:
 
     def settle(self, outcome: Outcome, measured: Measured) -> list[Outcome]:
         """Writes down what the device said; gives all candidates that this settles, twins too."""
-        self._settle(outcome, measured.check, measured.timing)
+        self._settle(outcome, measured)
         twins = self._twins.pop(outcome.candidate.id, [])
         for twin in twins:
             self._follow(twin, outcome)
         return [outcome, *twins]
 
-    def _settle(self, outcome: Outcome, check: Check, timing: Timing | None) -> None:
+    def _settle(self, outcome: Outcome, measured: Measured) -> None:
+        check, timing = measured.check, measured.timing
         outcome.checked = True
         outcome.error = check.error if math.isfinite(check.error) else None
         if check.failure == "wrong-result" and timing is not None:
-            self._settle_wrong_default(outcome, check, timing)
+            self._settle_wrong_default(outcome, check, timing, measured.device)
             return
         if check.failure is not None or timing is None:
             self._fail(outcome, check.failure or "run-error", check.detail)
             return
         self.store.record_check(outcome.row, error=check.error)
-        self._time(outcome, timing)
+        self._time(outcome, timing, measured.device)
 
-    def _settle_wrong_default(self, outcome: Outcome, check: Check, timing: Timing) -> None:
+    def _settle_wrong_default(self, outcome: Outcome, check: Check, timing: Timing, device: str) -> None:
         """Timed like a right one, but it does not contend: its row has a time and a failure."""
         if outcome.error is not None:
             self.store.record_check(outcome.row, error=outcome.error)
         self._fail(outcome, "wrong-result", check.detail)
-        self._time(outcome, timing)
+        self._time(outcome, timing, device)
 
-    def _time(self, outcome: Outcome, timing: Timing) -> None:
+    def _time(self, outcome: Outcome, timing: Timing, device: str) -> None:
         if timing.failure is not None:
             self._fail(outcome, timing.failure, timing.detail)
             return
-        outcome.us = timing.median
-        self.screened.append(Screened(outcome.candidate.id, timing.median))
-        self.store.record_timing(outcome.row, timing, phase="screen", block=0)
+        outcome.us = timing.median / self.ratio(device)
+        self.screened.append(Screened(outcome.candidate.id, outcome.us, device))
+        self.store.record_timing(outcome.row, timing, phase="screen", block=0, us=outcome.us)
         self.tidy(outcome)
+
+    def ratio(self, device: str) -> float:
+        """What IREE's default takes on a device, of what it takes where it was timed first."""
+        del device
+        return 1.0
+
+    def default_us(self) -> Mapping[str, float]:
+        """What IREE's default takes, by device."""
+        return {}
 
     # --- what became of them ------------------------------------------------------------------------------------
 
@@ -316,15 +343,20 @@ class Evaluator:
 class TimedEvaluator(Evaluator):
     """Checks and times as well, on a device that is calibrated."""
 
-    calibration: Calibration = field(kw_only=True)
+    calibration: Calibration[Compiled] = field(kw_only=True)
+    devices: Devices = field(kw_only=True)
+    baselines: Baselines[Compiled] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.baselines = Baselines(self.calibration, lambda: self.outcomes[BASELINE].us)
 
     @classmethod
-    def of(cls, evaluator: Evaluator, calibration: Calibration) -> TimedEvaluator:
+    def of(cls, evaluator: Evaluator, calibration: Calibration[Compiled], devices: Devices) -> TimedEvaluator:
         """Goes on with what another has, the rows of an interrupted run say."""
         known = {one.name: getattr(evaluator, one.name) for one in fields(evaluator)}
         if (baseline := evaluator.outcomes.get(BASELINE)) is not None:
             baseline.build = calibration.baseline
-        return cls(**known, calibration=calibration)
+        return cls(**known, calibration=calibration, devices=devices)
 
     @property
     def repeat(self) -> int:
@@ -339,34 +371,42 @@ class TimedEvaluator(Evaluator):
         return after(built, lambda build: build, wait_for=self._prepare)
 
     def _prepare(self, build: Compiled) -> Future[None]:
-        return self.calibration.device.prepare(build.vmfb) if build.ok else done(None)
+        return self.devices.in_turn().prepare(build.vmfb) if build.ok else done(None)
 
     @property
     def measures(self) -> bool:
         return True
 
-    def on_device(self, build: Compiled, *, best_us: float, drift: bool) -> Measured:
-        """Check, then time; with `drift`, the baseline once more. Nothing is written down: it may run in a thread."""
-        calibration = self.calibration
-        known_wrong = build is calibration.baseline and not calibration.default.ok
-        check = calibration.default if known_wrong else calibration.checker.check(build.vmfb)
-        if check.failure is not None and not known_wrong:
-            return Measured(check)
-        timing = screen(calibration.device, build, calibration.benchmark, best_us=best_us)
-        again = calibration.device.time(calibration.baseline, calibration.benchmark) if drift else None
-        return Measured(check, timing, again)
+    def move_to(self, device: Device) -> None:
+        """What comes now stays on this device."""
+        self.calibration = self.baselines.on(device).calibration
 
-    def settle_drift(self, timing: Timing) -> float | None:
-        """The baseline once more, to see the device drift; its ratio to the first time."""
+    def ratio(self, device: str) -> float:
+        return self.baselines.ratio(device)
+
+    def default_us(self) -> Mapping[str, float]:
+        return self.baselines.us()
+
+    def on_device(self, build: Compiled, device: Device, *, best_us: float) -> Measured:
+        """Nothing is written down: it may run in a thread."""
+        return self.baselines.measure(build, device, best_us=best_us)
+
+    def settle(self, outcome: Outcome, measured: Measured) -> list[Outcome]:
+        if (arrived := self.baselines.arrival(measured.device)) is not None:
+            self.settle_drift(arrived, measured.device)
+        return super().settle(outcome, measured)
+
+    def settle_drift(self, timing: Timing, device: str) -> float | None:
+        """The baseline once more, to see a device drift; its ratio to the first time there."""
         baseline = self.outcomes[BASELINE]
         if not timing.ok or baseline.us is None:
             return None
-        self.screened.append(Screened(BASELINE, timing.median))
+        self.screened.append(Screened(BASELINE, timing.median / self.ratio(device), device))
         self.store.record_timing(baseline.row, timing, phase="drift", block=len(self.screened))
-        return timing.median / baseline.us
+        return timing.median / (baseline.us * self.ratio(device))
 
     def _timing_lines(self, job: BuildJob) -> list[str]:
-        benchmark, uri = self.calibration.benchmark, self.calibration.device.uri
+        benchmark, uri = self.calibration.benchmark, iree_uri(self.calibration.device.uri)
         lines = [shell_line(benchmark_command(self.builder.tools, Path("module.vmfb"), benchmark, device=uri))]
         if job.repeat > 1:
             lines.append(f"# divide the time by {job.repeat}: the module repeats its dispatches that often")

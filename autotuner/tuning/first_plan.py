@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autotuner.build import Compiled
-from autotuner.devices.device import INVOCATION_US
-from autotuner.measure.timeplan import CALLS, Pace, TimePlan
-from autotuner.tuning.cache_timer import COLD_TIMINGS
-from autotuner.tuning.calibrate import Calibration
+from autotuner.measure.cache_timer import cold_seconds, kept_for_cold
+from autotuner.measure.calibrate import Calibration
+from autotuner.measure.timeplan import TimePlan
 from autotuner.tuning.options import Options
 from autotuner.tuning.task import Task
 
@@ -18,8 +17,6 @@ _FINALIST = 0.25
 """What building one takes in compiles of the default, where only its repeats change."""
 _THEN = 0.25
 """Of what a compile took when it was put into the cache, at the least: reading a problem is less than compiling it."""
-_COLD_SHARE = 0.1
-"""Of the time that is left, at most, for timing with a cold cache."""
 
 
 @dataclass(frozen=True)
@@ -31,17 +28,17 @@ class AfterVerdict:
     """For the default and the best with a cold cache; 0 where that is not wanted."""
 
     @classmethod
-    def of(cls, calibration: Calibration, task: Task, options: Options, *, reading: float) -> AfterVerdict:
+    def of(cls, calibration: Calibration[Compiled], task: Task, options: Options, *, reading: float) -> AfterVerdict:
         """`reading` are the seconds that the compiler took to read the problem, in this run."""
-        compiling, device = compile_seconds(calibration.baseline, reading), calibration.device
+        compiling = compile_seconds(calibration.baseline, reading)
         compiles = (_SHIPPED if task.ship else 0.0) + (_ARMS if task.ship and task.microkernels_alone else 0.0)
-        wanted = task.race and task.cold and options.cache != "warm" and device.isolated is not device
-        cold = compiling + COLD_TIMINGS * calibration.timing_seconds if wanted else 0.0
+        wanted = task.race and task.cold and options.cache != "warm"
+        cold = cold_seconds(calibration.device, calibration.timing_seconds, compiling=compiling) if wanted else 0.0
         return cls(compiles * compiling, cold)
 
     def seconds(self, left: float) -> float:
         """Those that are kept, where so many are left when the default is timed: a short run goes without the cold."""
-        return self.shipping + (self.cold if self.cold <= _COLD_SHARE * left else 0.0)
+        return self.shipping + kept_for_cold(self.cold, left)
 
 
 def compile_seconds(baseline: Compiled, reading: float) -> float:
@@ -52,7 +49,7 @@ def compile_seconds(baseline: Compiled, reading: float) -> float:
 
 
 def first_plan(
-    calibration: Calibration,
+    calibration: Calibration[Compiled],
     task: Task,
     options: Options,
     *,
@@ -62,18 +59,9 @@ def first_plan(
     jobs: int,
 ) -> TimePlan:
     """By what the default took; `left` are the seconds of the budget by now."""
-    device, effort = calibration.device, options.effort
     after = AfterVerdict.of(calibration, task, options, reading=reading)
-    # The race's modules last long enough for iree-benchmark-module as well; those of a short comparison need not.
-    longer = task.race and device.isolated is not device
-    race = calibration.timing_seconds + (CALLS * INVOCATION_US / 1e6 if longer else 0.0)
-    confirm = calibration.isolated_seconds if options.searched_cache == "warm" else race
-    return TimePlan(
-        Pace(race, race),
-        Pace(confirm, confirm),
-        rivals=effort.race_entrants,
-        screens=True,
-        blocks=effort.confirm_blocks,
+    return calibration.time_plan(
+        options.effort,
         stock=stock,
         building=_FINALIST * compile_seconds(calibration.baseline, reading) / jobs,
         shipping=after.seconds(left),

@@ -7,26 +7,28 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import partial
 
 import numpy as np
 
 from autotuner.build import Compiled
 from autotuner.build.executor import BuildExecutor
+from autotuner.devices.device import Device
+from autotuner.devices.many import Devices
 from autotuner.errors import DeviceError
 from autotuner.iree.run import failed_because
-from autotuner.measure.timeplan import Pace, TimePlan
+from autotuner.measure.screening import DriftWatch, Measured
+from autotuner.measure.steps import Step, Steps
+from autotuner.measure.timeplan import TimePlan
 from autotuner.search import Search, make_search
 from autotuner.system import process
 from autotuner.system.progress import LATE_SECONDS, Clock, Progress, Reporter, Stop, clocked
-from autotuner.tuning.evaluate import Evaluator, Measured, Outcome, TimedEvaluator, candidate_id
+from autotuner.tuning.evaluate import Evaluator, Outcome, TimedEvaluator, candidate_id
 from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate
-from autotuner.tuning.pool import Measure, Pool
-from autotuner.tuning.steps import Step, Steps
+from autotuner.tuning.pool import Pool
+from autotuner.tuning.stations import Measure
 
-_DRIFT_EVERY = 10
-_DRIFT_WORTH_SAYING = 0.05
 Started = tuple[Outcome, "Future[Compiled]"]
 
 
@@ -43,6 +45,9 @@ class Loop:
     trials: int
     jobs: int
     seconds: dict[str, float]
+    devices: Devices
+    shares_cores: bool
+    """Builds would disturb timings: never do both at once."""
     unfinished: Sequence[Outcome] = ()
     """Candidates that an interrupted run had asked for and not finished."""
     _deadline: float = field(default=math.inf, init=False)
@@ -66,10 +71,6 @@ class Loop:
 
     def clocked(self, what: str) -> AbstractContextManager[None]:
         return clocked(self.seconds, what)
-
-    @property
-    def shares_cores(self) -> bool:
-        return self.evaluator.plan.target.compiles_on_device
 
     def candidates(self) -> list[Outcome]:
         """Those of the search."""
@@ -98,7 +99,7 @@ class Loop:
     def pool(self) -> Pool:
         """Builds that nothing is timed beside need not take turns."""
         overlapped = not self.shares_cores or not self.evaluator.measures
-        return Pool(self.jobs, overlapped, self._over, self.seconds)
+        return Pool(self.jobs, overlapped, self._over, self.seconds, self.devices)
 
     def on_device(self, build: Compiled) -> Measure | None:
         """What the device has to do for a build: nothing, without one."""
@@ -217,7 +218,6 @@ class TimedLoop(Loop):
     evaluator: TimedEvaluator
     first_plan: TimePlan = field(kw_only=True)
     """For the end, as it was planned when the default was timed."""
-    _timed: int = field(default=0, init=False)
     _last_call: float = field(default=math.inf, init=False)
     """The moment up to which a rival may come for a verdict: a build that begins before it is cut off then."""
     _left_at_first: float = field(default=math.inf, init=False)
@@ -237,15 +237,11 @@ class TimedLoop(Loop):
     @property
     def time_plan(self) -> TimePlan:
         """For the end, by what the default takes and the best so far."""
-        race, confirm = self.first_plan.race.baseline, self.first_plan.confirm.baseline
-        calibration, baseline = self.evaluator.calibration, self.evaluator.outcomes[BASELINE].us or 0.0
-        pace = partial(
-            Pace.of,
-            baseline_us=baseline,
-            best_us=min(self.evaluator.best_us, baseline),
-            lasting=calibration.benchmark.seconds,
-        )
-        return replace(self.first_plan, race=pace(race), confirm=pace(confirm))
+        return self._planned_for(self.evaluator.best_us)
+
+    def _planned_for(self, best_us: float) -> TimePlan:
+        baseline, lasting = self.evaluator.outcomes[BASELINE].us or 0.0, self.evaluator.calibration.benchmark.seconds
+        return self.first_plan.paced(baseline_us=baseline, best_us=best_us, lasting=lasting)
 
     def time_baseline(self) -> Steps[None]:
         """IREE's default as a candidate like others: nothing can be compared without it."""
@@ -254,7 +250,9 @@ class TimedLoop(Loop):
             outcome, future = evaluator.submit(baseline, self.executor)
             build = future.result()
             if evaluator.settle_build(outcome, build):
-                self.settle(outcome, (yield Step("device", self.on_device(build))))
+                device = evaluator.calibration.device
+                measure = partial(self.on_device(build), device)
+                self.settle(outcome, (yield Step("device", measure, device)))
         outcome = evaluator.outcomes[BASELINE]
         if outcome.failure is not None and outcome.us is None:  # a wrong one is timed, too
             raise DeviceError(
@@ -324,29 +322,31 @@ class TimedLoop(Loop):
         return self.least_seconds() > self.clock.left + LATE_SECONDS
 
     def least_seconds(self) -> float:
-        """What a verdict needs at the least, after the baseline: one rival, built and put to the test."""
+        """What a verdict needs at the least, after the baseline: one rival, built and put to the test.
+
+        As long as none is timed, one may be so fast that a call of it takes no longer than a repetition.
+        """
         plan, baseline = self.evaluator.plan, self.evaluator.outcomes[BASELINE]
         if not len(plan.space) and not plan.stock:
             return 0.0
-        return (baseline.build.seconds if baseline.build else 0.0) + self.time_plan.least
+        hoped = self.evaluator.best_us if self._has_rival() else 1e6 * self.evaluator.calibration.benchmark.seconds
+        return (baseline.build.seconds if baseline.build else 0.0) + self._planned_for(hoped).least
 
     def on_device(self, build: Compiled) -> Measure:
-        """Every so often the baseline, too."""
-        self._timed += 1
-        drift = self._timed % _DRIFT_EVERY == 0
         best = self.evaluator.best_us
 
-        def measure() -> Measured:
+        def measure(device: Device) -> Measured:
             with self.clocked("time"):
-                return self.evaluator.on_device(build, best_us=best, drift=drift)
+                return self.evaluator.on_device(build, device, best_us=best)
 
         return measure
 
     def settle(self, outcome: Outcome, measured: Measured) -> list[Outcome]:
         if measured.drift is not None:
-            drift = self.evaluator.settle_drift(measured.drift)
-            if drift is not None and abs(math.log(drift)) > _DRIFT_WORTH_SAYING:
-                self.reporter.note(f"the device drifts: the baseline now takes {drift:.2f} of its first time")
+            drift = self.evaluator.settle_drift(measured.drift, measured.device)
+            which = measured.device if self.devices.several else "the device"
+            if drift is not None and (said := DriftWatch.words(drift, which)) is not None:
+                self.reporter.note(said)
         return self.evaluator.settle(outcome, measured)
 
     def _is_done(self, candidate: Candidate) -> bool:

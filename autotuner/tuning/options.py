@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
-from autotuner.devices.conditions import DeviceState
+from autotuner.cluster.address import Scheduler
+from autotuner.devices.conditions import DeviceState, State
 from autotuner.errors import UsageError
 from autotuner.iree.benchmark import CacheState
+from autotuner.measure.caches import Cache
 from autotuner.microkernels.variants import Kernel
 from autotuner.problems import Array
+from autotuner.system.words import given_command
 from autotuner.tuning.effort import Effort, parse_effort
 from autotuner.tuning.evaluate import KEEP
 
-Cache = Literal["warm", "cold", "both"]
-State = Literal["sustained", "burst"]
 CACHES: tuple[Cache, ...] = get_args(Cache)
 STATES: tuple[State, ...] = get_args(State)
 MOST_TRIALS, MOST_JOBS = 10**6, 1024
@@ -54,7 +54,7 @@ class Options:
     """Where `candidates/`, `results/` and `specs/` are."""
     output: Path | None = None
     """Where the spec goes, an .mlir file; None: `specs/<problem>-<target>.mlir` in the workspace."""
-    storage: str | None = None
+    storage: str | None = field(default=None, repr=False)
     """URL of the results database; None: an SQLite file in the workspace."""
     resume: bool = False
     """Go on with the unfinished run of the same problem, where there is one."""
@@ -64,9 +64,11 @@ class Options:
     """Which microkernels join the search; the name `auto` stands for all that fit."""
     inputs: Sequence[Array] = field(default=(), repr=False, compare=False)
     """The user's own inputs of the problem, one for each; empty: seeded ones."""
+    cluster: Scheduler | None = None
+    """A Dask scheduler whose workers build and time; None: this machine's processes."""
     iree_tools: Path | None = None
     """A build of IREE to use in place of the installed wheels."""
-    command: Sequence[str] = field(default_factory=lambda: tuple(sys.argv))
+    command: Sequence[str] = field(default_factory=given_command)
     """What the results say that made them."""
     began: float | None = field(default=None, compare=False)
     """The moment of `time.monotonic()` from which the budget counts; None: when the run is begun."""

@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from autotuner.build import Builder, BuildJob
 from autotuner.build.executor import BuildExecutor
@@ -19,6 +18,9 @@ from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.compile import CONFIGURED, CONSTRAINTS, ROOT_ATTRIBUTES, CompilerRefusal, first_error
 from autotuner.iree.mlir import Dispatch, read_function, read_root, resources
 from autotuner.iree.processor import read_cpu_facts
+from autotuner.measure.contestant import BASELINE as BASELINE
+from autotuner.measure.contestant import SEARCHED as SEARCHED
+from autotuner.measure.contestant import Kind
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Problem
 from autotuner.search.history import Shape
@@ -30,12 +32,8 @@ from autotuner.space.gpu_dispatch import DispatchSpace, read_dispatch_space
 from autotuner.system.settings import usable_cores
 from autotuner.targets import PLAIN, Route, Target
 
-Kind = Literal["baseline", "stock", "codegen", "microkernel"]
-SEARCHED: tuple[Kind, ...] = ("codegen", "microkernel")
-"""What the search asks for."""
 KERNEL, CODEGEN = "kernel", "codegen"
 """Where microkernels join the search: the knob that says which of them, or the compiler's own code."""
-BASELINE = "baseline"
 _SPEC_COMPLEXITY = 100
 """A spec is a file to keep and to renew with the compiler: any stock route is simpler than any spec."""
 _KERNEL_COMPLEXITY = 200

@@ -1,7 +1,7 @@
-"""Builds and timings: many builds at once, one timing at a time, for one search or for many that share a device.
+"""Builds and timings: many builds at once, one timing at a time on each device, for one search or for many.
 
-On a GPU both go on at once: the device has a thread of its own and takes whichever build is finished first. On the
-processor that is timed they take turns, and the turns are short.
+On GPUs both go on at once: each device has a thread of its own and takes whichever build is finished first. On the
+processor that is timed they take turns, and the turns are short; so do several devices that are this processor.
 """
 
 from __future__ import annotations
@@ -10,38 +10,35 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from contextlib import contextmanager
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from autotuner.build import Compiled
-from autotuner.errors import OutOfTimeError
-from autotuner.system.execution import in_a_thread, local_executor
+from autotuner.devices.many import Devices
+from autotuner.errors import DeviceError, OutOfTimeError
+from autotuner.measure.screening import Measured
+from autotuner.measure.steps import Step, Steps
+from autotuner.system.execution import in_a_thread
 from autotuner.system.process import behind_timings
 from autotuner.system.progress import clocked
-from autotuner.tuning.evaluate import Measured, Outcome
-from autotuner.tuning.steps import Step, Steps
+from autotuner.tuning.evaluate import Outcome
+from autotuner.tuning.stations import AHEAD, Measure, Station, Stations, Task
 
 T = TypeVar("T")
 
 WORK = ("device", "builders", "loop")
-"""Seconds that a pool counts: the device at work, all builds together, and the wall time of both."""
+"""Seconds that a pool counts: all devices at work, all builds together, and the wall time of both."""
 TURN_SECONDS = 1.0
 """Where builds and timings take turns: no build is begun so long after the first of its turn."""
-_READY = 4
-"""Finished builds that wait for the device, so that it never waits for them."""
-_ON_DEVICE = 2
-"""Timings handed to the device's thread: one that runs, one that follows at once."""
+_READY = 2
+"""Finished builds that wait for each device beside those in its thread, so that it never waits for them."""
 _GLANCE = 0.2
 """Seconds after which a request to stop is seen."""
 _MARGIN = 1.5
 """Builds take unequally long: so much more than their mean is kept under way."""
-
-
-Measure = Callable[[], Measured]
-"""What the device does for one candidate; it may be called in another thread."""
 
 
 class Lane(Protocol):
@@ -59,10 +56,10 @@ class Lane(Protocol):
         """Candidates with their builds, which have begun."""
 
     def settle_build(self, outcome: Outcome, build: Compiled) -> Measure | None:
-        """Writes the build down; what the device has to do for it, where it is to be measured."""
+        """Writes the build down; what a device has to do for it, where it is to be measured."""
 
     def settle(self, outcome: Outcome, measured: Measured) -> None:
-        """Writes down what the device said, and tells the search."""
+        """Writes down what a device said, and tells the search."""
 
 
 Opening = Steps[Lane | None]
@@ -86,13 +83,15 @@ class _Built:
 
 @dataclass
 class Pool:
-    """The builders and the device, at work until nothing is left to ask or the time is over."""
+    """The builders and the devices, at work until nothing is left to ask or the time is over."""
 
     jobs: int
     overlapped: bool
     over: Callable[[], bool]
     seconds: dict[str, float]
-    """Those of WORK are added to, and `build`: waiting for builds while the device is idle."""
+    """Those of WORK are added to, and `build`: waiting for builds while all devices are idle."""
+    devices: Devices
+    """Whatever they are; each is handed what it measures in its own thread."""
     _lanes: list[Lane] = field(default_factory=list, init=False)
     _unopened: deque[Unopened] = field(default_factory=deque, init=False)
     _builds: dict[Future[Compiled], tuple[Lane, Outcome]] = field(default_factory=dict, init=False)
@@ -102,9 +101,13 @@ class Pool:
     _ready: deque[_Built] = field(default_factory=deque, init=False)
     _put_off: set[int] = field(default_factory=set, init=False)
     """Rows of candidates that gave way to others because they spill."""
+    _stations: Stations[_Built] = field(init=False)
     _measured: int = field(default=0, init=False)
     _built_seconds: float = field(default=0.0, init=False)
-    _device_seconds: float = field(default=0.0, init=False)
+    _spent: dict[str, float] = field(default_factory=lambda: {"device": 0.0}, init=False)
+
+    def __post_init__(self) -> None:
+        self._stations = Stations(self.devices, self._settle)
 
     def run(self, lanes: Iterable[Lane] = (), unopened: Iterable[Unopened] = ()) -> None:
         """Works on these lanes, and on those that are opened meanwhile, the first first."""
@@ -121,54 +124,60 @@ class Pool:
     # --- at once ------------------------------------------------------------------------------------------------
 
     def _side_by_side(self) -> None:
-        running: dict[Future[Measured], _Built] = {}
-        with local_executor(1) as device:
+        stations = self._stations
+        with ExitStack() as stack:
+            stations.start(stack)
             while not self.over():
+                self._evacuate()
                 with behind_timings():
-                    self._begin(len(running))
-                while len(running) < _ON_DEVICE and self._hand_over(device, running):
-                    pass
-                if not (self._builds or self._steps or running):
+                    self._begin()
+                for station in stations.live:
+                    while station.load < AHEAD and self._hand_over(station):
+                        pass
+                if not (self._builds or self._steps or stations.load or stations.moved):
                     break
-                with self._waiting(idle=not running):
-                    done, _ = wait({*self._builds, *self._steps, *running}, _GLANCE, FIRST_COMPLETED)
+                with self._waiting(idle=not stations.load):
+                    waited = {*self._builds, *self._steps, *stations.futures()}
+                    done, _ = wait(waited, _GLANCE, FIRST_COMPLETED)
                 self._collect(done)
-                for future in [future for future in running if future in done]:
-                    self._settle(running.pop(future), future)
-            for future in (*running, *self._steps):
-                future.cancel()
-        for future, built in running.items():
-            if not future.cancelled():
-                self._settle(built, future)
+                self._take_up(done)
+            stations.cancel()
+        for station in stations.all:
+            for future, task in station.tasks.items():
+                if not future.cancelled():
+                    stations.came(station, task, future.result, last=True)
 
-    def _hand_over(self, device: Executor, running: dict[Future[Measured], _Built]) -> bool:
-        """Gives the device its next work; False when there is none."""
-        if self._for_device:
-            opening, step = self._for_device.popleft()
-            self._steps[device.submit(self._timed, step.do)] = opening
-            return True
-        if (built := self._next()) is None:
+    def _hand_over(self, station: Station[_Built]) -> bool:
+        """Gives a device its next work; False when there is none."""
+        if station.executor is None:
             return False
-        if (measure := built.lane.settle_build(built.outcome, built.build)) is not None:
-            running[device.submit(self._timed, measure)] = built
+        if (waiting := self._step_for(station)) is not None:
+            opening, step = waiting
+            station.steps[station.executor.submit(self._timed, station, step.do)] = opening
+            return True
+        if (task := self._task_for(station)) is None:
+            return False
+        work = partial(task.measure, station.device)
+        station.tasks[station.executor.submit(self._timed, station, work)] = task
         return True
 
-    def _settle(self, built: _Built, future: Future[Measured]) -> None:
-        try:
-            measured = future.result()
-        except OutOfTimeError:  # cut off by the deadline: --resume finishes it
-            return
-        self._measured += 1
-        built.lane.settle(built.outcome, measured)
+    def _take_up(self, done: set[Future[Any]]) -> None:
+        """What devices have come to."""
+        for station in self._stations.all:
+            for future in [future for future in station.steps if future in done]:
+                self._advance(station.steps.pop(future), future.result)
+            for future in [future for future in station.tasks if future in done]:
+                self._stations.came(station, station.tasks.pop(future), future.result)
 
     @property
     def _depth(self) -> int:
-        """Builds under way and waiting: as many as keep the device busy, and no more than keep the cores busy. A longer
-        queue would only make the search ask before it has been told."""
-        keep_up = math.inf
-        if self._measured and self._device_seconds:
-            keep_up = math.ceil(_MARGIN * self._built_seconds / self._device_seconds)
-        return int(min(self.jobs, keep_up)) + _READY
+        """Builds under way and waiting: as many as keep the devices busy, and no more than keep the cores busy. A
+        longer queue would only make the search ask before it has been told."""
+        keep_up, devices = math.inf, len(self.devices.live)
+        spent = self._spent["device"]
+        if self._measured and spent:
+            keep_up = math.ceil(_MARGIN * devices * self._built_seconds / spent)
+        return int(min(self.jobs, keep_up)) + (AHEAD + _READY) * max(devices, 1)
 
     # --- in turns -----------------------------------------------------------------------------------------------
 
@@ -176,15 +185,9 @@ class Pool:
         """Never compile on the cores that are being timed."""
         while True:
             begun = self._build_turn()
-            if not begun and not self._ready and not self._for_device:
+            if not (begun or self._ready or self._for_device or self._stations.moved):
                 return
-            while self._for_device and not self.over():
-                opening, step = self._for_device.popleft()
-                self._advance(opening, partial(self._timed, step.do))
-            while (built := self._next()) is not None:
-                if not self._measure_here(built) or self.over():
-                    return
-            if self.over():
+            if not self._device_turn() or self.over():
                 return
 
     def _build_turn(self) -> int:
@@ -201,21 +204,70 @@ class Pool:
                 done, _ = wait({*self._builds, *self._steps}, _GLANCE, FIRST_COMPLETED)
             self._collect(done)
 
-    def _measure_here(self, built: _Built) -> bool:
-        """False when the time is up."""
-        if (measure := built.lane.settle_build(built.outcome, built.build)) is not None:
-            try:
-                measured = self._timed(measure)
-            except OutOfTimeError:  # what is left in the queue stays a row that --resume finishes
-                return False
-            built.lane.settle(built.outcome, measured)
+    def _device_turn(self) -> bool:
+        """One device after another, each with one thing, until nothing is left; False when the time is up."""
+        busy = True
+        while busy:
+            busy = False
+            for station in self._stations.live:
+                self._evacuate()
+                if station.device.uri in self.devices.retired:
+                    continue
+                if (waiting := self._step_for(station)) is not None:
+                    opening, step = waiting
+                    self._advance(opening, partial(self._timed, station, step.do))
+                elif (task := self._task_for(station)) is not None:
+                    measure = partial(self._timed, station, partial(task.measure, station.device))
+                    if not self._stations.came(station, task, measure):
+                        return False  # what is left in the queue stays a row that --resume finishes
+                else:
+                    continue
+                busy = True
+                if self.over():
+                    return False
         return True
+
+    # --- what devices do ----------------------------------------------------------------------------------------
+
+    def _step_for(self, station: Station[_Built]) -> tuple[Opening, Step] | None:
+        """What this device is to do before a search can begin."""
+        first = self.devices.first
+        for waiting in self._for_device:
+            if (waiting[1].device or first).uri == station.device.uri:
+                self._for_device.remove(waiting)
+                return waiting
+        return None
+
+    def _task_for(self, station: Station[_Built]) -> Task[_Built] | None:
+        """What another device has failed at, else the next build that is to be measured."""
+        if (task := self._stations.take_moved(station)) is not None:
+            return task
+        trusted = station.trusted or len(self.devices.live) == 1
+        while trusted and (built := self._next()) is not None:
+            if (measure := built.lane.settle_build(built.outcome, built.build)) is not None:
+                return Task(built, measure)
+        return None
+
+    def _evacuate(self) -> None:
+        """What retired devices were to do goes to others."""
+        lost = self._stations.evacuate()
+        for waiting in [one for one in self._for_device if one[1].device and one[1].device.uri in self.devices.retired]:
+            self._for_device.remove(waiting)
+            lost.append(waiting[0])
+        for opening in lost:
+            self._advance(opening, _retired)
+
+    def _settle(self, built: _Built, measured: Measured) -> None:
+        self._measured += 1
+        built.lane.settle(built.outcome, measured)
 
     # --- builds -------------------------------------------------------------------------------------------------
 
-    def _begin(self, running: int) -> None:
+    def _begin(self) -> None:
         """As many openings and builds as the queue has room for."""
-        self._begin_some(self._depth - len(self._builds) - len(self._steps) - len(self._ready) - running)
+        stations = self._stations
+        waiting = len(self._ready) + stations.load + len(stations.moved)
+        self._begin_some(self._depth - len(self._builds) - len(self._steps) - waiting)
 
     def _begin_some(self, room: int) -> int:
         """What is worth most, each time; what is being opened goes on in any case."""
@@ -226,7 +278,8 @@ class Pool:
             begun += 1
         while begun < room:
             lane = max((lane for lane in self._lanes if lane.room > 0), key=lambda lane: lane.worth, default=None)
-            may_open = self._unopened and len(self._steps) < self.jobs
+            opened = len(self._steps) + sum(len(station.steps) for station in self._stations.all)
+            may_open = self._unopened and opened < self.jobs
             if may_open and (lane is None or self._unopened[0].worth() > lane.worth):
                 begun += self._open(self._unopened.popleft().steps)
                 continue
@@ -297,18 +350,18 @@ class Pool:
 
     # --- the clock ----------------------------------------------------------------------------------------------
 
-    def _timed(self, work: Callable[[], T]) -> T:
-        """The device at work."""
-        started = time.monotonic()
-        try:
+    def _timed(self, station: Station[_Built], work: Callable[[], T]) -> T:
+        """A device at work."""
+        with clocked(self.seconds, "device"), clocked(self._spent, "device"), self.devices.busy(station.device):
             return work()
-        finally:
-            spent = time.monotonic() - started
-            self._device_seconds += spent
-            self.seconds["device"] += spent
 
     @contextmanager
     def _waiting(self, *, idle: bool) -> Iterator[None]:
         """For builds, where the device has nothing to do meanwhile."""
         with clocked(self.seconds if idle else {"build": 0.0}, "build"):
             yield
+
+
+def _retired() -> None:
+    """What a step comes to whose device was retired before it began."""
+    raise DeviceError("the device is retired.", remedy="Another one does its work.")

@@ -21,6 +21,7 @@ from autotuner.tuning.advice import advice
 from autotuner.tuning.styles import VERDICTS
 
 if TYPE_CHECKING:
+    from autotuner.tuning.counts import Counts
     from autotuner.tuning.result import Result
 
     AnyResult = Result[Any]
@@ -121,10 +122,11 @@ def tell_problem(result: AnyResult, printer: Printer) -> None:
     """One problem: the verdict, the times, and what to do with it."""
     best, stock, line, counts = result.best, result.stock, printer.line, result.counts
     printer.verdict(result)
-    if result.reference is not None and result.reference.default_us is not None:
+    if result.default_is_wrong and result.reference is not None and result.reference.default_us is not None:
         line("default", f"{_time(result.reference.default_us, result)}, with wrong results")
     elif result.baseline.us is not None:
-        line("default", _time(result.baseline.us, result))
+        stand_in = f"  route {result.stand_in} stands in for it" if result.stand_in else ""
+        line("default", f"{_time(result.baseline.us, result)}{stand_in}")
     if stock.us is not None and stock.flags:
         line("stock", f"{_time(stock.us, result)}  {' '.join(stock.flags)}")
     if result.baseline.estimate is not None:
@@ -142,13 +144,8 @@ def tell_problem(result: AnyResult, printer: Printer) -> None:
     printer.caches(result, names=(result.baseline_words, "best"))
     if stock.flags and best and best.config:
         printer.over_stock(result, what="stock route")
-    failed = {str(name): n for name, n in counts.failed.items() if n}
-    line(
-        "candidates",
-        f"{counts.asked - counts.routes} of {count(counts.space, 'configuration')} and {count(counts.routes, 'route')} "
-        f"asked, {counts.built} built, {count(counts.duplicate, 'duplicate')}, "
-        f"{counts.timed} timed, {sum(failed.values())} failed{_reasons(failed)}",
-    )
+    if counts.asked:
+        line("candidates", _candidates(counts))
     carrier = carrier_named(result.carrier)
     printer.files(result, spec=carrier.file_word, program=_program(result))
     if carrier.only_for and result.flagfile is not None:
@@ -168,8 +165,16 @@ def knobs(config: Mapping[str, Value]) -> str:
     return ", ".join(f"{name}={value}" for name, value in config.items() if value != ABSENT)
 
 
-def _reasons(failed: dict[str, int]) -> str:
-    return f" ({', '.join(f'{name} {n}' for name, n in failed.items())})" if failed else ""
+def _candidates(counts: Counts) -> str:
+    """What became of those that were asked for; IREE's default is one of the routes."""
+    failed = {str(name): n for name, n in counts.failed.items() if n}
+    reasons = f" ({', '.join(f'{name} {n}' for name, n in failed.items())})" if failed else ""
+    searched = f"{counts.asked - counts.routes} of {count(counts.space, 'configuration')}"
+    searched = searched if counts.space else "no configuration"
+    return (
+        f"{searched} and {count(counts.routes, 'route')} asked, {counts.built} built, "
+        f"{count(counts.duplicate, 'duplicate')}, {counts.timed} timed, {sum(failed.values())} failed{reasons}"
+    )
 
 
 def _time(us: float, result: AnyResult) -> str:

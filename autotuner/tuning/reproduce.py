@@ -10,7 +10,7 @@ from autotuner.tuning.task import Task
 
 def command(problem: Problem, run: Run, *, task: Task, trials: int) -> list[str]:
     """In words that a shell can be given; what the options left open is spelt out."""
-    target, options, device = run.target, run.options, run.session.device
+    target, options, device = run.target, run.options, run.session.named
     words = [*problem.arguments(), "--target", target.name, "--device", device]
     kernels = options.microkernels
     if task.microkernels_alone:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypedDict
 
@@ -11,12 +11,13 @@ from typing_extensions import TypeVar
 
 from autotuner.carriers.carrier import CarrierName
 from autotuner.iree.figures import Isa
+from autotuner.measure.caches import Caches, Pair
 from autotuner.measure.judge import Cause
 from autotuner.measure.race import Interval
+from autotuner.measure.reference import Reference
 from autotuner.space import Value
 from autotuner.store.store import Store
 from autotuner.targets import PLAIN
-from autotuner.tuning.caches import Caches, Pair
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.printer import Printer, tell_problem
 
@@ -92,23 +93,6 @@ class Best:
 
 
 @dataclass(frozen=True)
-class Reference:
-    """Of IREE's default, where it computes something else than numpy does."""
-
-    default_error: float | None
-    """None where it is no number."""
-    default_us: float | None
-
-    def to_json(self) -> dict[str, Any]:
-        own = {"default_error": self.default_error, "default_us": self.default_us}
-        return {"source": "numpy", "default_is_right": False, **own}
-
-    @classmethod
-    def from_json(cls, table: Mapping[str, Any]) -> Reference:
-        return cls(table["default_error"], table["default_us"])
-
-
-@dataclass(frozen=True)
 class Files:
     """What was shipped, and how it carries the configuration; all None where nothing was."""
 
@@ -140,6 +124,7 @@ class RunFacts(TypedDict):
     run: str
     problem: Mapping[str, Any]
     target: str
+    stand_in: str | None
     device: str
     seconds: Mapping[str, float]
     environment: Mapping[str, Any]
@@ -148,6 +133,7 @@ class RunFacts(TypedDict):
     workspace: Path
     storage: str | None
     timing: Mapping[str, str] | None
+    devices: tuple[Mapping[str, Any], ...]
 
 
 D = TypeVar("D", bound=Details | None, default=None)
@@ -175,7 +161,7 @@ class Result(Generic[D]):
     notes: tuple[str, ...]
     interrupted: bool
     workspace: Path
-    storage: str | None
+    storage: str | None = field(repr=False)
     details: D
     files: Files = Files()
     timing: Mapping[str, str] | None = None
@@ -187,14 +173,21 @@ class Result(Generic[D]):
     cause: Cause | None = None
     """Why nothing was tried, where more time would not help."""
     reference: Reference | None = None
-    """Of a single problem whose default is wrong."""
+    """What results were compared with, and whether the default is right; None where nothing was timed."""
+    stand_in: str | None = None
+    """The route that is the default here, because IREE's own is known to be wrong."""
+    devices: tuple[Mapping[str, Any], ...] = ()
+    """Where there are several: each with the seconds that it worked, what IREE's default takes there, and why it was
+    retired."""
     bundle: Mapping[str, str] | None = None
     """What was written to be timed elsewhere: the file, and the digest that its result must name."""
 
     @property
     def default_is_wrong(self) -> bool:
         """IREE's default was found to compute wrong results."""
-        return self.reference is not None or (self.details is not None and self.details.default_is_wrong)
+        if self.details is not None:
+            return self.details.default_is_wrong
+        return self.reference is not None and not self.reference.default_is_right
 
     @property
     def baseline_words(self) -> str:
@@ -221,6 +214,7 @@ class Result(Generic[D]):
             "run": self.run,
             "problem": dict(self.problem),
             "target": self.target,
+            **({"stand_in": self.stand_in} if self.stand_in else {}),
             "device": self.device,
             "verdict": self.verdict,
             "reason": self.reason,
@@ -240,9 +234,10 @@ class Result(Generic[D]):
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
             "environment": dict(self.environment),
             "notes": list(self.notes),
+            **({"devices": [dict(one) for one in self.devices]} if self.devices else {}),
             **({"bundle": dict(self.bundle)} if self.bundle else {}),
             **({"ranking": [entry.to_json() for entry in self.ranking]} if self.ranking else {}),
-            **({"reference": self.reference.to_json()} if self.reference else {}),
+            "reference": self.reference.to_json() if self.reference else None,
             **(self.details.to_json() if self.details is not None else {}),
         }
 
@@ -289,6 +284,7 @@ def read_result(document: Mapping[str, Any], *, workspace: Path, storage: str | 
         confidence=speedup["confidence"] if speedup else 0.0,
         counts=Counts.from_json(document["counts"]),
         notes=tuple(document["notes"]),
+        stand_in=document.get("stand_in"),
         interrupted=False,
         workspace=workspace,
         storage=storage,
@@ -298,6 +294,7 @@ def read_result(document: Mapping[str, Any], *, workspace: Path, storage: str | 
         caches=Caches(Pair.from_json(warm), Pair.from_json(cold)) if warm and cold else None,
         ranking=tuple(Best.from_json(entry) for entry in document.get("ranking", ())),
         cause=document.get("cause"),
+        devices=tuple(document.get("devices", ())),
         reference=Reference.from_json(document["reference"]) if document.get("reference") else None,
     )
 

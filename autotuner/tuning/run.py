@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from autotuner.devices.environment import capture
-from autotuner.errors import AutotuneError
+from autotuner.errors import AutotuneError, StorageError
 from autotuner.space.table import Config
 from autotuner.store.keys import run_key
 from autotuner.store.rows import CandidateRow, Json, Kind, NewRun, RunKind, RunRow, Status
@@ -78,7 +78,7 @@ class Question:
                 problem=self.asks,
                 # Times of one state are not compared with those of another.
                 target="/".join(
-                    [target.name, session.device, str(options.seed), options.searched_state, options.searched_cache]
+                    [target.name, session.named, str(options.seed), options.searched_state, options.searched_cache]
                 ),
                 flags=target.user_flags,
                 reads=self.reads,
@@ -86,7 +86,7 @@ class Question:
             command=options.command,
             problem=self.problem,
             target=target.name,
-            device=session.device,
+            device=session.named,
             seed=options.seed,
             parent=session.parent,
         )
@@ -150,10 +150,12 @@ class Run:
             yield begun
         except AutotuneError as error:
             document = {"verdict": "failed", "reason": str(error), "exit_code": error.exit_code}
-            store.finish_run(run, "failed", result=document)
+            with suppress(StorageError):  # what is told is why the run ends, not that its end could not be written
+                store.finish_run(run, "failed", result=document)
             raise
         except BaseException:
-            store.finish_run(run, "interrupted")
+            with suppress(StorageError):
+                store.finish_run(run, "interrupted")
             raise
 
     def finish(self, result: Document) -> None:
@@ -169,10 +171,12 @@ class Run:
             "run": self.id,
             "problem": self.problem,
             "target": self.target.name,
-            "device": self.session.device,
+            "stand_in": self.target.stand_in,
+            "device": self.session.named,
             "seconds": self.account.spent(),
             "environment": self.environment,
-            "notes": tuple(self.account.notes),
+            "notes": (*self.account.notes, *self.session.devices.notes),
+            "devices": tuple(self.session.devices.to_json()) if self.session.devices.several else (),
             "interrupted": self.stopped,
             "workspace": self.session.workspace.root,
             "storage": self.options.storage,

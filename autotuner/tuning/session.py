@@ -11,20 +11,17 @@ from typing import Any, TypedDict, Unpack
 from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
 from autotuner.devices.device import Device
-from autotuner.devices.opening import open_device
-from autotuner.devices.process import ProcessDevice
+from autotuner.devices.many import Devices
 from autotuner.iree.tools import Tools
 from autotuner.store.store import Store
 from autotuner.system.cache import Cache
-from autotuner.system.locks import device_lock, workspace_lock
+from autotuner.system.locks import workspace_lock
 from autotuner.system.progress import Prefixed, Reporter, Silent, Stop
 from autotuner.system.settings import cache_dir, usable_cores
 from autotuner.system.workspace import Workspace
-from autotuner.targets import NO_DEVICE, Target
+from autotuner.targets import Target
+from autotuner.tuning.machines import Machines
 from autotuner.tuning.options import Options
-
-_PROCESSOR = Target.parse("cpu").device
-"""It is there: its process need not be waited for."""
 
 
 class Watched(TypedDict, total=False):
@@ -39,21 +36,36 @@ class Watched(TypedDict, total=False):
 class Session:
     """The workspace and the device, held; the store; who watches."""
 
-    device: str
+    named: str
+    """As `--device` names what is timed on: one URI, several with commas, or `none`."""
     reporter: Reporter
     stop: Stop
     tools: Tools
     workspace: Workspace
     store: Store
     executor: BuildExecutor
-    runner: Device
-    """What runs and times modules on the device; it is there without one, too, and then nobody asks it."""
+    devices: Devices
+    """What runs and times modules; it is there without a device, too, and then nobody asks it."""
     parent: str | None = None
     """The run that the next one is a part of."""
     began: float = field(default_factory=time.monotonic)
     """When the time of the next run began: with the command, not when all is open."""
     environment: Mapping[str, Any] | None = None
-    """Of the run that the next one is a part of: the device's own tool is asked once."""
+    """Of the run that the next one is a part of, or of a device elsewhere: the device's own tool is asked once."""
+    jobs: int = field(default_factory=usable_cores)
+    """Builds at once."""
+    shares_cores: bool = False
+    """Builds would disturb timings: they are on the same processor."""
+
+    @property
+    def runner(self) -> Device:
+        """The device of what must stay on one."""
+        return self.devices.first
+
+    @property
+    def device(self) -> str:
+        """The URI of the first that the user names: what a command says that a person repeats by hand."""
+        return self.named.partition(",")[0]
 
     @property
     def builder(self) -> Builder:
@@ -74,24 +86,29 @@ class Session:
     ) -> Iterator[Session]:
         """Without a watcher nobody is told, without a stop nobody stops it, and the programs are those of `options`."""
         began = options.began if options.began is not None else time.monotonic()
+        if options.cluster is None:
+            target.choose_devices(options.device)  # what cannot be meant is refused before anything is written
         found = watched.get("tools") or Tools.find(options.iree_tools)
         workspace = Workspace.open(options.workspace)
         watcher, stop = watched.get("reporter") or Silent(), watched.get("stop") or Stop()
         for warning in found.warnings():
             watcher.note(warning)
-        device = target.choose_device(options.device)
         with ExitStack() as stack:
             stack.enter_context(workspace_lock(workspace.root))
-            store = stack.enter_context(Store.open(options.storage, workspace=workspace.root))
+            store = stack.enter_context(Store.open(options.storage, workspace=workspace.root, on_wait=watcher.note))
             builder = Builder(found, Cache(cache_dir()))
-            executor = stack.enter_context(BuildExecutor.local(builder, options.jobs or usable_cores()))
-            if device != NO_DEVICE:
-                waiting = time.monotonic()
-                stack.enter_context(device_lock(device, cache_dir(), on_wait=watcher.note))
-                began += time.monotonic() - waiting  # another run's time is not this one's
-            scratch = stack.enter_context(builder.cache.scratch())
-            alone = ProcessDevice(found, device, scratch, starts_quickly=target.compiles_on_device)
-            runner = stack.enter_context(open_device(alone, isolate=options.isolate, state=options.state))
-            if device not in (NO_DEVICE, _PROCESSOR):
-                runner.open()  # a device that is not there is told before anything is compiled for it
-            yield cls(device, watcher, stop, found, workspace, store, executor, runner, began=began)
+            at_work = stack.enter_context(Machines.open(builder, target, options, note=watcher.note, stop=stop))
+            yield cls(
+                at_work.named,
+                watcher,
+                stop,
+                found,
+                workspace,
+                store,
+                at_work.executor,
+                at_work.devices,
+                began=began + at_work.waited,
+                environment=at_work.environment,
+                jobs=at_work.jobs,
+                shares_cores=at_work.shares_cores,
+            )

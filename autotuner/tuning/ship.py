@@ -17,16 +17,16 @@ from autotuner.carriers.outputs import MICROKERNEL, SPEC, Outputs
 from autotuner.carriers.provenance import Provenance, machine_of, today
 from autotuner.iree.compile import shell_line
 from autotuner.iree.tools import Tools
+from autotuner.measure.caches import Caches
 from autotuner.measure.judge import Judgement
+from autotuner.measure.standing import Standing
 from autotuner.problems import Problem
 from autotuner.system.names import checked_name
 from autotuner.system.workspace import Workspace
 from autotuner.targets import Target
-from autotuner.tuning.caches import Caches
 from autotuner.tuning.evaluate import Outcome
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
-from autotuner.tuning.standing import Standing
 from autotuner.tuning.task import Task
 
 ESTIMATED = "compile-only: an estimate, never timed"
@@ -54,7 +54,7 @@ class Winner:
     """Without one nothing was timed, and the files say so."""
     device: str
     command: Sequence[str]
-    standing: Standing
+    standing: Standing[Outcome]
     caches: Caches | None = None
     environment: Mapping[str, Any] = field(default_factory=dict)
     seconds: float | None = None

@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from autotuner.build import Compiled
 from autotuner.carriers.outputs import files_in
+from autotuner.devices.device import Device
 from autotuner.errors import NoCandidateError, OutOfTimeError
 from autotuner.iree.compile import PROBLEM, first_error
+from autotuner.measure.caches import Caches
+from autotuner.measure.calibrate import Calibration, Calibrator
 from autotuner.measure.check import Data
 from autotuner.measure.judge import Judgement
+from autotuner.measure.standing import Standing
+from autotuner.measure.steps import Step, Steps, at_once
 from autotuner.measure.timeplan import longer
 from autotuner.microkernels.variants import find_variants
-from autotuner.problems import Array, Problem
+from autotuner.problems import Problem
 from autotuner.space import ABSENT, Config
 from autotuner.system import process
-from autotuner.system.digests import read_by_flags
-from autotuner.system.progress import LATE_SECONDS, Clock
-from autotuner.system.settings import usable_cores
+from autotuner.system.progress import Clock
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning import reproduce
-from autotuner.tuning.cache_timer import NO_TIME, time_caches
-from autotuner.tuning.caches import Caches
-from autotuner.tuning.calibrate import Calibration, Calibrator
+from autotuner.tuning.both_caches import time_caches
 from autotuner.tuning.contest import Finalists, judge_finalists, lead_of_search
 from autotuner.tuning.crashes import first_crashes
+from autotuner.tuning.default_builds import DefaultBuilds
 from autotuner.tuning.evaluate import Evaluator, Outcome, TimedEvaluator
 from autotuner.tuning.first_plan import AfterVerdict, first_plan
+from autotuner.tuning.homes import calibrated, on_one_device
 from autotuner.tuning.learned import learned
 from autotuner.tuning.loop import Loop, TimedLoop
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
+from autotuner.tuning.question import question_read, question_unread
 from autotuner.tuning.result import Files, Result, read_result
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session
 from autotuner.tuning.ship import Winner, outputs, ship
-from autotuner.tuning.standing import Standing
-from autotuner.tuning.steps import Step, Steps, at_once
 from autotuner.tuning.summary import NOTHING, Summary
 from autotuner.tuning.task import Task
 from autotuner.tuning.untimed import without_device
@@ -79,12 +80,14 @@ class SingleRun:
         self.device, self.reporter, self.stop = self.session.device, self.session.reporter, self.session.stop
         self.tools, self.workspace = self.session.tools, self.session.workspace
         self.store, self.executor = self.session.store, self.session.executor
-        self.clock = Clock(self.options.budget or effort.budget, self.session.began)
+        self.clock = Clock(
+            self.options.budget or effort.budget, self.session.began, part=self.session.parent is not None
+        )
         self.account = Account(self.reporter, self.clock)
         self.seconds = self.account.seconds
         default = effort.compile_only_trials if self.device == NO_DEVICE else effort.trials
         self.trials = self.options.trials or default
-        self.jobs = self.options.jobs or usable_cores()
+        self.jobs = self.session.jobs
         self.builder = self.session.builder
 
     # --- the run ------------------------------------------------------------------------------------------------
@@ -110,7 +113,7 @@ class SingleRun:
             self.options.microkernels,
             self.problem,
             self.target,
-            device=self.device,
+            device=NO_DEVICE if self.task.elsewhere else self.device,
             workspace=self.workspace.root,
             executable_target=plan.executable_target,
         )
@@ -175,7 +178,8 @@ class SingleRun:
         try:
             return self._timed()
         except OutOfTimeError:
-            reason = f"the time was up before IREE's default was timed: {longer(2 * self.clock.budget)}"
+            would_do = longer(2 * self.clock.budget, part=self.clock.part)
+            reason = f"the time was up before IREE's default was timed: {would_do}"
             return self.summary.result("inconclusive", reason)
 
     def _timed(self) -> Result:
@@ -198,7 +202,7 @@ class SingleRun:
             return self.summary.result("inconclusive", "interrupted before the race")
         if not self.task.race:
             return self._leading(loop, leaders)
-        judgement = judge_finalists(loop, self.options.effort)
+        judgement = on_one_device(loop.evaluator, lambda: judge_finalists(loop, self.options.effort))
         return self.ended(judgement, self._caches(loop, judgement))
 
     def ended(self, judgement: Judgement, caches: Caches | None) -> Result:
@@ -218,59 +222,53 @@ class SingleRun:
             return None
         if not self.task.cold:  # what it is a part of is compared warm, and tells its own times
             return None
-        calibration, reading = loop.evaluator.calibration, self.seconds["space"]
-        after = AfterVerdict.of(calibration, self.task, self.options, reading=reading)
-        # A confirmation uses all that the plan leaves it, and may end a little later than planned.
-        if loop.clock.left + LATE_SECONDS < after.cold + (after.shipping if judgement.winner else 0.0):
-            self._note(NO_TIME)
-            return None
-        self.reporter.stage("timing with a cold cache")
+        reading = self.seconds["space"]
+        after = AfterVerdict.of(loop.evaluator.calibration, self.task, self.options, reading=reading)
         with self.account.clocked("time"):
-            best, won, base = self.summary.fastest(judgement), judgement.winner is not None, self.standing.base
-            baseline = base.candidate.id if base else BASELINE
-            found, notes = time_caches(loop, best, baseline=baseline, won=won)
+            found, notes = time_caches(loop, judgement, self.standing, after)
         for note in notes:
             self._note(note)
         return found
 
-    def calibrated(self) -> Steps[TimedLoop]:
-        """The loop, once IREE's default is timed."""
+    def calibrated(self, home: Device | None = None) -> Steps[TimedLoop]:
+        """The loop, once IREE's default is timed: on this device, or on the first."""
         self.reporter.stage("timing IREE's default")
-        calibration: Calibration = yield from self._calibrate()
+        calibration: Calibration[Compiled] = yield from self._calibrate(home or self.session.runner)
         if calibration.noise is not None:
             self._note(calibration.noise)
-        timed = TimedEvaluator.of(self.evaluator, calibration)
+        timed = TimedEvaluator.of(self.evaluator, calibration, self.session.devices)
         stock, left = bool(self.plan.stock), self.clock.left
         reading = self.seconds["space"]
         planned = first_plan(
             calibration, self.task, self.options, left=left, reading=reading, stock=stock, jobs=self.jobs
         )
         loop = TimedLoop.of(self.loop, timed, first_plan=planned)
-        self.evaluator = timed
+        self.evaluator, self.summary = timed, Summary(self.run, timed)
         yield from loop.time_baseline()
         if self.standing.words:
             self._note(self.standing.words)
         return loop
 
-    def _calibrate(self) -> Steps[Calibration]:
+    def _calibrate(self, home: Device) -> Steps[Calibration[Compiled]]:
         options, folder = self.options, self.run.folder / "inputs"
         write = partial(Data.write, self.problem, folder, seed=options.seed, given=options.inputs)
         data: Data = yield Step("builders", write)
+        default = DefaultBuilds(self.plan, self.builder, options.effort.compile_timeout, self.seconds)
         calibrator = Calibrator(
-            plan=self.plan,
-            builder=self.builder,
-            device=self.session.runner,
+            make=default,
+            device=home,
             data=data,
-            effort=options.effort,
+            thoroughness=options.effort,
             cache=options.searched_cache,
             seconds=self.seconds,
+            on_cores=self.target.compiles_on_device,
             confirmed=self.task.race,
         )
-        return (yield from calibrator.steps())
+        return (yield from calibrated(calibrator, self.session.devices))
 
     def _leading(self, loop: TimedLoop, leaders: Finalists | None) -> Result:
         """No race: the caller compares the one that is ahead within something larger."""
-        judgement = lead_of_search(loop, self.options.effort, leaders)
+        judgement = on_one_device(loop.evaluator, lambda: lead_of_search(loop, self.options.effort, leaders))
         result = self.summary.result(judgement.verdict, judgement.reason)
         if judgement.leader is None:
             return result
@@ -280,7 +278,7 @@ class SingleRun:
         return replace(result, best=best, baseline=self.summary.measured(self._outcome(BASELINE), judgement.us))
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> Standing[Outcome]:
         return Standing(self.evaluator.outcomes)
 
     def _outcome(self, name: str) -> Outcome:
@@ -306,19 +304,10 @@ class SingleRun:
 
     def question_unread(self) -> Question:
         """Before the space is read."""
-        asks = {**self.problem.describe(), "arguments": (*self.problem.arguments(), *_digests(self.options.inputs))}
-        return Question(self.task.kind, self.problem.describe(), self.target, asks=asks, reads=self.tools.programs)
+        return question_unread(self.problem, self.target, self.options, self.task, self.session)
 
     def _question(self) -> Question:
-        shape = self.plan.shape
-        problem = {**self.problem.describe(), **({"shape": shape.to_json()} if shape else {})}
-        return replace(self.question_unread(), problem=problem, reads=self._reads(), space_size=len(self.plan.space))
-
-    def _reads(self) -> tuple[str, ...]:
-        """What earlier timings depend on beside the question's words: programs, microkernels, files that flags name."""
-        files = read_by_flags(self.target.user_flags, folder=self.workspace.candidates)
-        kernels = [variants.digest() for _, variants in sorted(self.plan.kernels.items())]
-        return (*self.tools.programs, *kernels, *files)
+        return question_read(self.question_unread(), self.plan, self.session)
 
     def _learn(self) -> None:
         """What earlier runs of this chip suggest comes first; an experiment is about its own candidates."""
@@ -356,6 +345,8 @@ class SingleRun:
             trials=self.trials,
             jobs=self.jobs,
             seconds=self.seconds,
+            devices=self.session.devices,
+            shares_cores=self.session.shares_cores,
         )
         if (rows := self.run.earlier) is not None:
             binaries = {build.candidate: build.binary for build in self.store.builds(self.run.id)}
@@ -399,8 +390,3 @@ class SingleRun:
 
     def _note(self, text: str) -> None:
         self.account.note(text)
-
-
-def _digests(inputs: Sequence[Array]) -> list[str]:
-    """A run on inputs of one's own is another run."""
-    return [hashlib.sha256(array.tobytes()).hexdigest() for array in inputs]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from autotuner.iree.figures import NO_FIGURES
+from autotuner.measure.baselines import spread_words
+from autotuner.measure.caches import Caches
 from autotuner.measure.judge import Judgement
 from autotuner.measure.race import ALPHA
-from autotuner.tuning.caches import Caches
+from autotuner.measure.standing import Standing
 from autotuner.tuning.estimate import Estimate
 from autotuner.tuning.evaluate import Evaluator, Outcome
-from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
+from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result, RunFacts
 from autotuner.tuning.run import Run
-from autotuner.tuning.standing import Standing
 
 NOTHING = Files()
 Times = Mapping[str, float]
@@ -40,15 +40,16 @@ class Summary:
         caches: Caches | None = None,
     ) -> Result:
         outcomes = self.evaluator.outcomes
-        standing = Standing(outcomes)
+        standing = Standing(outcomes, self.evaluator.plan.problem.knows)
         stock = outcomes[judgement.stock] if judgement else standing.stock
         best = self.fastest(judgement)
         us = judgement.us if judgement else {}
         race_us = judgement.race_us if judgement else {}
+        spread = spread_words(self.evaluator.default_us()) if verdict == "win" else ""
         return Result(
-            **self.run.facts(),
+            **self._facts(),
             verdict=verdict,
-            reason=standing.told(verdict, reason + self._slower(standing, best, us) * (verdict == "no-winner")),
+            reason=standing.told(verdict, reason + spread, judgement),
             baseline=self.measured(standing.base, us, race_us),
             stock=self.measured(stock if stock and stock.contends else None, us, race_us),
             best=self.best(best, us, race_us) if best else None,
@@ -63,25 +64,15 @@ class Summary:
             reference=standing.reference,
         )
 
-    @staticmethod
-    def _slower(standing: Standing, best: Outcome | None, us: Times) -> str:
-        """How much slower than a wrong default the best is, where no route is right that it could be compared with."""
-        default = standing.default
-        if not standing.default_is_wrong or standing.stock is not None or best is None or default is None:
-            return ""
-        took, wrong = (us.get(one.candidate.id, one.us or math.nan) for one in (best, default))
-        return f"; the best that is right takes {took / wrong:.2f} times as long"
+    def _facts(self) -> RunFacts:
+        """Those of the run; with what the default takes on each device, where there are several."""
+        facts, us = self.run.facts(), self.evaluator.default_us()
+        devices = tuple({**one, "default_us": us.get(one["device"])} for one in facts["devices"])
+        return {**facts, "devices": devices}
 
     def fastest(self, judgement: Judgement | None) -> Outcome | None:
         """The one that the speedup is of, winner or not; else the fastest of those that were timed."""
-        outcomes = self.evaluator.outcomes
-        if judgement is not None and judgement.confirmed_name is not None:
-            return outcomes[judgement.confirmed_name]
-        # A time of the search is not compared with one of the race: where there was one, the fastest of it.
-        us = judgement.us if judgement else {}
-        contenders = [o for o in outcomes.values() if o.contends]
-        raced = [o for o in contenders if o.candidate.id in us] or contenders
-        return min(raced, key=lambda o: us.get(o.candidate.id, o.us or math.inf), default=None)
+        return Standing(self.evaluator.outcomes).fastest(judgement)
 
     def measured(self, outcome: Outcome | None, us: Times, race_us: Times = NONE) -> Measured:
         """`us` are times side by side, by candidate; without one, that of the search counts."""

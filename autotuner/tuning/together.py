@@ -1,4 +1,4 @@
-"""Many problems tuned side by side: one pool of builds, one device, and the time where it is expected to gain most."""
+"""Many problems tuned side by side: one pool of builds, all devices, and the time where it is expected to gain most."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from autotuner.devices.many import Devices
 from autotuner.errors import AutotuneError, OutOfTimeError, StorageError, ToolMissingError
+from autotuner.measure.steps import Step
 from autotuner.system import process
 from autotuner.system.progress import Clock, Progress, Reporter, Stop, clocked
 from autotuner.tuning.contest import Finalists, start_leaders
@@ -17,7 +19,6 @@ from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.pool import Opening, Pool, Unopened
 from autotuner.tuning.result import Result
 from autotuner.tuning.single import Found, SingleRun
-from autotuner.tuning.steps import Step
 
 FIRST = 4
 """Candidates that every problem gets before any is preferred."""
@@ -79,7 +80,7 @@ class Part:
                 return None
             run.open(self._row.enter_context(run.begun()))
             self._begun = True
-            self.loop = yield from run.calibrated()
+            self.loop = yield from run.calibrated(run.session.devices.home())
         except OutOfTimeError:
             self.abandon()
             return None
@@ -101,7 +102,7 @@ class Part:
     def begin_end(self) -> None:
         """Begins the builds of what is compared in the end, where there is no race of its own."""
         if self.loop is not None and not self.run.task.race and not self.run.stop.requested:
-            self._leaders = start_leaders(self.loop)
+            self._leaders = start_leaders(self.loop, self.run.options.effort)
 
     def wait(self) -> None:
         """For these builds."""
@@ -176,7 +177,7 @@ class _Beside:
 
 @dataclass
 class Together:
-    """Parts that share builders, device and time."""
+    """Parts that share builders, devices and time."""
 
     parts: Sequence[Part]
     jobs: int
@@ -184,6 +185,7 @@ class Together:
     stop: Stop
     seconds: dict[str, float]
     """What the pool spends is added to."""
+    devices: Devices
 
     def tune(self, seconds: float) -> None:
         """Every part gets its first few candidates if there is time for it; then it goes where gains are expected."""
@@ -204,7 +206,7 @@ class Together:
         def over() -> bool:
             return self.stop.requested or clock.left < self._end_seconds(clock)
 
-        pool = Pool(self.jobs, self.overlapped, over, self.seconds)
+        pool = Pool(self.jobs, self.overlapped, over, self.seconds, self.devices)
         pool.run(unopened=[Unopened(part.opening(), partial(self._worth, part, clock)) for part in self.parts])
 
     def _worth(self, part: Part, clock: Clock) -> float:

@@ -24,10 +24,11 @@ def too_short(question: Question, *, session: Session, options: Options, account
 
 def unread(run: Run, details: D, *, what: str = "the compiler had read it") -> Result[D]:
     """The result of a run that has nothing to report: the time was up before that."""
+    would_do = longer(_FACTOR * run.clock.budget, part=run.clock.part)
     return Result(
         **run.facts(),
         verdict="inconclusive",
-        reason=f"nothing was tried, the time was up before {what}: {longer(_FACTOR * run.clock.budget)}",
+        reason=f"nothing was tried, the time was up before {what}: {would_do}",
         baseline=Measured(),
         stock=Measured(),
         best=None,

@@ -1,11 +1,23 @@
-"""What the kernels in Triton share: how their sums become results. Sources find it by `from epilogue import put`."""
+"""What the kernels in Triton share: how their sums become results.
+
+Sources find it by `from epilogue import put`; those in Gluon, Triton's language of layouts and barriers, by
+`from epilogue import put_gluon as put`.
+"""
 
 import triton
 import triton.language as tl
+from triton.experimental import gluon
 
 
-@triton.jit
-def put(
+@triton.constexpr_function
+def number(bits):
+    """The f32 that has these bits; it is finite."""
+    exponent, fraction = bits >> 23 & 255, (bits & (1 << 23) - 1) / 2.0**23
+    size = (fraction + (1.0 if exponent else 0.0)) * 2.0 ** (max(exponent, 1) - 127)
+    return -size if bits >> 31 else size
+
+
+def _put(
     out,
     places,
     inside,
@@ -31,16 +43,14 @@ def put(
     if residual is not None:
         value += tl.load(residual + places, mask=inside, other=0.0).to(tl.float32)
     if CLIP_LOW:
-        value = tl.maximum(value, number(value, LOW_BITS), propagate_nan=tl.PropagateNan.ALL)
+        value = tl.maximum(value, number(LOW_BITS), propagate_nan=tl.PropagateNan.ALL)
     if CLIP_HIGH:
-        value = tl.minimum(value, number(value, HIGH_BITS), propagate_nan=tl.PropagateNan.ALL)
+        value = tl.minimum(value, number(HIGH_BITS), propagate_nan=tl.PropagateNan.ALL)
     if WHOLE:
         tl.store(out + places, value.to(out.dtype.element_ty))
     else:
         tl.store(out + places, value.to(out.dtype.element_ty), mask=inside)
 
 
-@triton.jit
-def number(like, BITS: tl.constexpr):
-    """The f32 that has these bits, as often as `like` has numbers."""
-    return tl.full(like.shape, BITS, tl.uint32).to(tl.float32, bitcast=True)
+put = triton.jit(_put)
+put_gluon = gluon.jit(_put)

@@ -8,6 +8,7 @@ from typing import Any
 from autotuner.bundles.documents import BASELINE, Entry, Manifest, Report, Taken, Tried
 from autotuner.devices.conditions import Conditions, Sample
 from autotuner.devices.device import Timing
+from autotuner.measure.caches import Caches, Pair
 from autotuner.measure.check import Check
 from autotuner.measure.judge import Judgement
 from autotuner.measure.race import Interval
@@ -22,6 +23,9 @@ MANIFEST = Manifest(
     chip="x86_64",
     iree="3.13.0",
     autotune="0.1.0",
+    microkernels=("auto",),
+    cache="both",
+    state="sustained",
     seed=0,
     trials=2,
     budget=60.0,
@@ -60,6 +64,7 @@ REPORT = Report(
     ),
     seconds=12.5,
     notes=("a note",),
+    caches=Caches(Pair(2.0, 1.0), Pair(2.5, None)),
 )
 
 

@@ -33,7 +33,14 @@ def put(document: dict[str, Any], path: str, value: object) -> dict[str, Any]:
     [
         *[("schema", 2), ("kind", "zip"), ("problem", 7), ("problem", "a\nb"), ("seed", -1), ("seed", True)],
         *[("budget", "long"), ("budget", float("nan")), ("flags", "--x"), ("flags", [1]), ("entries", {})],
-        *[("entries.0.kind", "microkernel"), ("entries.0.id", "../x"), ("entries.1.id", "baseline")],
+        *[
+            ("entries.0.kind", "microkernel"),
+            ("cache", "hot"),
+            ("state", "process"),
+            ("microkernels", "auto"),
+            ("entries.0.id", "../x"),
+            ("entries.1.id", "baseline"),
+        ],
         *[("entries.0.modules", {}), ("entries.0.modules", {"1": "../x"}), ("entries.0.modules", {"-1": "0" * 64})],
         *[("entries.1.config", [["a"]]), ("entries.1.config", [["a", [1]]]), ("confirm_blocks", 10**9)],
         ("entries.0.modules", {"99999": "0" * 64}),
@@ -52,7 +59,12 @@ def test_a_manifest_with_something_else_in_a_field_is_refused(path: str, value: 
         *[("bundle", None), ("device", ["cpu"]), ("environment", []), ("environment", {"host": {}})],
         *[("environment", {"host": "a\nb"}), ("seconds", -1), ("notes", [{}]), ("tried", [])],
         *[("tried.0.taken", []), ("tried.0.taken.0.us", [0]), ("tried.0.taken.0.us", ["1"])],
-        *[("tried.0.taken.0.phase", "cold"), ("tried.0.taken.0.conditions", {"state": "x", "cache": "warm"})],
+        *[
+            ("tried.0.taken.0.phase", "warm"),
+            ("interrupted", 1),
+            ("cold", {"baseline_us": "x"}),
+            ("tried.0.taken.0.conditions", {"state": "x", "cache": "warm"}),
+        ],
         *[
             ("tried.0.failure", "compile-error"),
             ("tried.1.failure", "run-error"),

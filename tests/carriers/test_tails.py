@@ -66,10 +66,10 @@ SPELLINGS = {
         "residual,relu",
     ),
     "one after the other": ("\n".join((bias("%one", "%p"), step("%last", "%one", RELU))), "bias,relu"),
-    # Nothing that follows operands leads to the constant 6: a matcher could not tell it from another.
+    # Nothing that follows operands leads to the constant 6: the body gets one of its own first.
     "a clip at a number that nothing else has": (
         step("%last", "%p", "    %s = arith.minimumf %x, %six : f32"),
-        "",
+        "clip=:6",
     ),
     "limits that are tensors without dimensions": (limited("%low, %high"), "clip=0:6"),
     "a limit that is not known": (limited("%low, %given"), ""),

@@ -69,7 +69,8 @@ BEFORE_ANYTHING = [
     (["-o", "spec.txt"], "spec.txt is not an .mlir file"),
     (["--flag", "O3"], "'O3' is not an iree-compile flag"),
     (["--device", ""], "--device is empty"),
-    (["--device", "cuda://0,cuda://1"], "names several devices"),
+    (["--device", "none,local-task"], "names none beside a device"),
+    (["--device", "local-task,nothing"], "'nothing' in --device local-task,nothing is no local-task"),
 ]
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from autotuner.measure.check import RANDOM, WHOLE, Checker, Data
 from autotuner.problems import Gemm
 from autotuner.system import process
 from autotuner.targets import Target
+from autotuner.targets.naming import iree_uri
+from tests.support.near_worker import near_device
 
 Open = Callable[[Tools, Path], AbstractContextManager[Device]]
 URI = "local-sync"
@@ -37,7 +40,14 @@ def _resident(tools: Tools, scratch: Path) -> AbstractContextManager[Device]:
     return open_device(ProcessDevice(tools, URI, scratch), isolate=False)
 
 
-IMPLEMENTATIONS: dict[str, Open] = {"process": _process, "resident": _resident}
+@contextmanager
+def _remote(tools: Tools, scratch: Path) -> Iterator[Device]:
+    with near_device(tools, scratch / "worker", URI) as device:
+        yield device
+    shutil.rmtree(scratch / "worker")
+
+
+IMPLEMENTATIONS: dict[str, Open] = {"process": _process, "resident": _resident, "remote": _remote}
 """A new implementation of the protocol is one more line here."""
 
 
@@ -81,7 +91,7 @@ def benchmark(invocation: Invocation, *, timeout: float = 60.0) -> Benchmark:
 
 
 def test_a_device_says_its_name(device: Device) -> None:
-    assert device.uri == URI
+    assert iree_uri(device.uri) == URI
 
 
 def test_the_right_output_comes_back_for_each_set_of_inputs(device: Device, example: Vmfb) -> None:

@@ -187,7 +187,7 @@ def test_a_timing_has_the_samples_before_and_after_it(benchmark: Benchmark) -> N
     counted = Counted()
     watched = SampledDevice(counted, counted.sample)
     timing = watched.time(Vmfb(), benchmark, repetitions=2)
-    assert timing.conditions == Conditions("sustained", "warm", Sample(mhz=1999), Sample(mhz=1998))
+    assert timing.conditions == Conditions("sustained", "warm", Sample(mhz=1999), Sample(mhz=1998), "counted")
     assert counted.looks == [1, 0, 1]
     assert timing.us == (1.0, 1.0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,10 @@ def test_the_page_has_a_heading_for_every_public_name() -> None:
     assert {*headings} == {*autotuner.__all__} - {"__version__"}
 
 
-def test_the_tutorial_runs_and_shows_results_as_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tutorial_runs_and_shows_results_as_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share_digests: Callable[[Path], None]
+) -> None:
+    share_digests(tmp_path / "cache")
     monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path / "cache"))
     text = TUTORIAL.read_text()
     for long, short in SHORT.items():

@@ -204,7 +204,7 @@ def test_a_confirmation_that_is_stopped_keeps_what_it_has() -> None:
     proof = confirm(
         "a", Timekeeper(timer, np.random.default_rng(0), should_stop=lambda: timer.calls >= 22), baseline=BASELINE
     )
-    assert (proof.verdict, proof.reason) == ("inconclusive", "stopped after 11 of 24 blocks")
+    assert (proof.verdict, proof.reason) == ("inconclusive", "the confirmation ended after 11 of its 24 blocks")
     assert proof.blocks == 11
     assert proof.speedup is not None
 

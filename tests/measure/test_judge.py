@@ -167,7 +167,7 @@ def test_a_race_that_is_not_settled_ends_at_its_share_and_the_rest_is_for_the_le
     assert found.speedup is not None, "the best interval that there was time for"
     assert found.reason == (
         "fresh blocks give 0.995 (0.900 to 1.100), needed: more than 1.010, "
-        "in the 14 blocks that there was time for: --budget 175s would do"
+        "in the 14 blocks that there was time for; --budget 145s has time for 24"
     )
 
 
@@ -209,6 +209,27 @@ def test_a_budget_that_no_verdict_fits_into_says_what_it_takes_and_what_was_left
     assert (found.verdict, found.winner, timer.calls) == ("inconclusive", None, [])
 
 
+def test_who_is_far_ahead_is_confirmed_by_one_repetition_each_where_time_is_short() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (20.0,)})
+    briefly: list[str] = []
+
+    def brief(name: str) -> Timing:
+        briefly.append(name)
+        return timer(name)
+
+    # Three repetitions take two seconds of each, one of them one second: six blocks are 24 seconds or 12.
+    pace = Pace(2.0, 2.0, spared=(1.0, 1.0))
+    plan = TimePlan(pace, pace, ahead=20.0)
+    takes = Takes(timer, timer, brief)
+    clock = TimerClock(15.0, timer=timer)
+    found = judge(contest(timer.speeds), takes, clock=clock, stop=Stop(), plan=plan)
+    assert (found.verdict, found.winner, len(briefly)) == ("win", "a", 14)
+    near = judge(
+        contest(timer.speeds), takes, clock=TimerClock(29.0, timer=timer), stop=Stop(), plan=replace(plan, ahead=2.9)
+    )
+    assert near.reason.startswith("no verdict fits: the shortest comparison takes about 24 s")
+
+
 def test_what_ships_may_be_a_little_late_where_there_is_no_verdict_otherwise() -> None:
     timer = Scripted({BASE: (1.0,), "a": (2.0,)})
     found = judged(contest(timer.speeds), timer, budget=13.0, plan=replace(SECONDS, shipping=3.0))
@@ -244,12 +265,25 @@ def test_a_confirmation_ends_so_early_that_what_wins_can_be_shipped() -> None:
     assert len(timer.calls) == 60
 
 
-@pytest.mark.parametrize("cut", [5, 24 + 9])
-def test_a_timing_that_the_deadline_cuts_off_ends_it_without_a_verdict(cut: int) -> None:
-    timer = Scripted({BASE: (1.0,), "a": (2.0,)}, out_of_time_at=cut)
+def test_a_race_that_the_deadline_cuts_off_ends_it_without_a_verdict() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (2.0,)}, out_of_time_at=5)
     found = judged(contest(timer.speeds), timer)
     assert (found.verdict, found.winner) == ("inconclusive", None)
-    assert "stopped after" in found.reason
+
+
+def test_a_confirmation_that_the_deadline_cuts_off_says_how_far_it_came_and_nothing_else() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (2.0,)}, out_of_time_at=11)
+    found = judged(contest(timer.speeds, chosen="a"), timer, budget=13.0)
+    assert (found.verdict, found.winner) == ("inconclusive", None)
+    words = "the time was up: the confirmation ended after 5 of its 6 blocks; --budget "
+    assert found.reason.startswith(words)
+    assert found.reason.endswith("s would do")
+
+
+def test_a_winner_that_fails_while_it_is_confirmed_is_not_told_to_lack_blocks() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (2.0, 2.0, 0.0)})
+    found = judged(contest(timer.speeds, chosen="a"), timer, budget=20.0)
+    assert found.reason == "the winner failed in block 3: a crashed"
 
 
 def test_a_deadline_in_the_second_screening_is_told() -> None:

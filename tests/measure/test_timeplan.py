@@ -149,6 +149,14 @@ def test_what_would_do_is_a_round_number_with_some_air() -> None:
     assert longer(40.0) == "--budget 50s would do"
 
 
+def test_a_part_of_a_longer_run_names_no_budget_that_nobody_gave() -> None:
+    plan = TimePlan(Pace(1.0, 1.0), Pace(1.0, 1.0))
+    words = plan.too_short(Simulated(5.0, part=True))
+    assert words.endswith("and 5 s were left: a longer --budget would do")
+    assert "a longer" not in plan.too_short(Simulated(5.0))
+    assert plan.fewer(9, Simulated(5.0, part=True), beside=False).endswith("a longer --budget has time for 24")
+
+
 def run(plan: TimePlan, clock: Simulated, *, speed: float, slower: float) -> Judgement:
     """A search that goes on as long as it may, and the judge after it; timings take `slower` times what was planned."""
     clock.now = max(clock.now, clock.budget - plan.reserve(clock.left))
@@ -194,3 +202,19 @@ def test_a_run_ends_in_a_verdict_where_one_fits_and_keeps_its_budget(
     if found.verdict == "inconclusive":
         assert "--budget" in found.reason
     assert clock.now <= clock.budget + 10.0
+
+
+def test_a_slow_default_far_behind_is_timed_by_fewer_calls_where_time_is_short() -> None:
+    first = TimePlan(Pace(1.2, 1.2), Pace(1.2, 1.2), shipping=2.0)
+    slow = first.paced(baseline_us=240_000.0, best_us=240_000.0, lasting=0.04)
+    fast = first.paced(baseline_us=240_000.0, best_us=13_000.0, lasting=0.04)
+    assert slow.least == pytest.approx(2.0 + 6 * 2.4)
+    # Starting 0.24 s each; two calls of 0.24 s, and two of 0.04 s.
+    assert fast.least == pytest.approx(2.0 + 6 * (2 * 0.24 + 2 * 0.24 + 2 * 0.04))
+    assert slow.ending(10.0) is None
+    ending = fast.ending(10.0)
+    assert ending is not None
+    assert (ending.rivals, ending.blocks, ending.brief) == (0, LEAST_BLOCKS, True)
+    long = fast.ending(60.0)
+    assert long is not None
+    assert not long.brief

@@ -86,16 +86,29 @@ def test_a_few_queries_share_their_keys_among_workgroups() -> None:
     assert values("attention_triton", Attention.parse(shape="1x32x512x512x128"), "sm_90", "split") == {1}
 
 
-def test_warps_with_work_of_their_own_are_for_whole_tiles_that_nothing_masks() -> None:
-    for shape, causal, special in (
-        ("1x8x1024x1024x128", False, {0, 1}),
-        ("1x8x1024x1024x128", True, {0}),
-        ("1x8x1000x1024x128", False, {0}),
-        ("1x8x1024x1024x64", False, {0}),
+def test_hoppers_own_kernels_are_for_whole_tiles_and_for_its_chips_only() -> None:
+    for shape, causal, taken in (
+        ("1x32x1024x1024x128", False, True),
+        ("4x8x1024x1024x64", True, True),
+        ("1x32x1024x1088x128", False, True),
+        ("1x32x1024x1088x128", True, False),
+        ("1x32x1000x1024x128", False, False),
+        ("4x12x384x384x64", False, False),
+        ("1x32x1024x1024x96", False, False),
     ):
-        problem = Attention.parse(shape=shape, causal=causal)
-        assert values("attention_triton", problem, "sm_90", "special") == special
-        assert values("attention_triton", problem, "gfx942", "special") == {0}
+        assert fits(shipped("attention_hopper"), Attention.parse(shape=shape, causal=causal), "sm_90") == taken, shape
+    for problem, taken in (
+        (Gemm.parse(shape="1536x1536x2048", layout="tt"), True),
+        (Gemm.parse(shape="2000x1000x3001"), False),
+        (Gemm.parse(shape="64x4096x16384"), False),
+        (Gemm.parse(shape="512x768x1024"), False),
+        (Gemm.parse(shape="512x512x512", batch=16), True),
+        (Gemm.parse(shape="512x512x1000", batch=64), False),
+    ):
+        assert fits(shipped("gemm_hopper"), problem, "sm_90") == taken, problem.name
+    for chip in ("sm_80", "gfx942"):
+        assert not fits(shipped("attention_hopper"), Attention.parse(shape="1x32x1024x1024x128"), chip)
+        assert not fits(shipped("gemm_hopper"), Gemm.parse(shape="1536x1536x2048"), chip)
 
 
 @needs_triton
@@ -117,12 +130,14 @@ def test_warps_with_work_of_their_own_are_for_whole_tiles_that_nothing_masks() -
         ("conv_triton", conv("3x3x1280", pad="1x1", epilogue="relu"), "sm_90", {"split": 3}),
         ("attention_triton", Attention.parse(shape="1x2x100x60x40", causal=True), "gfx942", {"num_stages": 1}),
         ("attention_triton", Attention.parse(shape="1x2x3x1000x64"), "sm_90", {"bm": 16, "split": 4}),
+        ("attention_hopper", Attention.parse(shape="1x32x1024x1024x128", causal=True), "sm_90", {}),
         (
-            "attention_triton",
-            Attention.parse(shape="1x2x256x256x128"),
+            "gemm_hopper",
+            Gemm.parse(shape="1000x1280x8192", dtype="bf16", layout="nt", epilogue="bias,residual,clip=0:6"),
             "sm_90",
-            {"bm": 128, "bn": 128, "num_stages": 2, "special": 1},
+            {"bn": 256, "fill": 1},
         ),
+        ("gemm_hopper", Gemm.parse(shape="1536x1536x2048", layout="tt"), "sm_90", {"bm": 192}),
     ],
 )
 def test_kernels_build_and_fit_their_manifests(
@@ -137,13 +152,12 @@ def test_kernels_build_and_fit_their_manifests(
 def test_every_kernel_builds_for_amds_chips_and_iree_calls_it(chip: str, tools: Tools, tmp_path: Path) -> None:
     """By its default, which the call of its problem is proven to be."""
     problems: dict[str, Problem] = {
-        "gemm_triton": Gemm.parse(shape="2008x2040x1976", epilogue="bias,relu"),
-        "gemv_triton": Gemm.parse(shape="1x5120x4096", layout="nt"),
-        "conv_triton": conv("3x3x320", shape="2x64x64x320", pad="1x1", out="f16"),
-        "conv_nchw_triton": conv(
-            "3x3x192", shape="1x56x56x64", pad="1x1", layout="nchw-fchw", epilogue="bias,residual"
-        ),
-        "attention_triton": Attention.parse(shape="1x8x512x512x64"),
+        # Small: large tiles take Triton many times as long.
+        "gemm_triton": Gemm.parse(shape="72x88x120", epilogue="bias,relu"),
+        "gemv_triton": Gemm.parse(shape="1x512x256", layout="nt"),
+        "conv_triton": conv("3x3x32", shape="1x8x8x32", pad="1x1", out="f16"),
+        "conv_nchw_triton": conv("3x3x32", shape="1x8x8x32", pad="1x1", layout="nchw-fchw", epilogue="bias,residual"),
+        "attention_triton": Attention.parse(shape="1x2x64x64x64"),
     }
     for name, problem in problems.items():
         variants = Variants.of(shipped(name), problem, chip, workspace=tmp_path)

@@ -16,7 +16,15 @@ from tests.support.arguments import parse_arguments
 
 TIMINGS = Path(__file__).parents[2] / "results" / "reference" / "h200" / "triton_variants.csv"
 """Every variant of every problem of a list, timed on an H200."""
-ESTIMATED = ("attention_triton", "conv_triton", "gemm_triton", "gemv_triton")
+ESTIMATED = (
+    "attention_hopper",
+    "attention_triton",
+    "conv_nchw_triton",
+    "conv_triton",
+    "gemm_hopper",
+    "gemm_triton",
+    "gemv_triton",
+)
 
 
 def offers(name: str, problem: Operation, workspace: Path, *, first: dict[str, int] | None = None) -> Variants:

@@ -53,14 +53,19 @@ def emulated(other: Machine, tools: Tools, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 def run(emulated: Tools, own_cache: Path, tmp_path: Path) -> Run:
-    """run(job, problem): builds, runs under emulation, compares with the reference."""
+    """run(job, problem): builds, runs under emulation, compares with the reference; the same code is run once."""
     builder, numbers = Builder(emulated, Cache(own_cache)), count()
+    known: dict[tuple[str, Problem], Check] = {}
 
     def check(job: BuildJob, problem: Problem) -> Check:
         build = builder.build(job)
         if not build.ok:
             return Check(build.failure, float("inf"), build.stderr)
-        data = Data.write(problem, tmp_path / f"data{next(numbers)}", seed=3)
-        return Checker(ProcessDevice(emulated, "local-task", data.folder), data, timeout=120).check(build.vmfb)
+        code = build.binary or build.key, problem
+        if code not in known:
+            data = Data.write(problem, tmp_path / f"data{next(numbers)}", seed=3)
+            device = ProcessDevice(emulated, "local-task", data.folder)
+            known[code] = Checker(device, data, timeout=120).check(build.vmfb)
+        return known[code]
 
     return check

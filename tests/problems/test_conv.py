@@ -138,3 +138,11 @@ def test_any_text_gives_a_problem_or_a_refusal(shape: str, filter: str) -> None:
     except UsageError:
         conv = None
     assert conv is None or conv.flops > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "example"), [({"shape": "1x8x8"}, "2x32x32x1280"), ({"shape": "1x8x8x4", "filter": "3x3"}, "3x3x1280")]
+)
+def test_a_shape_with_too_few_sizes_is_answered_with_one_that_makes_sense(words: dict[str, Any], example: str) -> None:
+    with pytest.raises(UsageError, match=rf"sizes, such as {example}\.$"):
+        Conv.parse(**{"filter": "3x3x4", **words})

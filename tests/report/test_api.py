@@ -23,7 +23,7 @@ from autotuner.tuning.effort import Effort
 from tests.support.patience import patient
 from tests.support.spec_files import FRAME
 
-QUICK = Effort(trials=2, budget=patient(12.0), compile_only_trials=2, confirm_blocks=6, race_entrants=2)
+QUICK = Effort(trials=2, budget=patient(30.0), compile_only_trials=2, confirm_blocks=6, race_entrants=2)
 
 
 class Watcher:

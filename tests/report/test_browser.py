@@ -20,6 +20,7 @@ from tests.support.stored_runs import HOSTILE, a_search
 REQUIRED = "AUTOTUNE_TEST_CHROMIUM"
 """Set in CI: a browser that is missing is a failure there."""
 SECTIONS = (*("search", "knobs", "finalists", "roofline", "failures", "proofs", "isa", "environment", "candidates"),)
+WIDE = "document.documentElement.scrollWidth"
 FOCUSABLE = "a[href], button:not([disabled]), input, summary, [tabindex='0']"
 
 
@@ -84,10 +85,11 @@ def drawn(page: Browser) -> None:
 
 
 def test_every_kind_of_page_is_complete_quiet_and_alone(chromium: Browser, pages: Pages) -> None:
-    chromium.look(width=1280)
+    chromium.look(width=1280, scheme="dark")
     for address in pages.all:
         chromium.visit(address)
         drawn(chromium)
+        assert chromium.run(WIDE) <= 1280
         found = chromium.run("[...document.querySelectorAll('section h2[id]')].map((h) => h.id.split('-').at(-1))")
         assert [slug for slug in SECTIONS if slug not in found] == []
         assert chromium.run("document.querySelectorAll('[data-chart]').length") > 5
@@ -152,14 +154,16 @@ def test_a_command_is_copied_as_it_stands(chromium: Browser, pages: Pages) -> No
     chromium.wait("window.copied === 'autotune gemm --shape 256x256x512'")
 
 
-def test_nothing_sticks_out_of_the_window_in_light_and_dark(chromium: Browser, pages: Pages) -> None:
+def test_nothing_sticks_out_of_a_small_window_and_paper_is_light_or_dark(chromium: Browser, pages: Pages) -> None:
+    """A wide one is looked at where pages are complete, in the dark."""
     papers = set()
-    for width, scheme in ((390, "light"), (1280, "dark")):
-        chromium.look(width=width, scheme=scheme)
-        for address in pages.all:
-            chromium.visit(address)
-            drawn(chromium)
-            assert chromium.run("document.documentElement.scrollWidth") <= width
+    chromium.look(width=390)
+    for address in pages.all:
+        chromium.visit(address)
+        drawn(chromium)
+        assert chromium.run(WIDE) <= 390
+    for scheme in ("light", "dark"):
+        chromium.look(width=390, scheme=scheme)
         papers.add(chromium.run("getComputedStyle(document.body).backgroundColor"))
     assert len(papers) == 2
 

@@ -49,8 +49,7 @@ def tuned(
     store.record_environment(run, {"iree": f"3.{day}", "device_name": device_name})
     store.finish_run(run, "finished" if verdict else "interrupted", result=result if verdict else None)
     started = (DAY + timedelta(days=day)).isoformat(timespec="microseconds")
-    with store.writing() as connection:
-        connection.execute(update(RUNS).where(RUNS.c.id == run).values(started=started))
+    store.write(lambda connection: connection.execute(update(RUNS).where(RUNS.c.id == run).values(started=started)))
     return run
 
 
@@ -139,8 +138,7 @@ def test_more_runs_are_not_more_questions(store: Store) -> None:
 def test_parts_that_are_parts_of_each_other_are_listed_once(store: Store) -> None:
     one = tuned(store)
     two = tuned(store, parent=one)
-    with store.writing() as connection:
-        connection.execute(update(RUNS).where(RUNS.c.id == one).values(parent=two))
+    store.write(lambda connection: connection.execute(update(RUNS).where(RUNS.c.id == one).values(parent=two)))
     for record in history_records(store, None, which=RunFilter(op="gemm")):
         (part,) = record["runs"]
         assert part["runs"] == []

@@ -15,9 +15,9 @@ from rich.console import Console
 from autotuner.build import Isa
 from autotuner.devices.conditions import Conditions, Sample
 from autotuner.devices.device import Timing
-from autotuner.errors import UsageError
+from autotuner.errors import StorageError, UsageError
 from autotuner.report.exports import export_csv, export_records
-from autotuner.report.history import history_records, runs_table
+from autotuner.report.history import history_records, listed_records, runs_table
 from autotuner.report.tables import run_table, run_tables
 from autotuner.space.table import Config
 from autotuner.store.store import BuildRow, NewRun, Store
@@ -65,7 +65,7 @@ def a_run(store: Store, *, name: str = "gemm_a", knob: str = "tile", parent: str
 
 
 def table_of(store: Store, limit: int) -> Listing:
-    return runs_table(history_records(store, limit))
+    return runs_table(listed_records(store, limit))
 
 
 def text(listing: Listing, *, width: int | None = None) -> str:
@@ -128,6 +128,15 @@ def test_history_is_newest_first_and_limited(store: Store) -> None:
     assert runs[0] not in shown
 
 
+def test_a_list_of_runs_reads_no_document_of_a_part(store: Store) -> None:
+    suite = store.start_run(NewRun("suite", "s", ["autotune"], {"op": "suite", "name": "all"}, "cpu", "local-task", 0))
+    part = a_run(store, parent=suite)
+    store.write(lambda connection: connection.exec_driver_sql(f"UPDATE runs SET result = '{{' WHERE id = '{part}'"))
+    with pytest.raises(StorageError):
+        history_records(store, 10)
+    assert "suite of 1 run: 1 running" in text(table_of(store, 10))
+
+
 def test_history_counts_the_parts_of_a_run_and_lists_them_when_it_is_asked_for(store: Store) -> None:
     suite = store.start_run(
         NewRun("suite", "s", ["autotune", "suite"], {"op": "suite", "name": "shapes"}, "cpu", "local-task", 0)
@@ -146,6 +155,7 @@ def test_history_counts_the_parts_of_a_run_and_lists_them_when_it_is_asked_for(s
     shown = text(table_of(store, 10))
     assert "suite of 2 runs: 1 finished, 1 running" in shown
     assert not any(part in shown for part in parts)
+    assert text(runs_table(history_records(store, 10))) == shown
     (listed,) = run_tables(store, suite)
     assert all(word in text(listed) for word in (*parts, "gemm_a", "gemm_b", "win"))
     assert [(r["run"], r["parent"]) for r in export_records(store, suite)] == [

@@ -11,6 +11,7 @@ from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (importing registers the dialects)
 
 from autotuner.errors import NoCandidateError, UsageError
+from autotuner.iree.context import text_context
 from autotuner.space import ABSENT, CompilationInfo, Config, GpuSpace
 from autotuner.space.gpu import Batch
 from autotuner.space.prune import RULES, SHARED_MEMORY, STRIDED, TORN_SCORES, UNDERIVABLE, WIDENED
@@ -29,7 +30,7 @@ def read(emit: Emit, target: str, problem: tuple[str, *tuple[int, ...]]) -> GpuS
 
 
 def parse(info: CompilationInfo) -> str:
-    with ir.Context():
+    with text_context():
         text = f"lowering_config = {info.lowering_config}, translation_info = {info.translation_info}"
         if info.decomposition_config is not None:
             ir.Attribute.parse(info.decomposition_config)

@@ -12,6 +12,7 @@ from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (import
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.render import problem_mlir, spec_mlir
 from autotuner.errors import NoCandidateError, UsageError
+from autotuner.iree.context import text_context
 from autotuner.iree.mlir import read_root
 from autotuner.problems import Attention
 from autotuner.space import Config, GpuSpace
@@ -56,7 +57,7 @@ def test_random_configurations_parse_and_are_distinct(emit: Emit) -> None:
     rows = space.space.sample(30, np.random.default_rng(0))
     infos = {space.compilation_info(space.space[int(row)]) for row in rows}
     assert len(infos) == len(rows)
-    with ir.Context():
+    with text_context():
         for info in infos:
             text = f"lowering_config = {info.lowering_config}, translation_info = {info.translation_info}"
             ir.Attribute.parse(f"#iree_codegen.compilation_info<{text}>")

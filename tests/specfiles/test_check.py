@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import platform
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -311,6 +312,27 @@ def test_an_executable_of_another_processor_is_found_out(kernel: Path, tools: To
     target = Target.parse("cpu", flags=[f"--iree-llvmcpu-target-triple={other}-linux-gnu"])
     found = [finding.text for finding in check(kernel, tools=tools, target=target).findings]
     assert any("the target's processor lacks" in text for text in found), found
+
+
+@pytest.mark.parametrize("sign", ["+", "-"])
+def test_an_executable_that_another_release_named_is_found_out_though_it_compiles(
+    sign: str, kernel: Path, tools: Tools, tmp_path: Path
+) -> None:
+    """Another release knows of more features of the same processor, such as -avx10v2aux, which it has not."""
+    text = kernel.read_text()
+    features = re.search(r'cpu_features = "([^"]*)"', text)
+    assert features is not None
+    words = features[1].split(",")
+    first = next(word for word in words if word.startswith(sign))
+    kernel.write_text(text.replace(features[1], ",".join(word for word in words if word != first)))
+    report = check(kernel, tools=tools)
+    (found,) = errors(report)
+    assert f"only one of it and IREE {tools.release} names {first}." in found
+    assert "`autotune retune` writes it anew" in found
+    assert not report.sound
+    model = tmp_path / "model.mlir"
+    model.write_text(problem_mlir(Gemm.parse(shape="64x64x64", dtype="f32")))
+    assert check(kernel, tools=tools, model=model).matches, "the compiler sees nothing wrong with it"
 
 
 BARE = """

@@ -10,6 +10,7 @@ import sqlite3
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,7 @@ from autotuner.devices.device import Timing
 from autotuner.errors import EnvironmentFailure, StorageError, UsageError
 from autotuner.space.table import Config
 from autotuner.store.database import connect, locate
+from autotuner.store.filters import RunFilter
 from autotuner.store.keys import run_key
 from autotuner.store.store import BuildRow, NewRun, Store
 
@@ -498,6 +500,20 @@ def test_two_programs_may_upgrade_a_database_at_once(url_of_version_1: str, tmp_
         assert list(pool.map(open_and_read, range(8))) == [1] * 8
 
 
+def test_two_programs_may_make_a_database_at_once(tmp_path: Path) -> None:
+    together = threading.Barrier(8)
+
+    def first_run(number: int) -> str:
+        together.wait()
+        with Store.open(f"sqlite:///{tmp_path}/new.db", workspace=tmp_path / str(number)) as store:
+            return new_run(store)
+
+    with ThreadPoolExecutor(8) as pool:
+        runs = set(pool.map(first_run, range(8)))
+    with Store.open(f"sqlite:///{tmp_path}/new.db", workspace=tmp_path) as store:
+        assert {run.id for run in store.runs()} == runs
+
+
 # Failures
 
 
@@ -657,3 +673,10 @@ def test_a_server_that_does_not_answer_is_a_storage_error_without_the_password(t
     with pytest.raises(StorageError, match=r"postgresql://127\.0\.0\.1:9/name does not work") as failure:
         Store.open("postgresql://user:secret@127.0.0.1:9/name?password=secret", workspace=tmp_path)
     assert "secret" not in str(failure.value)
+
+
+def test_a_run_on_several_devices_is_found_by_each_of_them(store: Store) -> None:
+    run = store.start_run(replace(NEW, device="cuda://0,cuda://1,cuda://10"))
+    for device in ("cuda", "cuda://0", "cuda://1", "cuda://10"):
+        assert [row.id for row in store.runs(which=RunFilter(device=device))] == [run]
+    assert store.runs(which=RunFilter(device="cuda://2")) == []

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Compiled
+from autotuner.devices import opening
 from autotuner.devices.conditions import DeviceState
 from autotuner.devices.device import CallPairs, Computed, Device, Module, Timing
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
-from autotuner.tuning import session
 from tests.support.bare_device import BareDevice
 
 WARM = 100_000.0
@@ -112,5 +112,5 @@ def pretend(monkeypatch: pytest.MonkeyPatch, **settings: object) -> list[Pretend
         made.append(Pretended(alone, **settings))  # type: ignore[arg-type]
         yield made[-1]
 
-    monkeypatch.setattr(session, "open_device", opened)
+    monkeypatch.setattr(opening, "open_device", opened)
     return made

@@ -134,7 +134,18 @@ def test_a_device_is_waited_for_and_the_user_is_told_who_uses_it(tmp_path: Path)
         with device_lock("cuda://0", tmp_path, on_wait=on_wait, every=0.1):
             pass
     assert messages[0].startswith(f"waiting for device cuda://0: another autotune run (pid {child.pid}, started")
+    assert messages[0].endswith(") is using it")
+    assert messages[1].endswith(" is using it, 0 s so far")
     assert len(messages) == 2
+
+
+def test_who_gives_up_waiting_for_a_device_waits_no_longer(tmp_path: Path) -> None:
+    with (
+        another_process_holding("cuda://0", tmp_path),
+        pytest.raises(KeyboardInterrupt),
+        device_lock("cuda://0", tmp_path, given_up=lambda: True),
+    ):
+        pass
 
 
 def test_waiting_for_a_device_ends_with_busy_after_the_timeout(tmp_path: Path) -> None:

@@ -106,6 +106,7 @@ def test_kill_all_ends_every_running_program(tmp_path: Path) -> None:
         thread.start()
     try:
         assert wait_until(lambda: all((tmp_path / name).exists() for name in ("one", "two")))
+        assert wait_until(lambda: len(process._running) >= 2)  # a program may be there before it is written down
     finally:
         process.kill_all()
         for thread in threads:

@@ -50,12 +50,13 @@ def result(verdict: FinalVerdict, *, timed: int = 0, interrupted: bool = False) 
     [
         (result("no-winner"), "keep IREE's default; `autotune history RUN` says why"),
         (result("no-winner", timed=3), "--effort full"),
-        (result("inconclusive"), "a longer --budget; builds are kept"),
+        (result("inconclusive"), "run the same command with a longer --budget: builds are kept"),
         (replace(result("inconclusive"), cause="obstacles"), "`--input`"),
         (replace(result("no-winner"), cause="no-knobs"), "--microkernels auto tries the kernels that fit"),
+        (replace(result("no-winner", timed=3), stand_in="decomposed"), "not with IREE's default"),
         (result("inconclusive", timed=3), "on a quieter machine"),
-        (result("inconclusive", timed=3, interrupted=True), "--resume goes on from here"),
-        (result("win", timed=3, interrupted=True), "--resume goes on from here"),
+        (result("inconclusive", timed=3, interrupted=True), "--resume: it goes on from here"),
+        (result("win", timed=3, interrupted=True), "--resume: it goes on from here"),
         (result("compile-only"), "where the device is"),
     ],
 )

@@ -10,17 +10,24 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.main import get_group
 
+from autotuner.build import Compiled
 from autotuner.bundles import archive
-from autotuner.bundles.command import NEEDS
+from autotuner.bundles.command import NEEDS, _parser
 from autotuner.bundles.documents import BASELINE, Manifest, Report, Taken, Tried
+from autotuner.cli.commands.bundle import app as cli
 from autotuner.devices.device import Timing
 from autotuner.measure.check import Check
 from autotuner.measure.judge import Judgement
 from autotuner.measure.race import Interval
-from autotuner.tuning.bundling import ladder
+from autotuner.targets import PLAIN
+from autotuner.tuning.bundling import ladder, travelling
+from autotuner.tuning.evaluate import Outcome
+from autotuner.tuning.plan import Candidate
 from tests.support.command_line import complaint, in_this_process
 from tests.support.contract import hold_contract
+from tests.support.patience import patient
 
 NO_ROUTES = ("--flag=--iree-opt-data-tiling=false", "--flag=--iree-llvmcpu-enable-ukernels=none")
 """They would only be compiled too."""
@@ -67,7 +74,7 @@ def manifest(home: Path) -> Manifest:
 def test_a_bundle_runs_with_the_runtime_alone_and_comes_home_as_a_run(home: Path, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "out.zip").write_bytes((home / "out.zip").read_bytes())
-    ran = bare("bundle", "run", "out.zip", "--budget", "14s", "--json", cwd=tmp_path / "there")
+    ran = bare("bundle", "run", "out.zip", "--budget", f"{patient(8):.0f}s", "--json", cwd=tmp_path / "there")
     assert ran.returncode == 0, ran.stderr
     judged = json.loads(ran.stdout)
     assert {path.name for path in (tmp_path / "there").iterdir()} == {"out.zip", "out-result.zip"}
@@ -152,6 +159,37 @@ def test_what_is_missing_on_the_other_machine_is_named(tmp_path: Path) -> None:
 def test_what_a_bundle_does_not_use_is_refused(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
     refused = in_this_process("gemm", "--shape", "64x64x64", "--dtype", "f32", *words, cwd=tmp_path)
     assert said in complaint(refused, 2)
+
+
+def outcome(name: str, kind: str, *, twin_of: str | None = None, ok: bool = True) -> Outcome:
+    candidate = Candidate(name, kind, PLAIN, complexity=0)  # type: ignore[arg-type]
+    build = Compiled(None if ok else "compile-error", "", 0.0, (), Path())
+    return Outcome(candidate, 0, build=build, duplicate_of=twin_of)
+
+
+def test_the_default_travels_also_where_a_route_of_the_same_code_was_built_first() -> None:
+    all_of_them = [
+        outcome("stock-1", "stock"),
+        outcome("stock-2", "stock"),
+        outcome(BASELINE, "baseline", twin_of="stock-1"),
+        outcome("c0001", "codegen", twin_of="stock-1"),
+        outcome("c0002", "codegen"),
+        outcome("c0003", "codegen"),
+        outcome("c0004", "microkernel"),
+        outcome("c0005", "microkernel", ok=False),
+    ]
+    found = travelling({one.id: one for one in all_of_them}, ["c0003"])
+    assert [one.id for one in found] == [BASELINE, "stock-2", "c0003", "c0004", "c0002"]
+    assert [one.id for one in travelling({one.id: one for one in all_of_them[:2]}, [])] == ["stock-1", "stock-2"]
+
+
+def test_bundle_run_has_the_same_words_where_typer_is_not_installed() -> None:
+    """And each of them does the same there."""
+    params = get_group(cli).commands["run"].params
+    whole = {name: getattr(one, "help", "") for one in params for name in one.opts if name.startswith("-")}
+    bare_one = {name: one.help for one in _parser()._actions for name in one.option_strings if one.dest != "help"}
+    assert whole == bare_one
+    assert {one.name for one in params} == {one.dest for one in _parser()._actions if one.dest != "help"}
 
 
 def test_modules_repeat_as_often_as_a_fast_chip_needs() -> None:

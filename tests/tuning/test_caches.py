@@ -11,10 +11,10 @@ from autotuner import Result
 from autotuner.jobs.buckets.bounds import Bucket
 from autotuner.jobs.buckets.result import BucketResult
 from autotuner.jobs.suite.rows import outcome
+from autotuner.measure.cache_timer import NO_TIME, NOT_EXCEEDED, ROUNDS, _both
+from autotuner.measure.caches import Caches, Pair
 from autotuner.specfiles.entries import read
 from autotuner.store.store import Store
-from autotuner.tuning.cache_timer import NO_TIME, NOT_EXCEEDED, ROUNDS, _both
-from autotuner.tuning.caches import Caches, Pair
 from autotuner.tuning.result import read_result
 from tests.support.fake_tools import FakeTools, run
 from tests.support.pretended_device import WARM, Pretended, pretend

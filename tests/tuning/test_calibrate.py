@@ -18,18 +18,19 @@ from autotuner.devices.device import INVOCATION_US, Computed, Device, Module, Ti
 from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError, WrongResultError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
+from autotuner.measure.calibrate import Calibration, Calibrator
 from autotuner.measure.check import RANDOM, Data
+from autotuner.measure.steps import at_once
 from autotuner.problems import Array
-from autotuner.targets import Target
-from autotuner.tuning.calibrate import Calibration, Calibrator
+from autotuner.tuning.default_builds import DefaultBuilds
 from autotuner.tuning.effort import parse_effort
 from autotuner.tuning.plan import Plan
-from autotuner.tuning.steps import at_once
 from tests.support.bare_device import BareDevice
 
 PROBLEM = Gemm.parse(shape="16x16x32", dtype="f32")
 EFFORT = parse_effort("quick")
 MakePlan = Callable[[Problem, str], Plan]
+Calibrate = Callable[..., Calibration[Compiled]]
 
 
 @dataclass
@@ -72,10 +73,11 @@ def data(tmp_path: Path) -> Data:
 
 
 @pytest.fixture
-def calibrate(plan: Plan, builder: Builder, data: Data) -> Callable[..., Calibration]:
-    def make(device: Device, **changed: object) -> Calibration:
+def calibrate(plan: Plan, builder: Builder, data: Data) -> Calibrate:
+    def make(device: Device, *, plan: Plan = plan, **changed: object) -> Calibration[Compiled]:
         seconds = {"build": 0.0, "time": 0.0}
-        calibrator = Calibrator(plan, builder, device, data, EFFORT, seconds)
+        default = DefaultBuilds(plan, builder, EFFORT.compile_timeout, seconds)
+        calibrator = Calibrator(default, device, data, EFFORT, seconds, on_cores=True)
         found = at_once(replace(calibrator, **changed).steps())  # type: ignore[arg-type]
         assert min(seconds.values()) > 0, "what it took is counted"
         return found
@@ -83,7 +85,7 @@ def calibrate(plan: Plan, builder: Builder, data: Data) -> Callable[..., Calibra
     return make
 
 
-def test_a_long_baseline_is_timed_as_it_is(calibrate: Callable[..., Calibration], data: Data) -> None:
+def test_a_long_baseline_is_timed_as_it_is(calibrate: Calibrate, data: Data) -> None:
     device = Scripted(data, {1: (100_000.0,)})
     found = calibrate(device)
     assert (found.repeat, found.baseline.repeat, found.noise) == (1, 1, None)
@@ -104,43 +106,37 @@ class Answers:
         self.asked.set()
 
 
-def test_on_a_gpu_the_right_answers_are_computed_while_the_default_compiles(plan: Plan, builder: Builder) -> None:
+def test_on_a_gpu_the_right_answers_are_computed_while_the_default_compiles() -> None:
     """And on the processor that is timed one after the other."""
-    for target, beside in (("sm_80", True), ("cpu", False)):
+    for beside in (True, False):
         known = Event()
-        answers = Answers(known)
         seen: list[bool] = []
 
-        def build(*, repeat: int, known: Event = known, beside: bool = beside, seen: list[bool] = seen) -> Compiled:
+        def build(
+            _repeat: int, _there: Compiled | None, known: Event = known, beside: bool = beside, seen: list[bool] = seen
+        ) -> Compiled:
             seen.append(known.wait(20.0 if beside else 0.0))
-            return cast(Compiled, repeat)
+            return cast(Compiled, None)
 
-        planned = replace(plan, target=Target.parse(target))
-        calibrator = Calibrator(planned, builder, BareDevice(), cast(Data, answers), EFFORT, {})
-        object.__setattr__(calibrator, "_build", build)
+        data = cast(Data, Answers(known))
+        calibrator = Calibrator(build, BareDevice(), data, EFFORT, {}, on_cores=not beside)
         calibrator._first_build()
         assert seen == [beside]
 
 
-def test_a_short_baseline_is_repeated_for_twice_the_shortest_invocation(
-    calibrate: Callable[..., Calibration], data: Data
-) -> None:
+def test_a_short_baseline_is_repeated_for_twice_the_shortest_invocation(calibrate: Calibrate, data: Data) -> None:
     found = calibrate(Scripted(data, {1: (INVOCATION_US / 2,), 4: (INVOCATION_US / 2,)}))
     assert (found.repeat, found.baseline.repeat) == (4, 4)
 
 
-def test_a_cold_search_times_single_calls_after_the_repeated_default_has_run(
-    calibrate: Callable[..., Calibration], data: Data
-) -> None:
+def test_a_cold_search_times_single_calls_after_the_repeated_default_has_run(calibrate: Calibrate, data: Data) -> None:
     device = Scripted(data, {1: (INVOCATION_US / 2,), 4: (INVOCATION_US / 2,)})
     found = calibrate(device, cache="cold")
     assert (found.repeat, found.baseline.repeat, found.benchmark.cache) == (1, 1, "cold")
     assert [repeat for repeat, *_ in device.timed][-2:] == [4, 1]
 
 
-def test_repeats_stay_out_of_what_may_not_be_repeated(
-    calibrate: Callable[..., Calibration], plan: Plan, data: Data
-) -> None:
+def test_repeats_stay_out_of_what_may_not_be_repeated(calibrate: Calibrate, plan: Plan, data: Data) -> None:
     class Adding(Gemm):
         repeatable = False
 
@@ -150,31 +146,27 @@ def test_repeats_stay_out_of_what_may_not_be_repeated(
     assert found.baseline.repeat == 1
 
 
-def test_a_noisy_device_gets_longer_repetitions_and_is_named(calibrate: Callable[..., Calibration], data: Data) -> None:
+def test_a_noisy_device_gets_longer_repetitions_and_is_named(calibrate: Calibrate, data: Data) -> None:
     found = calibrate(Scripted(data, {1: (1e5, 1.2e5, 1e5, 1.3e5, 1.1e5)}))
     assert found.benchmark.seconds == 2 * EFFORT.repetition_seconds
     assert found.noise is not None
     assert found.noise.startswith("the default against itself spreads by 18 %, and gains count from 1 %: repetitions")
 
 
-def test_a_quiet_device_is_left_alone(calibrate: Callable[..., Calibration], data: Data) -> None:
+def test_a_quiet_device_is_left_alone(calibrate: Calibrate, data: Data) -> None:
     # One spike among five is no noise: the middle of them tells.
     found = calibrate(Scripted(data, {1: (1e5, 1e5, 1.003e5, 9e5, 1e5)}))
     assert (found.noise, found.benchmark.seconds) == (None, EFFORT.repetition_seconds)
 
 
-def test_a_baseline_that_does_not_compile_is_told(
-    calibrate: Callable[..., Calibration], plan: Plan, data: Data
-) -> None:
+def test_a_baseline_that_does_not_compile_is_told(calibrate: Calibrate, plan: Plan, data: Data) -> None:
     broken = replace(plan, source="func.func @main(")
     with pytest.raises(NoCandidateError, match="IREE's default does not compile"):
         calibrate(Scripted(data, {}), plan=broken)
 
 
 @pytest.mark.parametrize("failure", ["run-error", "run-timeout"])
-def test_a_device_that_does_not_run_the_baseline_is_told(
-    calibrate: Callable[..., Calibration], data: Data, failure: str
-) -> None:
+def test_a_device_that_does_not_run_the_baseline_is_told(calibrate: Calibrate, data: Data, failure: str) -> None:
     device = Scripted(data, {}, lambda _: Computed(failure=failure, detail="no queue\nno such device"))  # type: ignore[arg-type]
     with pytest.raises(DeviceError, match="'scripted' does not run the baseline: no such device"):
         calibrate(device)
@@ -182,7 +174,7 @@ def test_a_device_that_does_not_run_the_baseline_is_told(
 
 
 def test_a_baseline_that_computes_something_else_is_timed_and_known_to_be_wrong(
-    calibrate: Callable[..., Calibration], data: Data
+    calibrate: Calibrate, data: Data
 ) -> None:
     wrong = Scripted(data, {1: (1e5,)}, lambda right: Computed(((right + 1).astype(np.float32),)))
     found = calibrate(wrong)
@@ -191,7 +183,7 @@ def test_a_baseline_that_computes_something_else_is_timed_and_known_to_be_wrong(
 
 
 def test_a_baseline_without_finite_results_is_told_where_nothing_else_is_known(
-    calibrate: Callable[..., Calibration], data: Data
+    calibrate: Calibrate, data: Data
 ) -> None:
     unknown = _Unknown(data.problem, data.folder, data.seed)
     with pytest.raises(WrongResultError, match="already computes wrong results"):
@@ -200,15 +192,13 @@ def test_a_baseline_without_finite_results_is_told_where_nothing_else_is_known(
 
 @pytest.mark.parametrize("us", [{1: "the queue is lost"}, {1: (INVOCATION_US / 2,), 4: "the queue is lost"}])
 def test_a_baseline_that_cannot_be_timed_is_told(
-    calibrate: Callable[..., Calibration], data: Data, us: Mapping[int, Sequence[float] | str]
+    calibrate: Calibrate, data: Data, us: Mapping[int, Sequence[float] | str]
 ) -> None:
     with pytest.raises(DeviceError, match="the queue is lost"):
         calibrate(Scripted(data, us))
 
 
-def test_where_nothing_is_known_the_defaults_own_result_is_right(
-    calibrate: Callable[..., Calibration], data: Data
-) -> None:
+def test_where_nothing_is_known_the_defaults_own_result_is_right(calibrate: Calibrate, data: Data) -> None:
     unknown = _Unknown(data.problem, data.folder, data.seed)
     device = Scripted(data, {1: (1e5,)})
     found = calibrate(device, data=unknown)
@@ -219,7 +209,7 @@ def test_where_nothing_is_known_the_defaults_own_result_is_right(
     assert replace(found.checker, device=other).check(found.baseline.vmfb).failure == "wrong-result"
 
 
-def test_a_deadline_passes_through(calibrate: Callable[..., Calibration], data: Data) -> None:
+def test_a_deadline_passes_through(calibrate: Calibrate, data: Data) -> None:
     def late(_right: Array) -> Computed:
         raise OutOfTimeError
 

@@ -8,8 +8,12 @@ from typing import cast
 import pytest
 
 from autotuner.build import Compiled
+from autotuner.devices.device import Device, Timing
+from autotuner.iree.benchmark import Benchmark, CacheState
+from autotuner.iree.run import Invocation
+from autotuner.measure.calibrate import Calibration
+from autotuner.measure.check import Check, Checker
 from autotuner.measure.timeplan import LEAD_BLOCKS, LEADERS, TimePlan
-from autotuner.tuning.calibrate import Calibration
 from autotuner.tuning.first_plan import AfterVerdict, compile_seconds, first_plan
 from autotuner.tuning.options import Options
 from autotuner.tuning.task import Task
@@ -18,15 +22,17 @@ OPEN = SimpleNamespace(isolated=None)
 """A device that stays open."""
 
 
-def calibration(*, device: object = OPEN, took: float = 2.0) -> Calibration:
-    found = SimpleNamespace(
-        device=device, timing_seconds=0.1, isolated_seconds=0.3, baseline=SimpleNamespace(took=took, cached=False)
-    )
-    return cast(Calibration, found)
+def calibration(*, device: object = OPEN, took: float = 2.0, cache: CacheState = "warm") -> Calibration[Compiled]:
+    baseline = cast(Compiled, SimpleNamespace(took=took, cached=False))
+    benchmark = Benchmark(Invocation("main", (), ()), 0.02, 60.0, cache=cache)
+    checker, right = cast(Checker, None), Check(None, 0.0)
+    return Calibration(cast(Device, device), checker, benchmark, 1, baseline, 0.1, 0.3, Timing((1.0,)), right)
 
 
 def plan(task: Task, *, left: float = 100.0, options: Options | None = None) -> TimePlan:
-    return first_plan(calibration(), task, options or Options(cache="both"), left=left, reading=1.0, stock=True, jobs=4)
+    options = options or Options(cache="both")
+    found = calibration(cache=options.searched_cache)
+    return first_plan(found, task, options, left=left, reading=1.0, stock=True, jobs=4)
 
 
 def test_a_race_has_longer_modules_than_a_short_comparison_and_is_confirmed_in_processes_of_their_own() -> None:

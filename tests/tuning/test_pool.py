@@ -8,20 +8,26 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from autotuner.build import Compiled, Isa
+from autotuner.devices.device import Device
+from autotuner.devices.many import Devices
 from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.measure.check import Check
+from autotuner.measure.screening import Measured
+from autotuner.measure.steps import Step, Steps, at_once
 from autotuner.system import process
 from autotuner.system.execution import local_executor
 from autotuner.targets import PLAIN
 from autotuner.tuning import pool as pools
-from autotuner.tuning.evaluate import Measured, Outcome
+from autotuner.tuning.evaluate import Outcome
 from autotuner.tuning.plan import Candidate
 from autotuner.tuning.pool import Lane, Opening, Pool, Unopened
-from autotuner.tuning.steps import Step, Steps, at_once
+from autotuner.tuning.stations import AHEAD, Measure
 
 GOOD, BAD = Isa(vgpr_spills=0), Isa(vgpr_spills=1000)
 
@@ -82,12 +88,13 @@ class FakeLane:
         self.workshop.change(building=-1)
         return Compiled(None, "", seconds, (), Path(name), binary=name, isa=self.isa(name), applied=1)
 
-    def settle_build(self, outcome: Outcome, build: Compiled) -> Callable[[], Measured] | None:
+    def settle_build(self, outcome: Outcome, build: Compiled) -> Measure | None:
         del outcome
         return self.on_device(build)
 
-    def on_device(self, build: Compiled) -> Callable[[], Measured]:
-        def measure() -> Measured:
+    def on_device(self, build: Compiled) -> Measure:
+        def measure(device: Device) -> Measured:
+            del device
             self.workshop.change(timing=1)
             time.sleep(self.timing_seconds)
             self.workshop.change(timing=-1)
@@ -101,7 +108,7 @@ class FakeLane:
 
 
 def pool(jobs: int, *, overlapped: bool, over: Callable[[], bool] = lambda: False) -> Pool:
-    return Pool(jobs, overlapped, over, {})
+    return Pool(jobs, overlapped, over, {}, Devices((cast(Device, SimpleNamespace(uri="fake")),)))
 
 
 def names(count: int) -> list[str]:
@@ -146,7 +153,7 @@ def test_a_slow_device_is_not_asked_far_ahead() -> None:
             return False
 
         pool(8, overlapped=True, over=over).run([lane])
-    assert max(ahead[len(ahead) // 2 :]) <= pools._READY + pools._ON_DEVICE + 2
+    assert max(ahead[len(ahead) // 2 :]) <= pools._READY + 2 * AHEAD + 2
 
 
 NICENESS = ["sh", "-c", "sleep 0.3; cut -d' ' -f19 /proc/self/stat"]
@@ -162,12 +169,12 @@ def test_compilers_give_way_to_what_is_timed_beside_them(overlapped: bool, expec
         return 0.0
 
     class Timed(FakeLane):
-        def on_device(self, build: Compiled) -> Callable[[], Measured]:
+        def on_device(self, build: Compiled) -> Measure:
             plain = super().on_device(build)
 
-            def measure() -> Measured:
+            def measure(device: Device) -> Measured:
                 timed.add(process.run(NICENESS, timeout=60).stdout.strip())
-                return plain()
+                return plain(device)
 
             return measure
 

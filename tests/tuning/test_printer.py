@@ -10,7 +10,7 @@ from autotuner.jobs.ab.result import AbDetails
 from autotuner.measure.race import Interval
 from autotuner.system.text import count
 from autotuner.tuning.counts import Counts
-from autotuner.tuning.result import Best, Measured, Result
+from autotuner.tuning.result import Best, Files, Measured, Result
 from tests.tuning.test_result import RESULT
 
 AGREE: Result = replace(
@@ -64,3 +64,15 @@ def test_an_experiment_that_had_no_time_for_its_arms_is_told_all_the_same() -> N
     reason = "nothing was tried, the time was up before both arms were compared: --budget 20s would do"
     values = {**vars(RESULT), "verdict": "inconclusive", "reason": reason, "speedup": None, "details": AbDetails()}
     assert f"verdict    inconclusive: {reason}" in str(Result(**values))
+
+
+def test_what_nobody_asked_for_is_not_counted() -> None:
+    assert "candidates" not in lines(replace(AGREE, verdict="inconclusive", counts=Counts()))
+    said = "no configuration and 1 route asked, 1 built, 0 duplicates, 0 timed, 0 failed"
+    assert lines(replace(AGREE, counts=Counts(asked=1, routes=1, built=1)))["candidates"] == said
+
+
+def test_a_route_that_stands_in_for_a_wrong_default_is_named_beside_its_time() -> None:
+    said = lines(replace(AGREE, verdict="no-winner", stand_in="decomposed", files=Files()))
+    assert said["default"].endswith("  route decomposed stands in for it")
+    assert "keep IREE's default" not in said["next"]

@@ -10,8 +10,9 @@ import pytest
 from autotuner.devices.conditions import DeviceState
 from autotuner.errors import UsageError
 from autotuner.iree.benchmark import CacheState
+from autotuner.measure.caches import Cache
 from autotuner.targets import Target
-from autotuner.tuning.options import CACHES, STATES, Cache, Options
+from autotuner.tuning.options import CACHES, STATES, Options
 from autotuner.tuning.run import Question
 from autotuner.tuning.session import Session
 
@@ -36,7 +37,7 @@ def test_a_process_for_each_timing_is_a_state_of_its_own(options: Options, searc
 
 def test_a_run_goes_on_only_in_its_own_states() -> None:
     question = Question("single", {}, Target.parse("cpu"), asks={}, reads=())
-    session = cast(Session, SimpleNamespace(device="local-task", parent=None))
+    session = cast(Session, SimpleNamespace(named="local-task", parent=None))
     same = (Options(), Options(cache="warm"))
     others = (Options(state="burst"), Options(isolate=True), Options(cache="cold"))
     keys = [question.row(session, options).key for options in (*same, *others)]

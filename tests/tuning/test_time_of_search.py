@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from autotuner.build.executor import BuildExecutor
+from autotuner.devices.many import Devices
 from autotuner.measure.timeplan import Pace, TimePlan
 from autotuner.system.progress import Clock, Silent, Stop
 from autotuner.tuning.evaluate import TimedEvaluator
@@ -53,6 +54,8 @@ def loop(clock: Clock, *rivals: SimpleNamespace, kernels: tuple[str, ...] = ()) 
         trials=10,
         jobs=2,
         seconds={},
+        devices=Devices(()),
+        shares_cores=True,
         first_plan=PLAN,
     )
     made.keep_time_for_the_end()

@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from autotuner.devices.many import Devices
 from autotuner.system.progress import Clock, Progress, Reporter, Stop
 from autotuner.tuning.loop import Loop
 from autotuner.tuning.plan import BASELINE
@@ -57,14 +58,14 @@ def parts(count: int, *, opened: int) -> list[Part]:
 
 def test_all_are_opened_first_while_there_is_time_for_it() -> None:
     some = parts(20, opened=10)
-    together = Together(some, 2, True, Stop(), {})
+    together = Together(some, 2, True, Stop(), {}, Devices(()))
     assert together._worth(some[-1], Clock(100.0, started=Clock(0).started - 10)) == float("inf")
     slow = together._worth(some[-1], Clock(100.0, started=Clock(0).started - 60))
     assert 0 < slow < expected_gain(loop(told=0), 0.01), "those that are open get their first candidates before it"
 
 
 def test_the_end_is_kept_for_comparing_the_best_of_each() -> None:
-    together = Together(parts(20, opened=10), 2, True, Stop(), {})
+    together = Together(parts(20, opened=10), 2, True, Stop(), {}, Devices(()))
     assert together._end_seconds(Clock(100.0)) == pytest.approx(10.0)
     assert together._end_seconds(Clock(10.0)) == pytest.approx(4.0)
 

@@ -17,14 +17,20 @@ import pytest
 
 from autotuner import Attention, Gemm, Result
 from autotuner.errors import WrongResultError
+from autotuner.measure.reference import Reference
+from autotuner.measure.standing import Standing
 from autotuner.problems import Array
+from autotuner.report import sections
+from autotuner.report.history import history_records, runs_table
+from autotuner.report.reading import read
+from autotuner.report.tables import run_tables
 from autotuner.store.rows import CandidateRow
+from autotuner.store.store import Store
 from autotuner.targets import PLAIN
 from autotuner.targets.attention import decomposed_attention
 from autotuner.tuning.evaluate import Evaluator, Outcome
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
 from autotuner.tuning.result import read_result
-from autotuner.tuning.standing import Standing
 from tests.support.fake_tools import BASE_MS, CPU, ONE_ROUTE, PROBLEM, SPEC, FakeTools, candidates, run
 
 Fake = Callable[..., FakeTools]
@@ -54,8 +60,16 @@ def test_a_right_route_wins_over_a_wrong_default(fake: Fake, workspace: Path) ->
     assert resumed(default) == ("wrong-result", 1000 * BASE_MS, default.error)
     counts = document["counts"]
     assert counts["timed"] + counts["duplicate"] + sum(counts["failed"].values()) == counts["asked"]
-    read = read_result(document, workspace=workspace, storage=None)
-    assert (read.default_is_wrong, read.reference) == (True, result.reference)
+    again = read_result(document, workspace=workspace, storage=None)
+    assert (again.default_is_wrong, again.reference) == (True, result.reference)
+    with Store.open(None, workspace=workspace) as store:
+        (record,) = history_records(store)
+        (listing,) = run_tables(store, result.run)
+        failed = sections.failures(read(store, result.run))
+    assert record["default_is_right"] is False
+    assert "win, default is wrong" in [cell.plain for cell in runs_table([record]).rows[0]]
+    assert listing.title.endswith(": IREE's default gives wrong results")
+    assert failed.tables[0].rows[0][:2] == ("wrong-result", "1"), "it has a time, and it is no less wrong"
 
 
 def resumed(row: CandidateRow) -> tuple[str | None, float | None, float | None]:
@@ -131,7 +145,7 @@ def outcome(name: str, us: float | None, *, failure: str | None = None, error: f
     return Outcome(candidate, 0, failure=failure, us=us, error=error)  # type: ignore[arg-type]
 
 
-def standing(*outcomes: Outcome) -> Standing:
+def standing(*outcomes: Outcome) -> Standing[Outcome]:
     return Standing({one.candidate.id: one for one in outcomes})
 
 
@@ -163,7 +177,10 @@ def test_only_a_slower_right_route_is_named_with_what_it_costs() -> None:
 
 def test_a_right_default_changes_no_reason() -> None:
     found = standing(outcome(BASELINE, 10.0), outcome("stock-1", 12.5))
-    assert (found.told("win", "so it is"), found.words, found.reference) == ("so it is", "", None)
+    assert (found.told("win", "so it is"), found.words) == ("so it is", "")
+    assert found.reference == Reference("numpy", True, 0.5, 10.0)
+    assert replace(found, knows=False).reference == Reference("default", True, 0.5, 10.0)
+    assert Standing({}).reference is None, "it is not timed yet"
 
 
 def test_results_that_are_no_numbers_are_told_without_an_error() -> None:

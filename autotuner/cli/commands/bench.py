@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from autotuner.cli import options as o
-from autotuner.cli.request import Request
+from autotuner.cli.request import CLUSTER, Request
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class BenchRequest(Request):
     unused = frozenset(
         {
             *("effort", "trials", "budget", "isolate", "output", "resume", "keep", "microkernels", "dry_run"),
-            "fail_if_no_winner",
+            *("fail_if_no_winner", *CLUSTER),
         }
     )
 

@@ -1,10 +1,11 @@
 """`autotune bundle`: the words and options of run and import."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from autotuner.bundles import words as w
 from autotuner.cli import options as o
 from autotuner.cli.examples import examples
 from autotuner.cli.lazy import Lazy
@@ -23,24 +24,23 @@ app = typer.Typer(
 )
 
 
-@app.command(epilog=examples("bundle run"))
+def _option(word: w.Word) -> Any:
+    return typer.Option(*word.names, help=word.help)
+
+
+@app.command(help=w.SUMMARY, epilog=examples("bundle run"))
 def run(
-    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="What --bundle wrote.")],
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Where the result goes, a .zip file. [default: BUNDLE-result.zip]"),
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option("--device", help="IREE device URI. [default: the target's first]")
-    ] = None,
-    budget: Annotated[
-        str | None, typer.Option("--budget", help="At most this long: 90s, 10m, 1h30m. [default: the bundle's]")
-    ] = None,
-    as_json: o.JsonOption = False,
-    quiet: o.QuietOption = False,
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help=w.BUNDLE)],
+    output: Annotated[Path | None, _option(w.OUTPUT)] = None,
+    device: Annotated[str | None, _option(w.DEVICE)] = None,
+    budget: Annotated[str | None, _option(w.BUDGET)] = None,
+    resume: Annotated[bool, _option(w.RESUME)] = False,
+    as_json: Annotated[bool, _option(w.JSON)] = False,
+    quiet: Annotated[bool, _option(w.QUIET)] = False,
 ) -> None:
-    """Check, time and race what a bundle holds. IREE's runtime, numpy and this package suffice; no compiler."""
-    command.run(bundle, output=output, device=device, budget=budget, as_json=as_json, quiet=quiet)
+    code = command.run(bundle, output=output, device=device, budget=budget, resume=resume, as_json=as_json, quiet=quiet)
+    if code:
+        raise typer.Exit(code)
 
 
 @app.command("import", epilog=examples("bundle import"))

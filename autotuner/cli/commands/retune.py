@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from autotuner.cli import options as o
-from autotuner.cli.request import Request
+from autotuner.cli.request import CLUSTER, Request
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class RetuneWords:
 @dataclass(frozen=True)
 class RetuneRequest(Request):
     """The options of every tuning command, some of them in the words of a spec that there is."""
+
+    unused = frozenset(CLUSTER)
 
     target: Annotated[str, typer.Option("--target", help="Which target's specs. [default: as they record it]")] = ""
     trials: Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,30 @@ class InsertedKernel:
 
 
 @dataclass(frozen=True)
+class _Offers:
+    """The kernel's variants for the problems of a program: each is asked for more than once, and takes time to list."""
+
+    kernel: Kernel
+    chip: str
+    workspace: Path
+    made_for: str
+    _known: dict[Problem, Variants] = field(default_factory=dict)
+
+    def of(self, problem: Problem) -> Variants:
+        """Refuses a problem that no choice of the kernel's parameters fits."""
+        if problem not in self._known:
+            self._known[problem] = Variants.of(
+                find(self.kernel.name, search_folders(self.workspace)),
+                problem,
+                self.chip,
+                workspace=self.workspace,
+                kernel=self.kernel,
+                executable_target=self.made_for,
+            )
+        return self._known[problem]
+
+
+@dataclass(frozen=True)
 class KernelSite:
     """Where a kernel is to be called."""
 
@@ -85,9 +109,10 @@ class KernelSite:
         """Replaces the operation of the problem, or all that the kernel fits, and proves it."""
         operations = read_operations(self._preprocess(()))
         made_for = self._executable_target() if self.target.backend.on_host else ""
-        found = self._fitting(kernel, operations, made_for)
+        offers = _Offers(kernel, self.chip, self.workspace, made_for)
+        found = self._fitting(offers, operations)
         forms = {problem: forms_of(readings) for problem, readings in found.items()}
-        calls = self._calls(kernel, list(forms), made_for)
+        calls = self._calls([offers.of(problem) for problem in forms])
         proof = self._prove(calls, made_for, forms)
         kept = [call for call, count in zip(calls, proof.found, strict=True) if count]
         if not kept:
@@ -108,7 +133,7 @@ class KernelSite:
         carrier = MicrokernelCarrier(tuple(kept), made_for, tuple(forms[call.problem] for call in kept))
         return InsertedKernel(carrier, proof.found, self.folder / SPEC, self._carriers(), tuple(notes))
 
-    def _fitting(self, kernel: Kernel, operations: Sequence[Operation], made_for: str) -> dict[Problem, list[Reading]]:
+    def _fitting(self, offers: _Offers, operations: Sequence[Operation]) -> dict[Problem, list[Reading]]:
         """What the kernel can compute of each operation, by problem: the most of it that it can."""
         found: dict[Problem, list[Reading]] = {}
         reasons = []
@@ -119,7 +144,7 @@ class KernelSite:
                     why = f"it is not {self.problem.name}" if self.problem is not None else ""
                     continue
                 try:
-                    self._variants(kernel, reading.problem, made_for)
+                    offers.of(reading.problem)
                 except DoesNotFitError as error:
                     why = error.message
                 else:
@@ -135,26 +160,14 @@ class KernelSite:
             more = [f"and {len(reasons) - _LISTED} more"] if len(reasons) > _LISTED else []
             listed = "\n".join(["the program has:", *reasons[:_LISTED], *more])
             raise NoCandidateError(
-                f"{kernel.name} fits no operation of {self.name}; "
+                f"{offers.kernel.name} fits no operation of {self.name}; "
                 f"{listed if reasons else 'the program has no product, convolution or attention'}",
                 remedy="`autotune ab --list` names the microkernels there are.",
             )
         return found
 
-    def _variants(self, kernel: Kernel, problem: Problem, made_for: str = "") -> Variants:
-        manifest = find(kernel.name, search_folders(self.workspace))
-        return Variants.of(
-            manifest,
-            problem,
-            self.chip,
-            workspace=self.workspace,
-            kernel=kernel,
-            executable_target=made_for,
-        )
-
-    def _calls(self, kernel: Kernel, problems: Sequence[Problem], made_for: str) -> list[Call]:
+    def _calls(self, offers: Sequence[Variants]) -> list[Call]:
         """The default choice of the kernel's parameters for each."""
-        offers = [self._variants(kernel, problem, made_for) for problem in problems]
         calls = [variants.call(variants.default()) for variants in offers]
         if len({call.instance.objects for call in calls}) == 1:
             return calls

@@ -11,12 +11,12 @@ from itertools import count
 from autotuner.devices.device import Timing
 from autotuner.iree.benchmark import Benchmark
 from autotuner.jobs.ab.arm_run import A, ArmRun, B
+from autotuner.measure.cache_timer import CacheTimer, Modules
+from autotuner.measure.caches import Caches
 from autotuner.measure.judge import Contest, Judgement, JudgePhase, Takes, judge, seconds_of, timed_by
 from autotuner.measure.race import Entrant, Interval, Rules
 from autotuner.measure.timeplan import Pace, TimePlan
 from autotuner.system.progress import Clock
-from autotuner.tuning.cache_timer import CacheTimer, Modules
-from autotuner.tuning.caches import Caches
 from autotuner.tuning.run import Run
 
 
@@ -66,7 +66,8 @@ def race_plan(sides: Sequence[ArmRun], takes: Takes, benchmark: Benchmark, clock
     alike = takes.confirm is takes.race
     confirm = race if alike else pace(seconds_of(takes.confirm, a.key, clock))
     shipping = _SHIPPED * b.once.took if b.how.inserted is not None else 0.0
-    return TimePlan(race, confirm, rivals=1, blocks=blocks, shipping=shipping)
+    ahead = a.us / b.us if a.us and b.us else 1.0
+    return TimePlan(race, confirm, rivals=1, blocks=blocks, shipping=shipping, ahead=ahead)
 
 
 def race_sides(

@@ -101,7 +101,6 @@ class AbDetails:
             "arms": [arm.to_json() for arm in self.arms],
             "difference": self.difference,
             "same_code": self.same_code,
-            **({"reference": self.arbiter.to_json()} if self.arbiter else {}),
             **({"share_from": self.share_from} if self.share_from else {}),
             **({"why": self.why} if self.why else {}),
         }

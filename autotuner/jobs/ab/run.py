@@ -30,6 +30,7 @@ from autotuner.jobs.ab.ship import claim, ship
 from autotuner.jobs.ab.subject import Inside, Subject, difference
 from autotuner.jobs.model.context import compile_timeout, model_clock, run_timeout
 from autotuner.jobs.model.ending import MIN_TIME
+from autotuner.measure.caches import Caches
 from autotuner.measure.judge import SAME, Judgement
 from autotuner.measure.race import ALPHA, Interval
 from autotuner.microkernels.instance import crash_words
@@ -38,7 +39,6 @@ from autotuner.store.rows import BuildRow
 from autotuner.system import process
 from autotuner.system.digests import file_digest
 from autotuner.targets import Target
-from autotuner.tuning.caches import Caches
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.options import Options
 from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
@@ -337,6 +337,7 @@ class _ExperimentRun:
             write_commands(report, stderr=side.module.stderr)
         baseline = Measured(a.us, a.flags, a.name)
         spec, flagfile = self.shipped
+        arbiter = self.subject.arbiter if isinstance(self.subject, Inside) and self.run.timed else None
         return Result(
             **self.run.facts(),
             verdict=verdict,
@@ -350,13 +351,14 @@ class _ExperimentRun:
             counts=self._counts(),
             files=Files(spec, flagfile, self.sides[1].how.carrier if verdict == "win" else None),
             caches=self.caches,
+            reference=arbiter.found(a.us) if arbiter else None,
             details=AbDetails(
                 (a, b),
                 self.difference,
                 self.same_code,
                 self.share_from,
                 written=self.written,
-                arbiter=self.subject.arbiter if isinstance(self.subject, Inside) and self.run.timed else None,
+                arbiter=arbiter,
             ),
         )
 

@@ -14,6 +14,7 @@ from autotuner.carriers.render import dynamic_gemm_mlir, problem_mlir, spec_mlir
 from autotuner.devices.device import choose_repeat
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import first_error
+from autotuner.iree.context import text_context
 from autotuner.iree.mlir import Dispatch
 from autotuner.jobs.buckets.bounds import Bucket, Family
 from autotuner.measure.check import Check, Data
@@ -56,7 +57,7 @@ class Member:
 
 def for_all_rows(info: CompilationInfo) -> CompilationInfo:
     """The configuration for sizes that its tiles do not divide: on GPUs TileAndFuse then needs padding."""
-    with ir.Context():
+    with text_context():
         if f"<{_TILE_AND_FUSE}>" not in info.translation_info:
             return info
         config = ir.Attribute.parse(info.lowering_config)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
 
 import numpy as np
 
@@ -17,14 +16,10 @@ from autotuner.devices.device import Computed
 from autotuner.errors import UsageError
 from autotuner.jobs.model.expected import shaped_like
 from autotuner.measure.check import Check, compare
+from autotuner.measure.reference import WORDS as WORDS
+from autotuner.measure.reference import Reference, Source
 from autotuner.problems import Array, Bound
 
-Source = Literal["default", "expected", "llvm-cpu"]
-WORDS: dict[Source, str] = {
-    "default": "IREE's default",
-    "expected": "--expected",
-    "llvm-cpu": "the same program on llvm-cpu",
-}
 _ROOM = 3.0
 """Two right builds may differ by so many times what a last digit of the inputs changes."""
 _MOST = 0.1
@@ -119,23 +114,22 @@ class Arbiter:
     @property
     def words(self) -> str:
         """That the default is wrong; empty where it is right as far as is known."""
-        if not self.default_is_wrong:
-            return ""
-        error = f"relative error {self.default_check.error:.3g} against {self.against}"
-        return f"{self.name} gives wrong results for this model ({error})"
+        return self.found().words("model", name=self.name, against=self.against)
 
     def agree(self, one: Computed, other: Computed) -> bool:
         return self._compared(one, other).ok
 
-    def to_json(self) -> dict[str, Any]:
+    def found(self, default_us: float | None = None) -> Reference:
+        """What was compared with, and what that says of the default."""
         error = self.default_check.error
-        return {
-            "source": self.source,
-            "default_is_right": not self.default_is_wrong,
-            "default_error": error if math.isfinite(error) else None,
-            "allowed_error": self.rounding if self.tolerance is None else self.tolerance,
-            **({"undecided": self.why_none} if self.why_none else {}),
-        }
+        return Reference(
+            self.source,
+            not self.default_is_wrong,
+            error if math.isfinite(error) else None,
+            default_us,
+            self.rounding if self.tolerance is None else self.tolerance,
+            self.why_none,
+        )
 
     def _begin_without_default(self) -> None:
         """Of a default that computes no finite numbers: only the host can tell whether there are any."""

@@ -13,6 +13,8 @@ from autotuner.targets import PLAIN
 
 _ALIKE = 0.02
 """Of the model's arithmetic: routes whose kernels compute more alike than that are told apart by their times."""
+_NEARLY_ALL = 0.98
+"""Of the model's arithmetic: kernels that compute so much leave nothing to what flags are for."""
 _OBJECT = 3.0
 """Seconds, about, for building one kernel, on one core."""
 
@@ -43,13 +45,14 @@ class KernelRoute:
 
 
 def kernel_routes(
-    tried: Sequence[RouteOutcome], places: Callable[[str], Sequence[Place]], *, plain: str
+    tried: Sequence[RouteOutcome], places: Callable[[str], Sequence[Place]], *, plain: str, flops: float
 ) -> list[KernelRoute]:
     """Where kernels are tried, in this order: the largest part of the arithmetic first, then the shortest time.
 
-    A route that leaves operations as they were written comes before one that rewrites them. One that computes
-    something wrong is among them: kernels may take the place of what is wrong there. `places` reads a preprocessed
-    program, `plain` is the default's.
+    A route that leaves operations as they were written comes before one that rewrites them. Where kernels compute
+    nearly all of the model's `flops`, one that leaves their form alone comes first: how fast it is without them tells
+    nothing, and tiles for convolutions are packed for poolings too. One that computes something wrong is among them:
+    kernels may take the place of what is wrong there. `places` reads a preprocessed program, `plain` is the default's.
     """
     known: dict[str, Coverage] = {}
     found = []
@@ -60,15 +63,16 @@ def kernel_routes(
         if text not in known:  # most routes have the same program at this point
             known[text] = Coverage.of(places(text))
         found.append(KernelRoute(one, known[text]))
-    return in_order(found)
+    return in_order(found, flops=flops)
 
 
-def in_order(routes: Sequence[KernelRoute]) -> list[KernelRoute]:
-    """Without those on which no kernel fits."""
+def in_order(routes: Sequence[KernelRoute], *, flops: float) -> list[KernelRoute]:
+    """Without those on which no kernel fits; `flops` are the model's."""
     most = max((one.coverage.flops for one in routes), default=0.0)
 
-    def key(one: KernelRoute) -> tuple[int, bool, float]:
+    def key(one: KernelRoute) -> tuple[int, bool, int, float]:
         behind = int((most - one.coverage.flops) / (_ALIKE * most))
-        return behind, one.tried.route.rewrites, one.tried.us or math.inf
+        forms = one.tried.route.forms if one.coverage.flops >= _NEARLY_ALL * flops else 0
+        return behind, one.tried.route.rewrites, forms, one.tried.us or math.inf
 
     return sorted((one for one in routes if one.coverage.flops > 0), key=key)

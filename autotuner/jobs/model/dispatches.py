@@ -23,7 +23,6 @@ from autotuner.jobs.model.shares import Shares, by_work, from_statistics
 from autotuner.jobs.suite.defaults import DefaultTimer
 from autotuner.system import process
 from autotuner.system.progress import Clock
-from autotuner.system.settings import usable_cores
 from autotuner.system.text import count
 from autotuner.targets import PLAIN, Route, Target
 from autotuner.tuning.pool import WORK
@@ -103,7 +102,8 @@ class Dispatches:
         """
         context, self.seconds = self.context, budget
         chosen = self._choose()
-        if gains and budget < RACED_FROM * (len(chosen) + len(self.kernels.wanted)):
+        short = budget < RACED_FROM * (len(chosen) + len(self.kernels.wanted))
+        if gains and (short or not context.timed):
             chosen = self._without(chosen, {entry.place.group for entry in standing})
         context.session.reporter.note(self.ranking())
         if budget <= 0:
@@ -120,9 +120,9 @@ class Dispatches:
         kernels = self.kernels.begin(budget=budget, number=len(chosen) + 1, count=count)
         both = sorted([*kernels, *parts], key=lambda part: part.share, reverse=True)
         if context.timed:
-            options, stop = context.options, context.session.stop
-            jobs, overlapped = options.jobs or usable_cores(), not context.target.compiles_on_device
-            Together(both, jobs, overlapped, stop, context.run.account.seconds).tune(budget)
+            jobs, overlapped = context.session.jobs, not context.session.shares_cores
+            stop, seconds = context.session.stop, context.run.account.seconds
+            Together(both, jobs, overlapped, stop, seconds, context.session.devices).tune(budget)
         else:
             self._build_each(both, budget)
         entries = [entry for part in parts if (entry := self._entry(part)) is not None]
@@ -137,7 +137,7 @@ class Dispatches:
         shares = [(row.place.share, False, label) for label, row in wanted.items()]
         shares += [(self.rows[label].share, True, label) for label in chosen]
         shares.sort(key=lambda one: one[0], reverse=True)
-        openings = Openings.on(self.context.target, builders=self.context.options.jobs or usable_cores())
+        openings = Openings.on(self.context.target, builders=self.context.session.jobs)
         count = openings.fitting(len(shares), budget)
         why = openings.not_begun(len(shares), budget, budget=self.context.clock.budget)
         for _, is_dispatch, label in shares[count:]:
@@ -155,7 +155,7 @@ class Dispatches:
         self.set_row(label, state="left-out", reason=no_time(self.seconds), out_of_time=True)
 
     def _without(self, chosen: Sequence[str], computed: Collection[Group | None]) -> list[str]:
-        """Where time is short, what a microkernel computes faster is not searched."""
+        """Where time is short, or nothing is timed, what a microkernel computes is not searched."""
         taken = [label for label in chosen if self.rows[label].group in computed]
         for label in taken:
             self._set(label, "left-out", "a microkernel computes it")
@@ -286,7 +286,7 @@ def alone_timer(context: Context, route: Route) -> DefaultTimer:
         Builder(context.session.tools, context.builder.cache),
         context.options.effort,
         context.options.seed,
-        jobs=context.options.jobs or usable_cores(),
+        jobs=context.session.jobs,
     )
 
 
@@ -309,7 +309,7 @@ def _alone(context: Context, route: Route, structure: ModelStructure) -> Shares:
     rate = sum(us.values()) / known if known else 1.0
     missing = {name: rate * amount for name, amount in work.items() if name not in us}
     how = "each dispatch timed alone" + (f", {len(missing)} estimated by their arithmetic" if missing else "")
-    return Shares({**us, **missing}, how, timed_alone=True)
+    return Shares({**us, **missing}, how, timed_alone=True, estimated=bool(missing))
 
 
 def _label(group: Group, *, taken: Sequence[str] | dict[str, Row]) -> str:

@@ -41,7 +41,15 @@ def plan_of(took: Took, *, rivals: int, blocks: int) -> TimePlan:
     most = min(blocks, int(_CONFIRMING / max(took.isolated, 1e-3)))
     # Fewer where the default alone would take minutes, and no fewer than a claim needs.
     blocks = max(most, min(LOOKS[0], blocks))
-    return TimePlan(race, confirm, rivals=rivals, blocks=blocks, stock=rivals > 1, shipping=_SHIPPING * took.compiling)
+    return TimePlan(
+        race,
+        confirm,
+        rivals=rivals,
+        blocks=blocks,
+        stock=rivals > 1,
+        shipping=_SHIPPING * took.compiling,
+        ahead=took.default_us / took.best_us if took.best_us else 1.0,
+    )
 
 
 def end_plan(context: Context, tried: Sequence[RouteOutcome]) -> TimePlan:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from autotuner.measure.race import LOOKS
+from autotuner.measure.timeplan import longer
 
 _PER_DISPATCH = 0.05
 """Of the effort's budget for a single problem, for each dispatch: there it is one of many, in one pool."""
@@ -41,8 +42,7 @@ def expected_seconds(known: Known, *, single: float, most: float) -> float:
 
 def too_small(budget: float, least: float) -> str:
     """What the user is told where no verdict can be expected in the time."""
-    wanted = math.ceil(least / _ROUND) * _ROUND
-    return f"{in_words(budget)} will hardly do for a verdict on this model: --budget {wanted:.0f}s is the least"
+    return f"{in_words(budget)} will hardly do for a verdict on this model: {longer(least)}"
 
 
 def expectation(whole: float, left: float) -> str:

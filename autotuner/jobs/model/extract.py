@@ -10,6 +10,7 @@ from typing import Any
 from iree.compiler import ir
 
 from autotuner.errors import UsageError
+from autotuner.iree.context import text_context
 from autotuner.iree.mlir import Dispatch, by_name, parse, resources, root_of, walk
 from autotuner.jobs.model.sizes import Sizes
 
@@ -363,7 +364,7 @@ def _named(attributes: Any) -> list[Any]:
 
 def tensor_type(value: Value) -> tuple[tuple[int, ...], str]:
     """Sizes, dynamic ones as the inputs tell them, and element type of a tensor."""
-    with ir.Context():
+    with text_context():
         tensor = ir.RankedTensorType(ir.Type.parse(value.type))
         dims = iter(value.dims)
         sizes = [next(dims) if tensor.is_dynamic_dim(i) else int(tensor.shape[i]) for i in range(tensor.rank)]

@@ -15,13 +15,12 @@ from autotuner.jobs.model.places import Library
 from autotuner.jobs.model.routes import RouteOutcome, RouteRace
 from autotuner.jobs.model.shares import by_work
 from autotuner.jobs.model.whole import Tuned, WholeModel
-from autotuner.measure.timeplan import longer
-from autotuner.system.settings import usable_cores
+from autotuner.measure.timeplan import FINDING_SECONDS, longer
 from autotuner.system.text import count
 from autotuner.targets import PLAIN
 
-_FINDING = 5.0
-"""Seconds, about, for finding the dispatches of all places."""
+_AS_MUCH = 0.9
+"""Of what kernels compute on the first route."""
 
 
 @dataclass(frozen=True)
@@ -63,34 +62,55 @@ def try_kernels(race: RouteRace, plain: ModelStructure, *, kept: Kept, compiling
         return None
     with context.clocked("space"):
         library = Library.open(context, executable_target_of(context, plain))
-        routes = kernel_routes(race.tried, library.places, plain=plain.preprocessed)
+        routes = kernel_routes(race.tried, library.places, plain=plain.preprocessed, flops=plain.flops)
     if not routes:
         context.note("no microkernel fits any operation of the model")
+    best = min((t.us for t in race.tried if t.ok and t.us is not None), default=math.inf)
     found: FirstKernels | None = None
     for one in attempts(routes):
-        needed = seconds_needed(one, compiling=compiling, cores=context.options.jobs or usable_cores())
+        needed = seconds_needed(one, compiling=compiling, cores=context.session.jobs)
         if (missing := needed + kept.verdict - context.clock.left) > 0:
             would_do = longer(context.clock.budget + missing)
             context.note(f"no time to compile the model with {one.coverage.kernels} microkernels: {would_do}")
             break
         dispatches = _unranked(context, one.tried, plain)
         whole = WholeModel(dispatches, one.tried, race, kept.racing)
-        found = FirstKernels(dispatches, one.tried, kernels_first(whole, library, kept=kept.verdict))
-        if found.made is not None:
-            context.note(_told(found, one, plain))
-            break
+        new = FirstKernels(dispatches, one.tried, kernels_first(whole, library, kept=kept.verdict))
+        found = new if found is None or new.us < found.us else found
+        if new.made is not None:
+            context.note(_told(new, one, plain))
+            # Without flags, one operation that a kernel does not take after all can be slower than all others together.
+            if new.us < best or not context.target.backend.on_host:
+                break
     return found
 
 
+def untimed_kernels(whole: WholeModel, structure: ModelStructure) -> Tuned | None:
+    """Without a device: the model with every kernel that fits, built and proven there.
+
+    No search follows: which variant of a kernel is the fastest cannot be told.
+    """
+    context = whole.dispatches.context
+    if not context.options.microkernels or context.session.stop.requested:
+        return None
+    made = kernels_first(whole, Library.open(context, executable_target_of(context, structure)), kept=0.0)
+    kernels = whole.dispatches.kernels
+    kernels.decide({}, made.kernels if made else ())
+    kernels.out_of_time(context.clock.left)
+    return made
+
+
 def attempts(routes: Sequence[KernelRoute]) -> list[KernelRoute]:
-    """The first; where it is wrong without kernels, and so may be with them, the first that is right after it."""
-    right = [one for one in routes if one.tried.ok]
-    return [*routes[:1], *(right[:1] if routes and not routes[0].tried.ok else [])]
+    """The first; where it is wrong or slow with kernels, the fastest that is right and has about as many of them."""
+    right = [one for one in routes[1:] if one.tried.ok]
+    alike = [one for one in right if one.coverage.flops >= _AS_MUCH * routes[0].coverage.flops]
+    second = sorted(alike, key=lambda one: one.tried.us or math.inf) or right
+    return [*routes[:1], *second[:1]]
 
 
 def seconds_needed(one: KernelRoute, *, compiling: float, cores: int) -> float:
     """For finding places, building their kernels side by side, and compiling the model with them."""
-    return _FINDING + one.coverage.building(cores) + compiling
+    return FINDING_SECONDS + one.coverage.building(cores) + compiling
 
 
 def _unranked(context: Context, one: RouteOutcome, plain: ModelStructure) -> Dispatches:

@@ -44,7 +44,7 @@ def compute_on_host(
         with process.until(until):
             return _computed(builder, target, call, folder, timeout=timeout)
     except OutOfTimeError:
-        return HostAnswer(why="there was no time for it: a longer --budget makes some")
+        return HostAnswer(why="there was no time for it: a longer --budget would do")
 
 
 def _computed(builder: ProgramBuilder, target: Target, call: Invocation, folder: Path, *, timeout: float) -> HostAnswer:

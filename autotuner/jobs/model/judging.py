@@ -12,10 +12,8 @@ from autotuner.jobs.model.expected import load_expected, wider
 from autotuner.jobs.model.host import compute_on_host
 from autotuner.jobs.model.program import ProgramBuilder
 from autotuner.jobs.model.rounding import expected_error
+from autotuner.jobs.model.stages import HOST_SHARE
 from autotuner.tuning.run import Run
-
-_HOST_SHARE = 0.2
-"""Of the budget, at most, for computing the model on the host's processor."""
 
 
 def arbiter_of(
@@ -55,7 +53,7 @@ def _asking(builder: ProgramBuilder, call: Invocation, run: Run, folder: Path) -
                 run.target,
                 call,
                 folder,
-                until=clock.at(min(clock.elapsed + _HOST_SHARE * clock.budget, clock.budget)),
+                until=clock.at(min(clock.elapsed + HOST_SHARE * clock.budget, clock.budget)),
                 timeout=compile_timeout(run.options, clock),
             )
 

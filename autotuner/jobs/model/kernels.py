@@ -24,6 +24,7 @@ from autotuner.microkernels.variants import Kernel, Variants, kernel_chip
 from autotuner.problems import Problem
 from autotuner.space import Config
 from autotuner.targets import Route, Target
+from autotuner.tuning.counts import Counts
 from autotuner.tuning.plan import KERNEL
 from autotuner.tuning.pool import WORK
 from autotuner.tuning.result import Result
@@ -40,7 +41,8 @@ EXPECTED_GAIN = 0.3
 
 def no_time(seconds: float) -> str:
     """Why a dispatch or a place of kernels was not tuned that nothing but the budget is in the way of."""
-    return f"no time for it in the {max(seconds, 0.0):.0f} s that all dispatches have (--budget)"
+    left = f"all dispatches together have {seconds:.0f} s" if seconds >= 1 else "none is left for dispatches"
+    return f"no time for it: {left} (--budget)"
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class KernelEntry:
             problem=self.label,
             target=context.target.name,
             device=context.session.device,
-            verdict="judged in the model",
+            verdict="judged in the model" if context.timed else "compile-only: proven in the model, never timed",
             us=result.best.us if result and result.best else None,
             baseline_us=result.baseline.us if result else None,
             command=command,
@@ -207,6 +209,19 @@ class KernelSearch:
         every = self.context.model.top is None
         return [self._default(label, row.place) for label, row in self.rows.items() if every or row.state == "ranked"]
 
+    def more(self, preprocessed: str) -> list[KernelEntry]:
+        """Kernels by their defaults for what a program still has that calls others already.
+
+        Of two convolutions that are added, either may have the other as its residual: which one the compiler takes
+        is known only then.
+        """
+        if self.library is None or self.context.model.top is not None:
+            return []
+        new = [place for place in self.library.places(preprocessed) if place.problem.name not in self.rows]
+        for place in new:
+            self.rows[place.problem.name] = KernelRow(place, state="left-out", reason="found beside other microkernels")
+        return [self._default(place.problem.name, place) for place in new]
+
     def _default(self, label: str, place: Place) -> KernelEntry:
         context, name = self.context, place.kernels[0]
         root = context.session.workspace.root
@@ -228,8 +243,9 @@ class KernelSearch:
         A kernel that is slower alone than the compiler's best code for the same dispatches (in µs) is none of them.
         """
         there = {entry.label: entry for entry in standing}
+        reason = "by its defaults" if self.context.timed else "by its defaults, never timed"
         for label, entry in there.items():
-            self.set_row(label, state="taken", reason="by its defaults", kernel=entry.variants.manifest.name)
+            self.set_row(label, state="taken", reason=reason, kernel=entry.variants.manifest.name)
         for label in self.parts:
             found = self._decide(label, codegen)
             if found is not None:
@@ -261,8 +277,7 @@ class KernelSearch:
         own = result.best.us if result.best is not None else None
         self.set_row(label, result=result, us=own, codegen_us=other)
         if winner is None:
-            untimed = result.best is None and result.verdict == "inconclusive"
-            if untimed:
+            if not says_something(result.verdict, result.counts):
                 self._not_searched(label, "left-out", no_time(self.seconds))
             else:
                 self.set_row(label, state="codegen", reason=result.reason)
@@ -289,6 +304,11 @@ class KernelSearch:
 
     def set_row(self, label: str, **values: object) -> None:
         self.rows[label] = replace(self.rows[label], **values)  # type: ignore[arg-type]
+
+
+def says_something(verdict: str, counts: Counts) -> bool:
+    """Whether a search tells anything against a kernel: one whose time was up before the first was timed does not."""
+    return verdict != "inconclusive" or counts.rivals > 0
 
 
 def executable_target_of(context: Context, structure: ModelStructure) -> str:

@@ -15,6 +15,7 @@ from autotuner.jobs.model.routes import SLOW_US, RouteOutcome
 from autotuner.jobs.model.whole import Tuned
 from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge, timed_by
 from autotuner.measure.race import Entrant, Rules
+from autotuner.measure.reference import right_but_slower, told
 from autotuner.measure.timeplan import TimePlan
 from autotuner.targets import PLAIN
 from autotuner.tuning.plan import BASELINE
@@ -111,12 +112,8 @@ class Lineup:
 
     def told(self, judgement: Judgement, arbiter: Arbiter) -> str:
         """The reason of a verdict; where the default is wrong that comes first, with what a win is over."""
-        if not arbiter.default_is_wrong:
-            return judgement.reason
-        if judgement.verdict != "win":
-            return f"{arbiter.words}; {judgement.reason}"
-        over = "it" if self.base is self.default else f"route {self.base.route.name}, the best of the routes that are"
-        return f"{arbiter.words}; what wins is right, and faster than {over}: {judgement.reason}"
+        route = None if self.base is self.default else self.base.route.name
+        return told(arbiter.words, judgement.verdict, judgement.reason, route=route)
 
     def alone(self) -> Judgement | None:
         """The verdict where the default is wrong and nothing is left to race; None where it is right."""
@@ -124,6 +121,5 @@ class Lineup:
             return None
         if self.stock is None:
             return Judgement("no-winner", "nothing that was tried gives right ones", BASELINE)
-        ratio = (self.stock.us or 0.0) / (self.default.us or 1.0)
-        reason = f"route {self.stock.route.name} gives right ones, and takes {ratio:.2f} times as long"
+        reason = right_but_slower(self.stock.route.name, self.stock.us, self.default.us)
         return Judgement("no-winner", reason, BASELINE)

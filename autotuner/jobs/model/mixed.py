@@ -72,18 +72,30 @@ class KernelMix:
         return self._checked(made, row)
 
     def _called(self, kernels: Sequence[KernelEntry]) -> tuple[KernelEntry, ...]:
-        """Those that the preprocessed program calls: that takes seconds, and a whole compile for nothing minutes."""
+        """Those that the preprocessed program calls: that takes seconds, and a whole compile for nothing minutes.
+
+        Where some are not called, others that fit what is left of the program may be.
+        """
         built = self._built(kernels)
-        if not built:
-            return ()
+        text = self._preprocessed(built) if built else None
+        if text is None:
+            return built  # the whole compile fails in the same way, and what it says is kept
+        kept = self._proven(built, text)
+        more = self.dispatches.kernels.more(text) if kept and len(kept) < len(built) else []
+        numbered = [replace(entry, number=len(kernels) + number) for number, entry in enumerate(more)]
+        both = (*kept, *self._built(numbered))
+        text = self._preprocessed(both) if len(both) > len(kept) else None
+        return self._proven(both, text) if text is not None else kept
+
+    def _preprocessed(self, kernels: Sequence[KernelEntry]) -> str | None:
+        """The program as far as it calls them; None where it does not compile with them."""
         context, files = self.dispatches.context, self.whole.files(self.name)
-        flags = [*context.flags(self.whole.tried.route), *write_parts(files, self._parts(built))]
+        flags = [*context.flags(self.whole.tried.route), *write_parts(files, self._parts(kernels))]
         try:
             with context.clocked("build"):
-                text = context.builder.preprocessed(flags, timeout=context.compile_timeout)
+                return context.builder.preprocessed(flags, timeout=context.compile_timeout)
         except CompilerRefusal:
-            return built  # the whole compile fails in the same way, and what it says is kept
-        return self._proven(built, text)
+            return None
 
     def _applied(self, kernels: Sequence[KernelEntry], entries: Sequence[Entry], name: str) -> _Mixed | None:
         """The model with those of the kernels that it calls; None where it calls none, or does not compile."""

@@ -63,8 +63,9 @@ class Tried:
         searched = [f"{count(self.configurations, 'configuration')} of dispatches"] if self.configurations else []
         return " and ".join([*routes, *searched])
 
-    def judged(self, *, budget: float) -> Judgement:
-        """The verdict where nothing is left to race against the default, and what it rests on."""
+    def judged(self, *, wanted: float) -> Judgement:
+        """The verdict where nothing is left to race against the default, and what it rests on; `wanted` are the seconds
+        that would have done."""
         open_ones, tried = self.untold + self.left_out, self.words()
         if self.knobless and not tried:
             return _judged("no-winner", f"no knobs here, IREE's default is kept: {self.obstacles[0]}", "no-knobs")
@@ -73,10 +74,10 @@ class Tried:
         if not tried and not open_ones:
             return _judged("inconclusive", f"nothing was tried: {self.why()}, and no route was timed", "obstacles")
         if not tried:
-            return _judged("inconclusive", f"nothing was tried, the time was up: {longer(2 * budget)}")
+            return _judged("inconclusive", f"nothing was tried, the time was up: {longer(wanted)}")
         if open_ones:
             reason = f"{tried} timed, none ahead of the default, and no time to tell of {count(open_ones, 'dispatch')}"
-            return _judged("inconclusive", f"{reason}: {longer(2 * budget)}")
+            return _judged("inconclusive", f"{reason}: {longer(wanted)}")
         others = f"; {count(len(self.obstacles), 'dispatch')} cannot be tuned" if self.obstacles else ""
         return _judged("no-winner", f"{tried} timed, none is faster than the default{others}")
 
@@ -93,16 +94,24 @@ def _judged(verdict: Verdict, reason: str, cause: Cause | None = None) -> Judgem
 def without_device(tuned: Sequence[Tuned], rows: Sequence[Row]) -> Said:
     """The verdict of a model that was only compiled, and its reason."""
     if tuned:
-        entries = count(len(tuned[-1].entries), "entry")
-        verb = "is" if len(tuned[-1].entries) == 1 else "are"
-        reason = f"no device: {entries} {verb} proven in the model, chosen by an estimate, never timed"
-        return Said("compile-only", reason)
+        return Said(
+            "compile-only", f"no device: {_proven(len(tuned[-1].entries), len(tuned[-1].kernels))}, never timed"
+        )
     tried = Tried.of((), rows, ())
     if tried.knobless or not rows:
-        judgement = tried.judged(budget=0.0)
+        judgement = tried.judged(wanted=0.0)
         return Said(judgement.verdict, judgement.reason, judgement.cause)
     if len(tried.obstacles) == len(rows):
         return Said("inconclusive", f"nothing was tried: {tried.why()}", "obstacles")
     if tried.left_out == len(rows):
         return Said("inconclusive", f"nothing was tried: {rows[0].reason}")
     return Said("compile-only", "no device: by an estimate no candidate is better than IREE's default in any dispatch")
+
+
+def _proven(entries: int, kernels: int) -> str:
+    """What is proven in a model without a device."""
+    verb = "is" if entries + kernels == 1 else "are"
+    if not kernels:
+        return f"{count(entries, 'entry')} {verb} proven in the model, chosen by an estimate"
+    chosen = f" and {count(entries, 'entry')}, chosen by an estimate," if entries else ""
+    return f"{count(kernels, 'microkernel')}{chosen} {verb} proven in the model"

@@ -32,7 +32,7 @@ def import_onnx(path: Path, folder: Path, *, name: str) -> Path:
         part.unlink(missing_ok=True)
         raise UsageError(
             f"IREE's importer does not take {path}: {process.last_line(done.why())}.",
-            remedy="Export the model again so that it does.",
+            remedy="Mend what it names, or export the model again.",
         )
     part.with_suffix(".json").replace(imported.with_suffix(".json"))
     part.replace(imported)

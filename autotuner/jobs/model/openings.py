@@ -5,13 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from autotuner.measure.timeplan import longer
+from autotuner.measure.timeplan import FIRST_TIMING_SECONDS, OPENING_SECONDS, longer
 from autotuner.targets import Target
 
-_READING, _READING_GPU = 1.0, 4.0
-"""Seconds, about, for reading a space and compiling the default of one problem, on one core."""
-_TIMING = 1.0
-"""Seconds, about, for timing that default, one after the other."""
 _SEARCHED = 0.6
 """Of the time for all of them: the rest is for comparing the best of each in the end."""
 
@@ -26,7 +22,8 @@ class Openings:
 
     @classmethod
     def on(cls, target: Target, *, builders: int) -> Openings:
-        return cls(_READING if target.backend.on_host else _READING_GPU, _TIMING, builders)
+        reading = OPENING_SECONDS["host" if target.backend.on_host else "gpu"]
+        return cls(reading, FIRST_TIMING_SECONDS, builders)
 
     def seconds(self, count: int) -> float:
         """That so many need in all, until each one's default is timed and some of its candidates can be."""

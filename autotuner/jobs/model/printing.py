@@ -54,9 +54,8 @@ def tell_model(result: ModelResult, printer: Printer) -> None:
         line("kernels", f"{details.kernel_spec}, objects in {details.objects}")
     if details.report is not None:
         line("report", str(details.report))
-    if result.verdict == "compile-only" and result.flagfile is None and result.best is not None:
-        folder = result.workspace / "candidates" / result.run / f"tuned-{result.best.measured.route}"
-        line("candidate", f"{folder} (spec.mlir, command.txt); with -o FILE it is written there")
+    if details.candidate is not None:
+        line("candidate", f"{details.candidate} (spec.mlir, command.txt); with -o FILE it is written there")
     untimed = ", an estimate, never timed" if result.verdict == "compile-only" else ""
     entries = count(len(details.entries), "entry")
     printer.files(result, note=f" ({details.applied} of {entries} applied{untimed})", program=details.program)

@@ -55,7 +55,10 @@ class Program:
         Without `trust` one that could start a program or write a file is refused.
         """
         if path.suffix not in FORMATS:
-            raise UsageError(f"{path} is not {', '.join(FORMATS)}.", remedy="Export the model to one of these.")
+            raise UsageError(
+                f"{path} is no model: its name ends in none of {', '.join(FORMATS)}.",
+                remedy="Export it to one of these.",
+            )
         if not path.is_file():
             raise UsageError(f"there is no model {path}.", remedy="Is the path right?")
         name = program_name(path)
@@ -209,7 +212,10 @@ def _fit(text: str, shape: tuple[int, ...], argument: Argument) -> None:
     if wanted is None:
         return
     if len(shape) != len(wanted) or any(b not in (None, a) for a, b in zip(shape, wanted, strict=True)):
-        raise UsageError(f"--input {text} does not fit {argument.text}.", remedy="Give the sizes that the model takes.")
+        raise UsageError(
+            f"--input {text} does not fit the model's input, which is {argument.text}.",
+            remedy="Give the sizes that the model takes.",
+        )
 
 
 def _check_valued(text: str, argument: Argument) -> None:

@@ -45,7 +45,7 @@ def worth_tuning(
     ranked = sorted(right or tried[:1], key=lambda t: t.us or math.inf)
     best = ranked[0].us or math.inf
     if kernels is not None and kernels.us < best:
-        if context.clock.left > reserve or not context.stages.alone:  # else nothing will be tuned
+        if not context.stages.alone:  # a ranking of code that kernels have replaced is not worth so much time
             kernels.dispatches.rank(_shares(context, kernels.tried, kernels.dispatches.structure, call))
         return [(kernels.dispatches, kernels.tried, max(context.clock.left - reserve, 0.0))]
     # Tuning saves no more than it is thought to: what is further behind cannot come out first.
@@ -60,7 +60,7 @@ def worth_tuning(
     left = max(context.clock.left - reserve, 0.0)
     _, first, route = found[0]
     if kernels is not None and _own_route(kernels, best=best, first=first):
-        # Kernels are searched by their arithmetic where a ranking would be another one of dispatches timed alone.
+        # As above: kernels are searched by their arithmetic then.
         if not context.stages.alone and kernels.dispatches.shares.estimated:
             kernels.dispatches.rank(_shares(context, kernels.tried, kernels.dispatches.structure, call))
         kernels.dispatches.kernels_only = True

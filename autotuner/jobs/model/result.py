@@ -111,6 +111,8 @@ class ModelDetails:
     program: Path | None = None
     """The model as iree-compile takes it: the user's own file, or what was imported from ONNX."""
     report: Path | None = None
+    candidate: Path | None = None
+    """Without a device and without -o: the folder of what would be written."""
     commands: tuple[str, ...] = ()
 
     @property
@@ -143,7 +145,6 @@ class ModelDetails:
             "time": self.time.to_json(),
             "entries": {"shipped": len(self.entries), "applied": self.applied, "carriers": carriers(self.entries)},
             "error": self.error,
-            "reference": self.arbiter.to_json() if self.arbiter else None,
             "executables": str(self.executables) if self.executables else None,
             "program": str(self.program) if self.program else None,
             "report": str(self.report) if self.report else None,

@@ -110,7 +110,8 @@ class RouteRace:
         self._rounds(expected=self.stages.routes, ended=self.stages.routes_end)
         if self.search.queue:
             names = ", ".join(route.name for route in self.search.queue)
-            self.context.note(f"no time yet for the routes {names}: a longer --budget, or --route, makes some")
+            what = "route" if len(self.search.queue) == 1 else "routes"
+            self.context.note(f"no time for {what} {names}: give a longer --budget, or name them by --route")
         self._time_the_nearest()
 
     @property

@@ -21,7 +21,7 @@ class Shares:
     timed_alone: bool = False
     """Each dispatch was timed by itself, which takes long."""
     estimated: bool = False
-    """They are no times: only their proportions mean something."""
+    """Some are no times: only their proportions mean something."""
 
     @property
     def total(self) -> float:

@@ -25,7 +25,7 @@ from autotuner.jobs.model.context import (
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
 from autotuner.jobs.model.ending import MIN_TIME, end_plan, longest_compile
 from autotuner.jobs.model.expectation import Known, expectation, expected_seconds, too_small
-from autotuner.jobs.model.first_kernels import FirstKernels, Kept, try_kernels
+from autotuner.jobs.model.first_kernels import FirstKernels, Kept, try_kernels, untimed_kernels
 from autotuner.jobs.model.judging import arbiter_of
 from autotuner.jobs.model.lineup import Lineup
 from autotuner.jobs.model.mixed import put_together
@@ -40,13 +40,13 @@ from autotuner.jobs.model.ship import report_text, ship
 from autotuner.jobs.model.where import time_cold, time_table
 from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.jobs.model.won_routes import routes_that_won
+from autotuner.measure.caches import Caches
 from autotuner.measure.judge import Judgement
 from autotuner.measure.race import ALPHA
 from autotuner.measure.timeplan import longer
 from autotuner.system import process
 from autotuner.targets import PLAIN, Target
 from autotuner.targets.attention import without_wrong_attention
-from autotuner.tuning.caches import Caches
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import BASELINE
@@ -104,6 +104,8 @@ class _ModelRun:
     caches: Caches | None = None
     arbiter: Arbiter | None = None
     """Whose outputs are right; None without a device."""
+    least: float = 0.0
+    """Seconds, where the budget was seen to be too small for a verdict."""
 
     @property
     def racing(self) -> float:
@@ -167,6 +169,7 @@ class _ModelRun:
         context = self.context
         if context.options.budget is not None:
             if (least := context.clock.elapsed + end_plan(context, self.tried).least) > context.clock.budget:
+                self.least = least
                 context.note(too_small(context.clock.budget, least))
             return
         settings = sum(len(knob.settings) for knob in routes.knobs)
@@ -238,15 +241,19 @@ class _ModelRun:
         structure = plain if route == PLAIN else context.configured(route)
         dispatches = Dispatches(context, route, structure, measure_shares(context, route, structure, None, None))
         self.parts.append(dispatches)
-        dispatches.find_kernels()
-        entries = dispatches.tune(budget=(1 - _WHOLE) * context.clock.left)
         tried = RouteOutcome(route, 0)
         self.tried = [tried]
-        self.tuned = put_together(WholeModel(dispatches, tried, None), entries)
+        whole = WholeModel(dispatches, tried, None)
+        first = untimed_kernels(whole, structure)
+        standing = first.kernels if first else ()
+        entries = dispatches.tune(budget=(1 - _WHOLE) * context.clock.left, standing=standing, gains=bool(standing))
+        self.tuned = put_together(whole, entries, first)
         verdict, reason, cause = without_device(self.tuned, list(dispatches.rows.values()))
-        if not self.tuned or context.options.output is None:
-            return replace(self._result(verdict, reason, None, None), cause=cause)
-        return self._ship(self.tuned[-1], verdict, reason, None)
+        if self.tuned and context.options.output is not None:
+            return self._ship(self.tuned[-1], verdict, reason, None)
+        result = replace(self._result(verdict, reason, None, None), cause=cause)
+        candidate = context.folder / self.tuned[-1].name if self.tuned else None
+        return replace(result, details=replace(result.details, candidate=candidate))
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -269,7 +276,8 @@ class _ModelRun:
         us = {BASELINE: lineup.base.us or 0.0}
         rows = [row for part in self.parts for row in part.rows.values()]
         tried = Tried.of(self.tried, rows, [result for part in self.parts for result in part.results])
-        return replace(lineup.alone() or tried.judged(budget=self.context.clock.budget), us=us)
+        wanted = max(2 * self.context.clock.budget, self.least)
+        return replace(lineup.alone() or tried.judged(wanted=wanted), us=us)
 
     def _shipped(self, judgement: Judgement) -> ModelResult:
         reason = self.lineup.told(judgement, self.arbiter) if self.arbiter is not None else judgement.reason
@@ -349,6 +357,7 @@ class _ModelRun:
             files=Files(carrier=made.parts.carrier if made else None),
             caches=self.caches,
             cause=judgement.cause if judgement else None,
+            reference=self.arbiter.found(self.tried[0].us if self.tried else None) if self.arbiter else None,
             details=ModelDetails(
                 routes=tuple(t for t in self.tried if t.row),
                 rows=tuple(part.rows.values()) if part else (),

@@ -18,10 +18,10 @@ from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.result import Row
 from autotuner.jobs.model.routes import RouteOutcome
 from autotuner.jobs.model.whole import Tuned
+from autotuner.measure.cache_timer import LEAST_PAIRS, NO_TIME, PAIRS_US, ROUNDS, CacheTimer, Modules
+from autotuner.measure.caches import Caches
 from autotuner.measure.judge import Judgement
 from autotuner.targets import PLAIN
-from autotuner.tuning.cache_timer import LEAST_PAIRS, NO_TIME, PAIRS_US, ROUNDS, CacheTimer, Modules
-from autotuner.tuning.caches import Caches
 from autotuner.tuning.plan import BASELINE
 
 _READING = 3.0
@@ -45,6 +45,8 @@ def time_table(
         return TimeTable()
     before = us.get(BASELINE, base.us)
     if ranked is not None and ranked.shares.timed_alone:
+        if ranked.shares.estimated:  # where the time really goes, nobody knows
+            return TimeTable()
         after = us.get(tuned.name, tuned.tried.us) if tuned else None
         return _by_timings(ranked, before, after, tuned)
     best = None
@@ -65,11 +67,12 @@ def _told(context: Context, build: Compiled, us: float | None) -> Breakdown | No
 
 
 def _by_timings(ranked: Dispatches, before: float | None, after: float | None, best: Tuned | None) -> TimeTable:
-    """Dispatches that were timed alone are those of the route that was tuned: nothing is known of another route's."""
+    """Dispatches that were timed alone are those of the route that was tuned: nothing is known of another route's, nor
+    of microkernels in their place."""
     rows = list(ranked.rows.values())
     own = [(row.group.root.kind, row.us or 0.0, row.group.calls) for row in rows]
     first = Breakdown.alone(own, before) if before and ranked.route == PLAIN else None
-    if best is None or not after or best.tried.route != ranked.route:
+    if best is None or not after or best.tried.route != ranked.route or best.kernels:
         return TimeTable(first)
     tuned = {entry.label: entry for entry in best.entries}
     new = [(row.group.root.kind, _tuned_us(row, tuned.get(row.label)), row.group.calls) for row in rows]

@@ -6,10 +6,12 @@ import math
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from autotuner.build.ship import write_parts
 from autotuner.carriers.carrier import Parts
 from autotuner.carriers.outputs import MODEL, Outputs
+from autotuner.devices.device import Timing
 from autotuner.iree.benchmark import benchmark_command
 from autotuner.iree.compile import SPEC, Compiled, first_error, shell_line
 from autotuner.jobs.model.context import ModelStructure
@@ -205,28 +207,42 @@ class WholeModel:
         return repeated(old), repeated(new)
 
     def timed(self, made: Tuned) -> Tuned:
-        """With its time, by as few repetitions as a route has."""
-        context, race = self.dispatches.context, self.race
+        """With its time, as far as it can be compared with those of the routes.
+
+        They were timed when the machine was busier, or less busy: what counts is how it does in turns with the best.
+        """
+        race = self.race
         if race is None:
             return made
-        with context.clocked("time"):
-            timing = context.session.runner.time(made.build, race.benchmark)
-        if not timing.ok:
+        best = min((t for t in race.tried if t.ok and t.build), key=lambda t: t.us or math.inf, default=None)
+        beside = best.build if best is not None and best.build is not None else made.build
+        own, others = self._in_turns(made.build, beside)
+        if own is None or others is None:
             return made
-        context.session.store.record_timing(made.row, timing, phase="screen", block=0)
-        return replace(made, us=timing.median)
+        self.dispatches.context.session.store.record_timing(made.row, own, phase="screen", block=0)
+        now = own.median / others.median
+        return replace(made, us=now * best.us if best is not None and best.us is not None else own.median)
 
     def faster(self, one: Compiled, other: Compiled) -> Compiled:
         """Of two models, by the least of a few timings in turns; without a device the other."""
+        with process.however_late():
+            own, others = self._in_turns(one, other)
+        us, other_us = (timing.median if timing is not None else math.inf for timing in (own, others))
+        return one if us < other_us else other
+
+    def _in_turns(self, one: Compiled, other: Compiled) -> tuple[Timing | None, Timing | None]:
+        """The least of a few timings of each; None where it cannot be timed."""
         context, race = self.dispatches.context, self.race
+        found: dict[Path, Timing] = {}
         if race is None:
-            return other
-        us = {one.vmfb: math.inf, other.vmfb: math.inf}
-        with context.clocked("time"), process.however_late():
+            return None, None
+        with context.clocked("time"):
             for module in (one, other) * _TURNS:
                 timing = context.session.runner.time(module, race.benchmark)
-                us[module.vmfb] = min(us[module.vmfb], timing.median if timing.ok else math.inf)
-        return one if us[one.vmfb] < us[other.vmfb] else other
+                least = found.get(module.vmfb, timing)
+                if timing.ok and timing.median <= least.median:
+                    found[module.vmfb] = timing
+        return found.get(one.vmfb), found.get(other.vmfb)
 
     def check(self, build: Compiled, row: int) -> tuple[float | None, str]:
         """How far the outputs are from the untuned model's, and what is wrong with them."""

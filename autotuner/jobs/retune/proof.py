@@ -62,7 +62,8 @@ class Prover:
         if objects is not None or file.file.carrier.by_name:
             # Without a processor in it, and for a GPU, there is nothing to compare.
             made_for = check_processor(read_text(file.path), self.tools, self.target, name=str(file.path))
-            wrong = [one.text for one in made_for if one.level == "error"] if self.target.backend.on_host else []
+            errors = (one.text for one in made_for if one.level == "error" and not one.renewable)
+            wrong = [*errors] if self.target.backend.on_host else []
             if wrong:
                 return {entry.name: Proof(0, "; ".join(wrong)) for entry in wanted}
         try:

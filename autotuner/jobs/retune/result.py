@@ -175,9 +175,9 @@ def tell_retuned(result: RetuneResult, printer: Printer) -> None:
 
 def _next(result: RetuneResult) -> str:
     if result.interrupted:
-        return "the same command with --resume goes on from here"
+        return "run the same command with --resume: it goes on from here"
     if result.verdict == "compile-only":
-        return "the same command where the device is races each entry; with -o what applies is written"
+        return "run the same command where the device is: it races each entry. With -o what applies is written"
     states = set(result.details.counted)
     if states <= {"skipped"}:
         return "give what the reasons name"

@@ -26,6 +26,8 @@ def tell_suite(result: SuiteResult, printer: Printer) -> None:
     """The problems that were tried, what they gain together, and what to do with it."""
     line = printer.line
     details = result.details
+    uplift = details.uplift
+    printer.verdict(result, what="suite", more=f", {count(uplift.problems, 'problem')}")
     tried = [row for row in details.rows if row.verdict not in _UNTRIED]
     if tried:
         printer.table(_table(tried, estimate=details.estimate))
@@ -34,8 +36,6 @@ def tell_suite(result: SuiteResult, printer: Printer) -> None:
             known = [row.share for row in rows if row.share is not None]
             share = f"{sum(known):.3g} % of the time" if known else "whose share is not known"
             line("", f"{verdict}: {count(len(rows), 'problem')}, {share}")
-    uplift = details.uplift
-    printer.verdict(result, what="suite", more=f", {count(uplift.problems, 'problem')}")
     if uplift.us_total is not None:
         total, several = uplift.us_total, len(details.groups) > 1
         one = f"{microseconds(total - (details.us_saved or 0.0))} {'by one compile' if several else 'tuned'}"

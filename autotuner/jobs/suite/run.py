@@ -157,7 +157,7 @@ class _SuiteRun:
             builder=self.builder,
             effort=self.options.effort,
             seed=self.options.seed,
-            jobs=self.options.jobs or usable_cores(),
+            jobs=self.session.jobs,
         )
         problems = [entry.problem for entry in todo]
 
@@ -187,7 +187,7 @@ class _SuiteRun:
             weights = {name: float(_work(entry)) for name, entry in self.entries.items()}
         unknown = sum(weight == 0 for weight in weights.values())
         if unknown and not self.run.stopped:
-            self._note(f"shares leave out {count(unknown, 'problem')} whose default has no time")
+            self._note(f"shares leave out {count(unknown, 'problem')} whose default could not be timed")
         for name, share in zip(weights, shares(list(weights.values())), strict=True):
             row = self.rows[name] = replace(self.rows[name], share=share if weights[name] else None)
             if row.verdict == "waiting" and weights[name] and share < self.threshold:
@@ -227,7 +227,9 @@ class _SuiteRun:
         if left_out:
             known = [row.share for row in left_out if row.share is not None]
             share = f"{sum(known):.2g} % of the time" if known else "their share is not known"
-            self._note(f"--budget leaves out {count(len(left_out), 'problem')} ({share}); give more of it")
+            self._note(
+                f"--budget leaves out {count(len(left_out), 'problem')} ({share}): a longer one has time for them"
+            )
 
     def _shipping(self, budget: float) -> float:
         """Seconds for the end: every winner is compiled twice, and the next one may win as well."""

@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from autotuner.errors import StorageError, UsageError
+from autotuner.microkernels.chips import subgroup_of
 from autotuner.microkernels.instance import Binding, Instance
 from autotuner.microkernels.library import own_folder, shipped_folder
-from autotuner.microkernels.manifest import PROBLEM, Buffer, Manifest, subgroup_of
+from autotuner.microkernels.manifest import PROBLEM, Buffer, Manifest
 from autotuner.microkernels.providers import triton_compile
 from autotuner.microkernels.providers.c import ObjectRefusalError, problem_macros
 from autotuner.microkernels.providers.triton_compile import ALIGNED, JOB, RESULT, SOURCE, Job

@@ -32,8 +32,9 @@ def spec_flag_for(device: str) -> str:
 
 
 def backend_on(uri: str) -> Backend | None:
-    """The one whose code a device of this URI runs; None where none is known."""
-    driver = uri.partition("://")[0]
+    """The one whose code a device of this URI runs, or the first of several; None where none is known."""
+    first = uri.partition(",")[0]
+    driver = first.partition("://")[0].partition("#")[0]  # a processor's second process, as `naming` calls it
     return next((backend for backend in BACKENDS if driver in backend.drivers), None)
 
 

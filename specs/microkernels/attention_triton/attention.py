@@ -22,7 +22,6 @@ def attention_triton(
     EVEN_M: tl.constexpr,
     EVEN_N: tl.constexpr,
     SPLIT: tl.constexpr,
-    SPECIAL: tl.constexpr,
 ):
     # The last rows of a causal problem see most keys: they begin first.
     block = tl.cdiv(QUERIES, BM) - 1 - tl.program_id(0) if CAUSAL else tl.program_id(0)
@@ -31,47 +30,44 @@ def attention_triton(
     out += entry * QUERIES * WIDTH
     key += entry * KEYS * WIDTH
     value += entry * KEYS * WIDTH
-    if SPECIAL:
-        specialized(query, key, value, out, QUERIES, KEYS, block * BM, BM, BN, WIDTH)
+    rm, rd = block * BM + tl.arange(0, BM), tl.arange(0, BLOCK_D)
+    inside = (rm[:, None] < QUERIES) & (rd[None, :] < WIDTH)
+    places = rm[:, None] * WIDTH + rd[None, :]
+    if EVEN_M and BLOCK_D == WIDTH:
+        q = tl.load(query + places)
     else:
-        rm, rd = block * BM + tl.arange(0, BM), tl.arange(0, BLOCK_D)
-        inside = (rm[:, None] < QUERIES) & (rd[None, :] < WIDTH)
-        places = rm[:, None] * WIDTH + rd[None, :]
-        if EVEN_M and BLOCK_D == WIDTH:
-            q = tl.load(query + places)
-        else:
-            q = tl.load(query + places, mask=inside, other=0.0)
-        # Query i sees keys 0 to i: blocks of keys that all rows see whole need no mask.
-        if CAUSAL:
-            start = 0
-            whole = min(block * BM + 1, KEYS) // BN * BN
-            end = min(block * BM + BM, KEYS)
-        elif SPLIT > 1:
-            each = tl.cdiv(tl.cdiv(KEYS, BN), SPLIT) * BN
-            start = tl.program_id(2) * each
-            end = min(start + each, KEYS)
-            whole = max(start, end // BN * BN)
-        else:
-            start = 0
-            whole = KEYS // BN * BN
-            end = KEYS
-        largest = tl.full((BM,), float("-inf"), tl.float32)
-        total = tl.zeros((BM,), tl.float32)
-        result = tl.zeros((BM, BLOCK_D), tl.float32)
+        q = tl.load(query + places, mask=inside, other=0.0)
+    # Query i sees keys 0 to i: blocks of keys that all rows see whole need no mask.
+    if CAUSAL:
+        start = 0
+        whole = min(block * BM + 1, KEYS) // BN * BN
+        end = min(block * BM + BM, KEYS)
+    elif SPLIT > 1:
+        each = tl.cdiv(tl.cdiv(KEYS, BN), SPLIT) * BN
+        start = tl.program_id(2) * each
+        end = min(start + each, KEYS)
+        whole = max(start, end // BN * BN)
+    else:
+        start = 0
+        whole = KEYS // BN * BN
+        end = KEYS
+    largest = tl.full((BM,), float("-inf"), tl.float32)
+    total = tl.zeros((BM,), tl.float32)
+    result = tl.zeros((BM, BLOCK_D), tl.float32)
+    largest, total, result = keys_between(
+        start, whole, q, key, value, largest, total, result, rm, rd, KEYS, BN, WIDTH, BLOCK_D, CAUSAL, False
+    )
+    if CAUSAL or not EVEN_N:
         largest, total, result = keys_between(
-            start, whole, q, key, value, largest, total, result, rm, rd, KEYS, BN, WIDTH, BLOCK_D, CAUSAL, False
+            whole, end, q, key, value, largest, total, result, rm, rd, KEYS, BN, WIDTH, BLOCK_D, CAUSAL, True
         )
-        if CAUSAL or not EVEN_N:
-            largest, total, result = keys_between(
-                whole, end, q, key, value, largest, total, result, rm, rd, KEYS, BN, WIDTH, BLOCK_D, CAUSAL, True
-            )
-        if SPLIT > 1:
-            tile = entry * tl.num_programs(0) + block
-            join(arrived + tile, out + places, inside, parts, tile, largest, total, result, BM, BLOCK_D, SPLIT)
-        elif EVEN_M and BLOCK_D == WIDTH:
-            tl.store(out + places, (result / total[:, None]).to(out.dtype.element_ty))
-        else:
-            tl.store(out + places, (result / total[:, None]).to(out.dtype.element_ty), mask=inside)
+    if SPLIT > 1:
+        tile = entry * tl.num_programs(0) + block
+        join(arrived + tile, out + places, inside, parts, tile, largest, total, result, BM, BLOCK_D, SPLIT)
+    elif EVEN_M and BLOCK_D == WIDTH:
+        tl.store(out + places, (result / total[:, None]).to(out.dtype.element_ty))
+    else:
+        tl.store(out + places, (result / total[:, None]).to(out.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -171,24 +167,3 @@ def join(
             joined += share[:, None] * tl.load(one + places, cache_modifier=".cg")
         tl.store(out, (joined / whole[:, None]).to(out.dtype.element_ty), mask=inside)
         tl.store(arrived, 0)
-
-
-@triton.jit
-def specialized(
-    query, key, value, out, QUERIES, KEYS, row, BM: tl.constexpr, BN: tl.constexpr, WIDTH: tl.constexpr
-):  # fmt: skip
-    """One group of warps copies, two compute: while one of them takes powers, the other multiplies."""
-    queries = tl.make_tensor_descriptor(query, shape=[QUERIES, WIDTH], strides=[WIDTH, 1], block_shape=[BM, WIDTH])
-    keys = tl.make_tensor_descriptor(key, shape=[KEYS, WIDTH], strides=[WIDTH, 1], block_shape=[BN, WIDTH])
-    values = tl.make_tensor_descriptor(value, shape=[KEYS, WIDTH], strides=[WIDTH, 1], block_shape=[BN, WIDTH])
-    results = tl.make_tensor_descriptor(out, shape=[QUERIES, WIDTH], strides=[WIDTH, 1], block_shape=[BM, WIDTH])
-    q = queries.load([row, 0])
-    largest = tl.full((BM,), float("-inf"), tl.float32)
-    total = tl.zeros((BM,), tl.float32)
-    result = tl.zeros((BM, WIDTH), tl.float32)
-    for first in tl.range(0, KEYS, BN, warp_specialize=True):
-        k = keys.load([first, 0]).T
-        scores = tl.dot(q, k)
-        v = values.load([first, 0])
-        largest, total, result = weighed(scores, v, largest, total, result, WIDTH)
-    results.store([row, 0], (result / total[:, None]).to(out.dtype.element_ty))

@@ -16,7 +16,7 @@ from autotuner.jobs.ab.result import AbResult
 from autotuner.jobs.ab.run import run_experiment
 from autotuner.jobs.model.context import Model
 from autotuner.tuning.effort import Effort
-from tests.support.fake_tools import FakeTools
+from tests.support.fake_tools import BASE_MS, FakeTools
 
 CPU = Target.parse("cpu")
 PROBLEM = Gemm.parse(shape="96x64x128", dtype="f32")
@@ -42,10 +42,17 @@ func.func @main(%a: tensor<64x128xf32>, %b: tensor<128x96xf32>, %c: tensor<{weig
 """
 
 
+@pytest.fixture(scope="session")
+def experiments(tmp_path_factory: pytest.TempPathFactory, share_digests: Callable[[Path], None]) -> Path:
+    """What these tests share: a build cache, and the labels of what is in it. Most of them build the same two arms."""
+    folder = tmp_path_factory.mktemp("experiments")
+    share_digests(folder / "cache")
+    return folder
+
+
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A build cache of its own for every test, and no colours."""
-    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path / "cache"))
+def cache(experiments: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(experiments / "cache"))
     monkeypatch.setenv("NO_COLOR", "1")
 
 
@@ -55,9 +62,15 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def fake(tmp_path: Path) -> Callable[..., FakeTools]:
+def fake(tmp_path: Path, experiments: Path) -> Callable[..., FakeTools]:
     """Makes wrapped programs: fake(("*pattern*", ms), …)."""
-    return lambda *rules: FakeTools(tmp_path / "fake", tmp_path / "labels", rules=rules)
+
+    def make(*rules: tuple[str, float]) -> FakeTools:
+        # The default's module is that of PLAIN, and has the label of whichever was built first.
+        every = [rule for rule in rules if rule[0] == "*"]
+        return FakeTools(tmp_path / "fake", experiments / "labels", rules=[*every, (f"*{PLAIN}*", BASE_MS), *rules])
+
+    return make
 
 
 @pytest.fixture

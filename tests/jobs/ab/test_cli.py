@@ -101,7 +101,7 @@ def test_a_searched_kernel_has_arms_and_commands_too(ab: Ab, tmp_path: Path) -> 
         (["default", "default", *SHAPE, "--object", "x.o"], "belong to one microkernel"),
         (["default", "default", *SHAPE, "--microkernels", "auto"], "is for a search"),
         (["default", "default", "--model", "nothing.mlir"], "there is no model"),
-        (["default", "default", "--model", "nothing.txt"], "is not .mlir"),
+        (["default", "default", "--model", "nothing.txt"], "is no model: its name ends in none of .mlir"),
         (["default", "--model", "two.mlir", "--shape", "8x8x8"], "what a microkernel replaces"),
         (["default", "--shape", "1x2x8x8"], "is not MxNxK"),
     ],

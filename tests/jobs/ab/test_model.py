@@ -120,6 +120,7 @@ func.func @main(%x: tensor<1x3x9x9xf32>) -> !out {{
 
 
 @needs_c
+@pytest.mark.long
 def test_batch_norms_are_folded_into_weights_and_what_adds_two_convolutions_goes_with_one_of_them(
     fake: Fake, experiment: Run, tmp_path: Path
 ) -> None:

@@ -59,6 +59,7 @@ def test_backends_are_timed_in_turns_and_every_step_is_a_row(tmp_path: Path) -> 
         (("bench",), 2, "bench needs a name, a file or a --shape"),
         (("bench", "unet", "--shape", "8x8x8"), 2, "are two things to time"),
         ((*SHAPE, "--device", "none"), 2, "--device none runs nothing"),
+        ((*SHAPE, "--device", "local-task,local-task"), 2, "names several. Name one"),
         ((*SHAPE, "--cache", "cold"), 2, "--cache both"),
         ((*SHAPE, "--blocks", "0"), 2, "--blocks 0 is not between"),
         ((*SHAPE, "--sample", "3"), 2, "--sample is for a suite"),

@@ -65,10 +65,11 @@ def test_the_host_says_that_the_default_is_wrong() -> None:
     assert host.notes == [arbiter.words]
     assert arbiter.words.startswith("IREE's default gives wrong results for this model (relative error 0.267 against ")
     assert arbiter.check(BAD).failure == "wrong-result", "what agrees with the default is wrong as it is"
-    assert arbiter.to_json() == {
+    assert arbiter.found(7.0).to_json() == {
         "source": "llvm-cpu",
         "default_is_right": False,
         "default_error": pytest.approx(0.2672612),
+        "default_us": 7.0,
         "allowed_error": 1e-3,
     }
 
@@ -91,7 +92,7 @@ def test_a_host_that_agrees_with_nobody_decides_nothing_until_something_agrees_w
     arbiter.begin(BAD)
     assert arbiter.check(OTHER).failure == "wrong-result"
     assert not arbiter.default_is_wrong
-    assert arbiter.to_json()["undecided"] == "it agrees with none of those that disagree"
+    assert arbiter.found().undecided == "it agrees with none of those that disagree"
     assert "--expected FILE.npy" in host.notes[-1]
     assert arbiter.check(GOOD).ok
     assert arbiter.default_is_wrong
@@ -124,7 +125,8 @@ def test_a_default_without_finite_numbers_is_wrong_where_the_host_has_some() -> 
     arbiter = Asked(HostAnswer(GOOD)).arbiter()
     assert arbiter.begin(nothing).failure == "wrong-result"
     assert arbiter.check(GOOD).ok
-    assert arbiter.to_json()["default_error"] is None
+    assert arbiter.found().default_error is None
+    assert arbiter.words == "IREE's default gives wrong results for this model (not all of them are numbers)"
     with pytest.raises(UsageError, match="computes no finite numbers on these inputs"):
         Asked(HostAnswer(nothing)).arbiter().begin(nothing)
 
@@ -227,6 +229,7 @@ def tuned(path: Path, folder: Path, fake: FakeTools, **model: Any) -> ModelResul
     return tune_model(wanted, ONE_ROUTE, options=options, tools=fake.tools)
 
 
+@pytest.mark.long
 def test_a_right_route_wins_over_a_default_that_is_wrong(wide: Path, tmp_path: Path) -> None:
     result = tuned(wide, tmp_path, fake_tools(tmp_path, rules=[(RIGHT, BASE_MS / 2)]))
     assert result.verdict == "win"

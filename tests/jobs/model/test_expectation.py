@@ -26,4 +26,4 @@ def test_it_is_told_in_minutes() -> None:
 
 
 def test_a_budget_that_is_too_small_is_told_with_the_least_that_would_do() -> None:
-    assert too_small(45.0, 71.0) == "45 s will hardly do for a verdict on this model: --budget 80s is the least"
+    assert too_small(45.0, 71.0) == "45 s will hardly do for a verdict on this model: --budget 90s would do"

@@ -87,6 +87,29 @@ def test_a_kernel_that_nobody_has_is_an_error_before_anything_is_searched(tmp_pa
         tune_model(Model(EXAMPLES / "three.mlir"), ONE_ROUTE, options=options)
 
 
+def test_without_a_device_every_kernel_that_fits_is_proven_in_the_model_and_said_to_be_untimed(tmp_path: Path) -> None:
+    result = run("three", tmp_path, None, microkernels=SGEMM, device="none", model={"top": 3}, trials=2)
+    assert (result.verdict, result.speedup, result.flagfile) == ("compile-only", None, None)
+    assert result.reason == "no device: 3 microkernels are proven in the model, never timed"
+    assert {(row.state, row.reason, row.applied) for row in result.details.kernels} == {
+        ("taken", "by its defaults, never timed", 1)
+    }
+    assert {row.reason for row in result.details.rows} == {"a microkernel computes it"}
+    folder = result.workspace / "candidates" / result.run / "kernels-plain"
+    assert f"candidate  {folder} (spec.mlir, command.txt); with -o FILE it is written there" in str(result)
+    verdicts = {entry.provenance.verdict for entry in read(folder / "spec.mlir").entries if entry.provenance}
+    assert verdicts == {"compile-only: proven in the model, never timed"}
+
+
+def test_of_two_products_that_are_added_both_have_a_kernel_whichever_has_the_other_as_its_residual(
+    tmp_path: Path,
+) -> None:
+    """ResNet-50 has a kernel for one of them already, with a residual: the other one was left to the compiler."""
+    result = run("joined", tmp_path, None, microkernels=SGEMM, device="none", trials=2)
+    taken = {row.place.problem.name: row.applied for row in result.details.kernels if row.state == "taken"}
+    assert taken == {"gemm_16x32x32_f32_f32_nn_bias_residual_relu": 2, "gemm_16x32x8_f32_f32_nn_bias": 1}
+
+
 def test_both_specs_of_a_mix_are_sound_and_apply(mixed: ModelResult, tools: Tools) -> None:
     """Each is checked with the other beside it; one that names a file that is gone is an error."""
     assert mixed.spec is not None

@@ -95,6 +95,7 @@ def test_what_is_expected_is_the_sum_of_what_was_saved_alone() -> None:
     assert expected_saving([entry("a"), entry("b", gained=0.2, share=0.5)]) == pytest.approx(0.15)
 
 
+@pytest.mark.long
 def test_an_entry_that_loses_in_the_model_is_dropped_where_the_device_keeps_no_statistics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

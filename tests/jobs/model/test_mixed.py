@@ -11,13 +11,14 @@ from autotuner.carriers.forms import Forms
 from autotuner.carriers.microkernel import function_name
 from autotuner.jobs.model.context import Context, Model, ModelStructure
 from autotuner.jobs.model.extract import Group
-from autotuner.jobs.model.kernels import KernelEntry, KernelRow, KernelSearch
+from autotuner.jobs.model.kernels import KernelEntry, KernelRow, KernelSearch, says_something
 from autotuner.jobs.model.mixed import slower_inside
 from autotuner.jobs.model.places import Place
 from autotuner.jobs.model.shares import STATISTICS, Shares, repeated
 from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants
+from autotuner.tuning.counts import Counts
 from autotuner.tuning.together import Part
 from tests.support.fake_tools import ONE_ROUTE
 
@@ -29,7 +30,7 @@ def search(tmp_path: Path, *, top: int | None = None) -> KernelSearch:
     """Over three products; with --top the last is left out, without it because of its share."""
     session = SimpleNamespace(workspace=SimpleNamespace(root=tmp_path), device="none")
     model, options = SimpleNamespace(top=top), SimpleNamespace(microkernels=())
-    context = SimpleNamespace(target=ONE_ROUTE, session=session, model=model, options=options)
+    context = SimpleNamespace(target=ONE_ROUTE, session=session, model=model, options=options, timed=True)
     found = KernelSearch(cast(Context, context), ONE_ROUTE)
     for problem in PROBLEMS:
         place = Place(problem, Forms(()), 1, ("sgemm_c",), constant=True)
@@ -68,7 +69,7 @@ def test_a_kernel_that_there_was_no_time_for_says_it_in_the_words_of_dispatches(
     found.out_of_time(12.4)
     rows = [found.rows[problem.name] for problem in PROBLEMS]
     assert [row.state for row in rows] == ["taken", "left-out", "left-out"]
-    assert rows[1].reason == "no time for it in the 12 s that all dispatches have (--budget)"
+    assert rows[1].reason == "no time for it: all dispatches together have 12 s (--budget)"
     assert rows[2].reason == "", "it was not wanted"
     late = search(tmp_path)
     late.seconds = 12.4
@@ -122,3 +123,10 @@ def test_a_new_ranking_keeps_what_was_dropped_and_asks_again_what_is_wanted(tmp_
     structure = cast(ModelStructure, SimpleNamespace(flops=100 * flops[second]))
     found.rank(structure, Shares({}, STATISTICS))
     assert [found.rows[label].state for label in (first, second, third)] == ["dropped", "left-out", "left-out"]
+
+
+def test_a_search_whose_time_was_up_before_its_first_timing_says_nothing_against_a_kernel() -> None:
+    """Its best is the default then; the kernel that stands in the model by its defaults stays there."""
+    assert not says_something("inconclusive", Counts(timed=1))
+    assert says_something("inconclusive", Counts(timed=3, rivals=2))
+    assert says_something("no-winner", Counts())

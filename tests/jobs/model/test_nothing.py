@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from autotuner.jobs.model.extract import Group
 from autotuner.jobs.model.nothing import Tried, without_device
 from autotuner.jobs.model.result import Row
+from autotuner.jobs.model.whole import Tuned
 
 DYNAMIC = "its shape is dynamic, and the inputs do not tell its sizes (--input)"
 
@@ -61,7 +63,7 @@ DYNAMIC = "its shape is dynamic, and the inputs do not tell its sizes (--input)"
     ],
 )
 def test_a_model_without_a_race_says_what_was_tried(tried: Tried, verdict: str, reason: str, cause: str | None) -> None:
-    found = tried.judged(budget=30.0)
+    found = tried.judged(wanted=60.0)
     assert (found.verdict, found.reason, found.cause) == (verdict, reason, cause)
 
 
@@ -79,3 +81,18 @@ def test_without_a_device_it_is_told_whether_time_would_help() -> None:
     assert without_device((), [row("no-knobs", "no constraints")]).cause == "no-knobs"
     late = without_device((), [row("left-out", "no time", out_of_time=True)])
     assert (late.verdict, late.cause) == ("inconclusive", None)
+
+
+@pytest.mark.parametrize(
+    ("entries", "kernels", "proven"),
+    [
+        (1, 0, "1 entry is proven in the model, chosen by an estimate"),
+        (0, 18, "18 microkernels are proven in the model"),
+        (2, 1, "1 microkernel and 2 entries, chosen by an estimate, are proven in the model"),
+    ],
+)
+def test_without_a_device_what_is_proven_is_counted_and_only_entries_rest_on_an_estimate(
+    entries: int, kernels: int, proven: str
+) -> None:
+    made = cast(Tuned, SimpleNamespace(entries=(None,) * entries, kernels=(None,) * kernels))
+    assert without_device([made], []).reason == f"no device: {proven}, never timed"

@@ -24,7 +24,7 @@ IMAGE = Signature("main", (Argument((1, 4), "f32"), Argument((None, 2), "i64")),
 
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"is not \.mlir, \.mlirbc, \.onnx"):
+    with pytest.raises(UsageError, match=r"is no model: its name ends in none of \.mlir, \.mlirbc, \.onnx"):
         Program.open(tmp_path / "model.pt", folder=tmp_path)
     with pytest.raises(UsageError, match="there is no model"):
         Program.open(tmp_path / "model.mlir", folder=tmp_path)
@@ -45,10 +45,10 @@ def test_inputs_that_have_only_a_shape_are_filled_and_others_passed_on(tmp_path:
     [
         ((), "3 is not known|sizes are not known"),
         (("1x4xf32",), "takes 2 inputs"),
-        (("1x5xf32", "3x2xi64"), "does not fit 1x4xf32"),
+        (("1x5xf32", "3x2xi64"), "does not fit the model's input, which is 1x4xf32"),
         (("banana", "3x2xi64"), "is not SHAPExTYPE"),
         (("1x4xf17", "3x2xi64"), "is not SHAPExTYPE"),
-        (("1x4xf32", "3x3xi64"), r"does not fit \?x2xi64"),
+        (("1x4xf32", "3x3xi64"), r"does not fit the model's input, which is \?x2xi64"),
     ],
 )
 def test_inputs_that_cannot_be_meant_are_refused(tmp_path: Path, inputs: tuple[str, ...], words: str) -> None:

@@ -343,6 +343,7 @@ def test_a_dynamic_dispatch_on_a_gpu_has_no_knobs_and_the_reason_names_the_input
     assert (result.verdict, result.reason) == ("no-winner", f"no knobs here, IREE's default is kept: {why}")
 
 
+@pytest.mark.long
 def test_three_dispatches_end_to_end_with_real_times(tmp_path: Path) -> None:
     result = run("three", tmp_path, None, target=ONE_ROUTE, budget=patient(40.0), trials=2)
     assert result.verdict in ("win", "no-winner", "inconclusive")

@@ -16,8 +16,8 @@ from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.where import time_cold
+from autotuner.measure.cache_timer import NO_TIME
 from autotuner.measure.judge import Judgement
-from autotuner.tuning.cache_timer import NO_TIME
 from autotuner.tuning.plan import BASELINE
 from tests.support.bare_device import BareDevice
 from tests.support.pretended_device import WARM, Pretended

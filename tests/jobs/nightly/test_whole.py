@@ -6,7 +6,10 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from autotuner.errors import BusyError, NoCandidateError
 from autotuner.jobs.nightly import history
@@ -17,13 +20,17 @@ from tests.support.patience import patient, wait_until
 FILE = """
 [[parts]]
 suite = "shapes.csv"
-budget = "30s"
+budget = "20s"
 effort = "quick"
 trials = 1
 """
 
 
-def test_a_night_that_is_killed_goes_on_when_it_is_run_again(tmp_path: Path) -> None:
+@pytest.mark.long
+def test_a_night_that_is_killed_goes_on_when_it_is_run_again(
+    tmp_path: Path, share_digests: Callable[[Path], None]
+) -> None:
+    share_digests(tmp_path / "cache")
     (tmp_path / "shapes.csv").write_text("op,shape,dtype\ngemm,64x64x64,f32\n")
     (tmp_path / "n.toml").write_text(FILE)
     lines, database = tmp_path / "results" / "nightly" / "n.jsonl", tmp_path / "results" / "autotune.db"
@@ -37,7 +44,7 @@ def test_a_night_that_is_killed_goes_on_when_it_is_run_again(tmp_path: Path) -> 
     found, entries = json.loads(done.stdout), history.read(lines)
     assert [entry.status for entry in entries[:2]] == ["begun", "begun"]
     if entries[-1].exit_code == NoCandidateError.exit_code:
-        return  # on a machine that is too busy nothing is timed in half a minute: that too is told, and no more
+        return  # on a machine that is too busy nothing is timed in that time: that too is told, and no more
     assert done.returncode == 0, done.stderr
     assert [part["status"] for part in found["parts"]] == ["finished"]
     assert "default" in {figure.kernel for figure in entries[-1].figures}

@@ -11,12 +11,10 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from autotuner.devices.conditions import Conditions
-from autotuner.devices.device import Device, Module, Timing, choose_repeat
+from autotuner.devices.device import Device, Module, Timing
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
-from autotuner.tuning.caches import Caches, Pair
-from autotuner.tuning.evaluate import Outcome
-from autotuner.tuning.loop import TimedLoop
+from autotuner.measure.caches import Caches, Pair
 
 ROUNDS = 3
 COLD_TIMINGS = 2 * 3 * ROUNDS + 6
@@ -29,6 +27,20 @@ NOT_EXCEEDED = (
     "problem is too small"
 )
 NO_TIME = "no time was left to time a cold cache: a longer --budget would do"
+
+
+COLD_SHARE = 0.1
+"""Of the time that is left when the default is timed, at most, for timing with a cold cache."""
+
+
+def cold_seconds(device: Device, timing_seconds: float, *, compiling: float = 0.0) -> float:
+    """What it takes to time two modules both ways; nothing where nothing stays open for that."""
+    return compiling + COLD_TIMINGS * timing_seconds if device.isolated is not device else 0.0
+
+
+def kept_for_cold(seconds: float, left: float) -> float:
+    """Of `left` seconds when the default is timed: a short run goes without the cold."""
+    return seconds if seconds <= COLD_SHARE * left else 0.0
 
 
 @dataclass(frozen=True)
@@ -98,37 +110,3 @@ def _both(rounds: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """The warm and the cold time of several rounds: what a cold cache costs is the same in each, whatever the noise."""
     warm, extra = (median(column) for column in zip(*rounds, strict=True))
     return warm, warm + max(extra, 0.0)  # less than nothing is noise
-
-
-def time_caches(
-    loop: TimedLoop, best: Outcome | None, *, baseline: str, won: bool
-) -> tuple[Caches | None, tuple[str, ...]]:
-    """What a win of a search is over and its best both ways, and what a user must know of it."""
-    evaluator, calibration = loop.evaluator, loop.evaluator.calibration
-    if calibration.device.isolated is calibration.device:
-        return None, ()
-    names = [baseline, *([best.candidate.id] if best is not None and best.candidate.id != baseline else [])]
-
-    def record(name: str, block: int, timing: Timing) -> None:
-        evaluator.store.record_timing(evaluator.outcomes[name].row, timing, phase="cold", block=block)
-
-    try:
-        modules = _built(loop, names)
-    except OutOfTimeError:
-        return None, (NO_TIME,)
-    if modules is None:
-        return None, ()
-    timer = CacheTimer(calibration.device, calibration.benchmark, record)
-    return timer.tell(modules, baseline=baseline, won=won)
-
-
-def _built(loop: TimedLoop, names: list[str]) -> dict[str, Modules] | None:
-    evaluator, jobs = loop.evaluator, {}
-    for name in names:
-        outcome = evaluator.outcomes[name]
-        repeat = choose_repeat(outcome.us or 1.0, invocation_us=2 * evaluator.calibration.device.invocation_us)
-        jobs[name] = [evaluator.start_build(outcome.candidate, loop.executor, repeat=n) for n in (1, repeat)]
-    builds = {name: [job.result() for job in pair] for name, pair in jobs.items()}
-    if not all(build.ok for pair in builds.values() for build in pair):
-        return None
-    return {name: Modules(*pair) for name, pair in builds.items()}

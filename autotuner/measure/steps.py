@@ -6,6 +6,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+from autotuner.devices.device import Device
+
 T = TypeVar("T")
 
 
@@ -15,6 +17,8 @@ class Step:
 
     where: Literal["builders", "device"]
     do: Callable[[], Any]
+    device: Device | None = None
+    """Which one does it; None: whichever is the first."""
 
 
 Steps = Generator[Step, Any, T]

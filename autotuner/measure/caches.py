@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+Cache = Literal["warm", "cold", "both"]
+"""Of a search: `both` is a warm one, after which the default and the best are also timed cold."""
 
 DISAGREEMENT = 0.02
 """Less than this is no disagreement."""

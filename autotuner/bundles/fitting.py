@@ -1,0 +1,64 @@
+"""Whether a bundle is for this machine: the release of IREE's runtime, the chip, the problem."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotuner.bundles.documents import Manifest
+from autotuner.errors import EnvironmentFailure, UsageError
+from autotuner.iree.tools import RuntimeTools
+from autotuner.problems import Problem
+from autotuner.problems.named import problem_named
+from autotuner.targets import Target
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A bundle that this machine can run."""
+
+    manifest: Manifest
+    problem: Problem
+    target: Target
+    tools: RuntimeTools
+
+
+def fitting(manifest: Manifest, *, file: Path) -> Fit:
+    """The bundle, or a refusal that says what is another here: the runtime, the chip."""
+    target = Target.parse(manifest.target)
+    tools = RuntimeTools.installed(compiled_by=manifest.iree)
+    if tools.runtime_release != manifest.iree:
+        raise EnvironmentFailure(
+            f"{file} was built by IREE {manifest.iree}, and iree-base-runtime here is {tools.runtime_release}.",
+            remedy=f"Install iree-base-runtime=={manifest.iree}, or build the bundle anew.",
+        )
+    _refuse_chip(manifest, target, tools, file)
+    known = problem_named(manifest.problem)
+    if known is None:
+        raise UsageError(f"{file} is of {manifest.problem!r}, which is no problem.", remedy="Build the bundle anew.")
+    problem = target.prepare(known.allowing(manifest.allow or None))
+    return Fit(manifest, problem, target, tools)
+
+
+def _refuse_chip(manifest: Manifest, target: Target, tools: RuntimeTools, file: Path) -> None:
+    if target.backend.on_host:
+        fits, here = manifest.chip in (tools.processor, platform.machine()), f"this {platform.machine()} processor"
+        wanted = "another processor" if manifest.chip.startswith(platform.machine()) else manifest.chip
+    else:
+        there = target.backend.chip_there()
+        fits, here, wanted = there is None or _runs_on(there, target), there or "", target.name
+    if not fits:
+        raise EnvironmentFailure(
+            f"{file} is built for {wanted}, and this machine has {here}.",
+            remedy="Run it where that chip is, or build a bundle for this one with --target.",
+        )
+
+
+def _runs_on(chip: str, target: Target) -> bool:
+    """The very chip; of those whose driver compiles the code itself, a newer one too."""
+    if not target.backend.assembled_on_load:
+        return chip == target.name
+    prefix = target.backend.chip_prefix
+    numbers = [name.removeprefix(prefix) for name in (chip, target.name)]
+    return all(text.isdecimal() for text in numbers) and int(numbers[0]) >= int(numbers[1])

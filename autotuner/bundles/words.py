@@ -1,0 +1,24 @@
+"""The words of `bundle run`: one list for the whole command line, and for the machine that has IREE's runtime only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SUMMARY = "Check, time and race what a bundle holds. IREE's runtime, numpy and this package suffice; no compiler."
+BUNDLE = "What --bundle wrote."
+
+
+@dataclass(frozen=True)
+class Word:
+    """An option: how it is written, and what it is for."""
+
+    names: tuple[str, ...]
+    help: str
+
+
+OUTPUT = Word(("-o", "--output"), "Where the result goes, a .zip file. [default: BUNDLE-result.zip]")
+DEVICE = Word(("--device",), "IREE device URI. [default: the target's first]")
+BUDGET = Word(("--budget",), "At most this long: 90s, 10m, 1h30m. [default: the bundle's]")
+RESUME = Word(("--resume",), "Go on with the result of a run that was interrupted, where there is one.")
+JSON = Word(("--json",), "One JSON document on stdout, all else on stderr.")
+QUIET = Word(("--quiet", "-q"), "No progress, only the result.")

@@ -1,0 +1,51 @@
+"""What Dask calls on a worker: functions of a module, on plain data. Their state is the worker's plugin."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from distributed import Worker, get_worker
+from distributed.diagnostics.plugin import WorkerPlugin
+
+from autotuner.build.jobs import Document
+from autotuner.cluster.wire import Message
+from autotuner.cluster.workplace import MissingFile, Workplace
+
+PLUGIN = "autotune"
+
+
+class WorkplacePlugin(WorkerPlugin):  # type: ignore[misc]
+    """Keeps the workplace as long as the worker runs."""
+
+    name = PLUGIN
+
+    def __init__(self, workplace: Workplace) -> None:
+        self.workplace = workplace
+
+    def teardown(self, worker: Worker) -> None:
+        del worker
+        self.workplace.close()
+
+
+def build_here(job: Document, left: float | None) -> Message:
+    return _workplace().build(job, left=left)
+
+
+def ask_device(request: Message) -> Message:
+    return _workplace().ask(request)
+
+
+def put_file(name: str, offset: int, data: bytes, last: bool) -> None:
+    _workplace().put(name, offset, data, last=last)
+
+
+def read_result(digest: str, offset: int) -> bytes | None:
+    """None where it is not kept any more."""
+    try:
+        return _workplace().result(digest, offset)
+    except MissingFile:
+        return None
+
+
+def _workplace() -> Workplace:
+    return cast(WorkplacePlugin, get_worker().plugins[PLUGIN]).workplace

@@ -1,0 +1,100 @@
+"""All devices of a command: which are at work, and which were retired and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from autotuner.devices.device import Device
+from autotuner.errors import DeviceError
+from autotuner.system.progress import clocked
+
+
+@dataclass(eq=False)
+class Devices:
+    """Devices of one kind, of which each has its own URI. A race stays on one of them: the first that is at work."""
+
+    all: tuple[Device, ...]
+    note: Callable[[str], None] = lambda _: None
+    """Who is told of a device that is retired."""
+    seconds: dict[str, float] = field(default_factory=dict, init=False)
+    """By URI: how long each was at work."""
+    _retired: dict[str, str] = field(default_factory=dict, init=False)
+    _turns: count[int] = field(default_factory=count, init=False)
+    _homes: count[int] = field(default_factory=count, init=False)
+
+    @property
+    def several(self) -> bool:
+        """The command began with more than one."""
+        return len(self.all) > 1
+
+    @property
+    def live(self) -> tuple[Device, ...]:
+        return tuple(device for device in self.all if device.uri not in self._retired)
+
+    @property
+    def first(self) -> Device:
+        """The one for what must stay on one device."""
+        return self.live[0]
+
+    @property
+    def retired(self) -> Mapping[str, str]:
+        """By URI: why."""
+        return self._retired
+
+    def in_turn(self) -> Device:
+        """Another one each time: for work that any of them can do."""
+        return self.live[next(self._turns) % len(self.live)]
+
+    def home(self) -> Device:
+        """Another one each time: for problems that are tuned side by side."""
+        return self.live[next(self._homes) % len(self.live)]
+
+    def retire(self, device: Device, why: str) -> bool:
+        """It gets no more work; False where it is the last: then what it says is the end of the run."""
+        if device.uri in self._retired:
+            return True
+        if len(self.live) == 1:
+            return False
+        self._retired[device.uri] = why
+        self.note(_words(device.uri, why))
+        return True
+
+    @contextmanager
+    def busy(self, device: Device) -> Iterator[None]:
+        """Counts the time of a block as this device's; one thread has it at a time."""
+        self.seconds.setdefault(device.uri, 0.0)
+        with clocked(self.seconds, device.uri):
+            yield
+
+    def open(self) -> None:
+        """Makes sure that they are there; those that do not answer are retired, DeviceError where none does."""
+        for device in self.all:
+            try:
+                device.open()
+            except DeviceError as error:
+                if not self.retire(device, error.message):
+                    raise
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user must know of them."""
+        return tuple(_words(uri, why) for uri, why in self._retired.items())
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """What became of each."""
+        return [
+            {
+                "device": device.uri,
+                "seconds": round(self.seconds.get(device.uri, 0.0), 3),
+                "retired": self._retired.get(device.uri),
+            }
+            for device in self.all
+        ]
+
+
+def _words(uri: str, why: str) -> str:
+    return f"device {uri} is retired, and the others do its work: {why}"

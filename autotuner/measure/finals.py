@@ -1,0 +1,152 @@
+"""The end of a search: who is picked for the race, what the judge is asked, and what is said where nothing can race."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from autotuner.devices.device import Module
+from autotuner.measure.calibrate import Calibration
+from autotuner.measure.contestant import BASELINE
+from autotuner.measure.judge import Contest, Judgement, Record, Takes, judge, timed_by
+from autotuner.measure.race import Entrant, Rules
+from autotuner.measure.shortlist import Screened, pick_for_race
+from autotuner.measure.standing import C, Standing
+from autotuner.measure.thoroughness import Thoroughness
+from autotuner.measure.timeplan import TimePlan, longer
+from autotuner.system.progress import Clock, Reporter, Stop
+
+_NEARLY = 1.05
+"""A stock route that takes no longer than this, over the best candidate, is the favourite: flags are simpler."""
+
+
+@dataclass(frozen=True)
+class Finals(Generic[C]):
+    """What the candidates of a search came to, before they are judged."""
+
+    outcomes: Mapping[str, C]
+    """By id, IREE's default among them."""
+    screened: Sequence[Screened]
+    calibration: Calibration[Any]
+    thoroughness: Thoroughness
+    clock: Clock
+    stop: Stop
+    plan: TimePlan
+    seed: int
+    reporter: Reporter
+    record: Record
+    last: Callable[[Sequence[str]], Mapping[str, Module]]
+    """Modules of these that each last long enough; of those that could be had in time."""
+    whole: bool
+    """All that there is was tried, or as many as were asked for."""
+    missed: int = 0
+    """Candidates that there was no time for."""
+    no_knobs: str = ""
+    """Why there was nothing to choose from; empty where there was."""
+
+    @property
+    def standing(self) -> Standing[C]:
+        return Standing(self.outcomes)
+
+    def judged(self) -> Judgement:
+        """The best of the search against the baseline and the best stock route; a wrong default is at most the
+        baseline."""
+        clock, plan, standing = self.clock, self.plan, self.standing
+        base = standing.base.id if standing.base else BASELINE
+        stock = standing.stock.id if standing.stock else base
+        favourite = self._favourite(stock, base=base)
+        if favourite is None:
+            return self._alone(stock) if standing.alone() else self.nothing_to_judge()
+        ending = plan.ending(clock.left)
+        if ending is None:
+            return Judgement("inconclusive", plan.too_short(clock), stock)
+        # Twice as many as race are screened again. Without a race only the favourite is put to the test.
+        names = self.picked(first=(base, stock, favourite), count=2 * ending.rivals)
+        modules = self.last(names)
+        if base not in modules or len(modules) == 1:
+            reason = f"the time was up before the finalists were built: {plan.would_do(clock)}"
+            return Judgement("inconclusive", reason, stock)
+        contest = Contest(
+            entrants=self.entrants(modules),
+            baseline=base,
+            stock=stock if stock in modules else base,
+            rules=self.rules,
+            confirm_blocks=self.thoroughness.confirm_blocks,
+            seed=self.seed,
+            screened=tuple(one for one in self.screened if one.id in modules),
+            places=ending.rivals,
+            favourite=favourite if favourite in modules else None,
+            labels={name: self.outcomes[name].label for name in modules},
+        )
+        return judge(
+            contest,
+            self.takes(modules),
+            clock=clock,
+            stop=self.stop,
+            plan=plan,
+            record=self.record,
+            stage=self.reporter.stage,
+        )
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(smallest_gain=self.thoroughness.smallest_gain)
+
+    def takes(self, modules: Mapping[str, Module]) -> Takes:
+        return timed_by(self.calibration.device, self.calibration.benchmark, modules)
+
+    def entrants(self, names: Iterable[str]) -> tuple[Entrant, ...]:
+        return tuple(Entrant(name, self.outcomes[name].complexity) for name in names)
+
+    def picked(self, *, first: Sequence[str], count: int) -> list[str]:
+        """Those that come first in any case, and the fastest of the screening."""
+        picked = pick_for_race(self.screened, baseline=BASELINE, count=count)
+        return list(dict.fromkeys([*first, *(name for name in picked if self.outcomes[name].contends)]))
+
+    def _favourite(self, stock: str, *, base: str) -> str | None:
+        """Who races alone where there is no time for more; None where there is nobody but the baseline."""
+        rivals = self.picked(first=(), count=len(self.outcomes))
+        best = next((name for name in rivals if name != base), None)
+        if best is None or stock == base:
+            return best
+        us = [self.outcomes[name].us or 0.0 for name in (stock, best)]
+        return stock if us[0] <= _NEARLY * us[1] else best
+
+    # --- where nothing can race -----------------------------------------------------------------------------------
+
+    def _alone(self, stock: str) -> Judgement:
+        """The default is wrong, a slower route is right, and the search found nothing that is."""
+        alone = self.standing.alone()
+        if self.whole:
+            return Judgement("no-winner", alone, stock)
+        reason = f"{alone}; the time was up before anything else was timed: {self._longer}"
+        return Judgement("inconclusive", reason, stock)
+
+    def nothing_to_judge(self) -> Judgement:
+        """Nothing but the default was timed: there was nothing to choose, no time for it, or none of it works."""
+        tried = [one for one in self.outcomes.values() if one.id != BASELINE]
+        failed = Counter(one.failure for one in tried if one.failure is not None)
+        if self.no_knobs and not tried:
+            return Judgement("no-winner", self.no_knobs, BASELINE, cause="no-knobs")
+        if tried and all(one.duplicate_of is not None for one in tried):
+            what = "what was tried is" if len(tried) == 1 else f"all {len(tried)} that were tried are"
+            reason = f"{what} the very code of IREE's default"
+            if self.whole:
+                return Judgement("no-winner", reason, BASELINE)
+            return Judgement("inconclusive", f"{reason}, and the time was up: {self._longer}", BASELINE)
+        if not failed:
+            return Judgement("inconclusive", f"nothing was tried, the time was up: {self._longer}", BASELINE)
+        reasons = ", ".join(f"{name} {n}" for name, n in failed.items())
+        if self.missed:
+            lost = f"all {failed.total()} that were tried failed ({reasons})"
+            reason = f"{lost}, and there was no time for {self.missed} more: {self._longer}"
+            return Judgement("inconclusive", reason, BASELINE)
+        what = "what was tried fails" if len(tried) == 1 else f"all {len(tried)} that were tried fail"
+        alone = "" if self.standing.default_is_wrong else "nothing but the default works here: "
+        return Judgement("no-winner", f"{alone}{what} ({reasons})", BASELINE)
+
+    @property
+    def _longer(self) -> str:
+        return longer(2 * self.clock.budget, part=self.clock.part)

@@ -1,0 +1,68 @@
+"""The devices that `--device` names: one, several of one kind, or none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from autotuner.errors import UsageError
+from autotuner.targets.backends import Backend
+
+NO_DEVICE = "none"
+"""Nothing runs: candidates are compiled and proven only."""
+TWIN = "#"
+"""Twins share a processor: the second has this and its number after the URI; a device elsewhere its worker's name."""
+ONE_KIND = "Tune for each kind in a run of its own."
+
+
+def iree_uri(name: str) -> str:
+    """As IREE knows the device: that a process of ours is its second there is not IREE's to know."""
+    return name.partition(TWIN)[0]
+
+
+def named_devices(words: str, backend: Backend) -> tuple[str, ...]:
+    """Each with a name of its own."""
+    names = [word.strip() for word in words.split(",")]
+    if len(names) == 1:
+        return (names[0],)
+    if "" in names:
+        raise UsageError(f"--device {words} has an empty name.", remedy="Write URIs with a comma between them.")
+    if NO_DEVICE in names:
+        raise UsageError(
+            f"--device {words} names {NO_DEVICE} beside a device.", remedy="Name devices, or `none` alone."
+        )
+    for name in names:
+        if _driver(name) not in backend.drivers or TWIN in name:
+            known = " or ".join(backend.drivers)
+            raise UsageError(f"{name!r} in --device {words} is no {known} device.", remedy=ONE_KIND)
+    require_one_kind({name: _driver(name) for name in names})
+    return tuple(_told_apart(names, words, backend))
+
+
+def require_one_kind(kinds: Mapping[str, str]) -> None:
+    """By device. Times of different kinds cannot be compared; where nobody says which it is, it may be of any."""
+    known = {name: kind for name, kind in kinds.items() if kind}
+    if len(set(known.values())) > 1:
+        (first, kind), *others = known.items()
+        other = next((name, what) for name, what in others if what != kind)
+        raise UsageError(
+            f"--device names devices of different kinds: {first} is {kind}, {other[0]} is {other[1]}.", remedy=ONE_KIND
+        )
+
+
+def _driver(name: str) -> str:
+    return name.partition("://")[0]
+
+
+def _told_apart(names: list[str], words: str, backend: Backend) -> list[str]:
+    """A processor may be named more than once, to try what happens with several devices."""
+    seen: Counter[str] = Counter()
+    found = []
+    for name in names:
+        which = name.partition("://")[2] or "0"
+        seen[which if not backend.on_host else name] += 1
+        count = seen[which if not backend.on_host else name]
+        if count > 1 and not backend.on_host:
+            raise UsageError(f"--device {words} names {name} twice.", remedy="Name each device once.")
+        found.append(name if count == 1 else f"{name}{TWIN}{count}")
+    return found

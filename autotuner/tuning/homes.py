@@ -1,0 +1,49 @@
+"""On which of several devices a problem is calibrated, and on which its race stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from autotuner.devices.device import Device
+from autotuner.devices.many import Devices
+from autotuner.errors import DeviceError
+from autotuner.measure.calibrate import Calibration, Calibrator, M
+from autotuner.measure.steps import Steps
+from autotuner.tuning.evaluate import TimedEvaluator
+
+T = TypeVar("T")
+
+
+def calibrated(calibrator: Calibrator[M], devices: Devices) -> Steps[Calibration[M]]:
+    """On the calibrator's device. Where IREE's default does not run there, one other device tries: if it runs on that
+    one, the first is retired; if not, the problem is at fault."""
+    try:
+        return (yield from calibrator.steps())
+    except DeviceError as error:
+        other = _another(calibrator.device, devices)
+        if other is None:
+            raise
+        found = yield from replace(calibrator, device=other).steps()
+        devices.retire(calibrator.device, error.message)
+        return found
+
+
+def on_one_device(evaluator: TimedEvaluator, judged: Callable[[], T]) -> T:
+    """The one that the problem was calibrated on; where that fails, all of it once more on another."""
+    devices = evaluator.devices
+    while True:
+        device = evaluator.calibration.device
+        try:
+            if device.uri in devices.retired:
+                device = devices.first
+                evaluator.move_to(device)
+            return judged()
+        except DeviceError as error:
+            if not devices.retire(device, error.message):
+                raise
+
+
+def _another(device: Device, devices: Devices) -> Device | None:
+    return next((one for one in devices.live if one.uri != device.uri), None)

@@ -1,0 +1,236 @@
+"""How a cluster scales: `python -m benchmarks.cluster`. Workers compile and time nothing: they sleep as long.
+
+The coordinator is the real one (pool, builds, cache, roster, remote devices), over a real Dask scheduler on this
+machine. A worker builds one candidate at a time and has one device. Several workers share a process, with threads of
+their own: they only sleep. Search and results database are not in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import hashlib
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import cast
+
+import dask
+from distributed import Worker
+
+from autotuner.build import Builder, BuildJob, Compiled
+from autotuner.build.executor import BuildExecutor
+from autotuner.build.jobs import Document, failed_answer
+from autotuner.cluster.address import Scheduler
+from autotuner.cluster.coordinator import Cluster
+from autotuner.cluster.facts import BUILD, FACTS, Facts
+from autotuner.cluster.tasks import WorkplacePlugin
+from autotuner.cluster.wire import Message
+from autotuner.cluster.workplace import Workplace
+from autotuner.devices.device import Device
+from autotuner.devices.many import Devices
+from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.run import Invocation
+from autotuner.iree.tools import Tools
+from autotuner.measure.check import Check
+from autotuner.measure.screening import Measured
+from autotuner.system.cache import Cache
+from autotuner.system.execution import local_executor
+from autotuner.targets import Target
+from autotuner.tuning.evaluate import Outcome
+from autotuner.tuning.plan import Candidate
+from autotuner.tuning.pool import Pool
+from autotuner.tuning.stations import Measure
+from benchmarks.machine import machine
+
+BUILD_SECONDS, DEVICE_SECONDS = 1.65, 0.27
+"""Of a candidate of sm_80: results/reference/build_cost.txt, and 374 candidates in 100 s on an H200."""
+MODULE_BYTES = 60_000
+WORKERS = (1, 4, 16, 64)
+_IN_A_PROCESS = 16
+_DEVICE = {"uri": "cuda://0", "state": "sustained", "starts_quickly": True, "invocation_us": 3000.0}
+
+
+@dataclass(eq=False)
+class Sleeper(Workplace):
+    """Takes as long as a compiler and a device do."""
+
+    def build(self, job: Document, *, left: float | None) -> Message:
+        del left
+        time.sleep(BUILD_SECONDS)
+        name = hashlib.sha256(job["spec"].encode()).digest()
+        module = base64.b64encode(name * (MODULE_BYTES // len(name))).decode()
+        made = {"failure": None, "binary": name.hex(), "seconds": BUILD_SECONDS, "took": BUILD_SECONDS, "stderr": ""}
+        return {**failed_answer(job, ""), **made, "module": module}
+
+    def ask(self, request: Message) -> Message:
+        if request["ask"] == "open":
+            return {"resident": _DEVICE, "isolated": _DEVICE, "same": True}
+        if request["ask"] == "time":
+            self._file(request["module"])  # it has been sent
+            time.sleep(DEVICE_SECONDS)
+            return {"us": [1.0, 1.0, 1.0], "failure": None, "detail": "", "aborted": False, "conditions": None}
+        if request["ask"] == "check":
+            known: Message = {"failure": None, "detail": "", "digest": "", "arrays": []}
+            return {"computed": [known for _ in request["invocations"]]}
+        return {}
+
+
+async def _host(address: str, count: int, facts: Facts) -> None:
+    with tempfile.TemporaryDirectory() as folder, dask.config.set({"distributed.worker.http.routes": []}):
+        started = []
+        for number in range(count):
+            files = Path(folder) / str(number)
+            files.mkdir()
+            own = replace(facts, host=f"{os.getpid()}-{number}")
+            worker = Worker(
+                address,
+                nthreads=2,
+                resources={BUILD: 1, facts.resource: 1},
+                name=own.host,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
+                startup_information={FACTS: lambda _, own=own: own.to_json()},
+                plugins=(WorkplacePlugin(Sleeper(cast(Builder, None), files, files, "cuda://0")),),
+                local_directory=folder,
+                memory_limit=0,
+            )
+            await worker
+            started.append(worker)
+        await asyncio.gather(*(worker.finished() for worker in started))
+
+
+@contextmanager
+def _cluster(workers: int) -> Iterator[str]:
+    """A scheduler and its workers, in processes of their own."""
+    with tempfile.TemporaryDirectory() as folder, ProcessGroup() as group:
+        log = Path(folder) / "log"
+        words = ["-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
+        group.start(words, log)
+        while "Scheduler at:" not in (text := log.read_text()):
+            time.sleep(0.1)
+        address = next(line.split()[-1] for line in text.splitlines() if "Scheduler at:" in line)
+        for first in range(0, workers, _IN_A_PROCESS):
+            count = min(_IN_A_PROCESS, workers - first)
+            group.start(["-m", "benchmarks.cluster", "--host", address, "--count", str(count)], log)
+        yield address
+
+
+@dataclass
+class ProcessGroup:
+    """Ends what it has started."""
+
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self, words: list[str], log: Path) -> None:
+        with log.open("ab") as file:
+            self.started.append(subprocess.Popen([sys.executable, *words], stdout=file, stderr=file))
+
+    def __enter__(self) -> ProcessGroup:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.started:
+            process.terminate()
+        for process in self.started:
+            process.wait()
+
+
+@dataclass
+class Lane:
+    """Candidates that are all alike."""
+
+    executor: BuildExecutor
+    benchmark: Benchmark
+    left: int
+    settled: int = 0
+    worth: float = 1.0
+
+    @property
+    def room(self) -> int:
+        return self.left
+
+    def ask(self, count: int) -> list[tuple[Outcome, Future[Compiled]]]:
+        asked = []
+        for _ in range(count):
+            self.left -= 1
+            job = BuildJob("module {}", Target.parse("sm_80").compile_flags, 60.0, spec=f"// {self.left}", dumps=())
+            asked.append((Outcome(cast(Candidate, None), self.left), self.executor.start(job)))
+        return asked
+
+    def settle_build(self, outcome: Outcome, build: Compiled) -> Measure:
+        del outcome
+
+        def measure(device: Device) -> Measured:
+            device.check(build.vmfb, [self.benchmark.invocation] * 2, timeout=60.0)
+            return Measured(Check(None, 0.0), device.time(build, self.benchmark), device=device.uri)
+
+        return measure
+
+    def settle(self, outcome: Outcome, measured: Measured) -> None:
+        del outcome
+        assert measured.timing is not None
+        assert measured.timing.ok
+        self.settled += 1
+
+
+def _measure(workers: int, each: int, own: Facts, tools: Tools) -> str:
+    target = Target.parse("sm_80")
+    with tempfile.TemporaryDirectory() as folder, _cluster(workers) as address:
+        builder = Builder(tools, Cache(Path(folder) / "cache"))
+        values = Path(folder) / "input.bin"
+        values.write_bytes(bytes(1 << 20))
+        benchmark = Benchmark(Invocation("main", (f"512x512xf32=@{values}",), ("f32",)), 0.05, 60.0)
+        with Cluster.open(Scheduler(address), own, target, timed=True, wanted="", note=print) as cluster:
+            while len(cluster.roster.devices()) < workers:
+                time.sleep(0.2)
+            with local_executor(2) as here, cluster.devices(isolate=False, state="sustained") as devices:
+                lane = Lane(cluster.executor(builder, here), benchmark, left=each * workers)
+                began, cpu = time.monotonic(), _cpu()
+                Pool(cluster.jobs, True, lambda: False, {}, Devices(tuple(devices))).run([lane])
+                wall, used = time.monotonic() - began, _cpu() - cpu
+    assert lane.settled == each * workers
+    # A pipeline: builds follow one another, and the last one is timed after it.
+    ideal = each * BUILD_SECONDS + DEVICE_SECONDS
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return (
+        f"{workers} workers: {lane.settled} candidates in {wall:.2f} s, {lane.settled / wall:.2f} a second, "
+        f"{100 * ideal / wall:.1f} % of linear; coordinator {1000 * used / lane.settled:.1f} ms of CPU a candidate, "
+        f"{100 * used / wall:.0f} % of a core, {memory:.0f} MiB"
+    )
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workers", default=",".join(map(str, WORKERS)))
+    parser.add_argument("--each", type=int, default=20, help="candidates for each worker")
+    parser.add_argument("--host", help=argparse.SUPPRESS)
+    parser.add_argument("--count", type=int, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    tools = Tools.find()
+    own = Facts.of_this_machine(tools, builds=0)
+    if asked.host:
+        sleeping = replace(own, builds=1, device="cuda://0", resource="sleeper", model="sleeper")
+        asyncio.run(_host(asked.host, asked.count, sleeping))
+        return
+    print(f"machine: {machine()}")
+    for workers in map(int, asked.workers.split(",")):
+        print(_measure(workers, asked.each, own, tools), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Which schedulers are taken: beyond this machine only encrypted ones, unless the user insists."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autotuner.cluster.address import Scheduler
+from autotuner.errors import UsageError
+from tests.support.command_line import GEMM, complaint, in_this_process
+
+TUNE, WORK = (*GEMM, "--cluster"), ("worker",)
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:8786", "tcp://localhost:1", "tcp://[::1]:8786", "tls://far:8786"])
+def test_this_machine_and_tls_are_taken(address: str) -> None:
+    assert Scheduler(address).address == address
+
+
+@pytest.mark.parametrize("command", [TUNE, WORK])
+@pytest.mark.parametrize("address", ["tcp://10.0.0.1:8786", "tcp://localhost.evil.example:8786", "tcp://0.0.0.0:8786"])
+def test_plain_tcp_beyond_this_machine_is_refused(command: tuple[str, ...], address: str, tmp_path: Path) -> None:
+    words = complaint(in_this_process(*command, address, cwd=tmp_path), 2)
+    assert "whoever reaches it can run code on its workers" in words
+    assert "--insecure-cluster" in words
+    assert Scheduler(address, insecure=True).address == address
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:8786", "http://127.0.0.1:80", "tcp://127.0.0.1", "tcp://a:99999", ""])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(UsageError, match="is no address of a Dask scheduler"):
+        Scheduler(address)
+
+
+def test_certificates_must_be_there_and_have_a_use(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not a file"):
+        Scheduler("tls://far:8786", ca_file=tmp_path / "none.pem")
+    with pytest.raises(UsageError, match="--tls-ca-file has no meaning with tcp"):
+        Scheduler("tcp://127.0.0.1:8786", ca_file=tmp_path / "none.pem")
+    assert "--tls-key has no meaning without --cluster" in complaint(
+        in_this_process(*GEMM, "--tls-key", "k.pem", cwd=tmp_path), 2
+    )
+
+
+@pytest.mark.parametrize("command", [TUNE, WORK])
+def test_without_dask_one_line_says_how_to_install_it(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = importlib.util.find_spec
+    absent = "autotuner.cluster.opening.find_spec"
+    monkeypatch.setattr(absent, lambda name: None if name == "distributed" else found(name))
+    words = complaint(in_this_process(*command, "tcp://127.0.0.1:9", cwd=tmp_path), 5)
+    assert "pip install 'autotune-iree[distributed]'" in words
+
+
+def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autotuner.cluster.link.CONNECT_SECONDS", 0.5)
+    words = complaint(in_this_process(*TUNE, "tcp://127.0.0.1:9", cwd=tmp_path), 5)
+    assert "the scheduler tcp://127.0.0.1:9 does not answer" in words
+
+
+def test_dask_is_imported_only_for_a_cluster() -> None:
+    code = "import sys, autotuner, autotuner.tuning.session, autotuner.cli.tuning; print('distributed' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,151 @@
+"""A real scheduler and real workers: builds and devices there, and what becomes of the work of those that are lost."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from autotuner.build import Builder, BuildJob
+from autotuner.carriers.render import problem_mlir
+from autotuner.cluster import coordinator, roster
+from autotuner.cluster.address import Scheduler
+from autotuner.cluster.coordinator import Cluster
+from autotuner.cluster.facts import Facts
+from autotuner.errors import EnvironmentFailure
+from autotuner.iree.tools import Tools
+from autotuner.measure.check import Checker, Data
+from autotuner.problems import Gemm
+from autotuner.system.cache import Cache
+from autotuner.system.execution import local_executor
+from autotuner.targets import Target
+from tests.support.clusters import LocalCluster, local_cluster, make_certificates
+
+CPU = Target.parse("cpu")
+
+
+@contextmanager
+def joined(
+    cluster: LocalCluster, tools: Tools, notes: list[str], *, wanted: str = "", timed: bool = True
+) -> Iterator[Cluster]:
+    words = dict(zip(cluster.certificates[::2], map(Path, cluster.certificates[1::2]), strict=True))
+    scheduler = Scheduler(
+        cluster.address,
+        ca_file=words.get("--tls-ca-file"),
+        cert=words.get("--tls-cert"),
+        key=words.get("--tls-key"),
+    )
+    own = Facts.of_this_machine(tools, builds=0)
+    with Cluster.open(scheduler, own, CPU, timed=timed, wanted=wanted, note=notes.append) as made:
+        yield made
+
+
+def job(size: int) -> BuildJob:
+    problem = Gemm.parse(shape=f"{size}x16x16", dtype="f32")
+    return BuildJob(problem_mlir(problem), CPU.compile_flags, timeout=120)
+
+
+def own_builder(tools: Tools, folder: Path) -> Builder:
+    return Builder(tools, Cache(folder / "coordinator"))
+
+
+def test_builds_come_back_and_a_device_there_finds_them_right(
+    cluster: LocalCluster, tools: Tools, tmp_path: Path
+) -> None:
+    notes: list[str] = []
+    builder, problem = own_builder(tools, tmp_path), Gemm.parse(shape="16x24x32", dtype="f32")
+    with (
+        joined(cluster, tools, notes) as made,
+        local_executor(1) as here,
+        made.devices(isolate=False, state="sustained") as (device,),
+    ):
+        assert device.worker == "cpu-1"
+        build = made.executor(builder, here).start(BuildJob(problem_mlir(problem), CPU.compile_flags, 120)).result()
+        assert build.ok, build.stderr
+        assert build.vmfb.is_relative_to(tmp_path), "the module is in the coordinator's own cache"
+        data = Data.write(problem, tmp_path / "data", seed=1)
+        assert Checker(device, data, 60).check(build.vmfb).ok
+    assert [note for note in notes if "sync-1" in note] == [
+        f"worker sync-1 is refused: it has another device (one-core: {Facts.of_this_machine(tools, builds=0, device='local-sync').model}, local-sync) than is used ({made.roster.kind}); it only builds"  # noqa: E501
+    ]
+
+
+def test_the_device_that_is_named_is_taken(cluster: LocalCluster, tools: Tools) -> None:
+    with (
+        joined(cluster, tools, [], wanted="one-core") as made,
+        made.devices(isolate=True, state="sustained") as (device,),
+    ):
+        assert (device.worker, device.state) == ("sync-1", "process")
+    with pytest.raises(EnvironmentFailure, match=r"has no worker with a device that can be timed.*one-core"):  # noqa: SIM117
+        with joined(cluster, tools, [], wanted="H200"):
+            pass
+
+
+def test_a_device_is_one_coordinators(cluster: LocalCluster, tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "_BUSY_SECONDS", 0.2)
+    notes: list[str] = []
+    with joined(cluster, tools, []) as first, joined(cluster, tools, notes) as second:
+        with first.devices(isolate=True, state="sustained"):
+            waiting = second.link.start(second._take())
+            end = time.monotonic() + 30
+            while not notes or "another coordinator" not in notes[-1]:
+                assert time.monotonic() < end
+                time.sleep(0.05)
+            assert not waiting.done()
+        assert [member.name for member in waiting.result(30)] == ["cpu-1"]
+        second.link.run(second._give_back())
+
+
+def test_a_worker_that_is_killed_or_hangs_gives_its_builds_to_others(
+    cluster: LocalCluster, tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roster, "SILENT_SECONDS", 4.0)
+    notes: list[str] = []
+    for name in ("killed", "hangs"):
+        cluster.start(name, "--jobs", "1")
+    killed, hangs = (cluster.workers[name].ready() for name in ("killed", "hangs"))
+    try:
+        with joined(cluster, tools, notes, timed=False) as made, local_executor(1) as here:
+            hangs.send(signal.SIGSTOP)  # what is sent there stays there
+            executor = made.executor(own_builder(tools, tmp_path), here)
+            builds = [executor.start(job(size)) for size in range(8, 12)]
+            killed.send(signal.SIGKILL)
+            assert all(build.result(120).ok for build in builds)
+            end = time.monotonic() + 60
+            while len(notes) < 2 and time.monotonic() < end:
+                time.sleep(0.1)
+    finally:
+        cluster.end("hangs")
+        cluster.end("killed")
+    told = " ".join(sorted(notes))
+    assert "worker hangs has said nothing for 4 s: its work goes to others" in told
+    assert "worker killed is gone: its work goes to others" in told
+
+
+def test_a_worker_of_another_version_is_refused_by_name(cluster: LocalCluster, tools: Tools) -> None:
+    notes: list[str] = []
+    cluster.start_other_version("old").ready()
+    try:
+        with joined(cluster, tools, notes, timed=False) as made:
+            assert {member.name for member in made.roster.builders()} >= {"build-1"}
+            assert "old" not in {member.name for member in made.roster.builders()}
+    finally:
+        cluster.end("old")
+    assert any(note.startswith("worker old is refused: it has autotune 0.0.1, not ") for note in notes), notes
+
+
+def test_tls_joins_those_who_have_a_certificate_and_no_others(tools: Tools, tmp_path: Path) -> None:
+    with local_cluster(tmp_path, tls=True) as cluster:
+        cluster.start("tls", "--jobs", "1").ready()
+        assert cluster.address.startswith("tls://")
+        with joined(cluster, tools, [], timed=False) as made, local_executor(1) as here:
+            assert made.executor(own_builder(tools, tmp_path), here).start(job(8)).result(120).ok
+        other = tmp_path / "other"
+        other.mkdir()
+        strangers = LocalCluster(other, cluster.address, tuple(make_certificates(other)))
+        with pytest.raises(EnvironmentFailure, match="does not answer"), joined(strangers, tools, []):
+            pass

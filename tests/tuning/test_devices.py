@@ -1,0 +1,474 @@
+"""Several devices: one queue, a baseline on each, and what becomes of the work of one that fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from autotuner.build import Compiled
+from autotuner.devices.connection import Connection
+from autotuner.devices.device import Device, Timing
+from autotuner.devices.many import Devices
+from autotuner.devices.resident import ResidentDevice
+from autotuner.errors import DeviceError, OutOfTimeError, UsageError
+from autotuner.measure.baselines import Baselines, spread_words
+from autotuner.measure.calibrate import Calibration, Calibrator
+from autotuner.measure.check import Check
+from autotuner.measure.screening import Measured
+from autotuner.measure.shortlist import Screened, pick_for_race
+from autotuner.measure.steps import Step, Steps, at_once
+from autotuner.store.store import Store
+from autotuner.targets import PLAIN, Target
+from autotuner.targets.naming import iree_uri, require_one_kind
+from autotuner.tuning.effort import Effort
+from autotuner.tuning.evaluate import Outcome, TimedEvaluator
+from autotuner.tuning.homes import calibrated, on_one_device
+from autotuner.tuning.plan import Candidate
+from autotuner.tuning.pool import Opening, Pool, Unopened
+from autotuner.tuning.stations import FAULTS, Measure
+from tests.support.fake_tools import ONE_ROUTE, SPEC, FakeTools, run
+from tests.support.patience import patient
+
+GOOD = Measured(Check(None, 0.0), Timing((1.0,)))
+DIED = Measured(Check("run-error", 1.0, "killed by SIGSEGV"))
+LATE = Measured(Check(None, 0.0), Timing((), "run-timeout", "killed after 60 s"))
+
+
+@dataclass(eq=False)
+class Fake:
+    """A device that does as it is told."""
+
+    uri: str
+    does: Callable[[str], Measured] = lambda _: GOOD
+    seconds: float = 0.0
+    tried: list[str] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def measure(self, name: str) -> Measured:
+        assert self.lock.acquire(blocking=False), f"two timings at once on {self.uri}"
+        try:
+            time.sleep(self.seconds)
+            self.tried.append(name)
+            return self.does(name)
+        finally:
+            self.lock.release()
+
+
+def lost(_: str) -> Measured:
+    raise DeviceError("the device is gone", remedy="Look at it.")
+
+
+def after(count: int, then: Callable[[str], Measured]) -> Callable[[str], Measured]:
+    """Right for so many candidates, and then otherwise."""
+    left = iter(range(count))
+    return lambda name: GOOD if next(left, None) is not None else then(name)
+
+
+@dataclass
+class Lane:
+    """Candidates that are built at once."""
+
+    executor: ThreadPoolExecutor
+    names: list[str]
+    worth: float = 1.0
+    told: list[tuple[str, Measured]] = field(default_factory=list)
+
+    @property
+    def room(self) -> int:
+        return len(self.names)
+
+    def ask(self, count: int) -> list[tuple[Outcome, Future[Compiled]]]:
+        taken, self.names = self.names[:count], self.names[count:]
+        return [(Outcome(Candidate(name, "codegen", PLAIN, 1), 0), self.executor.submit(built, name)) for name in taken]
+
+    def settle_build(self, outcome: Outcome, build: Compiled) -> Measure:
+        del build
+        return lambda device: cast(Fake, device).measure(outcome.candidate.id)
+
+    def settle(self, outcome: Outcome, measured: Measured) -> None:
+        self.told.append((outcome.candidate.id, measured))
+
+
+def built(name: str) -> Compiled:
+    return Compiled(None, "", 0.0, (), Path(name), binary=name, applied=1)
+
+
+def names(count: int) -> list[str]:
+    return [f"{number:03d}" for number in range(count)]
+
+
+def some(*fakes: Fake) -> tuple[Devices, list[str]]:
+    said: list[str] = []
+    return Devices(tuple(cast(Device, fake) for fake in fakes), said.append), said
+
+
+def tuned(devices: Devices, count: int, *, overlapped: bool = True, over: Callable[[], bool] = lambda: False) -> Lane:
+    with ThreadPoolExecutor(2) as executor:
+        lane = Lane(executor, names(count))
+        Pool(2, overlapped, over, {}, devices).run([lane])
+    return lane
+
+
+def once_each(lane: Lane, count: int) -> None:
+    assert sorted(name for name, _ in lane.told) == names(count)
+
+
+# --- the queue --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("overlapped", [True, False])
+def test_all_devices_work_and_each_candidate_is_told_once(overlapped: bool) -> None:
+    fakes = [Fake(f"cuda://{number}", seconds=0.002) for number in range(3)]
+    devices, said = some(*fakes)
+    lane = tuned(devices, 40, overlapped=overlapped)
+    once_each(lane, 40)
+    assert all(len(fake.tried) >= 5 for fake in fakes)
+    assert sum(len(fake.tried) for fake in fakes) == 40
+    assert said == []
+
+
+@pytest.mark.parametrize("overlapped", [True, False])
+def test_a_device_that_is_gone_is_retired_and_no_candidate_is_lost_or_told_twice(overlapped: bool) -> None:
+    devices, said = some(Fake("cuda://0", seconds=0.002), Fake("cuda://1", after(3, lost), seconds=0.002))
+    lane = tuned(devices, 30, overlapped=overlapped)
+    once_each(lane, 30)
+    assert all(measured is GOOD for _, measured in lane.told)
+    assert said == ["device cuda://1 is retired, and the others do its work: the device is gone"]
+    assert devices.to_json()[1]["retired"] == "the device is gone"
+
+
+@pytest.mark.parametrize("overlapped", [True, False])
+@pytest.mark.parametrize("says", [DIED, LATE])
+def test_what_fails_on_one_device_and_runs_on_another_is_not_a_failure(says: Measured, overlapped: bool) -> None:
+    bad = Fake("cuda://1", after(2, lambda _: says), seconds=0.002)
+    devices, said = some(Fake("cuda://0", seconds=0.002), bad)
+    lane = tuned(devices, 40, overlapped=overlapped)
+    once_each(lane, 40)
+    assert all(measured is GOOD for _, measured in lane.told)
+    assert len(said) == 1
+    retired = "device cuda://1 is retired, and the others do its work"
+    assert said[0].startswith(f"{retired}: {FAULTS} candidates that failed there run on others")
+    assert len(bad.tried) <= 2 + FAULTS + 1  # one more may be in its thread by then
+
+
+@pytest.mark.parametrize("overlapped", [True, False])
+def test_what_fails_on_two_devices_is_a_failure_and_neither_is_retired(overlapped: bool) -> None:
+    def does(name: str) -> Measured:
+        return DIED if int(name) % 3 == 0 else GOOD
+
+    fakes = [Fake("cuda://0", does), Fake("cuda://1", does), Fake("cuda://2", does)]
+    devices, said = some(*fakes)
+    lane = tuned(devices, 24, overlapped=overlapped)
+    once_each(lane, 24)
+    assert {name for name, measured in lane.told if measured.died} == {name for name in names(24) if int(name) % 3 == 0}
+    tries = Counter(name for fake in fakes for name in fake.tried)
+    assert set(tries.values()) == {1, 2}
+    assert said == []
+
+
+def test_a_device_that_hangs_does_not_hold_up_the_others() -> None:
+    released = threading.Event()
+
+    def hangs(_: str) -> Measured:
+        assert released.wait(60)
+        return LATE
+
+    devices, _ = some(Fake("cuda://0"), Fake("cuda://1", hangs))
+    done: list[int] = []
+    with ThreadPoolExecutor(2) as executor:
+        lane = Lane(executor, names(20))
+
+        def over() -> bool:
+            done.append(len(lane.told))
+            if len(lane.told) >= 18:  # all but what the thread of the other one has
+                released.set()
+            return False
+
+        Pool(2, True, over, {}, devices).run([lane])
+    once_each(lane, 20)
+    assert all(measured is GOOD for _, measured in lane.told)
+
+
+@pytest.mark.parametrize("overlapped", [True, False])
+def test_when_the_last_device_is_gone_its_error_ends_the_run(overlapped: bool) -> None:
+    devices, said = some(Fake("cuda://0", after(4, lost)), Fake("cuda://1", after(2, lost)))
+    with pytest.raises(DeviceError, match="the device is gone"):
+        tuned(devices, 30, overlapped=overlapped)
+    assert len(said) == 1
+
+
+def test_one_candidate_takes_at_most_two_devices_down() -> None:
+    fakes = [Fake(f"cuda://{n}", lambda name: lost(name) if name == "005" else GOOD, 0.002) for n in range(4)]
+    devices, said = some(*fakes)
+    lane = tuned(devices, 20)
+    once_each(lane, 20)
+    assert [name for name, measured in lane.told if measured.died] == ["005"]
+    assert len(said) == 2
+
+
+@pytest.mark.parametrize("overlapped", [True, False])
+def test_what_the_deadline_cuts_off_is_not_told(overlapped: bool) -> None:
+    def late(_: str) -> Measured:
+        raise OutOfTimeError
+
+    devices, said = some(Fake("cuda://0", late), Fake("cuda://1", late))
+    assert tuned(devices, 6, overlapped=overlapped).told == []
+    assert said == []
+
+
+@pytest.mark.parametrize("overlapped", [True, False])
+def test_steps_of_an_opening_are_done_by_the_device_that_they_name(overlapped: bool) -> None:
+    fakes = [Fake("cuda://0"), Fake("cuda://1")]
+    devices, _ = some(*fakes)
+
+    def opening(lane: Lane, fake: Fake) -> Opening:
+        for name in ("first", "second"):
+            yield Step("device", partial(fake.measure, name), cast(Device, fake))
+        return lane
+
+    with ThreadPoolExecutor(2) as executor:
+        lanes = [Lane(executor, []) for _ in range(6)]
+        unopened = [Unopened(opening(lane, fakes[number % 2])) for number, lane in enumerate(lanes)]
+        Pool(2, overlapped, lambda: False, {}, devices).run(unopened=unopened)
+    assert [Counter(fake.tried) for fake in fakes] == [Counter(first=3, second=3)] * 2
+
+
+# --- baselines --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Timer:
+    """A device that takes so many µs for each module, by its name."""
+
+    uri: str
+    us: dict[str, float]
+    right: bool = True
+
+    def time(self, module: Compiled, benchmark: Any, *, repetitions: int = 3, give_up_us: float = 0.0) -> Timing:
+        del benchmark, give_up_us
+        return Timing((self.us[module.binary],) * repetitions) if self.us else Timing((), "run-error", "it is broken")
+
+
+@dataclass(frozen=True)
+class Checks:
+    """What a checker is to a calibration."""
+
+    device: Timer
+
+    def check(self, _: Path) -> Check:
+        return Check(None, 0.0) if self.device.right else Check("wrong-result", 1.0, "relative error 1")
+
+
+def baselines(home: Timer, us: float | None = 100.0) -> Baselines[Compiled]:
+    calibration = Calibration(
+        cast(Device, home), cast(Any, Checks(home)), cast(Any, None), 1, built("default"), 0.1, 0.1, Timing(()),
+        Check(None, 0.0),
+    )  # fmt: skip
+    return Baselines(calibration, lambda: us)
+
+
+def test_a_candidate_is_told_by_its_own_devices_default() -> None:
+    """The second chip is 10 % slower: a candidate that halves the default is as good there as here."""
+    first, second = Timer("cuda://0", {"default": 100.0, "c": 50.0}), Timer("cuda://1", {"default": 110.0, "c": 55.0})
+    known = baselines(first)
+    for device in (first, second):
+        measured = known.measure(built("c"), cast(Device, device), best_us=90.0)
+        assert measured.timing is not None
+        assert measured.timing.median / known.ratio(measured.device) == pytest.approx(50.0)
+    assert known.us() == pytest.approx({"cuda://0": 100.0, "cuda://1": 110.0})
+    assert known.arrival("cuda://0") is None
+    arrived = known.arrival("cuda://1")
+    assert arrived is not None
+    assert arrived.median == 110.0
+    assert known.arrival("cuda://1") is None  # written down once
+
+
+@pytest.mark.parametrize("second", [Timer("cuda://1", {}), Timer("cuda://1", {"default": 100.0}, right=False)])
+def test_a_device_on_which_the_default_does_not_run_or_is_wrong_is_at_fault(second: Timer) -> None:
+    with pytest.raises(DeviceError, match="IREE's default runs on another device and not on 'cuda://1'"):
+        baselines(Timer("cuda://0", {})).measure(built("c"), cast(Device, second), best_us=1.0)
+
+
+def test_the_spread_of_devices_is_told_of_several() -> None:
+    assert spread_words({"cuda://0": 100.0}) == ""
+    words = "; the default takes 10.0 % longer on cuda://1 than on cuda://0, of 2 devices"
+    assert spread_words({"cuda://0": 100.0, "cuda://1": 110.0}) == words
+
+
+def test_each_device_drifts_by_itself() -> None:
+    """The second slows down by a third; what it timed late is no worse for that."""
+    steady = [("default", 100.0, "a"), ("slow", 95.0, "a"), ("default", 100.0, "a"), ("default", 100.0, "a")]
+    drifting = [("default", 100.0, "b"), ("default", 130.0, "b"), ("fast", 117.0, "b"), ("default", 130.0, "b")]
+    screened = [Screened(*one) for one in (*steady, *drifting)]
+    assert pick_for_race(screened, baseline="default") == ["fast", "slow"]
+
+
+# --- where a problem is at home ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Calibrates:
+    """A calibrator that says on which device it was."""
+
+    device: Device
+    broken: tuple[str, ...] = ()
+
+    def steps(self) -> Steps[str]:
+        if (yield Step("device", lambda: self.device.uri, self.device)) in self.broken:
+            raise DeviceError(f"{self.device.uri} does not run the baseline", remedy="Look at it.")
+        return self.device.uri
+
+
+def at_home(broken: tuple[str, ...], devices: Devices) -> Any:
+    calibrator = Calibrates(devices.first, broken)
+    return at_once(calibrated(cast("Calibrator[Compiled]", calibrator), devices))
+
+
+def test_where_the_default_runs_on_another_device_only_the_first_is_retired() -> None:
+    devices, _ = some(Fake("cuda://0"), Fake("cuda://1"))
+    assert at_home(("cuda://0",), devices) == "cuda://1"
+    assert list(devices.retired) == ["cuda://0"]
+
+
+def test_where_the_default_runs_nowhere_the_problem_is_at_fault_and_no_device_is_retired() -> None:
+    devices, said = some(Fake("cuda://0"), Fake("cuda://1"), Fake("cuda://2"))
+    with pytest.raises(DeviceError, match="cuda://1 does not run the baseline"):
+        at_home(("cuda://0", "cuda://1", "cuda://2"), devices)
+    assert said == []
+
+
+def test_a_race_whose_device_fails_is_run_anew_on_another() -> None:
+    devices, said = some(Fake("cuda://0"), Fake("cuda://1"))
+    evaluator = SimpleNamespace(devices=devices, calibration=SimpleNamespace(device=devices.first))
+    evaluator.move_to = lambda device: setattr(evaluator, "calibration", SimpleNamespace(device=device))
+
+    def judged() -> str:
+        if evaluator.calibration.device.uri == "cuda://0":
+            raise DeviceError("the baseline does not run any more", remedy="Look at it.")
+        return str(evaluator.calibration.device.uri)
+
+    assert on_one_device(cast(TimedEvaluator, evaluator), judged) == "cuda://1"
+    assert len(said) == 1
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+CPU, SM_80 = Target.parse("cpu"), Target.parse("sm_80")
+
+
+def test_twins_on_a_processor_have_names_of_their_own() -> None:
+    found = CPU.choose_devices("local-task,local-task , local-task")
+    assert found == ("local-task", "local-task#2", "local-task#3")
+    assert {iree_uri(name) for name in found} == {"local-task"}
+
+
+@pytest.mark.parametrize(
+    ("target", "words", "expected"),
+    [
+        (SM_80, "cuda://0,cuda://0", "names cuda://0 twice"),
+        (SM_80, "cuda,cuda://0", "names cuda://0 twice"),
+        (SM_80, "cuda://0,local-task", "'local-task' in --device"),
+        (CPU, "none,local-task", "names none beside a device"),
+        (CPU, "local-task,none", "names none beside a device"),
+        (CPU, "local-task,", "empty name"),
+        (CPU, "local-task,nothing", "'nothing' in --device"),
+        (CPU, "local-task,local-task#2", "'local-task#2' in --device"),
+        (CPU, "local-task,local-sync", "local-task is local-task, local-sync is local-sync"),
+    ],
+)
+def test_lists_that_cannot_be_meant_are_refused(target: Target, words: str, expected: str) -> None:
+    with pytest.raises(UsageError, match=expected):
+        target.choose_devices(words)
+
+
+def test_devices_of_different_kinds_are_refused_by_name() -> None:
+    with pytest.raises(UsageError, match="cuda://0 is NVIDIA H200, cuda://2 is NVIDIA A100"):
+        require_one_kind({"cuda://0": "NVIDIA H200", "cuda://1": "", "cuda://2": "NVIDIA A100"})
+    require_one_kind({"cuda://0": "NVIDIA H200", "cuda://1": ""})
+
+
+def test_a_device_that_does_not_open_is_retired_and_the_last_one_is_the_runs_error() -> None:
+    def missing() -> None:
+        raise DeviceError("device 'cuda://9' does not open: no such device", remedy="Look at it.")
+
+    here, gone = (SimpleNamespace(uri="cuda://0", open=lambda: None), SimpleNamespace(uri="cuda://9", open=missing))
+    said: list[str] = []
+    Devices((cast(Device, here), cast(Device, gone)), said.append).open()
+    assert said == [
+        "device cuda://9 is retired, and the others do its work: device 'cuda://9' does not open: no such device"
+    ]
+    with pytest.raises(DeviceError, match="does not open"):
+        Devices((cast(Device, gone),)).open()
+
+
+# --- whole runs -------------------------------------------------------------------------------------------------------
+
+TWINS = "local-task,local-task"
+
+
+def test_two_twins_tune_a_gemm_to_a_verdict_that_tells_of_both(fake: Callable[..., FakeTools], workspace: Path) -> None:
+    """Times are chosen: every spec takes a fifth of what all routes take."""
+    result = run(fake(rules=[(SPEC, 20.0)]), workspace, device=TWINS)
+    document = result.to_json()
+    assert document["device"] == TWINS
+    assert document["verdict"] == "win"
+    assert "of 2 devices" in document["reason"]
+    assert [one["device"] for one in document["devices"]] == ["local-task", "local-task#2"]
+    assert all(one["default_us"] > 0 and one["retired"] is None for one in document["devices"])
+    with Store.open(None, workspace=workspace) as store:
+        places = {(row.phase, row.conditions.device) for row in store.timings(result.run) if row.conditions}
+    assert {device for phase, device in places if phase == "screen"} == {"local-task", "local-task#2"}
+    assert {device for phase, device in places if phase in ("race", "confirm")} == {"local-task"}
+
+
+@pytest.mark.long
+def test_a_twin_whose_process_is_killed_again_and_again_is_retired_and_nothing_fails_for_it(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killing, ended = threading.Event(), threading.Event()
+    hunted: set[Connection] = set()
+    time_it = ResidentDevice.time
+
+    def timed(self: ResidentDevice, *words: Any, **more: Any) -> Timing:
+        found = time_it(self, *words, **more)
+        if self.uri == "local-task#2":  # from here on, each of its processes
+            hunted.add(self.connection)
+            killing.set()
+        return found
+
+    def kill() -> None:
+        killing.wait()
+        while not ended.wait(0.005):
+            for pid in [one.pid for one in hunted if one.pid is not None]:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    monkeypatch.setattr(ResidentDevice, "time", timed)
+    hunter = threading.Thread(target=kill)
+    hunter.start()
+    quick = Effort(trials=8, budget=patient(25), compile_only_trials=3, confirm_blocks=6, race_entrants=2)
+    try:
+        result = run(None, workspace, target=ONE_ROUTE, effort=quick, device=TWINS)
+    finally:
+        killing.set()
+        ended.set()
+        hunter.join()
+    first, second = result.to_json()["devices"]
+    assert first["retired"] is None
+    assert second["retired"]
+    assert any("device local-task#2 is retired" in note for note in result.notes)
+    assert result.counts.failed["run-error"] == 0
+    assert result.verdict in ("win", "no-winner", "inconclusive")
