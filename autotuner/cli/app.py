@@ -113,16 +113,19 @@ def _root(
     del version
 
 
-def main() -> None:
-    """Runs the command line. Whatever happens is an exit code and, where it is a failure, one line on stderr."""
+def main(began: float | None = None) -> None:
+    """Runs the command line. Whatever happens is an exit code and, where it is a failure, one line on stderr.
+
+    `began` is the moment from which the command's time counts; by default when its words are read.
+    """
     with guarded():
-        sys.exit(_code())
+        sys.exit(_code(began))
 
 
-def _code() -> int:
+def _code(began: float | None) -> int:
     try:
         _refuse_bytes(sys.argv[1:])
-        code = _run()
+        code = _run(began)
         sys.stdout.flush()
         return code
     except OutputError as error:
@@ -144,9 +147,9 @@ def _code() -> int:
         return _say(_bug(error))
 
 
-def _run() -> int:
+def _run(began: float | None) -> int:
     try:
-        app()
+        app(obj=began)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     return 0

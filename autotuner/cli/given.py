@@ -18,7 +18,7 @@ class Given:
 
     spelt: Mapping[str, str] = field(default_factory=dict)
     at: float = field(default_factory=time.monotonic, compare=False)
-    """When they were read: what the command imports from then on is part of its time."""
+    """When the command began, or when they were read: what is imported from then on is part of its time."""
 
     @classmethod
     def of(cls, context: typer.Context) -> "Given":
@@ -28,7 +28,8 @@ class Given:
             if parameter.name and source is not None and source.name == "COMMANDLINE":
                 long = [word for word in parameter.opts if word.startswith("--")]
                 found[parameter.name] = (long or [(parameter.metavar or parameter.name).upper()])[0]
-        return cls(found)
+        began = context.find_root().obj
+        return cls(found, began) if isinstance(began, float) else cls(found)
 
     def __contains__(self, name: str) -> bool:
         return name in self.spelt

@@ -20,7 +20,7 @@ from autotuner.measure.check import Check, Checker, Data
 from autotuner.measure.noise import lengthened
 from autotuner.measure.steps import Step, Steps
 from autotuner.measure.thoroughness import Thoroughness
-from autotuner.measure.timeplan import CALLS, Pace, TimePlan
+from autotuner.measure.timeplan import CALLS, Pace, TimePlan, usual_seconds
 from autotuner.system.progress import clocked
 
 LISTENED = 5
@@ -152,7 +152,6 @@ class Calibrator(Generic[M]):
                 f"the baseline does not run with repeated dispatches: {why}",
                 remedy="Please report it with the command.",
             )
-        # Five repetitions take longer than the three of a race; that covers longer ones on a noisy device as well.
         found = Calibration(self.device, checker, benchmark, baseline.repeat, baseline, seconds, seconds, heard, check)
         found = self._lengthened(found)
         if self.confirmed and self.cache == "warm" and self.device.isolated is not self.device:
@@ -221,4 +220,7 @@ class Calibrator(Generic[M]):
     def _lengthened(self, found: Calibration[M]) -> Calibration[M]:
         """On a device that is too noisy repetitions are lengthened, and it is said."""
         benchmark, noise = lengthened(found.benchmark, found.heard, smallest_gain=self.thoroughness.smallest_gain)
-        return replace(found, benchmark=benchmark, noise=noise)
+        call = found.heard.median * found.repeat / 1e6
+        before, then = (max(one.seconds, call) for one in (found.benchmark, benchmark))
+        seconds = usual_seconds(found.timing_seconds, calls=LISTENED + 1, before=before, then=then)
+        return replace(found, benchmark=benchmark, noise=noise, timing_seconds=seconds, isolated_seconds=seconds)

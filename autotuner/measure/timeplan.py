@@ -81,6 +81,11 @@ class Pace:
         return self.baseline + rivals * self.rival
 
 
+def usual_seconds(seconds: float, *, calls: int, before: float, then: float) -> float:
+    """Of a timing, by another with so many calls that lasted `before` seconds each; those to come last `then`."""
+    return max(seconds - calls * before, 0.0) + CALLS * then
+
+
 @dataclass(frozen=True)
 class Ending:
     """A way to a verdict, and the seconds that it takes at the least."""

@@ -230,14 +230,16 @@ class TimedLoop(Loop):
         return cls(evaluator, **known, first_plan=first_plan)
 
     @property
-    def timing_seconds(self) -> float:
-        """What one timing costs in wall time, the process included."""
-        return self.evaluator.calibration.timing_seconds
-
-    @property
     def time_plan(self) -> TimePlan:
         """For the end, by what the default takes and the best so far."""
         return self._planned_for(self.evaluator.best_us)
+
+    @property
+    def hoped_plan(self) -> TimePlan:
+        """The same; as long as none but the default is timed, one may be so fast that a call of it takes no longer than
+        a repetition."""
+        hoped = self.evaluator.best_us if self._has_rival() else 1e6 * self.evaluator.calibration.benchmark.seconds
+        return self._planned_for(hoped)
 
     def _planned_for(self, best_us: float) -> TimePlan:
         baseline, lasting = self.evaluator.outcomes[BASELINE].us or 0.0, self.evaluator.calibration.benchmark.seconds
@@ -262,12 +264,22 @@ class TimedLoop(Loop):
         evaluator.store.record_timing(outcome.row, evaluator.calibration.heard, phase="drift", block=0)
 
     def evaluate(self, candidates: Sequence[Candidate]) -> None:
-        """Builds these and times each, unless that is done already; as many as there is time for."""
-        fresh = [c for c in candidates if not self._is_done(c)]
-        # Those that are built in time are timed in time, too.
-        built = self.clock.at(self._last_call - len(fresh) * self.timing_seconds)
-        with process.until(self.clock.at(self._last_call)):
-            self._work(fresh, builds_end=built)
+        """Builds these and times each, unless that is done already; as many as there is time for.
+
+        Where there is none and no rival either, the first of them has what is left, as a candidate would.
+        """
+        left = [c for c in candidates if not self._is_done(c)]
+        while left and not self.stop.requested:
+            timing, default = self.hoped_plan.race.rival, self.evaluator.outcomes[BASELINE].build
+            building = default.took / self.jobs if default is not None else 0.0
+            fitting = int((self._last_call - self.clock.elapsed) / max(timing + building, 1e-3))
+            late = fitting < 1
+            if late and (self._has_rival() or self._over()):
+                return
+            some, left = left[: max(fitting, 1)], left[max(fitting, 1) :]
+            end = self.clock.at(self.clock.budget if late else self._last_call)
+            with process.until(end):  # those that are built in time are timed in time, too
+                self._work(some, builds_end=end - len(some) * timing)
 
     def search(self) -> None:
         """Searches the space until the trials are used, or only the race's part of the budget is left."""
@@ -322,15 +334,11 @@ class TimedLoop(Loop):
         return self.least_seconds() > self.clock.left + LATE_SECONDS
 
     def least_seconds(self) -> float:
-        """What a verdict needs at the least, after the baseline: one rival, built and put to the test.
-
-        As long as none is timed, one may be so fast that a call of it takes no longer than a repetition.
-        """
+        """What a verdict needs at the least, after the baseline: one rival, built and put to the test."""
         plan, baseline = self.evaluator.plan, self.evaluator.outcomes[BASELINE]
         if not len(plan.space) and not plan.stock:
             return 0.0
-        hoped = self.evaluator.best_us if self._has_rival() else 1e6 * self.evaluator.calibration.benchmark.seconds
-        return (baseline.build.seconds if baseline.build else 0.0) + self._planned_for(hoped).least
+        return (baseline.build.seconds if baseline.build else 0.0) + self.hoped_plan.least
 
     def on_device(self, build: Compiled) -> Measure:
         best = self.evaluator.best_us

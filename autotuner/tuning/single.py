@@ -185,7 +185,7 @@ class SingleRun:
     def _timed(self) -> Result:
         loop = at_once(self.calibrated())
         if loop.too_late and not self.stop.requested:
-            return self.summary.result("inconclusive", loop.time_plan.too_short(self.clock))
+            return self.summary.result("inconclusive", loop.hoped_plan.too_short(self.clock))
         loop.keep_time_for_the_end()
         if self.plan.stock:
             self.reporter.stage(f"timing {len(self.plan.stock)} stock routes")

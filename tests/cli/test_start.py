@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
 from autotuner.cli import app, request
 from autotuner.cli.commands import model, operations, results, spec
+from autotuner.cli.given import Given
 from autotuner.cli.lazy import Lazy
 from autotuner.store.store import Store
 
@@ -94,3 +96,13 @@ def test_the_public_names_are_all_there_whatever_was_imported_before() -> None:
     assert set(autotuner.__all__) <= set(dir(autotuner))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         getattr(autotuner, NOTHING)
+
+
+def test_what_a_command_imports_is_part_of_its_time() -> None:
+    """Its words are read after that; where nobody says when it began, its time begins with them."""
+    context = MagicMock()
+    context.command.params = []
+    context.find_root().obj = 12.5
+    assert Given.of(context).at == 12.5
+    context.find_root().obj = None
+    assert Given.of(context).at > 12.5

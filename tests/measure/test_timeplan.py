@@ -23,6 +23,7 @@ from autotuner.measure.timeplan import (
     RaceDeadline,
     TimePlan,
     longer,
+    usual_seconds,
 )
 from autotuner.system.progress import LATE_SECONDS, Clock, Stop
 
@@ -218,3 +219,9 @@ def test_a_slow_default_far_behind_is_timed_by_fewer_calls_where_time_is_short()
     long = fast.ending(60.0)
     assert long is not None
     assert not long.brief
+
+
+def test_a_long_default_is_not_counted_as_dear_as_it_was_listened_to() -> None:
+    """Five repetitions and a warm-up of 0.12 s, where a timing of the end has three; 0.1 s to start."""
+    assert usual_seconds(0.1 + 6 * 0.12, calls=6, before=0.12, then=0.12) == pytest.approx(0.1 + 4 * 0.12)
+    assert usual_seconds(0.1 + 6 * 0.02, calls=6, before=0.02, then=0.04) == pytest.approx(0.1 + 4 * 0.04)

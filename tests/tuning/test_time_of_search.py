@@ -14,7 +14,7 @@ from autotuner.measure.timeplan import Pace, TimePlan
 from autotuner.system.progress import Clock, Silent, Stop
 from autotuner.tuning.evaluate import TimedEvaluator
 from autotuner.tuning.loop import TimedLoop
-from autotuner.tuning.plan import BASELINE
+from autotuner.tuning.plan import BASELINE, Candidate
 
 PLAN = TimePlan(Pace(0.2, 0.2), Pace(0.3, 0.3), screens=True, shipping=2.0)
 
@@ -32,7 +32,7 @@ class Simulated(Clock):
 
 def outcome(name: str, us: float, kind: str = "codegen") -> SimpleNamespace:
     candidate = SimpleNamespace(id=name, kind="baseline" if name == BASELINE else kind)
-    return SimpleNamespace(candidate=candidate, us=us, settled=True, build=SimpleNamespace(seconds=1.0))
+    return SimpleNamespace(candidate=candidate, us=us, settled=True, build=SimpleNamespace(seconds=1.0, took=1.0))
 
 
 def loop(clock: Clock, *rivals: SimpleNamespace, kernels: tuple[str, ...] = ()) -> TimedLoop:
@@ -94,3 +94,22 @@ def test_without_one_it_goes_on_to_the_end_and_no_build_takes_the_time_of_the_sh
     assert searching.cut_off() == pytest.approx(clock.at(60.0))
     clock.now = 60.5
     assert searching._over()
+
+
+@pytest.mark.parametrize(("late", "rivals", "tried"), [(False, 0, 4), (True, 0, 1), (True, 1, 0)])
+def test_stock_routes_are_tried_while_they_fit_and_the_first_of_them_late_where_there_is_no_rival(
+    late: bool, rivals: int, tried: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Simulated(60.0, now=5.0)
+    searching = loop(clock, *(outcome(f"c{number}", 500.0) for number in range(rivals)))
+    worked: list[Candidate] = []
+
+    def work(some: list[Candidate], *, builds_end: float) -> None:
+        assert builds_end < clock.at(60.0)
+        worked.extend(some)
+        clock.now = 61.0 if late else clock.now
+
+    monkeypatch.setattr(searching, "_work", work)
+    clock.now = 60.0 - searching.least_seconds() + 0.5 if late else 5.0
+    searching.evaluate([cast(Candidate, SimpleNamespace(id=f"stock-{number}")) for number in range(4)])
+    assert len(worked) == tried
