@@ -125,7 +125,7 @@ def test_a_candidate_that_the_space_no_longer_has_does_not_stop_the_rest(
     with closing(sqlite3.connect(workspace / "results" / "autotune.db")) as connection, connection:
         connection.execute("UPDATE runs SET status = 'interrupted'")
         connection.execute("UPDATE candidates SET config = ? WHERE id = ?", (json.dumps(strange), row.id))
-    result = run(tools, workspace, trials=4, budget=60, resume=True)
+    result = run(tools, workspace, trials=4, budget=1200, resume=True)
     assert result.run == first.run
     after = {r.id: r for r in candidates(workspace, first.run)}
     assert after[other.id] == other

@@ -148,7 +148,7 @@ def test_the_command_in_the_header_asks_for_the_same_again(won: Result) -> None:
     assert words[words.index("--shape") + 1] == "96x64x128"
     assert words[words.index("--seed") + 1] == "0"
     assert words[words.index("--trials") + 1] == "4"
-    assert words[words.index("--budget") + 1] == "120s"
+    assert words[words.index("--budget") + 1] == "1200s"
     assert words[words.index("--device") + 1] == "local-task"
 
 
@@ -241,6 +241,7 @@ def test_fail_if_no_winner_turns_the_verdict_into_exit_6(
     monkeypatch.setattr(Tools, "find", lambda _folder: tools)
     monkeypatch.setattr(catalog, "CPU_ROUTES", catalog.CPU_ROUTES[:1])
     words = ["gemm", "--shape", "96x64x128", "--dtype", "f32", "--effort", "quick", "--trials", "4", "--json"]
+    words += ["--budget", "20m"]
     words += ["--workspace", str(workspace), "--fail-if-no-winner"]
     monkeypatch.setattr("sys.argv", ["autotune", *words])
     with pytest.raises(SystemExit) as end:

@@ -140,7 +140,7 @@ def test_what_still_wins_is_kept_and_after_kill_9_not_raced_again(
     devices = pretend(monkeypatch, warm=0.5)
     path = write(SMALL.name)
     before = path.read_text()
-    words = (path, "--budget", "60s", "--json")
+    words = (path, "--budget", "20m", "--json")
     first = answered(retune(*words))
     assert (states(first), first["verdict"]) == ({SMALL.name: "kept"}, "win")
     assert path.read_text() == before, "the old spec is not written over"
@@ -201,7 +201,7 @@ def test_a_spec_in_a_model_is_raced_as_a_whole_and_what_is_for_another_model_sta
     path = write("both")
     model = tmp_path / "model.mlir"
     model.write_text(MODEL)
-    document = answered(retune(path, "--model", model, "--budget", "60s", "--json"))
+    document = answered(retune(path, "--model", model, "--budget", "20m", "--json"))
     assert states(document) == {SMALL.name: "kept", OTHER.name: "skipped"}
     assert document["verdict"] == "win", document["entries"][0]["reason"]
     found = {

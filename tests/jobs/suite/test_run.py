@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from autotuner.carriers.render import problem_mlir
 from autotuner.errors import DeviceError, StorageError, UsageError
 from autotuner.iree.compile import hash_binaries
 from autotuner.iree.tools import Tools
+from autotuner.jobs.suite.budget import divide
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.result import SuiteResult
 from autotuner.jobs.suite.rows import refuse_foreign, to_csv
@@ -32,7 +34,7 @@ from autotuner.tuning.effort import Effort
 from tests.support.contract import COUNTS, ENVIRONMENT, FAILED, KEYS, SECONDS
 from tests.support.fake_tools import DATA_TILING, ONE_ROUTE, SPEC, TIMED, TWO_ROUTES, Cli, FakeTools
 
-EFFORT = Effort(trials=2, budget=60.0, compile_only_trials=2, confirm_blocks=8, race_entrants=2)
+EFFORT = Effort(trials=2, budget=1200.0, compile_only_trials=2, confirm_blocks=8, race_entrants=2)
 LARGE, SMALL = "gemm_96x64x128_f32_f32_nn", "gemm_64x32x48_f32_f32_nn"
 SHAPES = "op,shape,dtype,calls\ngemm,96x64x128,f32,3\ngemm,64x32x48,f32,1\n"
 OF_LARGE = '*"match_gemm_96x64x128"*'
@@ -307,9 +309,14 @@ def test_when_every_problem_fails_the_exit_code_is_theirs(here: Path) -> None:
     assert one_ended.exit_code == 0
 
 
-def test_what_the_budget_does_not_suffice_for_and_what_contributes_little_is_left_out_and_said(here: Path) -> None:
+def test_what_the_budget_does_not_suffice_for_and_what_contributes_little_is_left_out_and_said(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The time of all of them is more than one needs on any machine, and less than two have to have.
+    monkeypatch.setattr("autotuner.jobs.suite.run.LEAST_SECONDS", 1000.0)
+    monkeypatch.setattr("autotuner.jobs.suite.run.divide", partial(divide, least=1000.0))
     file = write(here, SHAPES + "gemm,32x32x32,f32,400\ngemm,16x16x16,f32,1\n")
-    result = run(file, fake_tools(here), budget=45.0, threshold=0.5)
+    result = run(file, fake_tools(here), budget=1500.0, threshold=0.5)
     rows = {row.problem: row for row in result.details.rows}
     assert rows["gemm_32x32x32_f32_f32_nn"].verdict == "no-winner"
     assert rows[LARGE].verdict == "left-out"
@@ -376,7 +383,7 @@ def test_a_killed_suite_and_one_that_ctrl_c_ends_with_130_go_on_with_the_same_ru
     fake.slow_down("time")
     file = write(here)
     line = Cli(fake, here / "workspace", 1)
-    words = ("suite", str(file), "--trials", "2", "--json")
+    words = ("suite", str(file), "--trials", "2", "--budget", "40m", "--json")
     try:
         killed = line.start(*words)
         line.wait_for(killed, "SELECT count(*) FROM candidates WHERE state = 'timed'", 1)
