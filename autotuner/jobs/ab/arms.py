@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -102,6 +102,8 @@ class FileArm(Arm):
     path: Path
     trust: bool = False
     """Compile with whatever is in it."""
+    applied: Mapping[Path, int] = field(default_factory=dict, compare=False)
+    """How many operations its specs were just found to apply to, by file: these are not asked about again."""
 
     @property
     def reads(self) -> tuple[Path, ...]:
@@ -126,7 +128,8 @@ class FlagfileArm(FileArm):
         objects = next((Path(folder).absolute() for folder in flagfile.folders), None)
         for name, value in flagfile.carriers:
             spec = Path(value).absolute()
-            recipe = at.proven(recipe, spec, others, flag=name, objects=objects, trust=self.trust)
+            known = self.applied.get(spec)
+            recipe = at.proven(recipe, spec, others, flag=name, objects=objects, trust=self.trust, known=known)
         return recipe
 
 
@@ -144,7 +147,8 @@ class SpecArm(FileArm):
         carriers = file.flags(self.path, spec_flag=at.target.spec_flag, objects=objects)
         recipe = replace(at.plain, flags=(*others, *carriers), flagfile=beside.path if beside else None)
         folder = objects if file.carrier.brings_objects else None
-        return at.proven(recipe, self.path, others, flag=name_of(carriers[0]), objects=folder, trust=self.trust)
+        flag, known = name_of(carriers[0]), self.applied.get(self.path)
+        return at.proven(recipe, self.path, others, flag=flag, objects=folder, trust=self.trust, known=known)
 
 
 @dataclass(frozen=True)

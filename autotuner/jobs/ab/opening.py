@@ -34,6 +34,8 @@ class Experiment:
     """With a model: what a microkernel replaces there."""
     model: Model | None = None
     inputs: tuple[str, ...] = ()
+    has_won: bool = False
+    """B was found to be faster before: it is confirmed at once, and no race comes first."""
 
 
 @dataclass(frozen=True)

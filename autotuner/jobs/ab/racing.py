@@ -71,7 +71,7 @@ def race_plan(sides: Sequence[ArmRun], takes: Takes, benchmark: Benchmark, clock
 
 
 def race_sides(
-    sides: Sequence[ArmRun], benchmark: Benchmark, run: Run, earlier: EarlierRace
+    sides: Sequence[ArmRun], benchmark: Benchmark, run: Run, earlier: EarlierRace, *, has_won: bool = False
 ) -> tuple[Judgement, Interval | None]:
     """The verdict, and B's speed over A's; both times are the race's from here on."""
     store, effort = run.session.store, run.options.effort
@@ -83,6 +83,7 @@ def race_sides(
         rules=Rules(smallest_gain=effort.smallest_gain),
         confirm_blocks=effort.confirm_blocks,
         seed=run.options.seed,
+        chosen=B if has_won else None,
         labels={A: a.arm.name, B: b.arm.name},
     )
     rows = {side.key: side.row for side in sides}

@@ -83,9 +83,17 @@ class ArmSite(KernelSite):
         return (*own, *file_flags(self.target, given, path=path))
 
     def proven(
-        self, recipe: Recipe, spec: Path, flags: Sequence[str], *, flag: str, objects: Path | None, trust: bool
+        self,
+        recipe: Recipe,
+        spec: Path,
+        flags: Sequence[str],
+        *,
+        flag: str,
+        objects: Path | None,
+        trust: bool,
+        known: int | None = None,
     ) -> Recipe:
-        """With the proof that this spec applies when it is carried by this flag."""
+        """With the proof that this spec applies when it is carried by this flag; `known`: to so many operations."""
         file = read_arm_spec(spec, trust=trust)
         target = self.target
         if flag == TUNING_SPEC != target.spec_flag:
@@ -96,16 +104,7 @@ class ArmSite(KernelSite):
             wrong = [finding.text for finding in check_objects(file, objects, target) if finding.level == "error"]
             if wrong:
                 raise UsageError(f"{spec}: {'; '.join(wrong)}.", remedy="`autotune spec check` says more.")
-        tools, timeout = self.tools, self.timeout
-        try:
-            uses = applied(read_text(spec), self.program, flags, tools, objects=objects, timeout=timeout)
-        except CompilerRefusal as refusal:
-            raise NoCandidateError(
-                f"{spec} does not compile here: {first_error(refusal.stderr)}", remedy="Check it, --flag and --target."
-            ) from refusal
-        count = sum(use.dispatches for use in uses)
-        if not count:
-            raise self._unapplied(spec, uses, flags)
+        count = known or self._applied(spec, flags, objects)
         names = tuple(entry.name for entry in file.entries) if file.carrier.by_name else ()
         notes = (f"{spec.name} brings native code, which runs with your rights: see SECURITY.md",)
         return replace(
@@ -116,6 +115,19 @@ class ArmSite(KernelSite):
             substituted=(*recipe.substituted, *names),
             notes=(*recipe.notes, *(notes if file.carrier.brings_objects else ())),
         )
+
+    def _applied(self, spec: Path, flags: Sequence[str], objects: Path | None) -> int:
+        tools, timeout = self.tools, self.timeout
+        try:
+            uses = applied(read_text(spec), self.program, flags, tools, objects=objects, timeout=timeout)
+        except CompilerRefusal as refusal:
+            raise NoCandidateError(
+                f"{spec} does not compile here: {first_error(refusal.stderr)}", remedy="Check it, --flag and --target."
+            ) from refusal
+        count = sum(use.dispatches for use in uses)
+        if not count:
+            raise self._unapplied(spec, uses, flags)
+        return count
 
     def _unapplied(self, spec: Path, uses: Sequence[Use], flags: Sequence[str]) -> NoCandidateError:
         """What the spec wants, and what the program has."""

@@ -151,7 +151,7 @@ class _ExperimentRun:
         run.account.stage(f"racing {b.arm.name} against {a.arm.name}")
         with run.account.clocked("time"):
             raced = replace(benchmark, cache=run.options.searched_cache) if subject.repeated else benchmark
-            judgement, self.speedup = race_sides(self.sides, raced, run, self.earlier)
+            judgement, self.speedup = race_sides(self.sides, raced, run, self.earlier, has_won=self.wanted.has_won)
             if subject.repeated and judgement.verdict != "inconclusive":
                 self.caches = time_sides_cold(self.sides, benchmark, run, won=judgement.verdict == "win")
         if judgement.verdict == "win":

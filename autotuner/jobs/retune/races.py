@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from autotuner.jobs.ab.run import experiment
 from autotuner.jobs.model.tuner import tune_within
 from autotuner.jobs.retune.decide import Raced, Searched, Standing
 from autotuner.jobs.retune.origin import Part
+from autotuner.jobs.retune.proof import Key, Proof
 from autotuner.jobs.retune.unit import Unit
 from autotuner.measure.race import Interval
 from autotuner.microkernels.variants import Kernel
@@ -41,11 +43,14 @@ _ENDS = (StorageError, BusyError, ToolMissingError)
 """What ends the whole: it is not an entry's fault."""
 
 
-def arm_of(unit: Unit, *, trust: bool) -> Arm:
-    """A unit as a user compiles it."""
+def arm_of(unit: Unit, *, trust: bool, proofs: Mapping[Key, Proof]) -> Arm:
+    """A unit as a user compiles it; what is proven of it is not asked again."""
+    applied: Counter[Path] = Counter()
+    for (path, _), proof in proofs.items():
+        applied[path] += proof.applied
     if unit.flagfile is not None:
-        return FlagfileArm(unit.path.name, unit.flagfile.path, trust)
-    return SpecArm(unit.path.name, unit.spec, trust)
+        return FlagfileArm(unit.path.name, unit.flagfile.path, trust, applied)
+    return SpecArm(unit.path.name, unit.spec, trust, applied)
 
 
 @dataclass(frozen=True)
@@ -55,9 +60,9 @@ class Races:
     run: Run
     trust: bool
 
-    def against_default(self, part: Part, budget: float) -> Raced:
+    def against_default(self, part: Part, proofs: Mapping[Key, Proof], budget: float) -> Raced:
         """The old winner and the new default, in turns."""
-        return self._race(part, DEFAULT, arm_of(part.unit, trust=self.trust), budget)
+        return self._race(part, DEFAULT, arm_of(part.unit, trust=self.trust, proofs=proofs), budget, has_won=True)
 
     def binary(self, race: str) -> str:
         """The code of the second arm of a race."""
@@ -84,19 +89,20 @@ class Races:
         words = f"{ratio.median:.3f}x over the default ({ratio.low:.3f} to {ratio.high:.3f})" if ratio else "win"
         if stands.works:
             new = FlagfileArm("new", flagfile, self.trust)
-            raced = self._race(part, arm_of(part.unit, trust=self.trust), new, (1 - share) * seconds)
+            old = arm_of(part.unit, trust=self.trust, proofs={})
+            raced = self._race(part, old, new, (1 - share) * seconds)
             if raced.verdict != "win":
                 return Searched(False, "what it found is not faster than the old one"), None
         return Searched(True, words), flagfile
 
     # --- one run each -----------------------------------------------------------------------------------------------
 
-    def _race(self, part: Part, a: Arm, b: Arm, budget: float) -> Raced:
+    def _race(self, part: Part, a: Arm, b: Arm, budget: float, *, has_won: bool = False) -> Raced:
         if (before := self._recalled(part, a, b)) is not None:
             return before
         model = part.model
         inputs = model.inputs if model is not None else ()
-        wanted = Experiment(a, b, part.problem, model, inputs)
+        wanted = Experiment(a, b, part.problem, model, inputs, has_won)
         try:
             within = self.run.within(f"{part.name}: ")
             result = experiment(wanted, self.run.target, options=self._options(budget), session=within)

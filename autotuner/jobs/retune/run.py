@@ -35,11 +35,11 @@ from autotuner.tuning.session import Session, Watched
 
 SHARE = 0.1
 """Of what the first tuning took: so long an entry may take to be proven, raced and searched again."""
-_WRITING = 0.1
-"""Of the time: for what is written."""
+_WRITING, _WRITING_SECONDS, _WRITING_MOST = 0.1, 1.5, 0.2
+"""Of the time: for what is written, where each program is compiled once more; so long each, but not more than that."""
 _READING = 60.0
-LEAST_SECONDS = 20.0
-"""For one program, unless --budget says otherwise: in less no race comes to a verdict."""
+LEAST_SECONDS = 6.0
+"""For one program, unless --budget says otherwise: starting, building both and six blocks of them take about that."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,9 @@ class _RetuneRun:
     def _budget(self, parts: Sequence[Part]) -> float:
         """The first one's part of what is left; some of it is for writing, where each is compiled once more."""
         weights = [self.shares[id(part)] for part in parts]
-        kept = _WRITING * self.run.clock.budget if self.writes else 0.0
+        whole = self.run.clock.budget
+        compiling = min(_WRITING_SECONDS * len(self.plan.parts), _WRITING_MOST * whole)
+        kept = max(_WRITING * whole, compiling) if self.writes else 0.0
         return max(self.run.clock.left - kept, 0.0) * weights[0] / sum(weights)
 
     # --- one part -------------------------------------------------------------------------------------------------
@@ -198,7 +200,7 @@ class _RetuneRun:
             return
         # A model goes on without what no longer applies; a single problem has nothing else.
         gone = lost[0] if lost and (part.problem is not None or len(lost) == len(proofs) - len(others)) else ""
-        raced, searched, found = self._timed(part, gone, ends)
+        raced, searched, found = self._timed(part, proofs, gone, ends)
         stands = standing(lost=gone, raced=raced, old_us=self._old_us(part))
         state, reason = decide(stands, searched, timed=run.timed)
         if run.timed and stands.search and searched is None and not run.stopped:
@@ -265,7 +267,9 @@ class _RetuneRun:
         prover = Prover(part.unit, program, flags, run.target, run.session.tools, timeout)
         return prover.prove(part.entries)
 
-    def _timed(self, part: Part, gone: str, ends: float) -> tuple[Raced | None, Searched | None, Path | None]:
+    def _timed(
+        self, part: Part, proofs: Mapping[Key, Proof], gone: str, ends: float
+    ) -> tuple[Raced | None, Searched | None, Path | None]:
         """The race, and the search where one is worth it; what stands in several files is timed once."""
         run, clock = self.run, self.run.clock
         if not run.timed:
@@ -273,7 +277,7 @@ class _RetuneRun:
         same = _identity(part)
         if same in self.known:
             return self.known[same]
-        raced = None if gone else self.races.against_default(part, ends - clock.elapsed)
+        raced = None if gone else self.races.against_default(part, proofs, ends - clock.elapsed)
         stands = standing(lost=gone, raced=raced, old_us=self._old_us(part))
         searched, found = None, None
         left = ends - clock.elapsed
