@@ -105,7 +105,7 @@ def run(
 
         digest = archive.digest(data)
         ran = there.run_bundle(
-            fitting(manifest, file=bundle),
+            fitting(manifest, file=bundle, device=device),
             unpacked.modules,
             there.Here(folder, told, stop, keep, device, seconds),
             bundle=digest,

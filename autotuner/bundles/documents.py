@@ -92,7 +92,7 @@ class Manifest:
     flags: tuple[str, ...]
     """The user's own, for the compiler."""
     chip: str
-    """The processor or the architecture that the code is for; a GPU's is the target."""
+    """The processor or the architecture that the code is for; a GPU's is the target, or what `--chip` named."""
     iree: str
     """The release of the runtime that must run it."""
     autotune: str

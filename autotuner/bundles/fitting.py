@@ -12,6 +12,7 @@ from autotuner.iree.tools import RuntimeTools
 from autotuner.problems import Problem
 from autotuner.problems.named import problem_named
 from autotuner.targets import Target
+from autotuner.targets.naming import which_device
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,8 @@ class Fit:
     tools: RuntimeTools
 
 
-def fitting(manifest: Manifest, *, file: Path) -> Fit:
-    """The bundle, or a refusal that says what is another here: the runtime, the chip."""
+def fitting(manifest: Manifest, *, file: Path, device: str | None = None) -> Fit:
+    """The bundle for this device, or a refusal that says what is another here: the runtime, the chip."""
     target = Target.parse(manifest.target)
     tools = RuntimeTools.installed(compiled_by=manifest.iree)
     if tools.runtime_release != manifest.iree:
@@ -33,7 +34,7 @@ def fitting(manifest: Manifest, *, file: Path) -> Fit:
             f"{file} was built by IREE {manifest.iree}, and iree-base-runtime here is {tools.runtime_release}.",
             remedy=f"Install iree-base-runtime=={manifest.iree}, or build the bundle anew.",
         )
-    _refuse_chip(manifest, target, tools, file)
+    _refuse_chip(manifest, target, tools, file, device)
     known = problem_named(manifest.problem)
     if known is None:
         raise UsageError(f"{file} is of {manifest.problem!r}, which is no problem.", remedy="Build the bundle anew.")
@@ -41,24 +42,18 @@ def fitting(manifest: Manifest, *, file: Path) -> Fit:
     return Fit(manifest, problem, target, tools)
 
 
-def _refuse_chip(manifest: Manifest, target: Target, tools: RuntimeTools, file: Path) -> None:
+def _refuse_chip(manifest: Manifest, target: Target, tools: RuntimeTools, file: Path, device: str | None) -> None:
     if target.backend.on_host:
         fits, here = manifest.chip in (tools.processor, platform.machine()), f"this {platform.machine()} processor"
         wanted = "another processor" if manifest.chip.startswith(platform.machine()) else manifest.chip
     else:
-        there = target.backend.chip_there()
-        fits, here, wanted = there is None or _runs_on(there, target), there or "", target.name
+        # Kernels for a chip that the user named need that very one: those for sm_90 run on no later chip.
+        there, named = target.backend.chip_there(which_device(device or target.device)), manifest.chip != target.name
+        runs = there is None or (there == manifest.chip if named else target.runs_on(there))
+        fits, here, wanted = runs, there or "", manifest.chip
     if not fits:
+        how = "--chip" if target.backend.assembled_on_load else "--target"
         raise EnvironmentFailure(
             f"{file} is built for {wanted}, and this machine has {here}.",
-            remedy="Run it where that chip is, or build a bundle for this one with --target.",
+            remedy=f"Run it where that chip is, or build a bundle for this one with {how}.",
         )
-
-
-def _runs_on(chip: str, target: Target) -> bool:
-    """The very chip; of those whose driver compiles the code itself, a newer one too."""
-    if not target.backend.assembled_on_load:
-        return chip == target.name
-    prefix = target.backend.chip_prefix
-    numbers = [name.removeprefix(prefix) for name in (chip, target.name)]
-    return all(text.isdecimal() for text in numbers) and int(numbers[0]) >= int(numbers[1])

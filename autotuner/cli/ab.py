@@ -46,7 +46,7 @@ def _experiment(wanted: Wanted, request: Request) -> None:
             "ab needs a microkernel and --shape (or another arm, or --model).",
             remedy="`autotune ab --list` names the microkernels there are.",
         )
-    target = request.chip()
+    target = request.built_for()
     options = request.options()
     if options.microkernels:
         raise UsageError("--microkernels is for a search.", remedy="Name the microkernel as an arm.")

@@ -32,7 +32,7 @@ def run_bench(wanted: BenchWords, request: BenchRequest) -> None:
         raise UsageError(f"--device {request.device} names several.", remedy="Name one: bench times on one.")
     if request.cache == "cold":
         raise UsageError("bench tells cold times beside warm ones.", remedy="Give --cache both, or warm.")
-    target, options = request.chip(), request.options()
+    target, options = request.built_for(), request.options()
     chosen = Chosen.parse(wanted.backends, wanted.pythons or ())
     if TUNED not in chosen.names:
         request.given.refuse(["spec"], "is for the backend `tuned`", remedy="Add it to --backends.")

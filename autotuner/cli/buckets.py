@@ -21,7 +21,7 @@ def run_gemm(wanted: Gemm | Family, request: Request) -> None:
         return
     request.given.refuse(["bundle"], "is for one --shape, and --bucket-m asks for many")
     wanted = replace(wanted, gemm=wanted.gemm.allowing(request.allow_precision))
-    target = request.chip()
+    target = request.built_for()
     options = request.options()
     request.refuse_untimed("allow_precision")
     if request.cache == "cold":

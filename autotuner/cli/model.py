@@ -17,7 +17,7 @@ from autotuner.problems.accuracy import known_precision
 def run_model(wanted: Model, request: Request) -> None:
     """Tunes a model and ends the process with the contract's exit code."""
     wanted = replace(wanted, allow=known_precision(request.allow_precision))
-    target = request.chip()
+    target = request.built_for()
     options = request.options()
     request.refuse_untimed("allow_precision", "tolerance", "expected", "parameters")
     if not request.timed and len(wanted.routes) > 1:

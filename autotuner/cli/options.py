@@ -12,6 +12,10 @@ from autotuner.bundles import words as w
 TargetOption = Annotated[
     str, typer.Option("--target", help="cpu, a chip (gfx942, sm_80, …) or a product (mi300x, a100, …).")
 ]
+ChipOption = Annotated[
+    str | None,
+    typer.Option("--chip", help="What will time, where it is not at hand: microkernels are made for it. [the target]"),
+]
 DeviceOption = Annotated[
     str | None,
     typer.Option("--device", help="IREE device URIs, comma separated; `none` compiles and proves but does not time."),

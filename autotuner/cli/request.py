@@ -39,6 +39,7 @@ class Request:
     """The options that every tuning command takes, as typed: these fields are their declaration."""
 
     target: o.TargetOption = "cpu"
+    chip: o.ChipOption = None
     device: o.DeviceOption = None
     effort: o.EffortOption = "normal"
     trials: o.TrialsOption = None
@@ -80,12 +81,12 @@ class Request:
         if not self.timed:
             self.given.refuse(names, "needs a device, and --device none runs nothing")
 
-    def chip(self) -> "targets.Target":
-        """The target, with the user's flags."""
+    def built_for(self) -> "targets.Target":
+        """The target, with the chip and the flags that the user names."""
         flags = self.flags or ()
         for word in target_files.words_that_are_files(flags):
             typer.echo(f"note: --flag: {word} is taken for a word; write ./{word} for the file of that name", err=True)
-        return targets.Target.parse(self.target, flags=flags)
+        return targets.Target.parse(self.target, flags=flags, chip=self.chip)
 
     def scheduler(self) -> "address.Scheduler | None":
         """Of the cluster that is to work; what belongs to one is refused without it."""
@@ -187,7 +188,7 @@ def tuning_command(
             chosen["words"] = {name: value for name, value in typed.items() if name in given}
         wanted, how = parse(**chosen), request(**values, given=given)
         if untyped and not how.quiet:
-            how.chip()  # an error comes alone
+            how.built_for()  # an error comes alone
             typer.echo(f"note: --dtype {chosen['dtype']}, the default on {how.target}", err=True)
         run(wanted, how)
 

@@ -19,7 +19,7 @@ def run_retune(words: RetuneWords, request: Request) -> None:
     """Retunes specs and ends the process with the contract's exit code."""
     given = request.given
     if "target" not in given:
-        given.refuse(["flags"], "is for one target", remedy="Give --target too.")
+        given.refuse(["flags", "chip"], "is for one target", remedy="Give --target too.")
     if words.model is None:
         words_of_model = ("function", "inputs", "parameters", "tolerance", "expected")
         given.refuse(words_of_model, "is for a model", remedy="Give --model too.")
@@ -32,7 +32,7 @@ def run_retune(words: RetuneWords, request: Request) -> None:
     say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
     wanted = Wanted(
         words.path,
-        target=request.chip() if "target" in given else None,
+        target=request.built_for() if "target" in given else None,
         model=_model(words, request),
         in_place=words.in_place,
         trust=words.trust,

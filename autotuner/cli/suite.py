@@ -35,10 +35,10 @@ def run_suite(wanted: SuiteWords, request: Request) -> None:
         request.given.only("show", "as_json", where="--list")
         _list_suites(stdout, as_json=request.as_json)
         return
-    chip = request.chip()
+    chip = request.built_for()
     options = request.options()
     if wanted.show:
-        listed = ("workload", "show", "sample", "seed", "target", "flags", "as_json")
+        listed = ("workload", "show", "sample", "seed", "target", "chip", "flags", "as_json")
         request.given.only(*listed, where="--list")
     request.refuse_untimed("allow_precision", "output")
     say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
@@ -72,7 +72,7 @@ def _list_problems(workload: Workload, target: Target, console: Console, *, as_j
     if as_json:
         print(json.dumps(workload.to_json(), indent=2))
         return
-    where = ["--target", target.name, *(f"--flag={flag}" for flag in target.user_flags)]
+    where = [*target.words, *(f"--flag={flag}" for flag in target.user_flags)]
     rows = [
         (str(entry.calls), entry.problem.name, shlex.join(["autotune", *entry.problem.arguments(), *where]))
         for entry in workload.entries

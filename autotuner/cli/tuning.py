@@ -29,7 +29,7 @@ from autotuner.tuning.tune import tune
 def run_tuning(problem: Problem, request: Request) -> None:
     """Tunes one problem and ends the process with the contract's exit code."""
     problem = problem.allowing(request.allow_precision)
-    target = request.chip()
+    target = request.built_for()
     if isinstance(request, ProblemRequest) and request.bundle is not None and not request.dry_run:
         run_bundling(problem, target, request.bundle, request.untimed())
         return

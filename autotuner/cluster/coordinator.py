@@ -88,6 +88,11 @@ class Cluster:
         """Of the devices that are used: of the first, for all are of one model."""
         return next((member.facts.environment for member in self.roster.devices()), {})
 
+    @property
+    def chip(self) -> str:
+        """What microkernels for these devices are made for; empty: the target says."""
+        return next((member.facts.chip for member in self.roster.devices()), "")
+
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)

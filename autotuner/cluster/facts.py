@@ -19,6 +19,7 @@ from autotuner.system.settings import usable_cores
 from autotuner.targets import Target
 from autotuner.targets.backends import backend_on
 from autotuner.targets.catalog import peak_of
+from autotuner.targets.naming import which_device
 
 FACTS = "autotune"
 """Under this name a worker tells them."""
@@ -55,12 +56,15 @@ class Facts:
     """What the device is called among Dask's resources: its model."""
     model: str = ""
     """As the device's driver names it."""
+    chip: str = ""
+    """What microkernels for the device are made for; empty: the target says."""
     environment: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of_this_machine(cls, tools: Tools, *, builds: int, device: str = "", resource: str = "") -> Facts:
         environment = capture(device, tools).as_dict() if device else {}
         model = str(environment.get("device_name", ""))
+        backend = backend_on(device) if device else None
         return cls(
             autotune=__version__,
             code=package_digest(),
@@ -75,6 +79,7 @@ class Facts:
             device=device,
             resource=(resource or resource_of(device, model)) if device else "",
             model=model,
+            chip=(backend.chip_there(which_device(device)) if backend else None) or "",
             environment=environment,
         )
 
@@ -149,6 +154,8 @@ def refused_as_device(facts: Facts, own: Facts, *, target: Target) -> str:
         return (
             f"has another processor ({facts.model}, {facts.cores} cores) than the coordinator, whose code it would run"
         )
+    if target.chip and facts.chip not in ("", target.chip):
+        return f"has a {facts.chip}, not the {target.chip} that --chip names"
     prefix, name = target.backend.chip_prefix, facts.resource
     if target.backend.vendor == "amd" and name.startswith(prefix) and name != target.name:
         return f"has a {name}, which does not run code for {target.name}"

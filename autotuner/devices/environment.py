@@ -14,6 +14,7 @@ from autotuner.iree.tools import Tools
 from autotuner.system import machine
 from autotuner.targets.backends import backend_on
 from autotuner.targets.backends.base import UNKNOWN, DeviceFacts
+from autotuner.targets.naming import which_device
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +78,7 @@ def capture(device_uri: str, tools: Tools) -> Environment:
 def described(uri: str) -> DeviceFacts:
     """The device of this URI; nothing where nobody tells."""
     backend = backend_on(uri)
-    which = uri.partition("://")[2].partition("?")[0] or "0"
-    return backend.describe_device(which) if backend else UNKNOWN
+    return backend.describe_device(which_device(uri)) if backend else UNKNOWN
 
 
 def _user() -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from autotuner.errors import UsageError
 from autotuner.iree.processor import read_features
 from autotuner.microkernels import check
 from autotuner.microkernels.chips import is_gpu
@@ -23,6 +24,7 @@ from autotuner.space import ABSENT, Config, Knob, Space
 from autotuner.system.cache import Cache
 from autotuner.system.digests import path_digest
 from autotuner.targets import NO_DEVICE, Target
+from autotuner.targets.naming import which_device
 
 AUTO = "auto"
 LEADING = 10
@@ -173,14 +175,12 @@ def fits(manifest: Manifest, problem: Problem, chip: str, *, executable_target: 
 def find_variants(
     wanted: Sequence[Kernel],
     problem: Problem,
-    target: Target,
     *,
-    device: str,
+    chip: str,
     workspace: Path,
     executable_target: str = "",
 ) -> tuple[list[Variants], list[str]]:
     """Those that were asked for, which must fit, or with `auto` all that do; and why others were left out."""
-    chip = kernel_chip(target, device)
     found: list[Variants] = []
     manifests, notes = find_manifests(wanted, workspace=workspace)
     for manifest, kernel in manifests:
@@ -225,5 +225,7 @@ def _sampled(manifest: Manifest) -> list[str]:
 
 def kernel_chip(target: Target, device: str) -> str:
     """What a kernel's object must be for: the chip that it runs on, not the one that IREE compiles for."""
-    there = target.backend.chip_there() if device != NO_DEVICE else None
+    there = target.backend.chip_there(which_device(device)) if device != NO_DEVICE else None
+    if target.chip and there and there != target.chip:
+        raise UsageError(f"--chip {target.chip}, and {device} is {there}.", remedy="Leave it out: the device is asked.")
     return there or target.kernel_chip

@@ -25,6 +25,7 @@ from autotuner.specfiles.entries import SpecFile, parse_spec
 from autotuner.system.text import printable
 from autotuner.targets import Target
 from autotuner.targets.backends import backend_of
+from autotuner.targets.naming import which_device
 
 Level = Literal["ok", "note", "error"]
 
@@ -68,7 +69,7 @@ def _object(path: Path, called: str, recorded: str | None, target: Target | None
         return Finding("error", str(error))
     # Without a target nothing says which GPU is meant; the processor is always this one. What IREE compiles for an
     # earlier chip runs on a later one, whose kernels may be its own: the device says which it is.
-    there = target.backend.chip_there() if target is not None else None
+    there = target.backend.chip_there(which_device(target.device)) if target is not None else None
     wanted = there or (target.kernel_chip if target is not None else platform.machine())
     on_gpu = not backend_of(chip).on_host
     if not (target is None and on_gpu) and not runs_on(chip, wanted):

@@ -42,15 +42,19 @@ class Target:
     knobs: tuple[Knob, ...] = ()
     """What the routes of whole models are made of."""
     user_flags: tuple[str, ...] = field(default=())
+    chip: str = ""
+    """What will run the code, where the user says which: a newer chip may take microkernels of its own. Empty: the
+    device that is there says it, or it is the target's."""
     stand_in: str | None = None
     """The route whose flags stand in for IREE's own default, where that is known to be wrong."""
 
     @classmethod
-    def parse(cls, text: str, *, flags: Sequence[str] = ()) -> Target:
-        """From the words of the command line: a chip, a product name, or `cpu`."""
-        from autotuner.targets.catalog import find  # the catalog is made of Targets
+    def parse(cls, text: str, *, flags: Sequence[str] = (), chip: str | None = None) -> Target:
+        """From the words of the command line: a chip, a product name, or `cpu`; `chip` is the one that will run it."""
+        from autotuner.targets.catalog import find, find_chip  # the catalog is made of Targets
 
-        return find(text).with_flags(flags)
+        target = find(text).with_flags(flags)
+        return target if chip is None else replace(target, chip=find_chip(chip, target))
 
     def with_flags(self, flags: Sequence[str]) -> Target:
         """User flags join the target's own and replace those of the same name."""
@@ -105,7 +109,19 @@ class Target:
     @property
     def kernel_chip(self) -> str:
         """What an object for it must be for."""
-        return self.machine if self.backend.on_host else self.name
+        return self.machine if self.backend.on_host else self.chip or self.name
+
+    def runs_on(self, chip: str) -> bool:
+        """Its code runs on the very chip; where the driver compiles it, on a newer one too."""
+        if not self.backend.assembled_on_load:
+            return chip == self.name
+        numbers = [name.removeprefix(self.backend.chip_prefix) for name in (chip, self.name)]
+        return all(text.isdecimal() for text in numbers) and int(numbers[0]) >= int(numbers[1])
+
+    @property
+    def words(self) -> list[str]:
+        """As a command line names it, without the flags."""
+        return ["--target", self.name, *(["--chip", self.chip] if self.chip else [])]
 
     @property
     def machine(self) -> str:

@@ -143,7 +143,14 @@ PEAKS = (
     Peak("L4", "sm_89", 300.0, {"f16": 121.0, "bf16": 121.0, "f8": 242.5, "f32": 30.3, "i8": 242.5}),
 )
 """The first of a chip stands for it where no device says what it is. Code for sm_80 also runs on later products."""
-_HOPPER = {"sm_90", "sm_90a", "h100", "h200", "gh200"}
+_NO_CODE = {
+    "sm_87": "sm_87",
+    **dict.fromkeys(("sm_90", "sm_90a", "h100", "h200", "gh200"), "sm_90"),
+    **dict.fromkeys(("sm_100", "b200", "gb200"), "sm_100"),
+    "sm_103": "sm_103",
+    **dict.fromkeys(("sm_120", "rtx5090"), "sm_120"),
+}
+"""Chips that IREE makes no code for, which run that for an earlier one: they may have microkernels of their own."""
 
 
 def _cpu() -> Target:
@@ -189,10 +196,11 @@ def _names(product: str, words: Sequence[str], said: str) -> bool:
 def find(text: str) -> Target:
     """The target of this chip or product name, or an error that lists them."""
     wanted = text.strip().lower().replace(" ", "")
-    if wanted in _HOPPER:
+    if (later := _NO_CODE.get(wanted)) is not None:
         raise UsageError(
-            f"IREE has no code generation for {text} (sm_90).",
-            remedy="Use --target sm_80: its PTX runs on Hopper through the driver's JIT.",
+            f"IREE has no code generation for {text} ({later}).",
+            remedy=f"Use --target sm_80: its PTX runs there through the driver's JIT. Without the device at hand add "
+            f"--chip {later} for microkernels.",
         )
     name = PRODUCTS.get(wanted, wanted)
     targets = {t.name: t for t in all_targets()}
@@ -204,3 +212,24 @@ def find(text: str) -> Target:
         f"unknown target {text!r}.",
         remedy=f"{hint}Known: {', '.join(targets)}; products: {', '.join(PRODUCTS)}.",
     )
+
+
+def find_chip(text: str, target: Target) -> str:
+    """The chip of this name or product, which must run the target's code."""
+    if target.backend.on_host:
+        raise UsageError(
+            f"--chip {text} is for GPUs, and the target is {target.name}.",
+            remedy="Leave it out, or name the GPU's --target too; a processor is named by --flag.",
+        )
+    wanted = text.strip().lower().replace(" ", "")
+    chips = {chip: chip for _, some in _GPUS.items() for chip in some} | _NO_CODE
+    chip = chips.get(PRODUCTS.get(wanted, wanted))
+    if chip is None:
+        known = sorted({one for one in chips.values() if target.runs_on(one)}, key=lambda name: (len(name), name))
+        close = difflib.get_close_matches(wanted, [*chips, *PRODUCTS], n=1)
+        hint = f"Did you mean {close[0]}? " if close else ""
+        raise UsageError(f"unknown chip {text!r}.", remedy=f"{hint}Code for {target.name} runs on: {', '.join(known)}.")
+    if not target.runs_on(chip):
+        other = chip if chip in _GPUS[ROCM] or chip in _GPUS[CUDA] else "sm_80"
+        raise UsageError(f"--chip {text}: code for {target.name} does not run there.", remedy=f"Use --target {other}.")
+    return chip

@@ -20,6 +20,11 @@ def iree_uri(name: str) -> str:
     return name.partition(TWIN)[0]
 
 
+def which_device(uri: str) -> str:
+    """What its driver calls the device: a number, or its own name."""
+    return iree_uri(uri).partition("://")[2].partition("?")[0] or "0"
+
+
 def named_devices(words: str, backend: Backend) -> tuple[str, ...]:
     """Each with a name of its own."""
     names = [word.strip() for word in words.split(",")]
@@ -33,8 +38,13 @@ def named_devices(words: str, backend: Backend) -> tuple[str, ...]:
         )
     for name in names:
         if _driver(name) not in backend.drivers or TWIN in name:
-            known = " or ".join(backend.drivers)
-            raise UsageError(f"{name!r} in --device {words} is no {known} device.", remedy=ONE_KIND)
+            known = (
+                f"{', '.join(backend.drivers[:-1])} or {backend.drivers[-1]}" if backend.drivers[1:] else backend.device
+            )
+            raise UsageError(
+                f"--device {words}: {name} is not a device for {backend.name} code, whose devices are {known}.",
+                remedy=ONE_KIND,
+            )
     require_one_kind({name: _driver(name) for name in names})
     return tuple(_told_apart(names, words, backend))
 

@@ -39,10 +39,12 @@ def bring_home(file: Path, *, options: Options, **watched: Unpack[Watched]) -> R
     if report.bundle != archive.digest(unpacked.documents[archive.MANIFEST]) or known is None:
         raise archive.refusal(file, "its result is of another bundle")
     # Whose manifest this workspace has written may say what the compiler is given; nobody else's.
-    target = Target.parse(manifest.target)
+    bare = Target.parse(manifest.target)
+    chip = None if bare.backend.on_host or manifest.chip == bare.name else manifest.chip
+    target = Target.parse(manifest.target, chip=chip)
     with Session.open(target, replace(options, device=NO_DEVICE), **watched) as session:
         _refuse_unknown(session, manifest, report, file)
-        target = Target.parse(manifest.target, flags=manifest.flags)
+        target = Target.parse(manifest.target, flags=manifest.flags, chip=chip)
         problem = target.prepare(known.allowing(manifest.allow or None))
         target, _ = right_target(problem, target)
         options = replace(

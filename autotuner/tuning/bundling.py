@@ -123,7 +123,7 @@ def _built(steps: SingleRun, outcomes: Sequence[Outcome]) -> dict[str, dict[int,
 
 def _manifest(steps: SingleRun, travelling: Sequence[tuple[Outcome, dict[int, Compiled]]]) -> Manifest:
     target, effort, tools = steps.target, steps.options.effort, steps.tools
-    chip = target.name
+    chip = steps.session.chip
     if target.backend.on_host:
         chip = tools.processor if means_host(target.compile_flags) else target.machine
     return Manifest(

@@ -16,7 +16,7 @@ from autotuner.iree.benchmark import Benchmark, benchmark_command
 from autotuner.iree.compile import shell_line
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
-from autotuner.microkernels.variants import find_variants
+from autotuner.microkernels.variants import find_variants, kernel_chip
 from autotuner.problems import Problem
 from autotuner.problems.base import FUNCTION
 from autotuner.system.cache import Cache
@@ -81,8 +81,7 @@ def rehearse(problem: Problem, target: Target, *, options: Options, task: Task =
     variants, left_out = find_variants(
         options.microkernels,
         prepared,
-        target,
-        device=device,
+        chip=kernel_chip(target, device if options.cluster is None else NO_DEVICE),
         workspace=options.workspace,
         executable_target=plan.executable_target,
     )

@@ -16,6 +16,7 @@ from autotuner.devices.environment import described
 from autotuner.devices.many import Devices
 from autotuner.devices.opening import open_devices
 from autotuner.devices.process import ProcessDevice
+from autotuner.microkernels.variants import kernel_chip
 from autotuner.system.execution import local_executor
 from autotuner.system.locks import device_lock
 from autotuner.system.progress import Stop
@@ -41,6 +42,8 @@ class Machines:
     """Builds at once."""
     shares_cores: bool
     """Builds would disturb timings: they are on the same processor."""
+    chip: str
+    """What microkernels are for."""
     waited: float = 0.0
     """Seconds for a device that another run had: they are not this run's."""
     environment: Mapping[str, Any] | None = None
@@ -78,7 +81,8 @@ class Machines:
                 devices.open()  # a device that is not there is told before anything is compiled for it
             if devices.several:
                 require_one_kind({device.uri: described(device.uri).name for device in devices.live})
-            yield cls(",".join(map(iree_uri, names)), executor, devices, jobs, shared, waited)
+            chip = kernel_chip(target, names[0])
+            yield cls(",".join(map(iree_uri, names)), executor, devices, jobs, shared, chip, waited)
 
     @classmethod
     @contextmanager
@@ -94,11 +98,11 @@ class Machines:
             executor, jobs = cluster.executor(builder, here), options.jobs or cluster.jobs
             if not timed:
                 nowhere = ProcessDevice(tools, NO_DEVICE, stack.enter_context(builder.cache.scratch()))
-                yield cls(NO_DEVICE, executor, Devices((nowhere,)), jobs, shares_cores=False)
+                yield cls(NO_DEVICE, executor, Devices((nowhere,)), jobs, shares_cores=False, chip=target.kernel_chip)
                 return
             waiting = time.monotonic()
             devices = stack.enter_context(cluster.devices(isolate=options.isolate, state=options.state))
             waited = time.monotonic() - waiting
             environment = {**cluster.environment, "cluster": scheduler.address}
-            shares = cluster.roster.shares_cores
-            yield cls(target.device, executor, Devices(tuple(devices), note), jobs, shares, waited, environment)
+            shares, chip = cluster.roster.shares_cores, cluster.chip or target.kernel_chip
+            yield cls(target.device, executor, Devices(tuple(devices), note), jobs, shares, chip, waited, environment)

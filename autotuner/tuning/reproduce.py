@@ -11,7 +11,7 @@ from autotuner.tuning.task import Task
 def command(problem: Problem, run: Run, *, task: Task, trials: int) -> list[str]:
     """In words that a shell can be given; what the options left open is spelt out."""
     target, options, device = run.target, run.options, run.session.named
-    words = [*problem.arguments(), "--target", target.name, "--device", device]
+    words = [*problem.arguments(), *target.words, "--device", device]
     kernels = options.microkernels
     if task.microkernels_alone:
         own = [word for path in kernels[0].objects for word in ("--object", str(path))]

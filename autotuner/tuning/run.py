@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -81,7 +81,10 @@ class Question:
                     [target.name, session.named, str(options.seed), options.searched_state, options.searched_cache]
                 ),
                 flags=target.user_flags,
-                reads=self.reads,
+                # A kernel for a newer chip is other code.
+                reads=self.reads
+                if session.chip in ("", replace(target, chip="").kernel_chip)
+                else (*self.reads, session.chip),
             ),
             command=options.command,
             problem=self.problem,

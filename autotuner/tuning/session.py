@@ -56,6 +56,8 @@ class Session:
     """Builds at once."""
     shares_cores: bool = False
     """Builds would disturb timings: they are on the same processor."""
+    chip: str = ""
+    """What microkernels are for: the chip of the devices, or the one that the user says will time."""
 
     @property
     def runner(self) -> Device:
@@ -111,4 +113,5 @@ class Session:
                 environment=at_work.environment,
                 jobs=at_work.jobs,
                 shares_cores=at_work.shares_cores,
+                chip=at_work.chip,
             )

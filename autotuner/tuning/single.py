@@ -112,8 +112,7 @@ class SingleRun:
         variants, left_out = find_variants(
             self.options.microkernels,
             self.problem,
-            self.target,
-            device=NO_DEVICE if self.task.elsewhere else self.device,
+            chip=self.session.chip,
             workspace=self.workspace.root,
             executable_target=plan.executable_target,
         )

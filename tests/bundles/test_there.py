@@ -42,12 +42,27 @@ def test_another_version_or_processor_is_refused(manifest: Manifest, what: str, 
 
 
 def test_a_gpu_that_is_older_than_the_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CUDA.__dict__, "chip_there", lambda: "sm_75")
+    monkeypatch.setitem(CUDA.__dict__, "chip_there", lambda _: "sm_75")
     with pytest.raises(EnvironmentFailure, match="is built for sm_80, and this machine has sm_75"):
         fitting(GPU, file=FILE)
     for newer in ("sm_80", "sm_90", "sm_100"):
-        monkeypatch.setitem(CUDA.__dict__, "chip_there", lambda chip=newer: chip)
+        monkeypatch.setitem(CUDA.__dict__, "chip_there", lambda _, chip=newer: chip)
         assert fitting(GPU, file=FILE).target.name == "sm_80"
+
+
+def test_a_bundle_for_a_named_chip_runs_on_that_one_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def chip_there(which: str) -> str:
+        asked.append(which)
+        return "sm_90" if which == "1" else "sm_100"
+
+    monkeypatch.setitem(CUDA.__dict__, "chip_there", chip_there)
+    named = replace(GPU, chip="sm_90")
+    assert fitting(named, file=FILE, device="cuda://1").manifest.chip == "sm_90"
+    with pytest.raises(EnvironmentFailure, match=r"built for sm_90, and this machine has sm_100.*with --chip"):
+        fitting(named, file=FILE)
+    assert asked == ["1", "0"]
 
 
 @pytest.mark.parametrize("name", ["rm -rf", "gemm_0x1x1_f32_f32_nn", ""])

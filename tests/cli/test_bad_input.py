@@ -70,7 +70,10 @@ BEFORE_ANYTHING = [
     (["--flag", "O3"], "'O3' is not an iree-compile flag"),
     (["--device", ""], "--device is empty"),
     (["--device", "none,local-task"], "names none beside a device"),
-    (["--device", "local-task,nothing"], "'nothing' in --device local-task,nothing is no local-task"),
+    (
+        ["--device", "local-task,nothing"],
+        "nothing is not a device for llvm-cpu code, whose devices are local-task, local-sync or local",
+    ),
 ]
 
 

@@ -84,6 +84,14 @@ def test_code_for_one_amd_chip_is_not_timed_on_another() -> None:
     assert [member.name for member in found.devices()] == ["b"]
 
 
+def test_a_device_of_another_chip_than_was_named_is_refused_and_builds() -> None:
+    notes: list[str] = []
+    found = Roster(OWN, Target.parse("sm_80", chip="sm_90"), True, "", notes.append)
+    found.update(workers(a=replace(GPU, chip="sm_80", model="NVIDIA A100"), b=replace(GPU, chip="sm_90")))
+    assert [member.name for member in found.devices()] == ["b"]
+    assert notes == ["worker a is refused: it has a sm_80, not the sm_90 that --chip names; it only builds"]
+
+
 def test_a_processor_that_is_timed_builds_only_where_there_is_no_other() -> None:
     found = roster("cpu", [])
     found.update(workers(a=CPU, b=BUILDER, c=replace(BUILDER, host="timed")))

@@ -17,7 +17,6 @@ from autotuner.microkernels.loader import load
 from autotuner.microkernels.manifest import MOST_SETTINGS, DoesNotFitError, Manifest
 from autotuner.microkernels.variants import Kernel, Variants, find_variants
 from autotuner.problems import Attention, Conv, Gemm, Operation, Problem
-from autotuner.targets import Target
 
 OBJECT = b"object"
 GEMM = f"""
@@ -488,8 +487,7 @@ def test_a_search_says_that_it_looks_at_some_of_the_choices_only(folder: Path, t
     found, notes = find_variants(
         [Kernel("large")],
         Gemm.parse(shape="128x128x64", dtype="f16"),
-        Target.parse("gfx942"),
-        device="none",
+        chip="gfx942",
         workspace=tmp_path / "workspace",
     )
     assert len(found[0].space) <= MOST_SETTINGS

@@ -232,7 +232,7 @@ def kernel(make_plan: MakePlan, tmp_path: Path) -> Path:
     """The C kernel that comes with autotune, shipped as `ship` does it."""
     problem = Gemm.parse(shape="64x64x64", dtype="f32")
     plan = make_plan(problem, "cpu")
-    variants, _ = find_variants([Kernel("sgemm_c")], problem, plan.target, device="local-task", workspace=tmp_path)
+    variants, _ = find_variants([Kernel("sgemm_c")], problem, chip=plan.target.kernel_chip, workspace=tmp_path)
     plan = plan.with_kernels(variants, alone=True)
     candidate = plan.candidate(plan.first[0], id="c")
     assert isinstance(candidate.carrier, VariantCarrier)
@@ -276,7 +276,7 @@ def test_a_kernel_of_a_later_chip_is_what_the_device_there_can_run(
         ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry kernel()\n{\nret;\n}\n"
     )
     target = Target.parse("sm_80")
-    target = replace(target, backend=replace(target.backend, chip_there=lambda: there))
+    target = replace(target, backend=replace(target.backend, chip_there=lambda _: there))
     file = read_spec(kernel.read_text())
     file = replace(file, entries=(replace(file.entries[0], objects=("kernel.ptx",)),), hashes={})
     (finding,) = check_objects(file, tmp_path, target)

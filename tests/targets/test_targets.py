@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import replace
 
 import pytest
 
@@ -12,8 +13,9 @@ from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
+from autotuner.microkernels.variants import kernel_chip
 from autotuner.problems import Attention, Conv, Gemm, Problem
-from autotuner.targets import PRODUCTS, Target, all_targets
+from autotuner.targets import NO_DEVICE, PRODUCTS, Target, all_targets
 from autotuner.targets.base import flag_name
 from autotuner.tuning.plan import Plan
 
@@ -106,6 +108,49 @@ def test_hopper_is_refused_with_the_target_that_runs_on_it(text: str) -> None:
     with pytest.raises(UsageError, match="no code generation") as caught:
         Target.parse(text)
     assert "--target sm_80" in caught.value.remedy
+    assert "--chip sm_90" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "chip"),
+    [
+        ("sm_80", "sm_90", "sm_90"),
+        ("a100", "H200", "sm_90"),
+        ("sm_80", "rtx4090", "sm_89"),
+        ("mi300x", "MI325X", "gfx942"),
+    ],
+)
+def test_kernels_are_for_the_chip_that_the_user_names(target: str, text: str, chip: str) -> None:
+    found = Target.parse(target, chip=text)
+    assert (found.kernel_chip, kernel_chip(found, NO_DEVICE)) == (chip, chip)
+    assert found.compile_flags == Target.parse(target).compile_flags
+    assert found.words == ["--target", found.name, "--chip", chip]
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "what", "remedy"),
+    [
+        ("sm_80", "sm90", "unknown chip 'sm90'", "Did you mean sm_90?"),
+        ("sm_80", "", "unknown chip ''", "sm_80 runs on: sm_80, sm_86"),
+        ("sm_89", "a100", "code for sm_89 does not run there", "Use --target sm_80"),
+        ("gfx942", "gfx950", "code for gfx942 does not run there", "Use --target gfx950"),
+        ("gfx942", "h200", "code for gfx942 does not run there", "Use --target sm_80"),
+        ("cpu", "sm_90", "is for GPUs", "--target"),
+    ],
+)
+def test_a_chip_that_does_not_run_the_code_is_refused(target: str, text: str, what: str, remedy: str) -> None:
+    with pytest.raises(UsageError, match=what) as caught:
+        Target.parse(target, chip=text)
+    assert remedy in caught.value.remedy
+    assert "\n" not in str(caught.value)
+
+
+def test_a_device_of_another_chip_than_was_named_is_refused() -> None:
+    target = Target.parse("sm_80", chip="sm_90")
+    there = replace(target, backend=replace(target.backend, chip_there={"0": "sm_90", "1": "sm_80"}.get))
+    assert kernel_chip(there, "cuda://0") == "sm_90"
+    with pytest.raises(UsageError, match="--chip sm_90, and cuda://1 is sm_80"):
+        kernel_chip(there, "cuda://1")
 
 
 def test_user_flags_replace_the_targets_own_of_the_same_name() -> None:

@@ -34,7 +34,6 @@ from autotuner.measure.caches import Caches
 from autotuner.measure.judge import SAME, Judgement
 from autotuner.measure.race import ALPHA, Interval
 from autotuner.microkernels.instance import crash_words
-from autotuner.microkernels.variants import kernel_chip
 from autotuner.store.rows import BuildRow
 from autotuner.system import process
 from autotuner.system.digests import file_digest
@@ -173,7 +172,7 @@ class _ExperimentRun:
             program=subject.program,
             flags=(*subject.flags, *run.target.compile_flags),
             target=run.target,
-            chip=kernel_chip(run.target, run.session.device),
+            chip=run.session.chip,
             tools=run.session.tools,
             workspace=run.session.workspace.root,
             folder=side.folder,

@@ -21,7 +21,6 @@ from autotuner.jobs.ab.recipe import ArmSite, Recipe
 from autotuner.jobs.ab.subject import Inside
 from autotuner.jobs.bench.tasks import Task, task_of
 from autotuner.measure.check import RANDOM, Check, Data, Expected, compare
-from autotuner.microkernels.variants import kernel_chip
 from autotuner.problems import Problem
 from autotuner.problems.accuracy import last_rounding
 from autotuner.targets import Target
@@ -73,7 +72,7 @@ class Site:
             program=self.program,
             flags=self.flags,
             target=target,
-            chip=kernel_chip(target, session.device),
+            chip=session.chip,
             tools=session.tools,
             workspace=session.workspace.root,
             folder=folder,

@@ -229,7 +229,7 @@ class _FamilyRun:
         ).stamped(self.session.tools, own.speedup, self.run.environment if own.us is not None else None)
 
     def _command(self) -> list[str]:
-        words = [*self.family.arguments(), "--target", self.target.name, "--device", self.session.device]
+        words = [*self.family.arguments(), *self.target.words, "--device", self.session.device]
         words += [f"--flag={flag}" for flag in self.target.user_flags]
         words += self.session.tools.arguments()
         if self.options.budget is not None:

@@ -20,7 +20,7 @@ from autotuner.jobs.model.places import Library, Place
 from autotuner.jobs.model.shares import Shares
 from autotuner.microkernels.instance import Call
 from autotuner.microkernels.library import find, search_folders
-from autotuner.microkernels.variants import Kernel, Variants, kernel_chip
+from autotuner.microkernels.variants import Kernel, Variants
 from autotuner.problems import Problem
 from autotuner.space import Config
 from autotuner.targets import Route, Target
@@ -228,7 +228,7 @@ class KernelSearch:
         variants = Variants.of(
             find(name, search_folders(root)),
             place.problem,
-            kernel_chip(context.target, context.session.device),
+            context.session.chip,
             workspace=root,
             kernel=next((kernel for kernel in context.options.microkernels if kernel.name == name), None),
             executable_target=self.executable_target,

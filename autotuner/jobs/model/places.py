@@ -11,7 +11,7 @@ from autotuner.errors import AutotuneError, OutOfTimeError
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.extract import Group
 from autotuner.microkernels.manifest import Manifest
-from autotuner.microkernels.variants import find_manifests, fits, kernel_chip
+from autotuner.microkernels.variants import find_manifests, fits
 from autotuner.problems import Problem
 
 
@@ -47,7 +47,7 @@ class Library:
         found, notes = find_manifests(context.options.microkernels, workspace=context.session.workspace.root)
         for note in notes:
             context.note(note)
-        chip = kernel_chip(context.target, context.session.device)
+        chip = context.session.chip
         return cls(context, tuple(manifest for manifest, _ in found), chip, executable_target)
 
     def places(self, preprocessed: str) -> list[Place]:

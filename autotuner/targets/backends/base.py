@@ -59,9 +59,9 @@ class Backend:
     """Whose GPU, where the compiler itself says which configurations are legal; None: the space is declared here."""
     on_host: bool = False
     """Its code is for processors: it is compiled and timed on the same cores, and microkernels are linked into it."""
-    chip_there: Callable[[], str | None] = lambda: None
-    """Where the driver compiles its code for the chip that is there: which that is. An object made for a chip must fit
-    it; None: it is the one that IREE compiles for."""
+    chip_there: Callable[[str], str | None] = lambda _: None
+    """Where the driver compiles its code for the chip that is there: which, of the device that its URI calls so.
+    An object made for a chip must fit it; None: it is the one that IREE compiles for."""
 
     assembled_on_load: bool = False
     """The driver assembles its code when a module is loaded: a tenth of a second or more, then kept in its cache."""

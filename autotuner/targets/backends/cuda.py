@@ -12,9 +12,9 @@ def _describe(which: str) -> DeviceFacts:
     return DeviceFacts(fields[0], fields[1], machine.number(fields[2])) if len(fields) == 3 else UNKNOWN
 
 
-def _chip_there() -> str | None:
-    """sm_90 and the like, of the first GPU; None where nobody tells."""
-    text = machine.output(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"])
+def _chip_there(which: str) -> str | None:
+    """sm_90 and the like; None where nobody tells."""
+    text = machine.output(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader", f"--id={which}"])
     digits = text.partition("\n")[0].strip().replace(".", "")
     return f"sm_{digits}" if digits.isdigit() else None
 
