@@ -225,12 +225,12 @@ class Bench:
         """With nothing to race against the default, nothing is kept: what is timed late is at least known then."""
         if self.clock.left >= self.time_plan.reserve(left):
             return False
-        rival = any(one.contends and one.id != BASELINE for one in self.outcomes.values())
+        rival = any(one.id != BASELINE for one in self.standing.right)
         return rival or self.clock.left < 0
 
     @property
     def _best_us(self) -> float:
-        return min((one.us for one in self.outcomes.values() if one.contends and one.us is not None), default=math.inf)
+        return min((one.us or math.inf for one in self.standing.right), default=math.inf)
 
     def _settle(self, entry: Entry, measured: Measured) -> None:
         """Notes down what the device said; IREE's default is timed, right or wrong."""

@@ -8,9 +8,15 @@ from typing import Annotated
 import typer
 
 from autotuner.bundles import words as w
+from autotuner.cli import completion
 
 TargetOption = Annotated[
-    str, typer.Option("--target", help="cpu, a chip (gfx942, sm_80, …) or a product (mi300x, a100, …).")
+    str,
+    typer.Option(
+        "--target",
+        help="cpu, a chip (gfx942, sm_80, …) or a product (mi300x, a100, …).",
+        autocompletion=completion.target,
+    ),
 ]
 ChipOption = Annotated[
     str | None,
@@ -18,9 +24,20 @@ ChipOption = Annotated[
 ]
 DeviceOption = Annotated[
     str | None,
-    typer.Option("--device", help="IREE device URIs, comma separated; `none` compiles and proves but does not time."),
+    typer.Option(
+        "--device",
+        help="IREE device URIs, comma separated; `none` compiles and proves but does not time.",
+        autocompletion=completion.device,
+    ),
 ]
-EffortOption = Annotated[str, typer.Option("--effort", help="quick, normal or full: how long to search.")]
+EffortOption = Annotated[
+    str,
+    typer.Option(
+        "--effort",
+        help="quick, normal or full: how long to search.",
+        autocompletion=completion.one_of("quick", "normal", "full"),
+    ),
+]
 TrialsOption = Annotated[int | None, typer.Option("--trials", help="At most this many candidates.")]
 BudgetOption = Annotated[
     str | None, typer.Option("--budget", help="At most this long, race included: 90s, 10m, 1h30m.")
@@ -32,11 +49,19 @@ WorkspaceOption = Annotated[
 ]
 CacheOption = Annotated[
     str,
-    typer.Option("--cache", help="The last level cache: search warm or cold; both: search warm, tell cold times too."),
+    typer.Option(
+        "--cache",
+        help="The last level cache: search warm or cold; both: search warm, tell cold times too.",
+        autocompletion=completion.one_of("warm", "cold", "both"),
+    ),
 ]
 StateOption = Annotated[
     str,
-    typer.Option("--state", help="The device while timing: sustained (under load between timings) or burst (pauses)."),
+    typer.Option(
+        "--state",
+        help="The device while timing: sustained (under load between timings) or burst (pauses).",
+        autocompletion=completion.one_of("sustained", "burst"),
+    ),
 ]
 IsolateOption = Annotated[
     bool,
@@ -61,15 +86,28 @@ ResumeOption = Annotated[
     typer.Option("--resume/--fresh", help="Go on with this problem's unfinished run (or start one) / start anew."),
 ]
 KeepOption = Annotated[
-    str, typer.Option("--keep", help="Which candidates' folders stay: all, failed, best, none; comma separated.")
+    str,
+    typer.Option(
+        "--keep",
+        help="Which candidates' folders stay: all, failed, best, none; comma separated.",
+        autocompletion=completion.some_of("all", "failed", "best", "none"),
+    ),
 ]
 MicrokernelsOption = Annotated[
     str,
-    typer.Option("--microkernels", help="Which microkernels join the search: names, comma separated, auto or none."),
+    typer.Option(
+        "--microkernels",
+        help="Which microkernels join the search: names, comma separated, auto or none.",
+        autocompletion=completion.microkernels,
+    ),
 ]
 PrecisionOption = Annotated[
     str | None,
-    typer.Option("--allow-precision", help="Accept results of tf32 or f16 accuracy. [default: the types' own]"),
+    typer.Option(
+        "--allow-precision",
+        help="Accept results of tf32 or f16 accuracy. [default: the types' own]",
+        autocompletion=completion.one_of("tf32", "f16"),
+    ),
 ]
 IreeToolsOption = Annotated[
     Path | None,

@@ -141,9 +141,9 @@ def tell_problem(result: AnyResult, printer: Printer) -> None:
     if best is not None and best.us is not None and counts.rivals and not result.ranking:
         line("best", f"{_time(best.us, result)}  {knobs(best.config) or f'route {best.measured.route}'}")
     printer.speedup(result, over=f" over {result.baseline_words}")
-    printer.caches(result, names=(result.baseline_words, "best"))
     if stock.flags and best and best.config:
         printer.over_stock(result, what="stock route")
+    printer.caches(result, names=(result.baseline_words, "best"))
     if counts.asked:
         line("candidates", _candidates(counts))
     carrier = carrier_named(result.carrier)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -13,9 +14,15 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from autotuner.cli import completion
 from autotuner.cli.app import app
 from autotuner.cli.commands.operations import default_dtype
 from autotuner.cli.examples import EXAMPLES
+from autotuner.problems import Gemm
+from autotuner.targets import PRODUCTS, Target, all_targets
+from autotuner.tuning.effort import EFFORTS
+from autotuner.tuning.evaluate import KEEP
+from autotuner.tuning.options import CACHES, STATES
 from tests.support.command_line import Here, in_this_process
 
 COMMANDS = sorted(EXAMPLES)
@@ -68,6 +75,51 @@ def test_words_are_completed(settings: dict[str, str], found: str) -> None:
         command, env={**os.environ, **settings}, capture_output=True, text=True, check=False, timeout=60
     )
     assert found in done.stdout, done.stderr
+
+
+def _offered(line: str) -> set[str]:
+    settings = {"_AUTOTUNE_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": f"autotune {line}"}
+    said = CliRunner().invoke(app, [], prog_name="autotune", env=settings).output
+    words = set(re.findall(r'"([^"]*)"', said))
+    assert said.startswith("_arguments" if words else "_files")
+    return words
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("gemm --target gfx94", {"gfx942"}),
+        ("gemm --target mi300", {"mi300a", "mi300x"}),
+        ("gemm --dtype ", {"f32", "f16", "bf16", "i8", "f8"}),
+        ("attention --dtype ", {"f32", "f16", "bf16", "f8"}),
+        ("ab --layout n", {"nn", "nt", "nhwc-hwcf", "nchw-fchw"}),
+        ("model x.mlir --state ", {"sustained", "burst"}),
+        ("suite unet", {"unet", "unet-conv"}),
+        ("suite sh", {"shapes.csv"}),
+        ("ab sgemm", {"sgemm_c"}),
+        ("ab sgemm_c m", {"misa_igemm_fwd_nhwc_fp16", "m.mlir"}),
+        ("gemm --keep best,", {"best,all", "best,failed", "best,none"}),
+        ("model m", set()),  # which leaves it to the shell, and that offers files
+        ("spec merge -o ", set()),
+    ],
+)
+def test_values_are_completed(line: str, offered: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shapes.csv").touch()
+    (tmp_path / "m.mlir").touch()
+    monkeypatch.chdir(tmp_path)
+    assert _offered(line) == offered
+
+
+def test_words_that_are_completed_are_words_that_are_taken() -> None:
+    assert set(completion.target("")) == {*(one.name for one in all_targets()), *PRODUCTS}
+    for name in completion.target(""):
+        Target.parse(name)
+    for name, known in (("effort", EFFORTS), ("cache", CACHES), ("state", STATES), ("keep", KEEP)):
+        assert _offered(f"gemm --{name} ") == set(known)
+    for dtype in _offered("gemm --dtype "):
+        Gemm.parse(shape="8x8x8", dtype=dtype)
+    for layout in _offered("gemm --layout "):
+        Gemm.parse(shape="8x8x8", dtype="f32", layout=layout)
 
 
 def test_without_a_dtype_the_targets_own_is_taken_and_said(tmp_path: Path, here: Here) -> None:

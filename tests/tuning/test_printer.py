@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
 from autotuner.jobs.ab.result import AbDetails
+from autotuner.jobs.model.kernels import KernelEntry
+from autotuner.jobs.model.result import ModelDetails
+from autotuner.measure.caches import Caches, Pair
 from autotuner.measure.race import Interval
 from autotuner.system.text import count
 from autotuner.tuning.counts import Counts
@@ -76,3 +80,25 @@ def test_a_route_that_stands_in_for_a_wrong_default_is_named_beside_its_time() -
     said = lines(replace(AGREE, verdict="no-winner", stand_in="decomposed", files=Files()))
     assert said["default"].endswith("  route decomposed stands in for it")
     assert "keep IREE's default" not in said["next"]
+
+
+CACHES = Caches(Pair(20.0, 10.0), Pair(24.0, 12.0))
+OVER = "1.500x over the best"
+
+
+def test_the_ratio_to_the_best_flags_stands_under_the_speedup() -> None:
+    said = str(replace(RESULT, caches=CACHES)).splitlines()
+    names = [line[:11].strip() for line in said]
+    at = names.index("speedup")
+    assert said[at + 1].strip() == f"{OVER} stock route, 1.400 to 1.600"
+    assert names[at + 2] == "cold cache"
+
+
+def test_a_model_that_microkernels_alone_won_has_the_ratio_to_the_best_route() -> None:
+    kernels = (cast(KernelEntry, object()),)  # counted, no more
+    won = Result(**{**vars(RESULT), "caches": CACHES, "details": ModelDetails(shipped_kernels=kernels)})
+    said = str(won).splitlines()
+    at = next(i for i, line in enumerate(said) if line.startswith("speedup"))
+    assert said[at + 1].strip() == f"{OVER} route, 1.400 to 1.600"
+    assert said[at + 2].startswith("cold cache")
+    assert OVER not in str(Result(**{**vars(won), "details": ModelDetails()}))

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from autotuner.cli import completion
 from autotuner.cli import options as o
 
 
@@ -20,9 +21,13 @@ class Wanted:
             metavar="MICROKERNEL|A",
             help="A microkernel, as --list names it; a spec (.mlir); a flagfile (@FILE or .flags); the path of an "
             "iree-compile; or `default`. Alone it races IREE's default.",
+            autocompletion=completion.arm,
         ),
     ] = None
-    second: Annotated[str | None, typer.Argument(metavar="B", help="Another of these: then A is the baseline.")] = None
+    second: Annotated[
+        str | None,
+        typer.Argument(metavar="B", help="Another of these: then A is the baseline.", autocompletion=completion.arm),
+    ] = None
     model: Annotated[
         Path | None, typer.Option("--model", help="Do it inside this .mlir, .mlirbc or .onnx; --shape narrows it.")
     ] = None

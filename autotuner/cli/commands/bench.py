@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from autotuner.cli import completion
 from autotuner.cli import options as o
 from autotuner.cli.request import CLUSTER, Request
 
@@ -20,6 +21,7 @@ class BenchWords:
         typer.Argument(
             metavar="NAME|FILE",
             help="A suite, a file of problems as `autotune suite` takes them, or a model: .mlir, .mlirbc or .onnx.",
+            autocompletion=completion.workload_or_model,
         ),
     ] = None
     backends: Annotated[
@@ -28,6 +30,7 @@ class BenchWords:
             "--backends",
             help="Which, comma separated: iree, tuned, numpy, torch, triton, onnxruntime, hipblaslt. "
             "[default: those that are installed]",
+            autocompletion=completion.some_of("iree", "tuned", "numpy", "torch", "triton", "onnxruntime", "hipblaslt"),
         ),
     ] = None
     pythons: Annotated[
@@ -67,5 +70,10 @@ class BenchRequest(Request):
     )
 
     cache: Annotated[
-        str, typer.Option("--cache", help="warm: the last level cache as calls leave it; both: cold times too.")
+        str,
+        typer.Option(
+            "--cache",
+            help="warm: the last level cache as calls leave it; both: cold times too.",
+            autocompletion=completion.one_of("warm", "both"),
+        ),
     ] = "both"

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from autotuner.cli import completion
 from autotuner.cli import options as o
 from autotuner.cli.lazy import Lazy
 
@@ -20,17 +21,32 @@ def compare(
     golden: Annotated[str, typer.Argument(metavar="GOLDEN", help=f"What was good. {_SET}")],
     new: Annotated[str, typer.Argument(metavar="NEW", help="What is to be judged by it, in the same forms.")],
     rule: Annotated[
-        str, typer.Option("--rule", help="interval (both 95 % intervals apart), aiter or ratio (medians alone).")
+        str,
+        typer.Option(
+            "--rule",
+            help="interval (both 95 % intervals apart), aiter or ratio (medians alone).",
+            autocompletion=completion.one_of("interval", "aiter", "ratio"),
+        ),
     ] = "interval",
     threshold: Annotated[
         float | None,
         typer.Option("--threshold", help="Per cent that count as a change. [default: interval 1, ratio 5]"),
     ] = None,
     kernels: Annotated[
-        str, typer.Option("--kernels", help="named (default, best, arms) or all (each route and configuration too).")
+        str,
+        typer.Option(
+            "--kernels",
+            help="named (default, best, arms) or all (each route and configuration too).",
+            autocompletion=completion.one_of("named", "all"),
+        ),
     ] = "named",
     across: Annotated[
-        str, typer.Option("--across", help="Compare although these differ: state, cache, device; comma separated.")
+        str,
+        typer.Option(
+            "--across",
+            help="Compare although these differ: state, cache, device; comma separated.",
+            autocompletion=completion.some_of("state", "cache", "device"),
+        ),
     ] = "",
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Also write a page: an .html file that stands alone.")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from autotuner.cli import completion
 from autotuner.cli.lazy import Lazy
 
 if TYPE_CHECKING:
@@ -20,15 +21,43 @@ _DTYPE = f"[default: {CPU_DTYPE} on cpu, {GPU_DTYPE} elsewhere]"
 _EPILOGUE = "What is done with the sums: bias, residual, relu, clip=LOW:HIGH; such as bias,relu."
 _OUT = "Round the result to f16 or bf16. [default: the accumulator's type]"
 
+DtypeOption = Annotated[
+    str,
+    typer.Option(
+        "--dtype",
+        help=f"f32, f16, bf16, i8 or f8. {_DTYPE}",
+        autocompletion=completion.one_of("f32", "f16", "bf16", "i8", "f8"),
+    ),
+]
+OutOption = Annotated[str | None, typer.Option("--out", help=_OUT, autocompletion=completion.one_of("f16", "bf16"))]
+EpilogueOption = Annotated[
+    str,
+    typer.Option("--epilogue", help=_EPILOGUE, autocompletion=completion.some_of("bias", "residual", "relu", "clip=")),
+]
+
 
 def gemm(
     shape: Annotated[str, typer.Option("--shape", help="MxNxK, such as 4096x4096x4096.")],
     batch: Annotated[int, typer.Option("--batch", help="How many products at once.")] = 1,
-    dtype: Annotated[str, typer.Option("--dtype", help=f"f32, f16, bf16, i8 or f8. {_DTYPE}")] = "",
-    acc: Annotated[str | None, typer.Option("--acc", help="Accumulator: f32, i32 or f16. [default: by dtype]")] = None,
-    layout: Annotated[str, typer.Option("--layout", help="nn, nt, tn or tt: is A, is B transposed?")] = "nn",
-    out: Annotated[str | None, typer.Option("--out", help=_OUT)] = None,
-    epilogue: Annotated[str, typer.Option("--epilogue", help=_EPILOGUE)] = "",
+    dtype: DtypeOption = "",
+    acc: Annotated[
+        str | None,
+        typer.Option(
+            "--acc",
+            help="Accumulator: f32, i32 or f16. [default: by dtype]",
+            autocompletion=completion.one_of("f32", "i32", "f16"),
+        ),
+    ] = None,
+    layout: Annotated[
+        str,
+        typer.Option(
+            "--layout",
+            help="nn, nt, tn or tt: is A, is B transposed?",
+            autocompletion=completion.one_of("nn", "nt", "tn", "tt"),
+        ),
+    ] = "nn",
+    out: OutOption = None,
+    epilogue: EpilogueOption = "",
     bucket_m: Annotated[
         str | None,
         typer.Option("--bucket-m", help="Bounds of M, such as 16,32,64,any: one spec with an entry for each range."),
@@ -48,10 +77,15 @@ def conv(
     dilation: Annotated[str, typer.Option("--dilation", help="DHxDW.")] = "1x1",
     pad: Annotated[str, typer.Option("--pad", help="PHxPW: rows and columns of zeros on each side.")] = "0x0",
     groups: Annotated[int, typer.Option("--groups", help="Groups of channels; as many as channels: depthwise.")] = 1,
-    dtype: Annotated[str, typer.Option("--dtype", help=f"f32, f16, bf16, i8 or f8. {_DTYPE}")] = "",
-    layout: Annotated[str, typer.Option("--layout", help="nhwc-hwcf or nchw-fchw.")] = "nhwc-hwcf",
-    out: Annotated[str | None, typer.Option("--out", help=_OUT)] = None,
-    epilogue: Annotated[str, typer.Option("--epilogue", help=_EPILOGUE)] = "",
+    dtype: DtypeOption = "",
+    layout: Annotated[
+        str,
+        typer.Option(
+            "--layout", help="nhwc-hwcf or nchw-fchw.", autocompletion=completion.one_of("nhwc-hwcf", "nchw-fchw")
+        ),
+    ] = "nhwc-hwcf",
+    out: OutOption = None,
+    epilogue: EpilogueOption = "",
 ) -> "problems.Conv":
     """Tune a convolution: direct, as an implicit matrix multiplication, or by another route."""
     return problems.Conv.parse(
@@ -70,7 +104,14 @@ def conv(
 
 def attention(
     shape: Annotated[str, typer.Option("--shape", help="BxHxSQxSKVxD, such as 1x8x1024x1024x64.")],
-    dtype: Annotated[str, typer.Option("--dtype", help=f"f32, f16, bf16 or f8. {_DTYPE}")] = "",
+    dtype: Annotated[
+        str,
+        typer.Option(
+            "--dtype",
+            help=f"f32, f16, bf16 or f8. {_DTYPE}",
+            autocompletion=completion.one_of("f32", "f16", "bf16", "f8"),
+        ),
+    ] = "",
     causal: Annotated[bool, typer.Option("--causal", help="Query i sees keys 0 to i only.")] = False,
 ) -> "problems.Attention":
     """Tune scaled dot-product attention: softmax(Q·Kᵀ/√D)·V."""
@@ -113,5 +154,7 @@ def _merged(name: str, by_operation: Mapping[str, inspect.Parameter], note: str)
         texts.setdefault(option.help, []).append(op)
     spelt = " ".join([*(f"{', '.join(ops)}: {text}" for text, ops in texts.items()), *([note] if note else [])])
     # Within Annotated, typer reads an option's first word as a declaration, though it is called the default.
-    default, kind = typer.Option(None, options[0].default, *options[0].param_decls, help=spelt), kinds[0] | None
+    words, kind = (options[0].default, *options[0].param_decls), kinds[0] | None
+    complete = completion.any_of([option.autocompletion for option in options if option.autocompletion])
+    default = typer.Option(None, *words, help=spelt, autocompletion=complete)
     return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind)

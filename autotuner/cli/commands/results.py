@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from autotuner.cli import completion
 from autotuner.cli import options as o
 from autotuner.cli.given import Given
 from autotuner.cli.lazy import Lazy
@@ -20,6 +21,8 @@ else:
 RunArgument = Annotated[str | None, typer.Argument(help="A run, as `history` names it. [default: all]")]
 
 
+OPERATIONS = ("gemm", "conv", "attention", "model", "suite", "retune")
+VERDICTS = ("win", "no-winner", "inconclusive", "compile-only")
 FILTERS = ("limit", "op", "shape", "target", "device", "since", "verdict", "trend")
 
 
@@ -27,14 +30,26 @@ def history(
     context: typer.Context,
     run: RunArgument = None,
     limit: Annotated[int, typer.Option("--limit", help="How many runs, newest first.")] = 20,
-    op: Annotated[str | None, typer.Option("--op", help="Of this operation: gemm, conv, model, …")] = None,
+    op: Annotated[
+        str | None,
+        typer.Option(
+            "--op", help="Of this operation: gemm, conv, model, …", autocompletion=completion.one_of(*OPERATIONS)
+        ),
+    ] = None,
     shape: Annotated[str | None, typer.Option("--shape", help="Of this shape, as the problem's name has it.")] = None,
-    target: Annotated[str | None, typer.Option("--target", help="For this chip or product.")] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", help="For this chip or product.", autocompletion=completion.target)
+    ] = None,
     device: Annotated[
         str | None, typer.Option("--device", help="On this IREE device, or a piece of the device's name.")
     ] = None,
     since: Annotated[str | None, typer.Option("--since", help="Since 2026-11-01, or so long ago: 12h, 7d.")] = None,
-    verdict: Annotated[str | None, typer.Option("--verdict", help="Of this verdict: win, no-winner, …")] = None,
+    verdict: Annotated[
+        str | None,
+        typer.Option(
+            "--verdict", help="Of this verdict: win, no-winner, …", autocompletion=completion.one_of(*VERDICTS)
+        ),
+    ] = None,
     trend: Annotated[bool, typer.Option("--trend", help="Each problem over time, oldest run first.")] = False,
     workspace: o.WorkspaceOption = Path(),
     storage: o.StorageOption = None,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from autotuner.cli import completion
 from autotuner.cli import options as o
 from autotuner.cli.request import CLUSTER, Request
 
@@ -38,7 +39,12 @@ class RetuneRequest(Request):
 
     unused = frozenset(CLUSTER)
 
-    target: Annotated[str, typer.Option("--target", help="Which target's specs. [default: as they record it]")] = ""
+    target: Annotated[
+        str,
+        typer.Option(
+            "--target", help="Which target's specs. [default: as they record it]", autocompletion=completion.target
+        ),
+    ] = ""
     trials: Annotated[
         int | None, typer.Option("--trials", help="At most this many candidates where an entry is searched again.")
     ] = None

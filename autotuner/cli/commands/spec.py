@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from autotuner.cli import completion
 from autotuner.cli import options as o
 from autotuner.cli.examples import examples
 from autotuner.cli.lazy import Lazy
@@ -44,7 +45,11 @@ def check(
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option("--target", help="Chip or product. [default: the flagfile's, or what the spec records]"),
+        typer.Option(
+            "--target",
+            help="Chip or product. [default: the flagfile's, or what the spec records]",
+            autocompletion=completion.target,
+        ),
     ] = None,
     flags: o.FlagOption = None,
     trust: o.TrustOption = False,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from autotuner.cli import completion
 from autotuner.cli.request import Request
 from autotuner.jobs.suite import THRESHOLD
 
@@ -19,6 +20,7 @@ class SuiteWords:
         typer.Argument(
             metavar="NAME|FILE",
             help="A suite, or a file: .csv of shapes, .yaml/.yml/.log of hipBLASLt, .txt of MIOpen.",
+            autocompletion=completion.workload,
         ),
     ] = None
     show: Annotated[bool, typer.Option("--list", help="List the suites, or the problems of NAME|FILE.")] = False

@@ -32,9 +32,9 @@ def tell_model(result: ModelResult, printer: Printer) -> None:
         what += f", {count(len(details.shipped_kernels), 'microkernel')}" if details.shipped_kernels else ""
         line("best", f"{microseconds(result.best.us)}  route {result.best.measured.route}, {what}")
     printer.speedup(result, over=f" over {result.baseline_words}")
-    printer.caches(result)
-    if details.entries:
+    if stock.flags and (details.entries or details.shipped_kernels):
         printer.over_stock(result, what="route")
+    printer.caches(result)
     if details.error is not None:
         line("outputs", f"relative error {details.error:.1e} against {details.against}")
     if details.rows:

@@ -1,0 +1,99 @@
+"""What a shell completes after an option or for an argument; files are left to the shell where nothing here fits."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autotuner.cli.lazy import Lazy
+
+if TYPE_CHECKING:
+    from autotuner import targets
+    from autotuner.jobs.suite import suites
+    from autotuner.microkernels import library
+else:
+    targets, suites = Lazy("autotuner.targets"), Lazy("autotuner.jobs.suite.suites")
+    library = Lazy("autotuner.microkernels.library")
+
+Complete = Callable[[str], list[str]]
+_WORKLOADS = (".csv", ".yaml", ".yml", ".log", ".txt")
+_MODELS = (".mlir", ".mlirbc", ".onnx")
+_ARMS = (".mlir", ".flags")
+
+
+def one_of(*words: str) -> Complete:
+    """One of these words."""
+
+    def complete(incomplete: str) -> list[str]:
+        return _begin(words, incomplete)
+
+    return complete
+
+
+def some_of(*words: str) -> Complete:
+    """Some of these words, with commas between."""
+
+    def complete(incomplete: str) -> list[str]:
+        return _listed(words, incomplete)
+
+    return complete
+
+
+def any_of(ways: Sequence[Complete]) -> Complete | None:
+    """What one of these gives, each word once; None: there are none."""
+
+    def complete(incomplete: str) -> list[str]:
+        return list(dict.fromkeys(word for way in ways for word in way(incomplete)))
+
+    return complete if ways else None
+
+
+def target(incomplete: str) -> list[str]:
+    """A chip or a product."""
+    chips = (one.name for one in targets.all_targets())
+    return _begin(dict.fromkeys((*chips, *targets.PRODUCTS)), incomplete)
+
+
+device = one_of("none", "local-task", "local-sync", "cuda", "hip")
+"""A device's driver, which is the first device of its kind; a colon would be the end of a word in bash."""
+
+
+def microkernels(incomplete: str) -> list[str]:
+    """Names of microkernels, with commas between."""
+    return _listed(("auto", "none", *_microkernel_names()), incomplete)
+
+
+def arm(incomplete: str) -> list[str]:
+    """What `autotune ab` races."""
+    return _begin(("default", *_microkernel_names()), incomplete) + _files(_ARMS, incomplete)
+
+
+def workload(incomplete: str) -> list[str]:
+    """A suite, or a file of problems."""
+    return _begin(suites.SUITES, incomplete) + _files(_WORKLOADS, incomplete)
+
+
+def workload_or_model(incomplete: str) -> list[str]:
+    """What `autotune bench` times."""
+    return workload(incomplete) + _files(_MODELS, incomplete)
+
+
+def _microkernel_names() -> list[str]:
+    return [one.name for one in library.all_manifests(library.search_folders(Path())).manifests]
+
+
+def _begin(words: Iterable[str], incomplete: str) -> list[str]:
+    return [word for word in words if word.startswith(incomplete)]
+
+
+def _listed(words: Iterable[str], incomplete: str) -> list[str]:
+    before, comma, last = incomplete.rpartition(",")
+    taken = before.split(",")
+    return [f"{before}{comma}{word}" for word in _begin(words, last) if word not in taken]
+
+
+def _files(suffixes: tuple[str, ...], incomplete: str) -> list[str]:
+    """Of one folder: a shell that is offered nothing goes into others itself."""
+    folder, slash, _ = incomplete.rpartition("/")
+    there = Path(folder or slash or ".")
+    names = sorted(file.name for file in there.glob("*") if file.suffix in suffixes) if there.is_dir() else []
+    return _begin((f"{folder}{slash}{name}" for name in names), incomplete)
