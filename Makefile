@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 IREE_OLDEST := 3.12.0
 
-.PHONY: help docs demo test test-long otherarch test-otherarch test-oldest lint format mutants clean
+.PHONY: help docs demo test test-long otherarch test-otherarch oldest test-oldest lint format mutants clean
 
 help:
 	@echo "make demo    install into $(VENV), tune one small GEMM on this machine's processor (two minutes)"
@@ -29,19 +29,19 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable .
 	@touch $@
 
-# All that .installed has, and more: once is enough.
+# All that .installed has, and more: once is enough. Python itself compiles what is imported: far less than pip would.
 $(VENV)/.dev: pyproject.toml $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
 	@touch $(VENV)/.installed $@
 
 demo: $(VENV)/.installed
 	$(BIN)/autotune gemm --shape 256x256x512 --dtype f32 --budget 80s
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long" --durations=15
 
 # Whole runs whose parts the others hold.
 test-long: $(VENV)/.dev
@@ -62,11 +62,13 @@ $(OLDEST)/.installed: pyproject.toml Makefile $(VENV)/.dev
 	  echo "import site; site.addsitedir('$$($(BIN)/python -c "$$packages")')" >"$$($(OLDEST)/bin/python -c "$$packages")/newest.pth"
 	@touch $@
 
+oldest: $(OLDEST)/.installed
+
 # Also its programs under the bindings of the newest: a compiler of one's own is often of another version.
-test-oldest: $(OLDEST)/.installed $(VENV)/.installed
-	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m versions
+test-oldest: oldest
+	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m versions --durations=15
 	scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && export AUTOTUNE_CACHE_DIR="$$scratch/cache" && \
-	  $(BIN)/autotune gemm --shape 64x64x64 --dtype f32 --trials 1 --budget 15s --flag=--iree-opt-data-tiling=false \
+	  $(BIN)/autotune gemm --shape 64x64x64 --dtype f32 --trials 1 --effort quick --budget 15s --flag=--iree-opt-data-tiling=false \
 	    --flag=--iree-llvmcpu-enable-ukernels=none --iree-tools $(OLDEST) --workspace "$$scratch" && \
 	  $(BIN)/autotune attention --shape 1x2x128x128x64 --target gfx942 --device none --trials 1 --iree-tools $(OLDEST) --workspace "$$scratch" && \
 	  $(BIN)/autotune retune results/reference/h200 --target sm_80 --device none --iree-tools $(OLDEST) --workspace "$$scratch"
