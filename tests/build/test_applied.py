@@ -79,11 +79,11 @@ def test_specs_apply_on_every_cpu_route_with_knobs(
     make_plan: MakePlan, make_job: MakeJob, builder: Builder, executor: Executor, route: str
 ) -> None:
     plan = make_plan(CPU_GEMM, "cpu")
-    builds = build_all(builder, executor, [make_job(plan, c) for c in of_route(plan, route, 3)])
-    assert len({b.binary for b in builds}) >= 2
+    builds = build_all(builder, executor, [make_job(plan, c) for c in of_route(plan, route, 2)])
+    assert len({b.binary for b in builds}) == 2
 
 
-@pytest.mark.parametrize(("target", "layout"), [("cpu", "tt"), ("gfx942", "nt"), ("gfx942", "tn"), ("sm_80", "tt")])
+@pytest.mark.parametrize(("target", "layout"), [("cpu", "tt"), ("gfx942", "nt"), ("sm_80", "tn")])
 def test_specs_apply_to_every_layout(
     make_plan: MakePlan, make_job: MakeJob, builder: Builder, executor: Executor, target: str, layout: str
 ) -> None:
@@ -95,11 +95,9 @@ def test_specs_apply_to_every_layout(
     ("problem", "target"),
     [
         (CPU_GEMM, "cpu"),
-        (GPU_GEMM, "gfx942"),
         (GPU_GEMM, "sm_80"),
         (CONV, "gfx942"),
-        (ATTENTION, "gfx942"),
-        (replace(ATTENTION, causal=True), "sm_80"),
+        (replace(ATTENTION, causal=True), "gfx942"),
     ],
     ids=lambda value: value if isinstance(value, str) else value.op,
 )

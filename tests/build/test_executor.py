@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, ProcessPoolExecutor, ThreadPoolExecutor
@@ -124,10 +125,13 @@ def test_builds_keep_to_the_deadline_of_whoever_asked(local: BuildExecutor, job:
 
 
 def test_what_waits_can_be_cancelled(here: Builder, job: BuildJob) -> None:
+    busy = threading.Event()
     with ThreadPoolExecutor(1) as threads:
-        threads.submit(time.sleep, 0.3)
+        threads.submit(busy.wait, 60)
         waiting = BuildExecutor.on(threads, here).start(job)
-        assert waiting.cancel()
+        cancelled = waiting.cancel()
+        busy.set()
+        assert cancelled
         with pytest.raises(CancelledError):
             waiting.result()
     assert here.cache.read(here.key(job)) is None

@@ -86,8 +86,7 @@ TRANSPOSED: Order = {2: (1, 0)}
 CASES = {
     **{
         f"{layout}-{batch}": Case.of(Gemm.parse(shape="64x96x32", layout=layout, batch=batch))
-        for layout in ("nn", "nt", "tn", "tt")
-        for batch in (1, 3)
+        for layout, batch in (("nn", 1), ("nt", 3), ("tn", 1), ("tt", 3))
     },
     "rounded": Case.of(Gemm.parse(shape="64x96x32", out="f16")),
     "rounded behind an epilogue": Case.of(Gemm.parse(shape="64x96x32", out="f16", epilogue="bias,residual,relu")),
@@ -234,9 +233,11 @@ def hsaco(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize("chip", ["gfx942", "sm_80"])
-@pytest.mark.parametrize("case", ["out first", "padded", "attention", "zeroed scratch, and other"])
-def test_the_object_is_in_the_module(chip: str, case: str, builder: Builder, hsaco: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("case", "chip"),
+    [("out first", "gfx942"), ("padded", "sm_80"), ("attention", "gfx942"), ("zeroed scratch, and other", "sm_80")],
+)
+def test_the_object_is_in_the_module(case: str, chip: str, builder: Builder, hsaco: Path, tmp_path: Path) -> None:
     ptx = tmp_path / "kernel.ptx"
     ptx.write_text(PTX)
     problem, kernel = CASES[case].problem, CASES[case].kernel

@@ -18,10 +18,12 @@ from typing import Any
 import pytest
 
 from autotuner import __version__
+from autotuner.iree.tools import Tools
 from autotuner.store.store import Store
+from autotuner.targets import catalog
 from tests.support.command_line import AUTOTUNE
 from tests.support.command_line import in_this_process as autotune
-from tests.support.patience import patient
+from tests.support.fake_tools import SPEC, FakeTools
 
 ESCAPE = "\x1b"
 COMMANDS = {
@@ -39,7 +41,7 @@ COMMANDS = {
 
 @dataclass(frozen=True)
 class Finished:
-    """A real run that the tests of this file look at."""
+    """A whole run that the tests of this file look at; its times are given."""
 
     workspace: Path
     document: dict[str, Any]
@@ -55,8 +57,12 @@ class Finished:
 def finished(tmp_path_factory: pytest.TempPathFactory, share_digests: Callable[[Path], None]) -> Finished:
     workspace, cache = tmp_path_factory.mktemp("workspace"), tmp_path_factory.mktemp("cache")
     share_digests(cache)
-    words = ["gemm", "--shape", "192x192x256", "--dtype", "f32", "--trials", "3", "--json"]
-    done = autotune(*words, "--budget", f"{patient(13):.0f}s", cwd=workspace, cache=cache)
+    fake = FakeTools(tmp_path_factory.mktemp("fake"), tmp_path_factory.mktemp("labels"), rules=[(SPEC, 50.0)])
+    words = ["gemm", "--shape", "64x64x64", "--dtype", "f32", "--trials", "3", "--budget", "10m", "--json"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Tools, "find", lambda _folder=None: fake.tools)
+        patch.setattr(catalog, "CPU_ROUTES", catalog.CPU_ROUTES[:2])
+        done = autotune(*words, cwd=workspace, cache=cache)
     assert done.returncode == 0, done.stderr
     return Finished(workspace, json.loads(done.stdout), done.stderr, cache)
 
@@ -66,7 +72,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, share_digests: Callable[[
 
 def test_json_is_one_document_on_stdout_and_progress_is_on_stderr(finished: Finished) -> None:
     assert finished.document["schema"] == 1
-    assert finished.document["verdict"] in ("win", "no-winner", "inconclusive")
+    assert finished.document["verdict"] == "win"
     assert "timing IREE's default" in finished.stderr
     assert "searching" in finished.stderr
     assert ESCAPE not in finished.stderr
@@ -103,9 +109,8 @@ def test_quiet_says_nothing_but_the_result(finished: Finished, spoken: subproces
         (["history"], {}, True),
         (["history", "--no-color"], {}, False),
         (["history"], {"NO_COLOR": "1"}, False),
-        (["doctor", "--no-color"], {}, False),
     ],
-    ids=["colour", "--no-color", "NO_COLOR", "doctor --no-color"],
+    ids=["colour", "--no-color", "NO_COLOR"],
 )
 def test_no_color_gives_no_colour_on_a_terminal(
     finished: Finished, words: list[str], more: dict[str, str], coloured: bool
@@ -261,7 +266,7 @@ def test_no_arguments_is_help(tmp_path: Path) -> None:
 # --- no device -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", ["gfx942", "gfx1100", "sm_80"])
+@pytest.mark.parametrize("target", ["gfx1100", "sm_80"])
 def test_without_a_device_candidates_are_built_and_proven(target: str, tmp_path: Path) -> None:
     words = ["gemm", "--shape", "256x256x256", "--dtype", "f16", "--target", target, "--device", "none"]
     done = autotune(*words, "--trials", "2", "--json", cwd=tmp_path)

@@ -124,11 +124,10 @@ def test_words_that_are_completed_are_words_that_are_taken() -> None:
 
 def test_without_a_dtype_the_targets_own_is_taken_and_said(tmp_path: Path, here: Here) -> None:
     words = ("gemm", "--shape", "64x64x64", "--dry-run")
-    for target, dtype in (("cpu", "f32"), ("gfx942", "f16")):
-        assert default_dtype(target) == dtype
-        done = here(*words, "--target", target)
-        assert done.returncode == 0, done.stderr
-        assert f"gemm_64x64x64_{dtype}_" in done.stdout
-        assert f"note: --dtype {dtype}, the default on {target}" in done.stderr
+    assert (default_dtype("cpu"), default_dtype("gfx942")) == ("f32", "f16")
+    done = here(*words, "--target", "gfx942")
+    assert done.returncode == 0, done.stderr
+    assert "gemm_64x64x64_f16_" in done.stdout
+    assert "note: --dtype f16, the default on gfx942" in done.stderr
     quiet = in_this_process(*words, "--target", "gfx942", "--quiet", cwd=tmp_path)
     assert "note: --dtype" not in quiet.stderr

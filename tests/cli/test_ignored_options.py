@@ -58,6 +58,7 @@ def test_what_a_command_would_not_use_is_refused(words: tuple[str, ...], says: s
     assert says in complaint(here(*words), 2)
 
 
+@pytest.mark.usefixtures("warm_cache")
 def test_without_a_device_the_most_promising_spec_is_written_where_it_is_asked_for(here: Here) -> None:
     words = ("gemm", *GEMM, "--target", "sm_80", *NONE, "--trials", "6", "--quiet", "--json")
     done = here(*words, "-o", "out/best.mlir")

@@ -73,7 +73,7 @@ PACKED = {"packed": 1, "mr": 14, "vectors": 2, "kc": 96, "mc": 32, "nc": 128}
 def test_the_shipped_product_is_right(run: Run, target: str, executor: Executor) -> None:
     """In IREE; `test_c_kernels` has all layouts and settings."""
     calls = [
-        sgemm(Gemm.parse(shape="512x384x130", dtype="f32"), target),
+        sgemm(Gemm.parse(shape="64x48x130", dtype="f32"), target),
         sgemm(Gemm.parse(shape="33x70x5", batch=3, dtype="f32", layout="tt", epilogue="bias,relu"), target, PACKED),
     ]
     assert [check(call.instance) for call in calls] == [[]] * len(calls)
@@ -236,12 +236,11 @@ def test_instructions_are_those_that_the_processor_has() -> None:
 
 
 @pytest.mark.skipif(CHIP != "x86_64", reason="the other instruction sets of x86")
-@pytest.mark.parametrize("features", ["", "+avx2,+fma"])
-def test_narrower_instructions_give_the_same_product(features: str, run: Run, target: str) -> None:
-    narrower = re.sub('cpu_features = "[^"]*"', f'cpu_features = "{features}"', target)
+def test_narrower_instructions_give_the_same_product(run: Run, target: str) -> None:
+    """In IREE; `test_c_kernels` has the others."""
+    narrower = re.sub('cpu_features = "[^"]*"', 'cpu_features = "+avx2,+fma"', target)
     problem = Gemm.parse(shape="50x61x140", dtype="f32", layout="nt")
     call = sgemm(problem, narrower)
-    assert call.instance.objects != sgemm(problem, target).instance.objects or features == ""
     assert run(call).ok
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotuner.errors import UsageError
@@ -129,6 +129,7 @@ def written() -> st.SearchStrategy[str]:
     return st.lists(st.sampled_from(words + signs), max_size=30).map(" ".join)
 
 
+@settings(max_examples=40)
 @given(st.one_of(written(), st.text(max_size=600), st.text(alphabet=string.printable, max_size=60)))
 def test_any_text_gives_a_number_in_range_or_a_refusal(text: str) -> None:
     try:

@@ -458,7 +458,7 @@ def test_more_parameters_than_could_be_listed_are_sampled_at_once(folder: Path, 
     variants = Variants.of(manifest, problem, "gfx942", workspace=tmp_path)
     assert len(variants.space) == len(settings)
     assert variants.default().as_dict() == settings[0]
-    assert time.process_time() - started < 2  # it takes some tenths of a second
+    assert time.process_time() - started < 20  # it takes some tenths of a second; all of them would take years
 
 
 @pytest.mark.parametrize(

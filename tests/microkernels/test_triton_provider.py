@@ -332,7 +332,7 @@ def test_products_of_every_size_have_a_variant(shape: str, chip: str) -> None:
 
 
 @needs_triton
-@pytest.mark.parametrize("chip", ["sm_80", "sm_90", "gfx942", "gfx950"])
+@pytest.mark.parametrize("chip", ["sm_90", "gfx942"])
 def test_objects_fit_their_instances(chip: str, tmp_path: Path) -> None:
     stages = 2 if chip.startswith("gfx") else 3
     instance = bind(
@@ -359,7 +359,7 @@ def test_objects_fit_their_instances(chip: str, tmp_path: Path) -> None:
             Conv.parse(shape="1x8x8x24", filter="3x3x40", out="f16", epilogue="bias,relu", layout="nchw-fchw"),
             {"bm": 32, "bn": 32},
         ),
-        ("gemm_triton", Gemm.parse(shape="130x200x70", dtype="bf16", layout="tt"), SMALL | {"bn": 64}),
+        ("gemm_triton", Gemm.parse(shape="130x200x70", batch=3, dtype="bf16", layout="tt"), SMALL | {"bn": 64}),
         ("gemm_triton", Gemm.parse(shape="4096x4096x64", dtype="f16", out="f16"), PERSISTENT),
         (
             "gemm_triton",
@@ -371,9 +371,11 @@ def test_objects_fit_their_instances(chip: str, tmp_path: Path) -> None:
             Gemm.parse(shape="1x100x4096", dtype="bf16", epilogue="bias,clip=:6"),
             {"bn": 64, "load": 4096, "fill": 4},
         ),
-        ("gemm_triton", Gemm.parse(shape="100x64x64", batch=3, layout="nt"), SMALL | {"bn": 64}),
-        ("attention_triton", Attention.parse(shape="1x2x100x60x40", causal=True), {"bm": 64, "bn": 64, "num_warps": 4}),
-        ("attention_triton", Attention.parse(shape="1x2x64x64x64", dtype="bf16"), {"bm": 64, "bn": 64, "num_warps": 4}),
+        (
+            "attention_triton",
+            Attention.parse(shape="1x2x100x60x40", causal=True, dtype="bf16"),
+            {"bm": 64, "bn": 64, "num_warps": 4},
+        ),
     ],
 )
 def test_ragged_sizes_layouts_and_types_build(

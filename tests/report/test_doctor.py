@@ -61,6 +61,9 @@ def test_the_table_for_people_is_whole_in_a_pipe_and_names_each_target(
     assert "\x1b" not in out
     assert all(f"target {target.name}" in out for target in all_targets())
     assert "…" not in out
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    assert call(monkeypatch, "doctor", "--no-color") == 0
+    assert "\x1b" not in capsys.readouterr().out
 
 
 def test_a_missing_compiler_is_exit_5_with_a_remedy(

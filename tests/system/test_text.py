@@ -36,9 +36,9 @@ def test_a_value_that_stands_for_gigabytes_is_not_written_out() -> None:
     bomb: list[object] = ["x"]
     for _ in range(40):
         bomb = [bomb] * 9
-    started = time.monotonic()
+    started = time.process_time()
     assert short(bomb) == "a list of 9"
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_nesting_is_counted_without_a_stack() -> None:
