@@ -13,6 +13,7 @@ from autotuner.build import Builder, BuildJob
 from autotuner.build.executor import BuildExecutor
 from autotuner.iree.tools import Tools
 from autotuner.problems import Problem
+from autotuner.system import machine
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
 from autotuner.targets import Target
@@ -51,6 +52,14 @@ def digests(together: Path) -> Path:
     folder = together / "digests"
     folder.mkdir(exist_ok=True)
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def idle() -> Iterator[None]:
+    """What a run plans does not depend on what else this machine does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine, "load", lambda: 0.0)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -66,7 +66,7 @@ def capture(device_uri: str, tools: Tools) -> Environment:
         cores=len(_cores()),
         governor=_cpu_file("scaling_governor"),
         mhz=_cpu_mhz(),
-        load=_load(),
+        load=round(machine.load() or 0.0, 2),
         device=device_uri,
         device_name=device.name,
         driver=device.driver,
@@ -94,13 +94,6 @@ def _cores() -> list[int]:
         return sorted(os.sched_getaffinity(0))
     except (AttributeError, OSError):
         return list(range(os.cpu_count() or 1))
-
-
-def _load() -> float:
-    try:
-        return round(os.getloadavg()[0], 2)
-    except OSError:
-        return 0.0
 
 
 def _cpu_file(name: str) -> str:

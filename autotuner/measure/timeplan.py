@@ -46,7 +46,7 @@ _LEAD_BUILDS = 3
 """What such a comparison takes with the builds for it, over its timings."""
 _ROUNDED = 5
 OPENING_SECONDS = {"host": 1.0, "gpu": 4.0}
-"""About, before the first problem of many is opened: for reading a space and compiling its default, on one core."""
+"""About, on an idle core, before the first problem of many is opened: for reading a space and compiling its default."""
 FINDING_SECONDS = 5.0
 """About, before the first kernel is put into a model: for finding the dispatches of all its places."""
 FIRST_TIMING_SECONDS = 1.0

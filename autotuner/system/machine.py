@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from autotuner.errors import ToolMissingError
 from autotuner.system import process
+from autotuner.system.settings import usable_cores
 
 TOOL_SECONDS = 10.0
 ROOT = Path("/")
@@ -22,6 +24,19 @@ def read(path: str | Path) -> str:
         return Path(path).read_text(errors="replace").strip("\0\n ")
     except OSError:
         return ""
+
+
+def crowding() -> float:
+    """How many processes want each core, of late: so many times longer than on an idle machine all takes here."""
+    return max(1.0, (load() or 0.0) / usable_cores())
+
+
+def load() -> float | None:
+    """Processes that want a core, in the mean of the last minute."""
+    try:
+        return os.getloadavg()[0]
+    except OSError:
+        return None
 
 
 def output(command: Sequence[str]) -> str:

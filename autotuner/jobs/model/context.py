@@ -22,6 +22,7 @@ from autotuner.jobs.model.stages import Stages
 from autotuner.problems import OPERATIONS
 from autotuner.problems.accuracy import Precision
 from autotuner.store.rows import BuildRow, Kind
+from autotuner.system import machine
 from autotuner.system.names import checked_name
 from autotuner.system.progress import Clock
 from autotuner.system.workspace import Workspace
@@ -153,6 +154,11 @@ class Context:
     @property
     def timed(self) -> bool:
         return self.run.timed
+
+    @property
+    def crowding(self) -> float:
+        """How many times longer all takes than on an idle machine; of a cluster's nobody asks."""
+        return machine.crowding() if self.options.cluster is None else 1.0
 
     @property
     def folder(self) -> Path:

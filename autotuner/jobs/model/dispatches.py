@@ -137,7 +137,8 @@ class Dispatches:
         shares = [(row.place.share, False, label) for label, row in wanted.items()]
         shares += [(self.rows[label].share, True, label) for label in chosen]
         shares.sort(key=lambda one: one[0], reverse=True)
-        openings = Openings.on(self.context.target, builders=self.context.session.jobs)
+        context = self.context
+        openings = Openings.on(context.target, builders=context.session.jobs, crowding=context.crowding)
         count = openings.fitting(len(shares), budget)
         why = openings.not_begun(len(shares), budget, budget=self.context.clock.budget)
         for _, is_dispatch, label in shares[count:]:

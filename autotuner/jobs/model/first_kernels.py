@@ -68,7 +68,7 @@ def try_kernels(race: RouteRace, plain: ModelStructure, *, kept: Kept, compiling
     best = min((t.us for t in race.tried if t.ok and t.us is not None), default=math.inf)
     found: FirstKernels | None = None
     for one in attempts(routes):
-        needed = seconds_needed(one, compiling=compiling, cores=context.session.jobs)
+        needed = seconds_needed(one, compiling=compiling, cores=context.session.jobs, crowding=context.crowding)
         if (missing := needed + kept.verdict - context.clock.left) > 0:
             would_do = longer(context.clock.budget + missing)
             context.note(f"no time to compile the model with {one.coverage.kernels} microkernels: {would_do}")
@@ -108,9 +108,9 @@ def attempts(routes: Sequence[KernelRoute]) -> list[KernelRoute]:
     return [*routes[:1], *second[:1]]
 
 
-def seconds_needed(one: KernelRoute, *, compiling: float, cores: int) -> float:
-    """For finding places, building their kernels side by side, and compiling the model with them."""
-    return FINDING_SECONDS + one.coverage.building(cores) + compiling
+def seconds_needed(one: KernelRoute, *, compiling: float, cores: int, crowding: float = 1.0) -> float:
+    """For finding places, building their kernels side by side, and compiling the model with them: that was measured."""
+    return crowding * (FINDING_SECONDS + one.coverage.building(cores)) + compiling
 
 
 def _unranked(context: Context, one: RouteOutcome, plain: ModelStructure) -> Dispatches:

@@ -21,9 +21,10 @@ class Openings:
     builders: int
 
     @classmethod
-    def on(cls, target: Target, *, builders: int) -> Openings:
+    def on(cls, target: Target, *, builders: int, crowding: float = 1.0) -> Openings:
+        """On builders that take so many times longer than idle ones."""
         reading = OPENING_SECONDS["host" if target.backend.on_host else "gpu"]
-        return cls(reading, FIRST_TIMING_SECONDS, builders)
+        return cls(crowding * reading, crowding * FIRST_TIMING_SECONDS, builders)
 
     def seconds(self, count: int) -> float:
         """That so many need in all, until each one's default is timed and some of its candidates can be."""
