@@ -158,7 +158,7 @@ def _with_tail(problem: Gemm | Conv, tail: Tail, *, constant: bool) -> Problem |
     """The problem with this epilogue; None where it cannot have it, or would have to fold its weights at every call."""
     if tail.folded and (tail.rounded or not constant or not isinstance(problem, Conv) or problem.dtype != "f32"):
         return None
-    epilogue = Epilogue(bool(tail.channelwise), tail.residual is not None, tail.low, tail.high)
+    epilogue = Epilogue(bool(tail.channelwise), tail.residual is not None, tail.low, tail.high, tail.activation)
     if tail.rounded and (tail.rounded not in ROUNDED or problem.types[1] != "f32"):
         return None
     taken = replace(problem, out=tail.rounded or problem.out, epilogue=epilogue)

@@ -1,8 +1,9 @@
-"""What follows a product or a convolution and can be computed with it: a bias, a batch norm, a residual, a clip, a
-narrower type."""
+"""What follows a product or a convolution and can be computed with it: a bias, a batch norm, a residual, a clip or an
+activation, a narrower type."""
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,19 +11,24 @@ from typing import Any
 
 from iree.compiler import ir
 
+from autotuner.carriers.activations import SAMPLES, activation_of, computed, held
 from autotuner.carriers.forms import CONSTANT, GENERIC
 from autotuner.iree.mlir import positions
+from autotuner.problems.accuracy import Array
 
 BROADCAST, YIELD = "linalg.broadcast", "linalg.yield"
 SUM, DIFFERENCE, PRODUCT, QUOTIENT = "arith.addf", "arith.subf", "arith.mulf", "arith.divf"
 _MAXIMA, _MINIMA = ("arith.maximumf", "arith.maxnumf"), ("arith.minimumf", "arith.minnumf")
 _GREATER, _LESS = (2, 3, 9, 10), (4, 5, 11, 12)
 """Predicates of arith.cmpf: ogt, oge, ugt, uge; and olt, ole, ult, ule."""
+_LONGEST = 16
+"""Operations that an activation is spelt with, at the most."""
 
 
 @dataclass(frozen=True)
 class Tail:
-    """A main operation with some of what follows it: clip(product + bias + residual), perhaps rounded."""
+    """A main operation with some of what follows it: a clip or an activation of product + bias + residual, perhaps
+    rounded."""
 
     root: Any
     """The operation whose result it is."""
@@ -31,6 +37,7 @@ class Tail:
     residual: Any = None
     low: float | None = None
     high: float | None = None
+    activation: str = ""
     rounded: str = ""
     """The type that the result is rounded to, as MLIR has it."""
 
@@ -60,21 +67,24 @@ class Tail:
 
         Limits of a rounded result have its type: whether they come before the rounding or after it is the same.
         """
-        if self.high is not None and number > self.high:
+        if self.activation or (self.high is not None and number > self.high):
             return None
         return replace(self, low=number if self.low is None else max(self.low, number))
 
     def at_most(self, number: float) -> Tail | None:
-        if self.low is not None and number < self.low:
+        if self.activation or (self.low is not None and number < self.low):
             return None
         return replace(self, high=number if self.high is None else min(self.high, number))
+
+    def activated(self, name: str) -> Tail | None:
+        return None if self._closed or not name else replace(self, activation=name)
 
     def rounded_to(self, element: str) -> Tail | None:
         return None if self.rounded else replace(self, rounded=element)
 
     @property
     def _closed(self) -> bool:
-        return self.low is not None or self.high is not None
+        return self.low is not None or self.high is not None or bool(self.activation)
 
 
 def read_tails(main: Any, *, channel: int) -> Iterator[Tail]:
@@ -89,26 +99,72 @@ def read_tails(main: Any, *, channel: int) -> Iterator[Tail]:
 
 
 def _next(tail: Tail, channel: int) -> Tail | None:
-    """With the one operation that takes its result; None where there is no such one, or it does something else."""
-    value = tail.root.results[0]
-    users = [use.owner.operation for use in value.uses]
-    if len(users) != 1 or users[0].name != GENERIC or len(users[0].results) != 1:
+    """With the operations that take its result, up to the first behind which nobody else needs any of theirs.
+
+    None where there is no such one, or they do something else.
+
+    One that adds a bias is by itself; an activation may be spelt with many, some of which take the result again.
+    """
+    terms: dict[Any, Any] = {tail.root.results[0]: tail}
+    todo, seen = [_Place(op) for op in _users(tail.root)], {tail.root}
+    heapq.heapify(todo)
+    while todo and len(seen) <= _LONGEST:
+        user = heapq.heappop(todo).operation
+        if user in seen:
+            continue
+        made = _made(user, terms, channel)
+        if made is None:
+            return None
+        done = _activated(made, str(ir.ShapedType(user.results[0].type).element_type))
+        if done is not None and all(_users(op) <= {*seen, user} for op in seen):
+            return replace(done, root=user)
+        seen.add(user)
+        terms[user.results[0]] = made
+        for op in _users(user):
+            heapq.heappush(todo, _Place(op))
+    return None
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An operation, by its place in the program."""
+
+    operation: Any
+
+    def __lt__(self, other: _Place) -> bool:
+        return bool(self.operation.is_before_in_block(other.operation))
+
+
+def _users(op: Any) -> set[Any]:
+    return {use.owner.operation for use in op.results[0].uses}
+
+
+def _made(user: Any, terms: Mapping[Any, Any], channel: int) -> Tail | _Function | None:
+    """What an operation makes of these terms, element by element; None: something else."""
+    if user.name != GENERIC or len(user.results) != 1:
         return None
-    user = users[0]
     if any("parallel" not in str(kind) for kind in ir.ArrayAttr(user.attributes["iterator_types"])):
         return None
     maps = [positions(ir.AffineMapAttr(entry).value) for entry in ir.ArrayAttr(user.attributes["indexing_maps"])]
     inputs = list(user.operands)[:-1]
-    rank = ir.ShapedType(value.type).rank
+    rank = ir.ShapedType(user.results[0].type).rank
     whole = list(range(rank))
-    if inputs.count(value) != 1 or any(maps[i] != whole for i in (inputs.index(value), -1)):
+    mine = [number for number, operand in enumerate(inputs) if operand in terms]
+    if user.operands[len(inputs)] in terms or any(maps[number] != whole for number in (*mine, -1)):
         return None
     block = user.regions[0].blocks[0]
-    terms: dict[Any, Any] = {}
+    own: dict[Any, Any] = {}
     for argument, operand, axes in zip(block.arguments, inputs, maps, strict=False):
-        terms[argument] = tail if operand == value else _operand(operand, axes, rank, channel)
-    made = _Body(terms).result(block)
-    return replace(made, root=user) if made is not None else None
+        own[argument] = terms[operand] if operand in terms else _operand(operand, axes, rank, channel)
+    return _Body(own).result(block)
+
+
+@dataclass(frozen=True, eq=False)
+class _Function:
+    """What is computed from a tail and numbers alone: by its values for samples of the tail's."""
+
+    tail: Tail
+    values: Array
 
 
 @dataclass(frozen=True)
@@ -161,8 +217,10 @@ def _number(value: Any) -> float | None:
     """What a constant tensor without dimensions holds: exporters have limits so."""
     if isinstance(value.owner, ir.Block) or value.owner.operation.name != CONSTANT:
         return None
-    held = value.owner.operation.attributes["value"]
-    return float(ir.DenseFPElementsAttr(held)[0]) if isinstance(held, ir.DenseFPElementsAttr) else None
+    attribute = value.owner.operation.attributes["value"]
+    if not isinstance(attribute, ir.DenseFPElementsAttr):
+        return None
+    return float(ir.FloatAttr(ir.DenseElementsAttr(attribute).get_splat_value()).value)
 
 
 @dataclass(frozen=True)
@@ -171,16 +229,17 @@ class _Body:
 
     terms: dict[Any, Any]
 
-    def result(self, block: Any) -> Tail | None:
+    def result(self, block: Any) -> Tail | _Function | None:
         for child in block.operations:
             op = child.operation
             if op.name == CONSTANT:
                 continue
             if op.name == YIELD:
                 made = self._of(op.operands[0])
-                return made if isinstance(made, Tail) else None
-            rule = _RULES.get(op.name)
-            term = rule(op, [self._of(value) for value in op.operands]) if rule is not None else None
+                return made if isinstance(made, (Tail, _Function)) else None
+            terms = [self._of(value) for value in op.operands]
+            term = _RULES[op.name](op, terms) if op.name in _RULES else None
+            term = _function(op, terms) if term is None else term
             if term is None:
                 return None
             self.terms[op.results[0]] = term
@@ -193,7 +252,27 @@ class _Body:
         if isinstance(owner, ir.Block) or owner.operation.name != CONSTANT:
             return None
         number = owner.operation.attributes["value"]
+        if isinstance(number, ir.IntegerAttr):
+            return ir.IntegerAttr(number).value
         return ir.FloatAttr(number).value if isinstance(number, ir.FloatAttr) else None
+
+
+def _function(op: Any, terms: list[Any]) -> Any:
+    """An operation on a tail, functions of it and numbers; numbers alone make a number."""
+    varying = [term for term in terms if isinstance(term, (Tail, _Function))]
+    tails = {term.tail if isinstance(term, _Function) else term for term in varying}
+    if len(tails) > 1 or not all(isinstance(term, (Tail, _Function, float, int)) for term in terms):
+        return None
+    values = [SAMPLES if isinstance(t, Tail) else t.values if isinstance(t, _Function) else t for t in terms]
+    made = computed(op, values)
+    if made is None:
+        return None
+    return _Function(tails.pop(), made) if tails else float(made)
+
+
+def _activated(made: Tail | _Function, element: str) -> Tail | None:
+    """A tail of what was made; None: no activation that is known."""
+    return made if isinstance(made, Tail) else made.tail.activated(activation_of(made.values, element))
 
 
 def _sum(op: Any, terms: list[Any]) -> Tail | None:
@@ -227,8 +306,13 @@ def _minimum(op: Any, terms: list[Any]) -> Tail | None:
     return tail.at_most(other) if tail is not None and _is_number(other) else None
 
 
-def _rounded(op: Any, terms: list[Any]) -> Tail | None:
-    return terms[0].rounded_to(str(op.results[0].type)) if isinstance(terms[0], Tail) else None
+def _rounded(op: Any, terms: list[Any]) -> Tail | float | None:
+    if isinstance(terms[0], float):
+        return held(terms[0], str(op.results[0].type))
+    if not isinstance(terms[0], (Tail, _Function)):
+        return None
+    tail = _activated(terms[0], str(op.operands[0].type))
+    return tail.rounded_to(str(op.results[0].type)) if tail is not None else None
 
 
 def _compared(op: Any, terms: list[Any]) -> _Comparison | None:

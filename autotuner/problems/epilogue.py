@@ -1,28 +1,32 @@
-"""What is done with the sums of a product or a convolution before they are stored: bias, residual, clip."""
+"""What is done with the sums of a product or a convolution before they are stored: bias, residual, clip, activation."""
 
 from __future__ import annotations
 
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
 from autotuner.errors import UsageError
-from autotuner.problems.accuracy import Array
+from autotuner.problems.accuracy import Array, Bound
+from autotuner.problems.activations import ACTIVATIONS
 from autotuner.problems.dtypes import ElementType
 
-PARTS = ("bias", "residual", "relu", "clip")
-"""As manifests name what a kernel can do; a clip includes a relu."""
+PARTS = ("bias", "residual", "relu", "clip", "activation")
+"""As manifests name what a kernel can do; a clip includes a relu, an activation is any of `ACTIVATIONS`."""
 OPERANDS = ("bias", "residual")
-_REMEDY = "Give bias, residual, relu or clip=LOW:HIGH, with commas between them, such as bias,relu."
+_REMEDY = (
+    f"Give bias, residual, and one of relu, clip=LOW:HIGH, {', '.join(ACTIVATIONS)}, with commas between them, "
+    "such as bias,relu."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """clip(sums + bias + residual, low, high), each part of it if at all."""
+    """clip(sums + bias + residual, low, high) or activation(sums + bias + residual), each part of it if at all."""
 
     bias: bool = False
     """One number for each output channel (column)."""
@@ -30,22 +34,27 @@ class Epilogue:
     """A tensor like the result."""
     low: float | None = None
     high: float | None = None
+    activation: str = ""
+    """One of `ACTIVATIONS`, where there is no clip."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """`bias,residual,relu` or `bias,clip=0:6`; empty: nothing."""
         words = text.lower().split(",") if text else []
         low = high = None
+        activation = ""
         for word in words:
             if word == "relu":
                 low = 0.0
             elif word.startswith("clip="):
                 low, high = _limits(word.removeprefix("clip="))
+            elif word in ACTIVATIONS:
+                activation = word
             elif word not in OPERANDS:
                 raise UsageError(f"unknown --epilogue {word[:40]!r}.", remedy=_REMEDY)
-        if len({word.partition("=")[0].replace("clip", "relu") for word in words}) < len(words):
+        if len({word if word in OPERANDS else "" for word in words}) < len(words):
             raise UsageError(f"--epilogue {text[:80]!r} says something twice.", remedy=_REMEDY)
-        return cls("bias" in words, "residual" in words, low, high)
+        return cls("bias" in words, "residual" in words, low, high, activation)
 
     def __bool__(self) -> bool:
         return self != Epilogue()
@@ -69,11 +78,16 @@ class Epilogue:
         return self.low is not None or self.high is not None
 
     @property
+    def finishes(self) -> bool:
+        """Something is done behind the last sum."""
+        return self.clips or bool(self.activation)
+
+    @property
     def text(self) -> str:
         """The words that `parse` takes."""
         limits = ":".join(map(_number, (self.low, self.high)))
         clip = ["relu"] if self.relu else [f"clip={limits}"] if self.clips else []
-        return ",".join([*self.operands, *clip])
+        return ",".join([*self.operands, *clip, *([self.activation] if self.activation else [])])
 
     @property
     def suffix(self) -> str:
@@ -88,6 +102,7 @@ class Epilogue:
             "residual": int(self.residual),
             "relu": int(self.relu),
             "clip": int(self.clips and not self.relu),
+            "activation": ACTIVATIONS[self.activation].number if self.activation else 0,
         }
 
     def macros(self) -> dict[str, int]:
@@ -95,7 +110,8 @@ class Epilogue:
         return self.numbers() if self else {}
 
     def numbers(self) -> dict[str, int]:
-        """What a source is told of it: limits by the bits of an f32."""
+        """What a source is told of it: limits and the activation's factor by the bits of an f32."""
+        activation = ACTIVATIONS.get(self.activation)
         return {
             "BIAS": int(self.bias),
             "RESIDUAL": int(self.residual),
@@ -103,6 +119,8 @@ class Epilogue:
             "CLIP_HIGH": int(self.high is not None),
             "LOW_BITS": _bits(self.low or 0.0),
             "HIGH_BITS": _bits(self.high or 0.0),
+            "ACTIVATION": activation.number if activation else 0,
+            "FACTOR_BITS": _bits(activation.factor if activation else 0.0),
         }
 
     def added(self, sums: Array, more: Sequence[Array]) -> Array:
@@ -111,9 +129,23 @@ class Epilogue:
             sums = sums + operand
         return sums
 
-    def clipped(self, sums: Array) -> Array:
+    def finished(self, sums: Array) -> Array:
+        """What becomes of the sums with all that is added to them."""
+        if self.activation:
+            return ACTIVATIONS[self.activation].function(sums)
         lowest = -math.inf if self.low is None else self.low
         return np.clip(sums, lowest, math.inf if self.high is None else self.high) if self.clips else sums
+
+    def bound(self, bound: Bound, sums: Array) -> Bound:
+        """How far results may be off where sums may be off so far.
+
+        A clip moves two numbers no further apart than they were: what explains the sums explains the result.
+        """
+        if not self.activation:
+            return bound
+        own = ACTIVATIONS[self.activation]
+        slack = own.slope * bound.slack + own.slack(sums)
+        return replace(bound, deviation=own.slope * bound.deviation, slack=slack)
 
     def template_values(self) -> Mapping[str, object]:
         return {
@@ -122,6 +154,8 @@ class Epilogue:
             "from_zero": self.low == 0.0,
             "low": f"{self.low:.9e}" if self.low else "",
             "high": "" if self.high is None else f"{self.high:.9e}",
+            "activation": ACTIVATIONS[self.activation].number if self.activation else 0,
+            "factor": f"{ACTIVATIONS[self.activation].factor:.9e}" if self.activation else "",
             "there": bool(self),
         }
 

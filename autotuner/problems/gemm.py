@@ -149,7 +149,7 @@ class Gemm(Operation):
         return random_inputs(self.operands[:-1], seed)
 
     def reference(self, inputs: tuple[Array, ...]) -> Array:
-        return self.epilogue.clipped(self._sums_of(widened(inputs, flops=self.flops)))
+        return self.epilogue.finished(self._sums_of(widened(inputs, flops=self.flops)))
 
     def _sums_of(self, inputs: tuple[Array, ...]) -> Array:
         """The product with all that is added to it."""
@@ -166,12 +166,11 @@ class Gemm(Operation):
     def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
         spread = np.sqrt(self._sums_of(squared(inputs)))
         rounds = reference_rounds(inputs, flops=self.flops)
-        # A clip moves two numbers no further apart than they were: what explains the sums explains the result.
-        sums = self._sums_of(widened(inputs, flops=self.flops)) if self.epilogue.clips else reference
-        return sum_bound(sums, spread, self._sums, rounded_reference=rounds)
+        sums = self._sums_of(widened(inputs, flops=self.flops)) if self.epilogue.finishes else reference
+        return self.epilogue.bound(sum_bound(sums, spread, self._sums, rounded_reference=rounds), sums)
 
     def whole_inputs(self, seed: int) -> tuple[Array, ...] | None:
-        return whole_inputs(self.operands[:-1], self._sums, seed)
+        return None if self.epilogue.activation else whole_inputs(self.operands[:-1], self._sums, seed)
 
     def allowing(self, precision: str | None) -> Gemm:
         return replace(self, allow=parse_precision(precision, dtype=self.dtype, acc=self.acc))

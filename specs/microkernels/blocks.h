@@ -128,4 +128,13 @@ INLINE void put(vec sum[MR][NV], Place place, ptrdiff_t stride, ptrdiff_t rows, 
     UNROLL
     for (int j = 0; j < nv; ++j) *(loose_vec*)(place.out + i * stride + j * LANES) = sum[i][j];
   }
+  // From memory, which is near: so many functions of registers at once would leave none for their numbers.
+  if (ACTIVATION && last) {
+    for (int i = 0; i < MR; ++i) {
+      for (int j = 0; j < nv; ++j) {
+        loose_vec* at = (loose_vec*)(place.out + i * stride + j * LANES);
+        *at = activated(*at);
+      }
+    }
+  }
 }

@@ -31,8 +31,12 @@ def _put(
     CLIP_HIGH: tl.constexpr,
     LOW_BITS: tl.constexpr,
     HIGH_BITS: tl.constexpr,
+    ACTIVATION: tl.constexpr,
+    FACTOR_BITS: tl.constexpr,
 ):
-    """clip(sums + bias + residual) into these places of `out`, in f32 up to the store; a bias or residual may be None.
+    """clip(sums + bias + residual), or an activation of that, into these places of `out`, in f32 up to the store.
+
+    A bias or residual may be None.
 
     `inside` says which places there are, unless all are (WHOLE). `channels` are places of the bias, in a shape that
     goes with that of the sums; `known`, which of them there are.
@@ -46,6 +50,20 @@ def _put(
         value = tl.maximum(value, number(LOW_BITS), propagate_nan=tl.PropagateNan.ALL)
     if CLIP_HIGH:
         value = tl.minimum(value, number(HIGH_BITS), propagate_nan=tl.PropagateNan.ALL)
+    # x * (1 + tanh(y)) / 2 is x * sigmoid(2 y).
+    if ACTIVATION == 1:
+        value = 0.5 * value * (1.0 + tl.math.erf(value * 0.7071067811865476))
+    elif ACTIVATION == 2:
+        bent = (-2.0 * number(FACTOR_BITS)) * (value + 0.044715 * value * value * value)
+        value = value / (1.0 + tl.math.exp(bent))
+    elif ACTIVATION == 3:
+        value = value / (1.0 + tl.math.exp(-value))
+    elif ACTIVATION == 4:
+        value *= tl.clamp(value + 3.0, 0.0, 6.0, propagate_nan=tl.PropagateNan.ALL) * (1.0 / 6.0)
+    elif ACTIVATION == 5:
+        value = 1.0 / (1.0 + tl.math.exp(-value))
+    elif ACTIVATION == 6:
+        value = tl.clamp(value + 3.0, 0.0, 6.0, propagate_nan=tl.PropagateNan.ALL) * (1.0 / 6.0)
     if WHOLE:
         tl.store(out + places, value.to(out.dtype.element_ty))
     else:

@@ -1,4 +1,5 @@
-// Vectors of f32 in GCC's extensions, and how sums are stored: with what was there, bias, residual and limits.
+// Vectors of f32 in GCC's extensions, and how sums are stored: with what was there, bias, residual, and
+// limits or an activation.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,6 +20,8 @@
 #define CLIP_HIGH 0
 #define LOW_BITS 0
 #define HIGH_BITS 0
+#define ACTIVATION 0
+#define FACTOR_BITS 0
 #endif
 
 #ifndef ONE_BIAS
@@ -71,7 +74,7 @@ typedef struct {
     x = (__typeof__(x))((there & given) | (~there & (__typeof__(there))(x)));  \
   } while (0)
 
-// The epilogue of a vector of sums. READ(type, from) reads another vector.
+// The epilogue of a vector of sums, but for an activation. READ(type, from) reads another vector.
 #define FINISH(x, type, READ)                                                              \
   do {                                                                                     \
     const float low = from_bits(LOW_BITS), high = from_bits(HIGH_BITS);                    \
@@ -82,6 +85,8 @@ typedef struct {
   } while (0)
 
 #define PLAINLY(type, from) (*(const loose_##type*)(from))
+
+#include "activations.h"
 
 INLINE vec finished(vec x, Place place, ptrdiff_t l) {
   FINISH(x, vec, PLAINLY);
@@ -103,6 +108,7 @@ INLINE void store_part(vec x, Place place, ptrdiff_t l, ptrdiff_t count, int add
 #define SOME(type, from) read_some(from, count)
   if (add) x += read_some(place.out + l, count);
   if (last) FINISH(x, vec, SOME);
+  if (ACTIVATION && last) x = activated(x);
   write_some(place.out + l, x, count);
 }
 #else
@@ -124,6 +130,11 @@ INLINE void store_part(vec x, Place place, ptrdiff_t l, ptrdiff_t count, int add
   place = (Place){place.out + l, ONE_BIAS ? place.bias : place.bias + l, place.residual + l};
   store_quads(sums, place, 0, count / 4 * 4, add, last);
   store_singles(sums, place, count / 4 * 4, count, add, last);
+  if (ACTIVATION && last) {
+    for (ptrdiff_t i = 0; i < count; ++i) sums[i] = place.out[i];
+    *(vec*)sums = activated(*(vec*)sums);
+    for (ptrdiff_t i = 0; i < count; ++i) place.out[i] = sums[i];
+  }
 }
 #endif
 
@@ -135,6 +146,7 @@ INLINE void store_some(vec x, Place place, ptrdiff_t l, ptrdiff_t count, int add
   }
   if (add) x += *(const loose_vec*)(place.out + l);
   if (last) x = finished(x, place, l);
+  if (ACTIVATION && last) x = activated(x);
   *(loose_vec*)(place.out + l) = x;
 }
 

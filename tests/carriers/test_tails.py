@@ -52,6 +52,44 @@ def limited(limits: str) -> str:
     )
 
 
+def gelu(root: str, by: str = "divf") -> str:
+    return (
+        f"    %k = arith.constant {root} : f32\n    %d = arith.{by} %x, %k : f32\n    %e1 = math.erf %d : f32\n"
+        "    %one1 = arith.constant 1.0 : f32\n    %half = arith.constant 0.5 : f32\n"
+        "    %m = arith.addf %e1, %one1 : f32\n    %h = arith.mulf %x, %half : f32\n    %s = arith.mulf %h, %m : f32"
+    )
+
+
+def tanh_gelu(factor: str) -> str:
+    return (
+        "    %three = arith.constant 3 : i64\n    %q = math.fpowi %x, %three : f32, i64\n"
+        f"    %k = arith.constant 0.044715 : f32\n    %f1 = arith.constant {factor} : f32\n"
+        "    %c = arith.mulf %q, %k : f32\n    %d = arith.addf %x, %c : f32\n    %t = arith.mulf %d, %f1 : f32\n"
+        "    %u = math.tanh %t : f32\n    %one1 = arith.constant 1.0 : f32\n    %half = arith.constant 0.5 : f32\n"
+        "    %m = arith.addf %u, %one1 : f32\n    %h = arith.mulf %m, %half : f32\n    %s = arith.mulf %x, %h : f32"
+    )
+
+
+SIGMOID = (
+    "    %one1 = arith.constant 1.0 : f32\n    %n = arith.negf %x : f32\n    %e1 = math.exp %n : f32\n"
+    "    %d = arith.addf %e1, %one1 : f32\n    %s = arith.divf %one1, %d : f32"
+)
+
+
+def hard_swish(most: str) -> str:
+    """As ONNX's HardSwish comes."""
+    number = "    %k = arith.constant {} : f32\n"
+    return "\n".join(
+        (
+            step("%one", "%p", number.format("3.0") + "    %s = arith.addf %x, %k : f32"),
+            step("%two", "%one", RELU),
+            step("%four", "%two", number.format(most) + "    %s = arith.minimumf %x, %k : f32"),
+            step("%five", "%four", number.format("6.0") + "    %s = arith.divf %x, %k : f32"),
+            step("%last", "%five", "    %s = arith.mulf %x, %y : f32", "%p"),
+        )
+    )
+
+
 RELU = "    %c = arith.cmpf ugt, %x, %zero : f32\n    %s = arith.select %c, %x, %zero : f32"
 SPELLINGS = {
     "one bias": (bias("%last", "%p"), "bias"),
@@ -80,6 +118,20 @@ SPELLINGS = {
     "two biases": ("\n".join((bias("%one", "%p"), bias("%last", "%one"))), "bias"),
     "a bias behind a relu": ("\n".join((step("%one", "%p", RELU), bias("%last", "%one"))), "relu"),
     "something else": (step("%last", "%p", "    %s = math.exp %x : f32"), ""),
+    "a gelu in one": (step("%last", "%p", gelu("1.41421354")), "gelu"),
+    "a gelu by a product": (step("%last", "%p", gelu("0.707106769", "mulf")), "gelu"),
+    "a gelu with another constant": (step("%last", "%p", gelu("1.41421366")), ""),
+    "a gelu by tanh": (step("%last", "%p", tanh_gelu("0.797884583")), "tanhgelu"),
+    "a gelu by tanh as importers write it": (step("%last", "%p", tanh_gelu("0.797724")), "importedgelu"),
+    "a gelu by tanh with another constant": (step("%last", "%p", tanh_gelu("0.7979")), ""),
+    # The product has two users, one of which takes what the other gives.
+    "a silu in two": (
+        "\n".join((step("%one", "%p", SIGMOID), step("%last", "%p", "    %s = arith.mulf %x, %y : f32", "%one"))),
+        "silu",
+    ),
+    "a sigmoid behind a bias": ("\n".join((bias("%one", "%p"), step("%last", "%one", SIGMOID))), "bias,sigmoid"),
+    "a hardswish in five": (hard_swish("6.0"), "hardswish"),
+    "a hardswish up to another number": (hard_swish("6.1"), ""),
     "a product with a residual": (step("%last", "%p", "    %s = arith.mulf %x, %y : f32", "%r"), ""),
 }
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from autotuner.build import Builder, BuildJob
@@ -19,10 +20,11 @@ from autotuner.iree.compile import Compile, inspect
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
 from autotuner.microkernels.library import find, shipped_folder
-from autotuner.microkernels.manifest import DoesNotFitError
+from autotuner.microkernels.manifest import DoesNotFitError, Manifest
 from autotuner.microkernels.providers.c import find_compiler
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Conv, Gemm, Problem
+from autotuner.problems.activations import ACTIVATIONS
 from autotuner.system import process
 from autotuner.targets import Target
 from tests.support.native import HOST, flags_of, host_features, result_of, wrong
@@ -140,6 +142,53 @@ def test_a_product_is_right(name: str, tmp_path: Path) -> None:
     for features in {host_features(), NARROW, ()} if name == "packed" else {host_features()}:
         found = result_of(SGEMM, problem, inputs, tmp_path, parameters=setting, features=features)
         assert not wrong(problem, inputs, found)
+
+
+WIDE = np.concatenate(
+    [
+        np.linspace(-100, 100, 4003),
+        np.linspace(-7, 7, 4001),
+        *(sign * np.logspace(-45, 38, 700) for sign in (1, -1)),
+        [0.0, -0.0, 88.72, 88.73, -88.72, -88.73, np.inf, -np.inf, np.nan],
+    ]
+).astype(np.float32)
+"""Numbers of all sizes, the smallest of all and those that are none."""
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_an_activation_is_right_for_all_numbers(name: str, tmp_path: Path) -> None:
+    """A product of one row with the number 1: nothing but the activation rounds."""
+    problem = Gemm.parse(shape=f"1x{WIDE.size}x1", dtype="f32", epilogue=name)
+    inputs = (np.ones((1, 1), np.float32), WIDE[None])
+    with np.errstate(all="ignore"):
+        wanted = ACTIVATIONS[name].function(WIDE.astype(np.float64))
+    for features in {host_features(), ()} if name in ("gelu", "silu") else {host_features()}:
+        found = result_of(SGEMM, problem, inputs, tmp_path, features=features)[0]
+        assert np.array_equal(np.isnan(found), np.isnan(wanted))
+        sure = np.isfinite(wanted) & (np.abs(wanted) < np.finfo(np.float32).max)
+        limit = ACTIVATIONS[name].slack(WIDE[sure].astype(np.float64)) / 4 + 2.0**-126
+        assert np.all(np.abs(found[sure] - wanted[sure]) <= limit)
+        assert np.array_equal(found[np.isinf(WIDE) & ~np.isnan(wanted)], wanted[np.isinf(WIDE) & ~np.isnan(wanted)])
+
+
+ACTIVATED: dict[str, tuple[Manifest, Problem]] = {
+    "a product": (SGEMM, Gemm.parse(shape="33x70x20", dtype="f32", epilogue="bias,residual,gelu")),
+    "a vector": (SGEMV, Gemm.parse(shape="1x70x20", dtype="f32", epilogue="bias,importedgelu")),
+    "channels first": (CONV, conv(FIRST, shape="1x9x7x5", filter="3x3x19", pad="1x1", epilogue="bias,silu")),
+    "channels last": (CONV, conv(LAST, shape="1x9x7x5", filter="3x3x19", pad="1x1", epilogue="bias,hardswish")),
+    "depthwise": (
+        CONV,
+        conv(FIRST, shape="1x9x9x20", filter="5x5x20", pad="2x2", groups=20, epilogue="bias,hardswish"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ACTIVATED)
+def test_each_kernel_applies_activations(name: str, tmp_path: Path) -> None:
+    manifest, problem = ACTIVATED[name]
+    inputs = problem.inputs(3)
+    for features in {host_features(), ()} if name == "a product" else {host_features()}:
+        assert not wrong(problem, inputs, result_of(manifest, problem, inputs, tmp_path, features=features))
 
 
 @pytest.mark.parametrize(

@@ -121,12 +121,12 @@ def test_hoppers_own_kernels_are_for_whole_tiles_and_for_its_chips_only() -> Non
             "sm_90",
             {"bm": 64, "bn": 256, "more": 64, "num_stages": 3},
         ),
-        ("conv_triton", conv("3x3x1280", pad="1x1", epilogue="relu"), "sm_90", {"split": 3}),
+        ("conv_triton", conv("3x3x1280", pad="1x1", epilogue="hardswish"), "sm_90", {"split": 3}),
         ("attention_triton", Attention.parse(shape="1x2x3x1000x64"), "sm_90", {"bm": 16, "split": 4}),
         ("attention_hopper", Attention.parse(shape="1x32x1024x1024x128", causal=True), "sm_90", {}),
         (
             "gemm_hopper",
-            Gemm.parse(shape="1000x1280x8192", dtype="bf16", layout="nt", epilogue="bias,residual,clip=0:6"),
+            Gemm.parse(shape="1000x1280x8192", dtype="bf16", layout="nt", epilogue="bias,residual,tanhgelu"),
             "sm_90",
             {"bn": 256, "fill": 1},
         ),
@@ -145,12 +145,12 @@ def test_kernels_build_and_fit_their_manifests(
     ("name", "problem", "chip"),
     [
         # Small: large tiles take Triton many times as long.
-        ("gemm_triton", Gemm.parse(shape="72x88x120", epilogue="bias,relu"), "gfx950"),
+        ("gemm_triton", Gemm.parse(shape="72x88x120", epilogue="bias,gelu"), "gfx950"),
         ("gemv_triton", Gemm.parse(shape="1x512x256", layout="nt"), "gfx942"),
         ("conv_triton", conv("3x3x32", shape="1x8x8x32", pad="1x1", out="bf16", dtype="bf16"), "gfx942"),
         (
             "conv_nchw_triton",
-            conv("3x3x32", shape="1x8x8x32", pad="1x1", layout="nchw-fchw", epilogue="bias,residual"),
+            conv("3x3x32", shape="1x8x8x32", pad="1x1", layout="nchw-fchw", epilogue="bias,silu"),
             "gfx950",
         ),
         ("attention_triton", Attention.parse(shape="1x2x50x60x64", causal=True), "gfx942"),

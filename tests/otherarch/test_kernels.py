@@ -32,8 +32,8 @@ PRODUCTS = [m for m in SHIPPED if m.operation == "gemm"]
 CONV = find("conv_c", [shipped_folder()])
 CONVOLUTIONS: dict[str, dict[str, Any]] = {
     "plain": {"shape": "1x9x10x12", "filter": "3x3x20", "pad": "1x1", "epilogue": "bias,residual,clip=-0.5:1.5"},
-    "strided": {"shape": "1x9x7x5", "filter": "3x2x6", "stride": "2x2", "dilation": "1x2"},
-    "depthwise": {"shape": "1x9x9x20", "filter": "5x5x20", "pad": "2x2", "groups": 20, "epilogue": "bias,relu"},
+    "strided": {"shape": "1x9x7x5", "filter": "3x2x6", "stride": "2x2", "dilation": "1x2", "epilogue": "gelu"},
+    "depthwise": {"shape": "1x9x9x20", "filter": "5x5x20", "pad": "2x2", "groups": 20, "epilogue": "bias,silu"},
 }
 SHAPE = "50x61x140"
 """Ragged in every direction, and deeper than one panel."""

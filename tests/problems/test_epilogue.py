@@ -25,7 +25,9 @@ from autotuner.problems.epilogue import Epilogue
 ALL = "bias,residual,clip=-0.5:6"
 
 
-@pytest.mark.parametrize("text", ["", "bias", "residual", "relu", "bias,residual,relu", ALL, "clip=:6", "clip=0.1:"])
+@pytest.mark.parametrize(
+    "text", ["", "bias", "residual", "relu", "bias,residual,relu", ALL, "clip=:6", "clip=0.1:", "bias,gelu"]
+)
 def test_its_words_give_it_again(text: str) -> None:
     assert Epilogue.parse(text).text == text
     assert bool(Epilogue.parse(text)) == bool(text)
@@ -39,7 +41,8 @@ def test_limits_are_kept_to_the_last_bit(limit: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["gelu", "bias,bias", "relu,clip=0:6", "clip=6:0", "clip=:", "clip=nan:1", "clip=1", ","]
+    "text",
+    ["elu", "bias,bias", "relu,clip=0:6", "gelu,silu", "relu,silu", "clip=6:0", "clip=:", "clip=nan:1", "clip=1", ","],
 )
 def test_other_words_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--epilogue"):

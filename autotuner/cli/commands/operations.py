@@ -18,7 +18,10 @@ else:
 
 CPU_DTYPE, GPU_DTYPE = "f32", "f16"
 _DTYPE = f"[default: {CPU_DTYPE} on cpu, {GPU_DTYPE} elsewhere]"
-_EPILOGUE = "What is done with the sums: bias, residual, relu, clip=LOW:HIGH; such as bias,relu."
+_EPILOGUE = (
+    "What is done with the sums: bias, residual, and one of relu, clip=LOW:HIGH, gelu, tanhgelu, importedgelu, silu, "
+    "hardswish, sigmoid, hardsigmoid; such as bias,relu."
+)
 _OUT = "Round the result to f16 or bf16. [default: the accumulator's type]"
 
 DtypeOption = Annotated[

@@ -40,4 +40,4 @@ def _own(problem: Problem) -> Task:
 
 def _epilogue(problem: Gemm | Conv) -> Task:
     own = problem.epilogue
-    return {"added": list(own.operands), "low": own.low, "high": own.high}
+    return {"added": list(own.operands), "low": own.low, "high": own.high, "activation": own.activation}

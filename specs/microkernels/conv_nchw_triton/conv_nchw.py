@@ -34,6 +34,8 @@ def conv_nchw_triton(
     CLIP_HIGH: tl.constexpr,
     LOW_BITS: tl.constexpr,
     HIGH_BITS: tl.constexpr,
+    ACTIVATION: tl.constexpr,
+    FACTOR_BITS: tl.constexpr,
 ):
     PIXELS: tl.constexpr = N * HO * WO
     TAPS: tl.constexpr = KH * KW
@@ -77,5 +79,5 @@ def conv_nchw_triton(
     WHOLE: tl.constexpr = PIXELS % BN == 0 and F % BM == 0
     put(
         out, places, inside, WHOLE, total, bias, rm[:, None], rm[:, None] < F, residual,
-        CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+        CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
     )  # fmt: skip

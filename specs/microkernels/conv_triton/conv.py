@@ -38,6 +38,8 @@ def conv_triton(
     CLIP_HIGH: tl.constexpr,
     LOW_BITS: tl.constexpr,
     HIGH_BITS: tl.constexpr,
+    ACTIVATION: tl.constexpr,
+    FACTOR_BITS: tl.constexpr,
 ):
     M: tl.constexpr = N * HO * WO
     TAPS: tl.constexpr = KH * KW
@@ -110,13 +112,20 @@ def conv_triton(
             for part in range(SPLIT):
                 joined += tl.load(parts + part * (BM * BN), cache_modifier=".cg")
             finish(
-                joined, bias, residual, out, rm, rn, M, F, WHOLE, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS
+                joined, bias, residual, out, rm, rn, M, F, WHOLE,
+                CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
             )  # fmt: skip
             tl.store(arrived + tile, 0)
     else:
-        finish(total, bias, residual, out, rm, rn, M, F, WHOLE, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS)
+        finish(
+            total, bias, residual, out, rm, rn, M, F, WHOLE,
+            CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
+        )  # fmt: skip
         if MORE:
-            finish(extra, bias, residual, out, rm, rx, M, F, WHOLE, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS)
+            finish(
+                extra, bias, residual, out, rm, rx, M, F, WHOLE,
+                CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
+            )  # fmt: skip
 
 
 @triton.jit
@@ -166,10 +175,12 @@ def finish(
     CLIP_HIGH: tl.constexpr,
     LOW_BITS: tl.constexpr,
     HIGH_BITS: tl.constexpr,
+    ACTIVATION: tl.constexpr,
+    FACTOR_BITS: tl.constexpr,
 ):
     places = rm[:, None] * F + rn[None, :]
     inside = (rm[:, None] < M) & (rn[None, :] < F)
     put(
         out, places, inside, EVEN, total, bias, rn[None, :], rn[None, :] < F, residual,
-        CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+        CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
     )  # fmt: skip

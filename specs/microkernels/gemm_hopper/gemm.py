@@ -50,6 +50,8 @@ def gemm_hopper(
     CLIP_HIGH: gl.constexpr,
     LOW_BITS: gl.constexpr,
     HIGH_BITS: gl.constexpr,
+    ACTIVATION: gl.constexpr,
+    FACTOR_BITS: gl.constexpr,
 ):
     dtype: gl.constexpr = a.dtype.element_ty
     ROWS: gl.constexpr = BM // GROUPS  # of a group of warps
@@ -65,7 +67,7 @@ def gemm_hopper(
         mbarrier.init(empty.index(i), count=GROUPS)
     fence_async_shared()
     how: gl.constexpr = (BM, BN, MORE, BK, GROUP, GROUPS, STAGES, SPLIT, TRANSPOSE_LHS, TRANSPOSE_RHS)
-    end: gl.constexpr = (EVEN_M, EVEN_N, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS)
+    end: gl.constexpr = (EVEN_M, EVEN_N, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS)
     size, memory, results = (M, N, K, BATCH), (x, y, z, ready, empty), (c, bias, residual, counters, partial)
     if GROUPS == 1:
         gl.warp_specialize(
@@ -309,5 +311,5 @@ def put_tile(results, size, entry, row, column, total, end: gl.constexpr):
         residual += first
     put_gluon(
         c + first, rm * N + rn, (rm < M) & (rn < N), end[0] and end[1], total, bias, rn, rn < N, residual,
-        end[2], end[3], end[4], end[5],
+        end[2], end[3], end[4], end[5], end[6], end[7],
     )  # fmt: skip

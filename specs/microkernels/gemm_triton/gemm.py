@@ -38,6 +38,8 @@ def gemm_triton(
     CLIP_HIGH: tl.constexpr,
     LOW_BITS: tl.constexpr,
     HIGH_BITS: tl.constexpr,
+    ACTIVATION: tl.constexpr,
+    FACTOR_BITS: tl.constexpr,
 ):
     entry = tl.program_id(2).to(tl.int64)
     a += entry * M * K
@@ -71,12 +73,12 @@ def gemm_triton(
                 )  # fmt: skip
             put_tile(
                 c, bias, residual, M, N, m * BM, n * WIDE, total, PARTS, EVEN_M, EVEN_N,
-                CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+                CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
             )  # fmt: skip
             if MORE:
                 put_tile(
                     c, bias, residual, M, N, m * BM, n * WIDE + BN, extra, 1, EVEN_M, EVEN_N,
-                    CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+                    CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
                 )  # fmt: skip
     else:
         part, tile = tl.program_id(0) % SPLIT, tl.program_id(0) // SPLIT
@@ -98,12 +100,12 @@ def gemm_triton(
         if SPLIT == 1:
             put_tile(
                 c, bias, residual, M, N, m * BM, n * WIDE, total, PARTS, EVEN_M, EVEN_N,
-                CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+                CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
             )  # fmt: skip
             if MORE:
                 put_tile(
                     c, bias, residual, M, N, m * BM, n * WIDE + BN, extra, 1, EVEN_M, EVEN_N,
-                    CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+                    CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
                 )  # fmt: skip
         else:
             HIGH: tl.constexpr = 4
@@ -118,7 +120,7 @@ def gemm_triton(
                     sums += tl.load(at + other * (BM * BN), cache_modifier=".cg")
                 put_tile(
                     c, bias, residual, M, N, m * BM + strip * HIGH, n * BN, sums, 1, EVEN_M, EVEN_N,
-                    CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+                    CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
                 )  # fmt: skip
             leave(counters + tile, SPLIT)
 
@@ -288,6 +290,8 @@ def put_tile(
     CLIP_HIGH: tl.constexpr,
     LOW_BITS: tl.constexpr,
     HIGH_BITS: tl.constexpr,
+    ACTIVATION: tl.constexpr,
+    FACTOR_BITS: tl.constexpr,
 ):
     """The sums with their epilogue into the result, in so many parts."""
     if PARTS > 1:
@@ -295,11 +299,11 @@ def put_tile(
         left, right = halves(total)
         put_tile(
             c, bias, residual, M, N, m, n, left, PARTS // 2, EVEN_M, EVEN_N,
-            CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+            CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
         )  # fmt: skip
         put_tile(
             c, bias, residual, M, N, m, n + SIDE, right, PARTS // 2, EVEN_M, EVEN_N,
-            CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+            CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
         )  # fmt: skip
     else:
         BM: tl.constexpr = total.shape[0]
@@ -307,5 +311,5 @@ def put_tile(
         rm, rn = m + tl.arange(0, BM)[:, None], n + tl.arange(0, BN)[None, :]
         put(
             c, rm * N + rn, (rm < M) & (rn < N), EVEN_M and EVEN_N, total, bias, rn, rn < N, residual,
-            CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+            CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
         )  # fmt: skip

@@ -31,6 +31,8 @@ def gemv_triton(
     CLIP_HIGH: tl.constexpr,
     LOW_BITS: tl.constexpr,
     HIGH_BITS: tl.constexpr,
+    ACTIVATION: tl.constexpr,
+    FACTOR_BITS: tl.constexpr,
 ):
     """COLUMN: the right operand is the vector. ALONG: the matrix has its depth innermost."""
     entry = tl.program_id(2).to(tl.int64)
@@ -67,7 +69,7 @@ def gemv_triton(
     if SPLIT == 1:
         put(
             c, rn, rn < N, EVEN_N, sums, bias, channels, rn < N, residual,
-            CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+            CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
         )  # fmt: skip
     else:
         slots = partial + tile * (SPLIT * BN) + tl.arange(0, BN)
@@ -80,6 +82,6 @@ def gemv_triton(
                 whole += tl.load(slots + other * BN, cache_modifier=".cg")
             put(
                 c, rn, rn < N, EVEN_N, whole, bias, channels, rn < N, residual,
-                CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS,
+                CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
             )  # fmt: skip
             tl.store(counters + tile, 0)

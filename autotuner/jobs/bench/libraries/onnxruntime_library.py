@@ -30,6 +30,8 @@ def refusal(task: Task) -> str:
     """Why ONNX Runtime does not compute it; empty where it does."""
     if task["op"] == "model":
         return "" if task["format"] == "onnx" else "ONNX Runtime takes models in ONNX only"
+    if task.get("activation"):
+        return f"ONNX Runtime is not asked for {task['activation']} here"
     op, dtype, result = task["op"], task["dtype"], task["result"]
     if (dtype, result) == ("f32", "f32"):
         return ""

@@ -42,6 +42,8 @@ def refusal(task: Task, *, on_gpu: bool) -> str:
     """Why torch does not compute it; empty where it does."""
     if task["op"] == "model":
         return "" if task["format"] == "onnx" else "torch is given models in ONNX only"
+    if task.get("activation"):
+        return f"torch is not asked for {task['activation']} here"
     op, dtype, result = task["op"], task["dtype"], task["result"]
     if op == "conv" and dtype not in ("f32", "f16", "bf16"):
         return f"torch has no convolution of {dtype}"
