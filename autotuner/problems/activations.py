@@ -15,7 +15,7 @@ CUBIC = 0.044715
 """Of the cube in a gelu by tanh."""
 TANH_FACTOR = math.sqrt(2 / math.pi)
 IMPORTED_FACTOR = 0.7977240352174656
-"""What IREE's importers write in its place for a Gelu that asks for tanh: the third digit is another."""
+"""What IREE's importers write in its place for a Gelu that asks for tanh: the fourth digit is another."""
 _STEEPEST = 1.5
 """No activation has a greater slope: hardswish has it at 3."""
 _ROUNDINGS = 16
