@@ -11,7 +11,7 @@ from autotuner.cli.commands.bench import BenchRequest, BenchWords
 from autotuner.cli.console import make_console
 from autotuner.cli.problem import named_model, named_problem
 from autotuner.cli.tuning import watched
-from autotuner.errors import EXIT_INTERRUPTED, DeviceError, UsageError
+from autotuner.errors import EXIT_INTERRUPTED, DeviceError, OutOfTimeError, UsageError
 from autotuner.jobs.bench.backends import TUNED, Chosen
 from autotuner.jobs.bench.model import bench_model
 from autotuner.jobs.bench.opening import Terms
@@ -53,6 +53,8 @@ def run_bench(wanted: BenchWords, request: BenchRequest) -> None:
         result.printer().show(make_console(no_color=request.no_color))
     if result.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
+    if result.failed and not result.problems:
+        raise OutOfTimeError("the time was up before anything was timed.")
     if result.failed:
         raise DeviceError("no backend could be timed.", remedy="The table says why, row by row.")
 

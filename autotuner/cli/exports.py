@@ -15,6 +15,7 @@ from autotuner.errors import UsageError
 from autotuner.report.exports import export_csv, export_json
 from autotuner.store.imports import Imported, import_file
 from autotuner.store.store import Store
+from autotuner.system.collecting import uncollected
 from autotuner.system.text import count
 from autotuner.system.workspace import write_whole
 
@@ -37,7 +38,7 @@ def export(run: str | None, forms: Sequence[str], *, output: Path | None, worksp
         raise UsageError("--t4 is a document of one run.", remedy="Name one: `autotune history` lists them.")
     if form in _BINARY and output is None and sys.stdout.isatty():
         raise UsageError(f"--{form} is not for a terminal.", remedy="Name a file with -o FILE.")
-    with Store.open(storage, workspace=workspace, create=False) as store, store.intact():
+    with Store.open(storage, workspace=workspace, create=False) as store, store.intact(), uncollected():
         made = _made(store, run, form)
     if output is not None:
         write_whole(output, made)
@@ -61,7 +62,7 @@ def _made(store: Store, run: str | None, form: str) -> str | bytes:
 
 def import_files(files: Sequence[Path], *, workspace: Path, storage: str | None, as_json: bool) -> None:
     """Takes the runs of other stores into this one; a run that is here already is left alone."""
-    with Store.open(storage, workspace=workspace) as store:
+    with Store.open(storage, workspace=workspace) as store, uncollected():
         found = [import_file(store, file) for file in files]
     total = Imported(*(sum(getattr(one, name) for one in found) for name in ("runs", "candidates", "known")))
     if as_json:

@@ -39,14 +39,14 @@ def _of_run(rows: list[TimedRow], environment: Mapping[str, Any]) -> Iterator[Re
     run = rows[0].run
     right = tuple(row.candidate for row in rows if row.candidate.state != "failed")
     figures = RunFigures(run, environment, right, {row.candidate.id: row.timings for row in rows})
-    best, facts = figures.best, _facts(run)
+    best, facts, started = figures.best, _facts(run), run.started.isoformat(timespec="seconds")
     told = {name: environment[name] for name in TOLD if name in environment}
     for row in rows:
         candidate = row.candidate
         yield {
             "run": run.id,
             "parent": run.parent,
-            "started": run.started.isoformat(timespec="seconds"),
+            "started": started,
             "problem": run.problem.get("name", ""),
             "op": run.problem.get("op", ""),
             "target": run.target,

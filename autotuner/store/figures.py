@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import median
 from typing import Any, Literal
 
@@ -173,7 +174,7 @@ class RunFigures:
 
     def of(self, row: CandidateRow) -> Iterator[Figure]:
         """A candidate's figures, one for each state."""
-        run = self.run
+        run, (device, started) = self.run, self._where
         told = (run.result or {}).get("timing") or {}
         for (state, cache), chosen in _states(self.timings.get(row.id, ()), told).items():
             plain = Figure(
@@ -183,11 +184,16 @@ class RunFigures:
                 us=0.0,
                 state=state,
                 cache=cache,
-                device=device_of(self.environment, run.device),
+                device=device,
                 run=run.id,
-                started=run.started.isoformat(timespec="seconds"),
+                started=started,
             )
             yield summarize(plain, [timing.repetitions_us for timing in chosen])
+
+    @cached_property
+    def _where(self) -> tuple[str, str]:
+        """The device and when, the same for all: an export has many thousands."""
+        return device_of(self.environment, self.run.device), self.run.started.isoformat(timespec="seconds")
 
     @property
     def best(self) -> CandidateRow | None:

@@ -64,7 +64,7 @@ class BenchRequest(Request):
 
     unused = frozenset(
         {
-            *("effort", "trials", "budget", "isolate", "output", "resume", "keep", "microkernels", "dry_run", "chip"),
+            *("effort", "trials", "isolate", "output", "resume", "keep", "microkernels", "dry_run", "chip"),
             *("fail_if_no_winner", *CLUSTER),
         }
     )

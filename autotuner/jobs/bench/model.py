@@ -9,6 +9,7 @@ from autotuner.errors import Bug
 from autotuner.jobs.ab.arms import DEFAULT
 from autotuner.jobs.ab.opening import Experiment, open_model
 from autotuner.jobs.ab.subject import Inside
+from autotuner.jobs.bench.budget import short_of
 from autotuner.jobs.bench.building import ModelGiven, Site
 from autotuner.jobs.bench.opening import Libraries, Terms
 from autotuner.jobs.bench.problem import ProblemBench
@@ -34,8 +35,10 @@ def bench_model(
         Libraries.open(terms.chosen, target, options, session) as libraries,
     ):
         account = Account(session.reporter, model_clock(options, session))
-        for one in libraries.left_out:
-            account.note(str(one))
+        backends = len(terms.chosen.names) - len(libraries.left_out)
+        for note in (*map(str, libraries.left_out), short_of(account.clock, 1, backends)):
+            if note:
+                account.note(note)
         with process.until(account.clock.latest):
             experiment = Experiment(DEFAULT, DEFAULT, model=model, inputs=model.inputs)
             opened = open_model(experiment, model, target, options, session, account)
@@ -77,6 +80,7 @@ def _timed(model: Model, terms: Terms, run: Run, inside: Inside, libraries: Libr
         checks=None,
         seconds=MIN_TIME,
         timeout=run_timeout(options),
+        ends=run.clock.budget,
     ).go()
     result = BenchResult(run.facts(), (found,), libraries.left_out, terms.blocks, terms.csv)
     return concluded(run, result)

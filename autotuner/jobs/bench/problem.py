@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,9 +18,11 @@ from autotuner.devices.device import Timing
 from autotuner.devices.resident import BURST_PAUSE
 from autotuner.devices.sampling import open_sampler
 from autotuner.devices.throttling import POWER, Throttle
+from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import failed_because
 from autotuner.jobs.bench.backends import HIPBLASLT, IREE
+from autotuner.jobs.bench.budget import WARM_SHARE, Turns
 from autotuner.jobs.bench.building import Built, Given, Site, input_bytes
 from autotuner.jobs.bench.hipblaslt import HipblasltSide, refusal
 from autotuner.jobs.bench.library import LibraryProcess, Plan, Ready
@@ -74,8 +78,11 @@ class ProblemBench:
     seconds: float
     """A repetition, at least."""
     timeout: float
+    ends: float = math.inf
+    """In seconds on the run's clock: no block begins that would last longer."""
     parts: dict[str, Part] = field(default_factory=dict)
     slowed: set[str] = field(default_factory=set)
+    _too_short: str = ""
 
     def go(self) -> ProblemRows:
         given = self.given.result()
@@ -91,7 +98,8 @@ class ProblemBench:
         with self.run.account.clocked("time"):
             self._time_blocks()
             if self.cold and given.repeated:
-                self._time_cold()
+                with suppress(OutOfTimeError):
+                    self._time_cold()
         return self._rows(given)
 
     # --- preparing ------------------------------------------------------------------------------------------------
@@ -202,26 +210,42 @@ class ProblemBench:
 
     def _time_blocks(self) -> None:
         store = self.run.session.store
-        for block in range(self.blocks):
-            for name in _turned(self._alive(), block):
-                part = self.parts[name]
-                if part.side is None:
-                    continue
-                known = part.timings[0].median if part.timings else 0.0
-                timing = part.side.time(repetitions=1 if known > LONG_US else REPETITIONS)
-                self.slowed |= self.throttle()
-                if not timing.ok:
-                    self._fail(part, timing.failure or "run-error", timing.detail)
-                    continue
-                part.timings.append(timing)
-                store.record_timing(part.id, timing, phase="bench", block=block)
-            if self.run.stopped:
-                break
+        turns, done = Turns(self.run.clock, self._warm_ends()), 0
+        with suppress(OutOfTimeError):
+            while done < self.blocks and turns.another():
+                self._time_block(done)
+                done += 1
+                if self.run.stopped:
+                    break
+        if done < self.blocks and not self.run.stopped:
+            self._too_short = f"{done} of {self.blocks} blocks fit into --budget"
         for part in self._timed():
             store.set_us(part.id, median(timing.median for timing in part.timings))
 
+    def _warm_ends(self) -> float:
+        """Some of the time is for cold blocks, where these are wanted."""
+        now = self.run.clock.elapsed
+        return now + WARM_SHARE * (self.ends - now) if self.cold and math.isfinite(self.ends) else self.ends
+
+    def _time_block(self, block: int) -> None:
+        for name in _turned(self._alive(), block):
+            part = self.parts[name]
+            if part.side is None:
+                continue
+            known = part.timings[0].median if part.timings else 0.0
+            timing = part.side.time(repetitions=1 if known > LONG_US else REPETITIONS)
+            self.slowed |= self.throttle()
+            if not timing.ok:
+                self._fail(part, timing.failure or "run-error", timing.detail)
+                continue
+            part.timings.append(timing)
+            self.run.session.store.record_timing(part.id, timing, phase="bench", block=block)
+
     def _time_cold(self) -> None:
+        turns = Turns(self.run.clock, self.ends)
         for block in range(COLD_ROUNDS):
+            if not turns.another() or self.run.clock.elapsed >= self.ends:
+                break
             for name in _turned(self._alive(), block):
                 part = self.parts[name]
                 if part.side is None or not part.timings or self.run.stopped:
@@ -247,7 +271,7 @@ class ProblemBench:
                     sample=_middle([one.after for one in seen]),
                 )
             )
-        notes = tuple(self._warnings(rows))
+        notes = (*self._warnings(rows), *([self._too_short] if self._too_short else []))
         for note in notes:
             self.run.account.note(note)
         return ProblemRows(given.described, tuple(rows), self.run.id, self.calls, notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
@@ -11,9 +12,10 @@ from pathlib import Path
 from typing import Unpack
 
 from autotuner.devices.throttling import open_throttle
-from autotuner.errors import AutotuneError, StorageError
+from autotuner.errors import AutotuneError, OutOfTimeError, StorageError
 from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.bench.backends import IREE, TUNED
+from autotuner.jobs.bench.budget import share_of, short_of, unreached
 from autotuner.jobs.bench.building import Built, Given, ProblemGiven, Site
 from autotuner.jobs.bench.opening import Libraries, Terms
 from autotuner.jobs.bench.problem import ProblemBench
@@ -52,14 +54,17 @@ def bench(
 ) -> BenchResult:
     """Times a problem, or all of a workload, on the backends that a user wants."""
     options = options or Options()
-    with (
-        Session.open(target, options, **watched) as session,
-        Libraries.open(terms.chosen, target, options, session) as libraries,
-    ):
-        account = Account(session.reporter, Clock(float("inf"), session.began))
-        for one in libraries.left_out:
-            account.note(str(one))
-        entries = workload.entries
+    entries = workload.entries
+    with ExitStack() as stack:
+        session = stack.enter_context(Session.open(target, options, **watched))
+        clock = Clock(options.budget or math.inf, session.began)
+        stack.enter_context(process.until(clock.latest))
+        libraries = stack.enter_context(Libraries.open(terms.chosen, target, options, session))
+        account = Account(session.reporter, clock)
+        backends = len(terms.chosen.names) - len(libraries.left_out)
+        for note in (*map(str, libraries.left_out), short_of(clock, len(entries), backends)):
+            if note:
+                account.note(note)
         described = entries[0].problem.describe() if len(entries) == 1 else workload.describe()
         asked = question(described, terms, target, session)
         with Run.begin(asked, session=session, options=options, account=account) as run:
@@ -98,11 +103,16 @@ class _BenchRun:
             folder = stack.enter_context(self.session.builder.cache.scratch())
             ahead: dict[int, _Ahead] = {}
             for number in range(len(self.entries)):
-                if self.run.stopped:
+                if self.run.stopped or self.run.clock.left <= 0:
                     break
-                self._look_ahead(number, ahead, folder, beside)
-                self._one(number, ahead.pop(number), beside)
+                try:
+                    self._look_ahead(number, ahead, folder, beside)
+                    self._one(number, ahead.pop(number), beside)
+                except OutOfTimeError:
+                    break
                 shutil.rmtree(folder / str(number), ignore_errors=True)
+        if (missing := unreached(self.run.clock, len(self.rows), len(self.entries))) and not self.run.stopped:
+            self.run.account.note(missing)
         rows, terms = tuple(self.rows), self.terms
         return concluded(
             self.run, BenchResult(self.run.facts(), rows, self.libraries.left_out, terms.blocks, terms.csv)
@@ -142,13 +152,15 @@ class _BenchRun:
             return
         session = self.run.within(f"{number + 1}/{len(self.entries)} {entry.problem.name}: ")
         asked = question(entry.problem.describe(), self.terms, self.target, session)
-        account = Account(session.reporter, Clock(float("inf"), session.began))
+        whole = self.run.clock
+        left = whole.budget - (session.began - whole.started)
+        account = Account(session.reporter, Clock(left, session.began, part=True))
         try:
             with Run.begin(asked, session=session, options=self.options, account=account) as part:
                 found = self._bench(part, entry, ahead, beside)
                 part.finish(BenchResult(part.facts(), (found,), blocks=self.terms.blocks))
             self.rows.append(found)
-        except StorageError:
+        except (StorageError, OutOfTimeError):
             raise
         except AutotuneError as error:
             self.run.account.note(f"{entry.problem.name} failed: {error}")
@@ -172,6 +184,7 @@ class _BenchRun:
                 checks=beside,
                 seconds=self.options.effort.repetition_seconds,
                 timeout=self.options.effort.run_timeout,
+                ends=share_of(run.clock, len(self.entries) - len(self.rows)),
             ).go()
         except MemoryError as error:
             raise too_large(entry.problem) from error

@@ -1,0 +1,62 @@
+"""The time of a comparison: what a problem gets of it, whether one more block fits, and what the least is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from autotuner.measure.timeplan import longer
+from autotuner.system.progress import Clock
+from autotuner.system.text import count
+
+_OPENING, _EACH = 4.0, 3.0
+"""Seconds, about: to begin; and for each backend of a problem, to build it, to check its result and for six blocks."""
+WARM_SHARE = 0.75
+"""Of a problem's time, where cold times are wanted too."""
+
+
+def least_seconds(problems: int, backends: int) -> float:
+    """About: in less some problems are not reached, or have too few blocks for an interval."""
+    return _OPENING + _EACH * problems * backends
+
+
+def short_of(clock: Clock, problems: int, backends: int) -> str:
+    """What to say at the start of a budget that is too short for all; nothing of one that is not."""
+    least = least_seconds(problems, backends)
+    if clock.budget >= least:
+        return ""
+    what = f"{count(problems, 'problem')} on {count(backends, 'backend')}"
+    return f"--budget is short: {what} take about {least:.0f} s at the least; what is not reached is left out"
+
+
+def share_of(clock: Clock, problems: int) -> float:
+    """When the next of so many problems ends, in seconds on the clock."""
+    return clock.elapsed + max(clock.left, 0.0) / problems if math.isfinite(clock.budget) else math.inf
+
+
+def unreached(clock: Clock, done: int, problems: int) -> str:
+    """Which problems are left out, and what would do; nothing where all were reached."""
+    if done == problems:
+        return ""
+    would_do = longer(max(clock.elapsed, clock.budget) * problems / max(done, 1))
+    return f"the time was up: {problems - done} of {problems} problems were not reached: {would_do}"
+
+
+@dataclass
+class Turns:
+    """Asked before each block: does one more fit?"""
+
+    clock: Clock
+    ends: float
+    """In seconds on the clock."""
+    _began: float | None = None
+    _longest: float = 0.0
+
+    def another(self) -> bool:
+        """The first always does."""
+        now = self.clock.elapsed
+        first = self._began is None
+        if self._began is not None:
+            self._longest = max(self._longest, now - self._began)
+        self._began = now
+        return first or now + self._longest <= self.ends

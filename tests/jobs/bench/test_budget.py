@@ -1,0 +1,56 @@
+"""The time of a comparison: what fits, what is said of the rest; clocks are set by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from autotuner.jobs.bench import budget
+from autotuner.jobs.bench.budget import Turns, share_of, short_of, unreached
+from autotuner.system.progress import Clock
+
+
+class Set(Clock):
+    """A clock that stands still."""
+
+    now = 0.0
+
+    @property
+    def elapsed(self) -> float:
+        return self.now
+
+
+def test_a_block_begins_only_where_one_as_long_as_the_longest_fits() -> None:
+    clock = Set(10.0)
+    turns = Turns(clock, ends=10.0)
+    begun = []
+    for clock.now in (0.0, 2.0, 5.0, 7.0, 9.0):
+        begun.append(turns.another())
+    assert begun == [True, True, True, True, False]
+    late = Turns(clock, ends=1.0)
+    assert late.another(), "the first always begins"
+    assert not late.another()
+
+
+def test_time_that_a_problem_leaves_goes_to_the_others() -> None:
+    clock = Set(90.0)
+    assert share_of(clock, 3) == 30.0
+    clock.now = 10.0
+    assert share_of(clock, 2) == 50.0
+    assert share_of(Set(math.inf), 2) == math.inf
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(math.inf, False), (600.0, False), (10.0, True)])
+def test_a_short_budget_is_said_at_the_start_with_the_least(seconds: float, said: bool) -> None:
+    words = short_of(Set(seconds), 5, 3)
+    assert bool(words) is said
+    if said:
+        assert f"5 problems on 3 backends take about {budget.least_seconds(5, 3):.0f} s at the least" in words
+
+
+def test_what_is_not_reached_is_counted_with_a_budget_that_would_do() -> None:
+    clock = Set(60.0)
+    clock.now = 60.0
+    assert unreached(clock, 5, 5) == ""
+    assert unreached(clock, 2, 6) == "the time was up: 4 of 6 problems were not reached: --budget 220s would do"
