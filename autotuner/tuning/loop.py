@@ -50,6 +50,8 @@ class Loop:
     """Builds would disturb timings: never do both at once."""
     unfinished: Sequence[Outcome] = ()
     """Candidates that an interrupted run had asked for and not finished."""
+    finishing: float = 0.0
+    """Of a candidate's compile: what is still to be done for each that is built, when the loop is over."""
     _deadline: float = field(default=math.inf, init=False)
     """Seconds after the start at which nothing new is asked."""
 
@@ -86,11 +88,16 @@ class Loop:
         return [o.candidate for o in self.unfinished if o.candidate.kind in SEARCHED]
 
     def _over(self) -> bool:
-        return self.stop.requested or self.clock.elapsed > self._deadline
+        return self.stop.requested or self.clock.elapsed > self._end()
 
     def cut_off(self) -> float:
         """The moment at which a build that begins now is cut off."""
-        return math.inf
+        return self.clock.at(self._end())
+
+    def _end(self) -> float:
+        """Seconds after the start at which what is left is for finishing what is built."""
+        built = [o.build.took for o in self.evaluator.outcomes.values() if o.built and o.build is not None]
+        return self._deadline - self.finishing * sum(built) / self.jobs
 
     def _work(self, candidates: Iterable[Candidate], *, builds_end: float = math.inf) -> None:
         """Builds these, and measures them where there is a device."""

@@ -346,6 +346,7 @@ class SingleRun:
             seconds=self.seconds,
             devices=self.session.devices,
             shares_cores=self.session.shares_cores,
+            finishing=self.task.finishing,
         )
         if (rows := self.run.earlier) is not None:
             binaries = {build.candidate: build.binary for build in self.store.builds(self.run.id)}

@@ -13,7 +13,7 @@ from autotuner.devices.many import Devices
 from autotuner.measure.timeplan import Pace, TimePlan
 from autotuner.system.progress import Clock, Silent, Stop
 from autotuner.tuning.evaluate import TimedEvaluator
-from autotuner.tuning.loop import TimedLoop
+from autotuner.tuning.loop import Loop, TimedLoop
 from autotuner.tuning.plan import BASELINE, Candidate
 
 PLAN = TimePlan(Pace(0.2, 0.2), Pace(0.3, 0.3), screens=True, shipping=2.0)
@@ -113,3 +113,29 @@ def test_stock_routes_are_tried_while_they_fit_and_the_first_of_them_late_where_
     clock.now = 60.0 - searching.least_seconds() + 0.5 if late else 5.0
     searching.evaluate([cast(Candidate, SimpleNamespace(id=f"stock-{number}")) for number in range(4)])
     assert len(worked) == tried
+
+
+def test_of_what_is_only_built_the_loop_leaves_the_time_to_finish_it() -> None:
+    """A bundle has modules of several lengths of each."""
+    clock = Simulated(60.0, now=5.0)
+    built = SimpleNamespace(built=True, build=SimpleNamespace(took=4.0))
+    evaluator = SimpleNamespace(outcomes={"a": built, "b": built, "c": SimpleNamespace(built=False, build=None)})
+    building = Loop(
+        cast(TimedEvaluator, evaluator),
+        cast(BuildExecutor, None),
+        clock,
+        Stop(),
+        Silent(),
+        seed=0,
+        trials=10,
+        jobs=2,
+        seconds={},
+        devices=Devices(()),
+        shares_cores=True,
+        finishing=0.5,
+    )
+    building._deadline = clock.budget
+    assert building.cut_off() == pytest.approx(clock.at(60.0 - 0.5 * 8.0 / 2))
+    for now, over in ((57.9, False), (58.1, True)):
+        clock.now = now
+        assert building._over() == over
