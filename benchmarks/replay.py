@@ -3,6 +3,7 @@
     python -m benchmarks.replay --first-seed 7000          on the spaces that the search was chosen on
     python -m benchmarks.replay --left-out                 on others
     python -m benchmarks.replay --methods ablation         what each part of the search contributes
+    python -m benchmarks.replay --keep FOLDER              goes on where the same command was interrupted
     python -m benchmarks.replay --choose --jobs 16         settings chosen on all spaces but the one they are judged on,
                                                            and on other seeds; then those chosen on all, on the others
 
@@ -180,13 +181,21 @@ def with_failures(recording: Recording, *, share: float, seed: int) -> Recording
 
 
 def line(label: str, courses: npt.NDArray[np.float64]) -> str:
-    means = np.exp(np.log(courses[:, [mark - 1 for mark in MARKS]]).mean(axis=0))
+    marks = [mark - 1 for mark in MARKS if mark <= courses.shape[1]]
+    means = np.exp(np.log(courses[:, marks]).mean(axis=0))
     return f"{label:48}" + "".join(f"{mean:9.3f}" for mean in means)
 
 
-def run(recording: Recording, start: Callable[[Space, int], Search], seeds: Iterable[int]) -> npt.NDArray[np.float64]:
+def run(
+    recording: Recording,
+    start: Callable[[Space, int], Search],
+    seeds: Iterable[int],
+    *,
+    evaluations: int = MARKS[-1],
+) -> npt.NDArray[np.float64]:
     """A course for each seed. Where nothing worked yet, the result is as bad as a hundred times the optimum."""
-    return np.minimum([replay(recording, start(recording.space, seed)) for seed in seeds], 100.0)
+    courses = [replay(recording, start(recording.space, seed), evaluations=evaluations) for seed in seeds]
+    return np.minimum(courses, 100.0)
 
 
 @dataclass(frozen=True)
@@ -197,13 +206,24 @@ class Part:
     path: Path
     failing: float
     seeds: tuple[int, ...]
+    evaluations: int
+    keep: Path | None
 
     def work(self) -> tuple[npt.NDArray[np.float64], float]:
-        """The courses, and the processor's seconds."""
+        """The courses, and the processor's seconds; as they were kept, where they were."""
+        words = f"{self.method}-{self.path.name}-{self.failing}-{self.seeds}-{self.evaluations}"
+        kept = self.keep / f"{words}.npz" if self.keep else None
+        if kept is not None and kept.is_file():
+            with np.load(kept) as file:
+                return file["courses"], float(file["seconds"])
         recording = _recording(self.path, self.failing)
         began = time.process_time()
-        courses = run(recording, EVERYTHING[self.method], self.seeds)
-        return courses, time.process_time() - began
+        courses = run(recording, EVERYTHING[self.method], self.seeds, evaluations=self.evaluations)
+        seconds = time.process_time() - began
+        if kept is not None:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            np.savez(kept, courses=courses, seconds=seconds)
+        return courses, seconds
 
 
 @cache
@@ -218,6 +238,9 @@ class Bench:
 
     jobs: int
     failing: float = 0.0
+    evaluations: int = MARKS[-1]
+    keep: Path | None = None
+    """Where what is done is kept: an interrupted command goes on from there."""
     seeds_at_a_time: int = 5
 
     def courses(
@@ -226,7 +249,8 @@ class Bench:
         """By method and space: the courses of all seeds, and the processor's seconds."""
         chunks = [tuple(seeds[i : i + self.seeds_at_a_time]) for i in range(0, len(seeds), self.seeds_at_a_time)]
         places = [(method, path) for method in methods for path in paths]
-        parts = [Part(method, path, self.failing, chunk) for method, path in places for chunk in chunks]
+        known = (self.evaluations, self.keep)
+        parts = [Part(method, path, self.failing, chunk, *known) for method, path in places for chunk in chunks]
         with get_context("fork").Pool(self.jobs) as pool:
             done = pool.map(Part.work, parts, chunksize=1)
         found: dict[str, list[tuple[npt.NDArray[np.float64], float]]] = {}
@@ -237,11 +261,12 @@ class Bench:
         return found
 
     def compare(self, methods: Iterable[str], paths: Sequence[Path], seeds: Sequence[int], *, brief: bool) -> None:
-        for method, by_space in self.courses(methods, paths, seeds).items():
+        for method in methods:
+            [by_space] = self.courses([method], paths, seeds).values()
             if not brief:
                 for path, (courses, _) in zip(paths, by_space, strict=True):
                     print(line(f"{method}: {path.name[:28].removesuffix('.csv.gz')}", courses), flush=True)
-            each = sum(seconds for _, seconds in by_space) / (len(paths) * len(seeds) * MARKS[-1])
+            each = sum(seconds for _, seconds in by_space) / (len(paths) * len(seeds) * self.evaluations)
             whole = np.concatenate([courses for courses, _ in by_space])
             print(line(f"{method}: all", whole) + f"   {each * 1e3:.1f} ms a candidate", flush=True)
 
@@ -249,7 +274,7 @@ class Bench:
         """Each space by the settings that are the best on all others, on seeds that were not used to choose."""
         tried = self.courses(CHOICES, paths, CHOOSING_SEEDS)
         scores = {
-            name: [float(np.log(courses[:, [99, 199]]).mean()) for courses, _ in by_space]
+            name: [float(np.log(courses[:, [99, -1]]).mean()) for courses, _ in by_space]
             for name, by_space in tried.items()
         }
         for name, score in scores.items():
@@ -277,14 +302,17 @@ def main() -> None:
     parser.add_argument("--methods", choices=GROUPS, default="all")
     parser.add_argument("--brief", action="store_true", help="no line for each space")
     parser.add_argument("--choose", action="store_true", help="choose settings, each space left out in its turn")
+    parser.add_argument("--evaluations", type=int, choices=MARKS[2:], default=MARKS[-1], help="of each replay")
+    parser.add_argument("--keep", type=Path, help="a folder for what is done: the same command goes on from there")
     parser.add_argument("--jobs", type=int, default=1, help="processes that work at once")
     options = parser.parse_args()
     paths = _recorded([LEFT_OUT] if options.left_out else options.data)
     if not paths:
         parser.error(f"no *.csv.gz in {' '.join(map(str, options.data))}")
     seeds = range(options.first_seed, options.first_seed + options.seeds)
-    bench = Bench(options.jobs, options.failing)
-    print(f"{'best / optimum, geometric mean':48}" + "".join(f"{mark:9}" for mark in MARKS))
+    bench = Bench(options.jobs, options.failing, options.evaluations, options.keep)
+    marks = [mark for mark in MARKS if mark <= options.evaluations]
+    print(f"{'best / optimum, geometric mean':48}" + "".join(f"{mark:9}" for mark in marks))
     if options.choose:
         bench.choose(paths, _recorded([LEFT_OUT]), seeds)
     else:
