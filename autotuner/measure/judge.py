@@ -330,7 +330,7 @@ class _Sitting:
             return replace(found, reason=f"the time was up: {found.reason}; {plan.would_do(clock)}")
         if found.speedup is None or blocks == plan.blocks:
             return found
-        return replace(found, reason=f"{found.reason}, {plan.fewer(blocks, clock, beside=beside)}")
+        return replace(found, reason=f"{found.reason}; {plan.fewer(blocks, clock, beside=beside)}")
 
     def _unproven(self, reason: str) -> Judgement:
         return Judgement("inconclusive", reason, self.contest.stock)

@@ -239,7 +239,7 @@ class TimePlan:
         missing = self._confirming(self.blocks - blocks, beside=beside) + self.shipping
         wanted = _rounded(max(clock.elapsed, clock.budget) + missing)
         more = "a longer --budget" if clock.part else f"--budget {wanted}s"
-        return f"in the {blocks} blocks that there was time for; {more} has time for {self.blocks}"
+        return f"there was time for {blocks} blocks, and {more} has time for {self.blocks}"
 
     def too_short(self, clock: Clock) -> str:
         """Why there is no verdict, with what was left and what would do."""

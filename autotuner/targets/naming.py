@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from autotuner.errors import UsageError
-from autotuner.targets.backends import Backend
+from autotuner.targets.backends import Backend, backend_on
 
 NO_DEVICE = "none"
 """Nothing runs: candidates are compiled and proven only."""
@@ -29,6 +29,8 @@ def named_devices(words: str, backend: Backend) -> tuple[str, ...]:
     """Each with a name of its own."""
     names = [word.strip() for word in words.split(",")]
     if len(names) == 1:
+        if backend_on(names[0]) not in (None, backend):
+            raise _not_for(backend, names[0], words, remedy=f"Use --device {backend.device}, or another --target.")
         return (names[0],)
     if "" in names:
         raise UsageError(f"--device {words} has an empty name.", remedy="Write URIs with a comma between them.")
@@ -38,15 +40,16 @@ def named_devices(words: str, backend: Backend) -> tuple[str, ...]:
         )
     for name in names:
         if _driver(name) not in backend.drivers or TWIN in name:
-            known = (
-                f"{', '.join(backend.drivers[:-1])} or {backend.drivers[-1]}" if backend.drivers[1:] else backend.device
-            )
-            raise UsageError(
-                f"--device {words}: {name} is not a device for {backend.name} code, whose devices are {known}.",
-                remedy=ONE_KIND,
-            )
+            raise _not_for(backend, name, words, remedy=ONE_KIND)
     require_one_kind({name: _driver(name) for name in names})
     return tuple(_told_apart(names, words, backend))
+
+
+def _not_for(backend: Backend, name: str, words: str, *, remedy: str) -> UsageError:
+    known = f"{', '.join(backend.drivers[:-1])} or {backend.drivers[-1]}" if backend.drivers[1:] else backend.device
+    return UsageError(
+        f"--device {words}: {name} is not a device for {backend.name} code, whose devices are {known}.", remedy=remedy
+    )
 
 
 def require_one_kind(kinds: Mapping[str, str]) -> None:

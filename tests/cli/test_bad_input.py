@@ -69,6 +69,9 @@ BEFORE_ANYTHING = [
     (["--flag", "O3"], "'O3' is not an iree-compile flag"),
     (["--device", ""], "--device is empty"),
     (["--device", "none,local-task"], "names none beside a device"),
+    (["--device", "cuda://0"], "cuda://0 is not a device for llvm-cpu code"),
+    (["--target", "gfx942", "--dtype", "f16", "--device", "cuda://0"], "Use --device hip, or another --target."),
+    (["--target", "sm_80", "--dtype", "f16", "--device", "hip"], "hip is not a device for cuda code"),
     (
         ["--device", "local-task,nothing"],
         "nothing is not a device for llvm-cpu code, whose devices are local-task, local-sync or local",

@@ -166,8 +166,8 @@ def test_a_race_that_is_not_settled_ends_at_its_share_and_the_rest_is_for_the_le
     assert (found.verdict, found.confirmed_name) == ("inconclusive", "a")
     assert found.speedup is not None, "the best interval that there was time for"
     assert found.reason == (
-        "fresh blocks give 0.995 (0.900 to 1.100), needed: more than 1.010, "
-        "in the 14 blocks that there was time for; --budget 145s has time for 24"
+        "fresh blocks give 0.995 (0.900 to 1.100), needed: more than 1.010; "
+        "there was time for 14 blocks, and --budget 145s has time for 24"
     )
 
 
