@@ -26,7 +26,7 @@ _LISTED = 5
 def say_whose_code(kernels: Sequence[Kernel], workspace: Path, *, no_color: bool) -> None:
     """Once, on stderr: a kernel that does not come with autotune is a program of somebody's, and it will run."""
     named = [kernel for kernel in kernels if kernel.name != AUTO]
-    names = [kernel.name for kernel in named if kernel.objects or not is_shipped(kernel.name)]
+    names = [kernel.name for kernel in named if kernel.objects or _is_others(kernel.name, workspace)]
     if len(named) < len(kernels):
         there = sorted(file.parent.name for file in own_folder(workspace).glob(f"*/{FILE}"))
         names += [name for name in there if not is_shipped(name) and name not in names]
@@ -39,6 +39,11 @@ def say_whose_code(kernels: Sequence[Kernel], workspace: Path, *, no_color: bool
             highlight=False,
             soft_wrap=True,
         )
+
+
+def _is_others(name: str, workspace: Path) -> bool:
+    """A name that nothing has is nobody's."""
+    return not is_shipped(name) and (own_folder(workspace) / name / FILE).is_file()
 
 
 def list_all(workspace: Path, *, as_json: bool, no_color: bool) -> None:

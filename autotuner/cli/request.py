@@ -88,6 +88,11 @@ class Request:
             typer.echo(f"note: --flag: {word} is taken for a word; write ./{word} for the file of that name", err=True)
         return targets.Target.parse(self.target, flags=flags, chip=self.chip)
 
+    def check(self) -> None:
+        """Refuses what is wrong with the words themselves."""
+        self.built_for()
+        self.options()
+
     def scheduler(self) -> "address.Scheduler | None":
         """Of the cluster that is to work; what belongs to one is refused without it."""
         if self.cluster is None:
@@ -144,6 +149,11 @@ class ProblemRequest(Request):
         if self.bundle is None:
             super().refuse_untimed(*names)
 
+    def check(self) -> None:
+        """For a bundle the words mean what they mean there."""
+        bundled = self.bundle is not None and not self.dry_run
+        Request.check(self.untimed() if bundled else self)
+
     def untimed(self) -> "ProblemRequest":
         """For a bundle: nothing runs here, and what is said of running or shipping is refused."""
         if self.device not in (None, NO_DEVICE):
@@ -188,7 +198,7 @@ def tuning_command(
             chosen["words"] = {name: value for name, value in typed.items() if name in given}
         wanted, how = parse(**chosen), request(**values, given=given)
         if untyped and not how.quiet:
-            how.built_for()  # an error comes alone
+            how.check()  # an error comes alone
             typer.echo(f"note: --dtype {chosen['dtype']}, the default on {how.target}", err=True)
         run(wanted, how)
 

@@ -317,3 +317,10 @@ def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
     assert signal.SIGPIPE.name not in done.stderr
+
+
+@pytest.mark.parametrize("wrong", ["--budget=-5s", "--trials=0", "--keep=some", "-ospec.txt"])
+def test_an_error_comes_alone_also_where_the_type_is_not_named(wrong: str, here: Here) -> None:
+    done = here("gemm", "--shape", "64x64x64", wrong)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1

@@ -17,6 +17,7 @@ from autotuner.microkernels.variants import Kernel
     [
         ((), ""),
         ((Kernel("sgemm_c"),), ""),
+        ((Kernel("nobodys"),), ""),
         ((Kernel("mine"),), "mine does not come with autotune"),
         ((Kernel("sgemm_c", (Path("own.o"),)),), "sgemm_c does not"),
         ((Kernel("auto"),), "mine, other do not come with autotune"),
