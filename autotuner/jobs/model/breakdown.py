@@ -147,16 +147,24 @@ class TimeTable:
     @property
     def how(self) -> str:
         """Where the figures come from."""
-        said = dict.fromkeys(side.how for side in (self.before, self.after) if side)
-        return "; ".join(said)
+        sides = {name: side.how for name, side in (("default", self.before), ("best", self.after)) if side}
+        if len(set(sides.values())) == 1:
+            return next(iter(sides.values()))
+        return "; ".join(f"{name}: {how}" for name, how in sides.items())
+
+    @property
+    def shown(self) -> Breakdown | None:
+        """The side that one line is about: what came of it, where there is that."""
+        return self.after or self.before
 
     def short(self) -> str:
         """One line: the shares of what is shown, the largest first."""
-        side = self.after or self.before
+        side = self.shown
         if side is None or not side.us:
             return ""
         ranked = sorted(side.shares, key=lambda share: share.us, reverse=True)
-        return ", ".join(f"{share.kind} {share.us / side.us:.0%}" for share in ranked if share.us >= 0.005 * side.us)
+        parts = ", ".join(f"{share.kind} {share.us / side.us:.0%}" for share in ranked if share.us >= 0.005 * side.us)
+        return f"{parts} ({'best' if self.after else 'default'}, by {side.how})"
 
 
 def _cells(share: Share | None, side: Breakdown | None) -> tuple[str, str, str]:

@@ -42,7 +42,7 @@ def tell_model(result: ModelResult, printer: Printer) -> None:
         _reasons(details, printer)
         line("ranked", f"by {details.ranked_by}, on route {details.ranked_route}")
     if details.time:
-        line("time", f"{details.time.short()} ({'best' if details.time.after else 'default'}, by {details.time.how})")
+        line("time", details.time.short())
     if details.kernels:
         printer.table(_kernel_table(details))
         for place in details.kernels:

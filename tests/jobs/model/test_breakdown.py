@@ -90,7 +90,11 @@ def test_before_and_after_stand_side_by_side_in_the_report() -> None:
         "",
         "How: the runtime's statistics.",
     ]
-    assert table.short() == "gemm 50%, launch and waiting 50%"
+    assert table.short() == "gemm 50%, launch and waiting 50% (best, by the runtime's statistics)"
+    crowded = TimeTable(Breakdown.told(TIMES, 400.0), after)
+    assert crowded.how.startswith("default: the runtime's statistics; they add up to 2.00 times")
+    assert crowded.how.endswith("; best: the runtime's statistics")
+    assert crowded.short() == table.short()
     document = table.to_json()
     assert document is not None
     assert document["after"]["parts"][0] == {"kind": GEMM, "us": 250.0, "calls": 1.0, "busy_cores": 2.0}
