@@ -20,7 +20,7 @@ from autotuner.targets import Target
 from autotuner.tuning.plan import Candidate, Plan
 
 # A loaded machine is no reason to fail.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("unhurried", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
 COMPILE_TIMEOUT = 120.0

@@ -1,4 +1,4 @@
-"""A real scheduler and real workers: builds and devices there, and what becomes of the work of those that are lost."""
+"""A real scheduler and real workers: builds, devices and a whole run there, though some of them are lost."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,14 @@ from autotuner.errors import EnvironmentFailure
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
 from autotuner.problems import Gemm
+from autotuner.store.store import Store
 from autotuner.system.cache import Cache
 from autotuner.system.execution import local_executor
+from autotuner.system.progress import Progress
 from autotuner.targets import Target
+from autotuner.tuning.effort import parse_effort
+from autotuner.tuning.options import Options
+from autotuner.tuning.tune import tune
 from tests.support.clusters import LocalCluster, local_cluster, make_certificates
 
 CPU = Target.parse("cpu")
@@ -100,30 +106,63 @@ def test_a_device_is_one_coordinators(cluster: LocalCluster, tools: Tools, monke
         second.link.run(second._give_back())
 
 
-def test_a_worker_that_is_killed_or_hangs_gives_its_builds_to_others(
-    cluster: LocalCluster, tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@dataclass
+class Disaster:
+    """Ends one worker and stops another when the search begins."""
+
+    cluster: LocalCluster
+    notes: list[str] = field(default_factory=list)
+    happened: bool = False
+
+    def stage(self, text: str) -> None:
+        if text.startswith("searching") and not self.happened:
+            self.happened = True
+            self.cluster.workers["cpu-killed"].send(signal.SIGKILL)
+            self.cluster.workers["cpu-stopped"].send(signal.SIGSTOP)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def progress(self, now: Progress) -> None:
+        del now
+
+
+def test_a_product_is_tuned_to_a_verdict_though_a_worker_dies_and_one_hangs(
+    cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(roster, "SILENT_SECONDS", 4.0)
-    notes: list[str] = []
-    for name in ("killed", "hangs"):
-        cluster.start(name, "--jobs", "1")
-    killed, hangs = (cluster.workers[name].ready() for name in ("killed", "hangs"))
+    lost = ("cpu-killed", "cpu-stopped")
+    for name in lost:
+        cluster.start(name, "--jobs", "1", "--device", "local-task")
+    for name in lost:
+        cluster.workers[name].ready()
+    disaster = Disaster(cluster)
+    options = Options(
+        effort=parse_effort("quick"),
+        trials=2,
+        budget=45.0,
+        cache="warm",
+        device="cpu",
+        workspace=tmp_path,
+        cluster=Scheduler(cluster.address),
+    )
     try:
-        with joined(cluster, tools, notes, timed=False) as made, local_executor(1) as here:
-            hangs.send(signal.SIGSTOP)  # what is sent there stays there
-            executor = made.executor(own_builder(tools, tmp_path), here)
-            builds = [executor.start(job(size)) for size in range(8, 12)]
-            killed.send(signal.SIGKILL)
-            assert all(build.result(120).ok for build in builds)
-            end = time.monotonic() + 60
-            while len(notes) < 2 and time.monotonic() < end:
-                time.sleep(0.1)
+        result = tune(
+            Gemm.parse(shape="16x16x16", dtype="f32"), Target.parse("cpu"), options=options, reporter=disaster
+        )
     finally:
-        cluster.end("hangs")
-        cluster.end("killed")
-    told = " ".join(sorted(notes))
-    assert "worker hangs has said nothing for 4 s: its work goes to others" in told
-    assert "worker killed is gone: its work goes to others" in told
+        for name in lost:
+            cluster.end(name)
+    assert disaster.happened
+    assert result.verdict in ("win", "no-winner", "inconclusive")
+    assert result.environment["cluster"] == cluster.address
+    assert result.device == "local-task"
+    told = "\n".join(disaster.notes)
+    assert "worker cpu-killed is gone: its work goes to others" in told
+    assert "worker cpu-stopped has said nothing for 4 s: its work goes to others" in told
+    with Store.open(None, workspace=tmp_path) as store:
+        rows = store.candidates(result.run)
+    assert [row.stderr for row in rows if row.failure] == [], "no candidate is blamed for a worker"
 
 
 def test_a_worker_of_another_version_is_refused_by_name(cluster: LocalCluster, tools: Tools) -> None:

@@ -28,6 +28,7 @@ from autotuner.store.store import Store
 from autotuner.system.progress import Stop
 from autotuner.targets import PLAIN
 from autotuner.tuning.effort import Effort
+from tests.support.command_line import in_this_process
 from tests.support.patience import patient
 
 CompileRole = Literal["compiler-crashes", "compiler-hangs", "wrong-module"]
@@ -199,7 +200,7 @@ class FakeTools:
         return found
 
 
-EFFORT = Effort(trials=4, budget=1200.0, compile_only_trials=4, confirm_blocks=8, race_entrants=4)
+EFFORT = Effort(trials=4, budget=1200.0, compile_only_trials=4, confirm_blocks=8, race_entrants=2)
 """The trials end it: the time is far more than it needs on any machine."""
 PROBLEM = Gemm.parse(shape="96x64x128", dtype="f32")
 CPU = Target.parse("cpu")
@@ -281,11 +282,10 @@ class Cli:
         return process.returncode, json.loads(out) if out else {}, err
 
     def text(self, *arguments: str) -> str:
-        """What a command prints for people."""
-        process = self.start(*arguments)
-        out, err = process.communicate(timeout=60)
-        assert process.returncode == 0, err
-        return out
+        """What a command that needs no programs prints for people."""
+        done = in_this_process(*arguments, cwd=self.workspace)
+        assert done.returncode == 0, done.stderr
+        return str(done.stdout)
 
     def wait_for(self, process: subprocess.Popen[str], query: str, at_least: int, timeout: float = 90.0) -> None:
         """Polls the results database until a count is reached."""

@@ -12,10 +12,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.command_line import here
 from tests.support.fake_tools import (
     Cli,
     FakeTools,
 )
+
+__all__ = ["cache", "cli", "fake", "here", "workspace"]
 
 
 @pytest.fixture(autouse=True)

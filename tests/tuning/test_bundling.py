@@ -56,7 +56,7 @@ def bare(*words: str, cwd: Path, program: str = BARE % ((),)) -> subprocess.Comp
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace in which a bundle was made."""
     folder = tmp_path_factory.mktemp("home")
-    words = ("gemm", "--shape", "64x64x64", "--dtype", "f32", "--trials", "4", *NO_ROUTES, "--effort", "quick")
+    words = ("gemm", "--shape", "64x64x64", "--dtype", "f32", "--trials", "2", *NO_ROUTES, "--effort", "quick")
     made = in_this_process(*words, "--bundle", "out.zip", "--json", cwd=folder)
     assert made.returncode == 0, made.stderr
     document = json.loads(made.stdout)
@@ -74,7 +74,7 @@ def manifest(home: Path) -> Manifest:
 def test_a_bundle_runs_with_the_runtime_alone_and_comes_home_as_a_run(home: Path, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "out.zip").write_bytes((home / "out.zip").read_bytes())
-    ran = bare("bundle", "run", "out.zip", "--budget", f"{patient(8):.0f}s", "--json", cwd=tmp_path / "there")
+    ran = bare("bundle", "run", "out.zip", "--budget", f"{patient(5):.0f}s", "--json", cwd=tmp_path / "there")
     assert ran.returncode == 0, ran.stderr
     judged = json.loads(ran.stdout)
     assert {path.name for path in (tmp_path / "there").iterdir()} == {"out.zip", "out-result.zip"}

@@ -11,10 +11,8 @@ import pytest
 
 from autotuner import Gemm, Options, Target
 from autotuner.carriers.render import MARKER
-from autotuner.cli.app import main
 from autotuner.tuning.dry_run import Rehearsal, rehearse
-
-TARGETS = ["cpu", "gfx942", "sm_80"]
+from tests.support.command_line import Here
 
 
 def rehearsal(target: str, tmp_path: Path, **options: object) -> Rehearsal:
@@ -30,9 +28,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_nothing_is_built_and_the_commands_work_when_pasted(target: str, tmp_path: Path, cache: Path) -> None:
-    plan = rehearsal(target, tmp_path)
+@pytest.mark.parametrize(("target", "device"), [("cpu", None), ("gfx942", "none"), ("sm_80", None)])
+def test_nothing_is_built_and_the_commands_work_when_pasted(
+    target: str, device: str | None, tmp_path: Path, cache: Path
+) -> None:
+    plan = rehearsal(target, tmp_path, device=device)
     assert not (tmp_path / "workspace").exists()
     assert not [p for p in (cache / "builds").rglob("*") if p.is_file()], "no build in the cache"
     assert plan.space == sum(plan.pieces.values()) > 10
@@ -41,62 +41,38 @@ def test_nothing_is_built_and_the_commands_work_when_pasted(target: str, tmp_pat
     folder.mkdir()
     (folder / "problem.mlir").write_text(plan.source)
     (folder / "spec.mlir").write_text(plan.spec)
-    compile_line, benchmark_line = plan.commands
-    done = subprocess.run(["bash", "-c", compile_line], cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    compile_line, *benchmark_lines = plan.commands
+    assert len(benchmark_lines) == (device is None)
+    pasted = plan.commands if target == "cpu" else [compile_line]
+    done = subprocess.run(
+        ["bash", "-e", "-c", "\n".join(pasted)], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-500:]
     dumped = "".join(path.read_text() for path in (folder / "configurations").glob("*.mlir"))
     assert MARKER in dumped, "the sample spec applies"
     assert (folder / "module.vmfb").is_file()
-    assert "iree-benchmark-module" in benchmark_line
-    assert f"--device={Target.parse(target).device}" in benchmark_line
+    for line in benchmark_lines:
+        assert "iree-benchmark-module" in line
+        assert f"--device={Target.parse(target).device}" in line
+    if target == "cpu":
+        assert json.loads(done.stdout)["benchmarks"]
 
 
-def test_the_benchmark_line_works_when_pasted_after_the_compile_line(tmp_path: Path) -> None:
-    plan = rehearsal("cpu", tmp_path)
-    folder = tmp_path / "pasted"
-    folder.mkdir()
-    (folder / "problem.mlir").write_text(plan.source)
-    (folder / "spec.mlir").write_text(plan.spec or "")
-    done = subprocess.run(
-        ["bash", "-e", "-c", "\n".join(plan.commands)], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-500:]
-    assert json.loads(done.stdout)["benchmarks"]
-
-
-def test_without_a_device_there_is_no_benchmark_line(tmp_path: Path) -> None:
-    (line,) = rehearsal("gfx942", tmp_path, device="none").commands
-    assert "iree-compile" in line
-
-
-def test_the_same_seed_shows_the_same_sample(tmp_path: Path) -> None:
-    first, again, other = (rehearsal("cpu", tmp_path, seed=seed) for seed in (5, 5, 6))
-    assert first == again
-    assert first.spec != other.spec
-
-
-@pytest.mark.parametrize("as_json", [False, True])
-def test_the_command_line_prints_the_whole_of_it(
-    as_json: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["gemm", "--shape", "64x64x64", "--dtype", "f32", "--dry-run", *(["--json"] if as_json else [])]
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["autotune", *words])
-    with pytest.raises(SystemExit) as end:
-        main()
-    out = capsys.readouterr().out
-    assert not end.value.code
-    assert {p.name for p in tmp_path.iterdir()} <= {"cache"}
-    if as_json:
-        document = json.loads(out)
-        assert document["problem"]["name"] == "gemm_64x64x64_f32_f32_nn"
-        assert document["space"] > 1000
-        assert document["config"]["route"] in document["pieces"]
-        assert "func.func @main" in document["problem_mlir"]
-        assert MARKER in document["spec_mlir"]
-        assert len(document["commands"]) == 2
-    else:
-        assert re.search(r"^space: \d+ configurations \(plain \d+", out, re.MULTILINE)
-        assert "func.func @main" in out
-        assert "transform.named_sequence" in out
-        assert len([line for line in out.splitlines() if "iree-compile problem.mlir" in line]) == 1
+def test_the_command_line_prints_the_whole_of_it_and_the_same_sample_for_the_same_seed(here: Here) -> None:
+    words = ("gemm", "--shape", "64x64x64", "--dtype", "f32", "--dry-run")
+    as_json, as_text, other = (here(*words, *more) for more in (("--json",), (), ("--seed", "6", "--json")))
+    assert (as_json.returncode, as_text.returncode) == (0, 0)
+    assert {p.name for p in here.folder.iterdir()} <= {"cache"}
+    document, out = json.loads(as_json.stdout), as_text.stdout
+    assert document["problem"]["name"] == "gemm_64x64x64_f32_f32_nn"
+    assert document["space"] > 1000
+    assert document["config"]["route"] in document["pieces"]
+    assert "func.func @main" in document["problem_mlir"]
+    assert MARKER in document["spec_mlir"]
+    assert len(document["commands"]) == 2
+    assert re.search(r"^space: \d+ configurations \(plain \d+", out, re.MULTILINE)
+    assert "func.func @main" in out
+    assert "transform.named_sequence" in out
+    assert len([line for line in out.splitlines() if "iree-compile problem.mlir" in line]) == 1
+    assert document["spec_mlir"].strip() in out, "the same sample"
+    assert json.loads(other.stdout)["spec_mlir"] != document["spec_mlir"]

@@ -24,7 +24,7 @@ def test_each_failure_is_one_row_and_the_others_are_timed(fake: Fake, workspace:
         compile_roles=["compiler-crashes", "compiler-hangs", "wrong-module"],
         bench_roles=["benchmark-dies", "benchmark-hangs"],
     )
-    effort = replace(EFFORT, trials=12, compile_timeout=patient(8.0), run_timeout=patient(3.0))
+    effort = replace(EFFORT, trials=9, compile_timeout=patient(8.0), run_timeout=patient(3.0))
     result = run(tools, workspace, effort=effort)
     hold_contract(result.to_json(), workspace)
     said = {
@@ -48,7 +48,7 @@ def test_each_failure_is_one_row_and_the_others_are_timed(fake: Fake, workspace:
         folder = workspace / "candidates" / result.run / f"c{found[name].ordinal:04d}"
         assert (folder / "stderr.txt").read_text().strip() == found[name].stderr.strip()
     others = [row for row in codegen(workspace, result.run) if row.state != "failed"]
-    assert len(others) == 12 - sum(len(rows) for rows in failed.values()) >= 4
+    assert len(others) == 9 - sum(len(rows) for rows in failed.values()) >= 2
     assert {row.state for row in others} <= {"timed", "duplicate"}
     assert result.verdict == "win"
     assert result.best is not None

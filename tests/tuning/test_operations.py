@@ -15,7 +15,7 @@ from autotuner.tuning.effort import Effort
 from tests.support.fake_tools import ONE_ROUTE, SPEC, FakeTools, codegen, failures, run
 
 Fake = Callable[..., FakeTools]
-QUICK = Effort(trials=3, budget=1200, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
+QUICK = Effort(trials=2, budget=1200, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
 SUBSTITUTED = "*substitute-executable-configuration*"
 ONE_IMAGE = Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f32")
 
@@ -58,9 +58,9 @@ def test_what_a_spec_cannot_carry_ships_as_an_executable(fake: Fake, workspace: 
     assert MARKER in "".join(path.read_text() for path in (tmp_path / "dump").glob("*.mlir"))
 
 
-def test_where_there_are_no_knobs_the_default_is_kept(workspace: Path) -> None:
+def test_where_there_are_no_knobs_the_default_is_kept(fake: Fake, workspace: Path) -> None:
     grouped = Conv.parse(shape="1x8x8x16", filter="3x3x16", groups=4, dtype="f32")
-    result = run(None, workspace, problem=grouped, effort=QUICK)
+    result = run(fake(), workspace, problem=grouped, effort=QUICK)
     assert result.verdict == "no-winner"
     why = "its root operation has no tile sizes that a spec could set"
     assert result.reason == f"no knobs here, IREE's default is kept: {why}"
@@ -81,8 +81,8 @@ def test_a_matrix_vector_product_on_a_gpu_keeps_its_default(workspace: Path) -> 
 
 @pytest.mark.versions
 def test_without_a_device_candidates_are_ranked_by_an_estimate_that_says_so(workspace: Path) -> None:
-    target = Target.parse("gfx942")
-    result = run(None, workspace, problem=Gemm.parse(shape="256x256x256"), target=target, device="none", effort=QUICK)
+    target, problem = Target.parse("gfx942"), Gemm.parse(shape="256x256x256")
+    result = run(None, workspace, problem=problem, target=target, device="none", effort=QUICK, trials=3)
     assert result.verdict == "compile-only"
     assert "estimate" in result.reason
     document = result.to_json()

@@ -71,11 +71,11 @@ def test_a_killed_run_goes_on_and_repeats_nothing_that_was_finished(cli: MakeCli
 
 
 def test_a_run_killed_among_the_stock_routes_builds_and_times_each_once(cli: MakeCli) -> None:
-    line = cli(routes=4)
-    killed = kill_when(line, "SELECT count(*) FROM candidates WHERE kind = 'stock' AND state = 'timed'", 1)
+    line, words = cli(routes=3), (*SHAPE, "--effort", "quick", "--trials", "1")
+    killed = kill_when(line, "SELECT count(*) FROM candidates WHERE kind = 'stock' AND state = 'timed'", 1, *words)
     before, builds_before, _ = rows(line.workspace, killed)
-    assert sum(row.kind == "stock" and row.state == "timed" for row in before) < 3
-    code, document, err = line.finish(*WORDS, "--resume")
+    assert sum(row.kind == "stock" and row.state == "timed" for row in before) < 2
+    code, document, err = line.finish(*words, "--resume")
     assert (code, document["run"]) == (0, killed), err
     after, builds, timings = rows(line.workspace, killed)
     finished = {row.id for row in before if row.state in ("timed", "duplicate")}

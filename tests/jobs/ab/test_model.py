@@ -16,10 +16,10 @@ from autotuner.errors import NoCandidateError, UsageError, WrongResultError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.result import AbResult
 from autotuner.targets.attention import decomposed_attention
-from benchmarks.models.encoder import Encoder
 from tests.jobs.ab.conftest import TILED, TWO_PRODUCTS
 from tests.support.fake_tools import BASE_MS, DATA_TILING, FakeTools
 from tests.support.kernels import own_kernel
+from tests.support.models import EXAMPLES
 
 Fake = Callable[..., FakeTools]
 Run = Callable[..., AbResult]
@@ -223,11 +223,9 @@ def test_inputs_that_a_model_does_not_take_are_refused(
 
 
 def test_an_arm_that_is_right_races_a_default_that_is_wrong(fake: Fake, experiment: Run, tmp_path: Path) -> None:
-    """Heads that are wider than IREE's attention for processors can do."""
-    wide = Encoder(layers=1, tokens=8, width=256, heads=1, hidden=32).write(tmp_path / "wide.mlir")
     (tmp_path / "right.flags").write_text("\n".join(decomposed_attention()))
     tools = fake(("*decompose-attention*", BASE_MS / 2)).tools
-    result = experiment("default", tmp_path / "right.flags", tools, model=wide)
+    result = experiment("default", tmp_path / "right.flags", tools, model=EXAMPLES / "wide.mlir")
     assert result.verdict == "win"
     assert result.reason.startswith("IREE's default gives wrong results for this model (relative error ")
     a, b = result.details.arms

@@ -28,6 +28,7 @@ from autotuner.specfiles.check import check
 from autotuner.specfiles.entries import read
 from autotuner.system import process
 from autotuner.system.progress import Silent, Stop
+from autotuner.system.settings import cache_dir
 from autotuner.tuning.plan import Plan
 from tests.support.fake_tools import EFFORT, ONE_ROUTE, SPEC, FakeTools
 from tests.support.spec_files import Answer
@@ -207,7 +208,7 @@ def test_what_is_changed_to_fit_all_sizes_must_win_again(
     folder = tmp_path_factory.mktemp("changed")
     (folder / "fake").mkdir()
     fake = FakeTools(folder / "fake", folder / "labels", rules=[("*dim_bounds*", 100.0), (SPEC, 50.0)])
-    options = Options(effort=EFFORT, workspace=tmp_path, command=("autotune", "test"))
+    options = Options(effort=EFFORT, trials=2, workspace=tmp_path, command=("autotune", "test"))
     # Sizes that no tile divides: whatever wins on this machine, peeling makes another binary of it.
     family = Family.parse(replace(GEMM, n=61, k=127), "29")
     result = tune_family(family, ONE_ROUTE, options=options, tools=fake.tools)
@@ -219,8 +220,9 @@ def test_what_is_changed_to_fit_all_sizes_must_win_again(
     assert result.spec is None
 
 
-def test_an_interrupted_family_ships_nothing(fake: FakeTools, tmp_path: Path) -> None:
-    options = Options(effort=EFFORT, workspace=tmp_path, command=("autotune", "test"))
+def test_an_interrupted_family_ships_nothing(tmp_path: Path) -> None:
+    options = Options(effort=EFFORT, trials=1, workspace=tmp_path, command=("autotune", "test"))
+    fake = FakeTools(tmp_path / "fake", cache_dir().parent / "labels")
 
     class Watcher(Silent):
         def stage(self, text: str) -> None:

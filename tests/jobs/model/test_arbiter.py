@@ -26,9 +26,8 @@ from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.problems import Array
 from autotuner.targets.attention import decomposed_attention
-from benchmarks.models.encoder import Encoder
 from tests.support.fake_tools import BASE_MS, ONE_ROUTE, FakeTools
-from tests.support.models import EFFORT, fake_tools
+from tests.support.models import EFFORT, EXAMPLES, fake_tools
 
 GOOD, BAD, OTHER = (Computed((np.array(numbers, np.float32),)) for numbers in ((1, 2, 3), (1, 2, 4), (5, 2, 3)))
 RESULT = Signature("main", (), ("f16", "i32"), ((1, 4), (None,)))
@@ -215,23 +214,20 @@ def test_inputs_are_nudged_in_their_last_digit_and_whole_numbers_stay(tmp_path: 
 RIGHT = "*decompose-attention*"
 
 
-@pytest.fixture(scope="module")
-def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An encoder whose heads are wider than IREE's default for processors can do; the target knows no way around."""
-    encoder = Encoder(layers=1, tokens=8, width=256, heads=1, hidden=32)
-    return encoder.write(tmp_path_factory.mktemp("wide") / "wide.mlir")
+WIDE = EXAMPLES / "wide.mlir"
 
 
-def tuned(path: Path, folder: Path, fake: FakeTools, **model: Any) -> ModelResult:
+def tuned(folder: Path, fake: FakeTools, **model: Any) -> ModelResult:
+    """The target knows no way around it."""
     route = f"right={' '.join(decomposed_attention())}"
-    wanted = Model(path, routes=("plain", route), min_share=100.0, **model)
+    wanted = Model(WIDE, routes=("plain", route), min_share=100.0, **model)
     options = Options(effort=EFFORT, workspace=folder / "workspace", command=("autotune", "model", "wide"))
     return tune_model(wanted, ONE_ROUTE, options=options, tools=fake.tools)
 
 
 @pytest.mark.long
-def test_a_right_route_wins_over_a_default_that_is_wrong(wide: Path, tmp_path: Path) -> None:
-    result = tuned(wide, tmp_path, fake_tools(tmp_path, rules=[(RIGHT, BASE_MS / 2)]))
+def test_a_right_route_wins_over_a_default_that_is_wrong(tmp_path: Path) -> None:
+    result = tuned(tmp_path, fake_tools(tmp_path, rules=[(RIGHT, BASE_MS / 2)]))
     assert result.verdict == "win"
     assert "IREE's default gives wrong results for this model" in result.reason
     assert "what wins is right, and faster than it" in result.reason
@@ -250,18 +246,17 @@ def test_a_right_route_wins_over_a_default_that_is_wrong(wide: Path, tmp_path: P
     assert "compared with those of the same program on llvm-cpu. IREE's default" in result.details.report.read_text()
 
 
-def test_a_wrong_default_that_is_faster_is_not_kept_and_the_right_route_is_named(wide: Path, tmp_path: Path) -> None:
+def test_a_wrong_default_that_is_faster_is_not_kept_and_the_right_route_is_named(tmp_path: Path) -> None:
     """What is expected comes from a right build; it is compared with the default before any route."""
     tools, vmfb = Tools.find(), tmp_path / "right.vmfb"
     flags = [*Target.parse("cpu").compile_flags, *decomposed_attention()]
-    subprocess.run([str(tools.iree_compile), str(wide), *flags, "-o", str(vmfb)], check=True, timeout=60)
-    values = np.random.default_rng(1).normal(size=(8, 256)).astype(np.float32)
-    np.save(tmp_path / "input.npy", values)
-    call = Invocation("main", (f"@{tmp_path / 'input.npy'}",), ("f32",))
+    subprocess.run([str(tools.iree_compile), str(WIDE), *flags, "-o", str(vmfb)], check=True, timeout=60)
+    for name, values in zip("qkv", np.random.default_rng(1).normal(size=(3, 1, 8, 256)), strict=True):
+        np.save(tmp_path / f"{name}.npy", values.astype(np.float32))
+    call = Invocation("main", tuple(f"@{tmp_path / name}.npy" for name in "qkv"), ("f32",))
     (computed,) = ProcessDevice(tools, "local-sync", tmp_path).check(vmfb, [call], timeout=60)
     np.save(tmp_path / "expected.npy", computed.arrays[0])
     result = tuned(
-        wide,
         tmp_path,
         fake_tools(tmp_path, rules=[(RIGHT, BASE_MS * 2)]),
         inputs=call.inputs,

@@ -178,12 +178,12 @@ def test_a_line_as_the_library_writes_it_means_what_yaml_says() -> None:
 
 
 def test_a_log_of_many_megabytes_is_read_in_seconds() -> None:
-    text = "\n".join(line(m=1 + i % 500, n=1 + i // 500) for i in range(20_000)).encode()
-    started = time.monotonic()
+    text = "\n".join(line(m=1 + i % 500, n=1 + i // 500) for i in range(5_000)).encode()
+    started = time.process_time()
     entries, skipped, _ = read_log(io.BytesIO(text))
-    assert (len(entries), len(skipped)) == (20_000, 0)
-    # 12 MB here; at this bound 100 MB would take less than three minutes on a busy machine.
-    assert time.monotonic() - started < 20
+    assert (len(entries), len(skipped)) == (5_000, 0)
+    # 3 MB here; at this bound 100 MB would take less than three minutes.
+    assert time.process_time() - started < 5
 
 
 def test_a_log_without_a_product_is_an_error(tmp_path: Path) -> None:
@@ -199,9 +199,9 @@ def test_a_line_of_references_to_references_costs_nothing_and_is_left_out() -> N
     """Written out it would be gigabytes, and the reason is shown to the user."""
     levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
     bomb = f"- {{function: matmul, a0: &a0 [x, x], {', '.join(levels)}, M: *a9}}"
-    started = time.monotonic()
+    started = time.process_time()
     entries, skipped = read(bomb, line())
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
     assert len(entries) == 1
     assert len(skipped[0]) < 300
     assert "references" in skipped[0]

@@ -7,7 +7,7 @@ import json
 import signal
 import sqlite3
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, replace
@@ -157,15 +157,17 @@ def test_the_merged_spec_gives_both_problems_their_winning_binaries(won: Won, tm
     for gemm in (Gemm.parse(shape="96x64x128", dtype="f32"), Gemm.parse(shape="64x32x48", dtype="f32")):
         binaries = []
         for name, flagfile in (("merged", document["flagfile"]), ("own", own[gemm.name]), ("default", None)):
+            if (name, gemm.name) == ("default", SMALL):
+                continue
             folder = tmp_path / gemm.name / name
             folder.mkdir(parents=True)
             (folder / "problem.mlir").write_text(problem_mlir(gemm))
             words = [f"@{flagfile}"] if flagfile else ONE_ROUTE.compile_flags
             dump = f"--iree-hal-dump-executable-binaries-to={folder / 'binaries'}"
-            command = [Tools.find().iree_compile, "problem.mlir", *words, dump, "-o", "module.vmfb"]
+            command = [Tools.find().iree_compile, "problem.mlir", *words, dump, "--compile-to=hal", "-o", "x"]
             subprocess.run(command, cwd=folder, check=True, capture_output=True)
             binaries.append(hash_binaries(folder / "binaries"))
-        assert binaries[0] == binaries[1] != binaries[2]
+        assert binaries[0] == binaries[1] not in binaries[2:]
 
 
 def test_a_resumed_suite_runs_nothing_that_is_finished(won: Won) -> None:
@@ -201,7 +203,7 @@ def runs_of(file: Path, kind: str) -> list[str]:
 @pytest.mark.parametrize("change", ["input", "sample", "iree"])
 def test_a_suite_is_not_gone_on_with_when_what_it_read_is_another(here: Path, change: str) -> None:
     file, fake = write(here, SHAPES.splitlines(keepends=True)[0] + "gemm,8x8x8,f32,2\n"), fake_tools(here)
-    first = run(file, fake, device="none")
+    first = run(file, fake, device="none", trials=1)
     more: dict[str, Any] = {}
     if change == "input":
         file.write_text(file.read_text() + "gemm,16x8x8,f32,1\n")
@@ -213,7 +215,7 @@ def test_a_suite_is_not_gone_on_with_when_what_it_read_is_another(here: Path, ch
     else:
         more = {"sample": 1}
     watcher = Notes()
-    again = run(file, fake, device="none", resume=True, reporter=watcher, **more)
+    again = run(file, fake, device="none", trials=1, resume=True, reporter=watcher, **more)
     assert again.run != first.run
     assert any(f"run {first.run} is not continued: IREE, the input" in note for note in watcher.notes)
     assert runs_of(file, "suite") == [again.run, first.run]
@@ -221,23 +223,22 @@ def test_a_suite_is_not_gone_on_with_when_what_it_read_is_another(here: Path, ch
 
 def test_a_suite_that_begins_anew_for_another_option_says_so(here: Path) -> None:
     file, fake = write(here, SHAPES.splitlines(keepends=True)[0] + "gemm,8x8x8,f32,2\n"), fake_tools(here)
-    first = run(file, fake, device="none")
-    seeded = run(file, fake, device="none", resume=True, seed=1)
+    first = run(file, fake, device="none", trials=1)
+    seeded = run(file, fake, device="none", trials=1, resume=True, seed=1)
     assert f"run {first.run} is not continued: it had --seed 0" in seeded.notes
     flags = Target.parse("cpu", flags=["--iree-opt-level=O1"])
-    third = run(file, fake, device="none", resume=True, seed=1, target=replace(flags, routes=ONE_ROUTE.routes))
+    third = run(
+        file, fake, device="none", trials=1, resume=True, seed=1, target=replace(flags, routes=ONE_ROUTE.routes)
+    )
     assert f"run {seeded.run} is not continued: it had other options" in third.notes
 
 
-@pytest.mark.parametrize(("flag", "fine"), [("--iree-opt-data-tiling", True), ("--load=x.so", False)])
-def test_flags_that_a_database_brings_are_those_of_a_flagfile(here: Path, flag: str, fine: bool) -> None:
+def test_flags_that_a_database_brings_are_those_of_a_flagfile(here: Path) -> None:
     file, fake = write(here), fake_tools(here, rules=[(DATA_TILING, 50.0)])
     first = run(file, fake, target=TWO_ROUTES)
+    assert run(file, fake, target=TWO_ROUTES, resume=True).details.rows == first.details.rows
     with closing(sqlite3.connect(here / "workspace" / "results" / "autotune.db")) as connection, connection:
-        connection.execute("UPDATE runs SET result = replace(result, '--iree-opt-data-tiling', ?)", (flag,))
-    if fine:
-        assert run(file, fake, target=TWO_ROUTES, resume=True).details.rows == first.details.rows
-        return
+        connection.execute("UPDATE runs SET result = replace(result, '--iree-opt-data-tiling', '--load=x.so')")
     with pytest.raises(StorageError, match=r"holds flags for gemm_.* that autotune does not write"):
         run(file, fake, target=TWO_ROUTES, resume=True)
 
@@ -373,14 +374,9 @@ def test_an_interrupted_suite_goes_on_with_the_problem_that_it_was_at(here: Path
         assert {run.status for run in store.runs()} == {"finished"}
 
 
-def test_a_killed_suite_and_one_that_ctrl_c_ends_with_130_go_on_with_the_same_run(
-    here: Path, monkeypatch: pytest.MonkeyPatch, share_digests: Callable[[Path], None]
-) -> None:
-    """Nothing is built beforehand: it must not be over before it is interrupted."""
-    share_digests(here / "cache")
-    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(here / "cache"))
+def test_a_killed_suite_and_one_that_ctrl_c_ends_with_130_go_on_with_the_same_run(here: Path) -> None:
     fake = fake_tools(here)
-    fake.slow_down("time")
+    fake.slow_down("time")  # it must not be over before it is interrupted
     file = write(here)
     line = Cli(fake, here / "workspace", 1)
     words = ("suite", str(file), "--trials", "2", "--budget", "40m", "--json")
