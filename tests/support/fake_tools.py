@@ -59,11 +59,11 @@ if [ -n "$spec" ] && [ -z "$linked" ]; then
     if mkdir "HERE/claims/$wanted" 2>/dev/null; then echo "$wanted" > "HERE/roles/$name"; break; fi
   done
   [ ! -e "HERE/roles/$name" ] || read -r role < "HERE/roles/$name"
-  [ ! -e HERE/compile-slowly ] || sleep 20
+  [ ! -e HERE/compile-slowly ] || sleep 300
 fi
 case "$role" in
   compiler-crashes) echo "Stack dump: this spec kills the compiler" >&2; kill -SEGV $$ ;;
-  compiler-hangs) echo "thinking" >&2; sleep 60 ;;
+  compiler-hangs) echo "thinking" >&2; sleep 600 ;;
   wrong-module)
     sed -i 's/arith.constant 0.0/arith.constant 1.0/' problem.mlir
     [ "$1" != begun.mlirbc ] || { shift 2; set -- problem.mlir "$@"; } ;;
@@ -93,7 +93,7 @@ case "$label" in *tuning-spec-path*)
 esac
 case "$role" in
   benchmark-dies) echo "INTERNAL; the device is lost" >&2; exit 1 ;;
-  benchmark-hangs) echo "waiting for a fence" >&2; sleep 60 ;;
+  benchmark-hangs) echo "waiting for a fence" >&2; sleep 600 ;;
 esac
 [ ! -e HERE/time-slowly ] || sleep 0.15
 echo "$module" >> HERE/timed.log
