@@ -23,7 +23,7 @@ def test_a_new_shape_begins_with_the_winner_of_a_near_one_and_names_the_run(
     timed = [row for row in codegen(workspace, first.run) if row.us is not None]
     best = min(timed, key=lambda row: row.us or 0.0).config
 
-    second = run(tools, workspace, trials=2, problem=replace(PROBLEM, k=2 * PROBLEM.k), seed=5)
+    second = run(tools, workspace, trials=4, problem=replace(PROBLEM, k=2 * PROBLEM.k), seed=5)
     [note] = [note for note in second.notes if "earlier runs" in note]
     assert f"{PROBLEM.name} ({first.run})" in note
     # The compiler's own choice comes first, then what was taken from before.
