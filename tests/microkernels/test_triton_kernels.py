@@ -153,7 +153,7 @@ def test_kernels_build_and_fit_their_manifests(
             conv("3x3x32", shape="1x8x8x32", pad="1x1", layout="nchw-fchw", epilogue="bias,silu"),
             "gfx950",
         ),
-        ("attention_triton", Attention.parse(shape="1x2x50x60x64", causal=True), "gfx942"),
+        ("attention_triton", Attention.parse(shape="1x2x10x60x40", causal=True), "gfx942"),
     ],
 )
 def test_every_kernel_builds_for_amds_chips_and_iree_calls_it(

@@ -17,8 +17,6 @@ from autotuner.measure.check import Checker, Data
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.targets import Target
 
-pytestmark = pytest.mark.versions
-
 CONVS = [
     Conv.parse(shape="2x7x8x4", filter="3x2x6", dtype="i8"),
     Conv.parse(shape="1x7x8x4", filter="3x2x6", stride="2x1", dilation="1x2", pad="1x2", dtype="f32"),
@@ -73,6 +71,7 @@ def trouble(builder: Builder, tools: Tools, tmp_path: Path) -> Trouble:
     return of
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("problems", [CONVS, ATTENTIONS, GEMMS], ids=["conv", "attention", "gemm"])
 def test_the_default_compile_agrees_with_the_reference(
     problems: list[Problem], trouble: Trouble, executor: Executor

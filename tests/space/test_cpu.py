@@ -23,7 +23,7 @@ MakePlan = Callable[[Gemm, str], Plan]
 MakeJob = Callable[[Plan, Candidate], BuildJob]
 
 BIG = "512x512x1024"
-ODD = ("1000x333x77", "4096x1x1024", "1x1x1", "7x3x5")
+ODD = ("1000x333x77", "4096x1x1024", "1x1x1")
 PROCESSORS = {
     "avx2": ("x86_64", "+avx2,+fma"),
     "avx512": ("x86_64", "+avx2,+fma,+avx512f,+avx512vl,+avx512bw,+avx512dq"),
@@ -97,14 +97,16 @@ def test_a_dispatch_without_all_three_loops_has_no_space(builder: Builder, missi
     assert CpuSpace.declare(replace(dispatch, roles=roles), facts, cores=2) is None
 
 
-@pytest.mark.parametrize("processor", ["avx2", "neon"])
-@pytest.mark.parametrize(("shape", "cores"), [(BIG, 2), (BIG, 64), ("1000x333x77", 16), ("7x3x5", 2)])
+@pytest.mark.parametrize(
+    ("shape", "processor", "cores"),
+    [(BIG, "avx2", 2), (BIG, "neon", 64), ("1000x333x77", "avx2", 16), ("7x3x5", "neon", 2)],
+)
 def test_tiles_obey_the_rules_of_the_machine(builder: Builder, shape: str, processor: str, cores: int) -> None:
     dispatch, facts = dispatch_of(builder, shape, processor)
     m, n, k = dispatch.loops
     lanes = facts.vector_bytes // 4
     declared = declare(dispatch, facts, cores=cores)
-    for row in declared.space.sample(400, np.random.default_rng(0)):
+    for row in declared.space.sample(150, np.random.default_rng(0)):
         levels = dict(declared.tiling(declared.space[int(row)]).levels)
         assert all(len(tiles) == 3 for tiles in levels.values())
         work_m, work_n, _ = levels["distribution"]
@@ -186,11 +188,11 @@ def test_random_candidates_build_and_apply(
     make_plan: MakePlan, make_job: MakeJob, builder: Builder, executor: Executor
 ) -> None:
     plan = make_plan(Gemm.parse(shape=BIG, dtype="f32"), "cpu")
-    rows = plan.cpu["plain"].space.sample(12, np.random.default_rng(0))
+    rows = plan.cpu["plain"].space.sample(5, np.random.default_rng(0))
     configs = [on_route(plan, "plain", plan.cpu["plain"].space[int(row)]) for row in rows]
     assert all(config in plan.space for config in configs)
     jobs = [make_job(plan, plan.candidate(config, id="c")) for config in configs]
     builds = list(executor.map(builder.build, jobs))
     assert [(b.failure, b.stderr[-300:]) for b in builds if not b.ok] == []
-    assert [b.applied for b in builds] == [1] * 12
-    assert len({b.binary for b in builds}) > 6
+    assert [b.applied for b in builds] == [1] * 5
+    assert len({b.binary for b in builds}) > 2

@@ -28,7 +28,13 @@ PROCESSORS = {
     "neon": ("aarch64", "+neon"),
 }
 SQUARE = "1x8x256x256x64"
-ODD = ("1x8x1x1024x64", "2x2x77x77x64", "1x2x128x131x40", "1x1x3x5x7", "1x2x128x128x256")
+ODD = {
+    "1x8x1x1024x64": "avx512",
+    "2x2x77x77x64": "neon",
+    "1x2x128x131x40": "avx2",
+    "1x1x3x5x7": "neon",
+    "1x2x128x128x256": "avx512",
+}
 
 
 def dispatch_of(builder: Builder, problem: Attention, processor: str) -> tuple[Dispatch, CpuFacts]:
@@ -72,8 +78,10 @@ def test_default_is_the_compilers_own_choice_but_for_parts_of_the_width(builder:
         assert own["vector_reduction"] == near["vector_reduction"]
 
 
-@pytest.mark.parametrize("processor", PROCESSORS)
-@pytest.mark.parametrize(("shape", "cores"), [(SQUARE, 2), ("1x1x96x128x128", 16), ("2x2x1x1024x64", 4)])
+@pytest.mark.parametrize(
+    ("processor", "shape", "cores"),
+    [("avx512", SQUARE, 2), ("avx2", "1x1x96x128x128", 16), ("neon", "2x2x1x1024x64", 4), ("neon", SQUARE, 2)],
+)
 def test_tiles_obey_the_rules_of_the_machine(builder: Builder, processor: str, shape: str, cores: int) -> None:
     dispatch, facts = dispatch_of(builder, Attention.parse(shape=shape, dtype="f32"), processor)
     lanes = facts.vector_bytes // 4
@@ -99,8 +107,7 @@ def test_tiles_obey_the_rules_of_the_machine(builder: Builder, processor: str, s
         assert batch * -(-m // work_m) * (n // work_n) >= min(cores, batch * -(-m // vector_m))
 
 
-@pytest.mark.parametrize("processor", PROCESSORS)
-@pytest.mark.parametrize("shape", ODD)
+@pytest.mark.parametrize(("shape", "processor"), ODD.items())
 def test_odd_sizes_give_a_space_with_a_default(builder: Builder, shape: str, processor: str) -> None:
     dispatch, facts = dispatch_of(builder, Attention.parse(shape=shape, dtype="f32"), processor)
     if dispatch.kind != "attention" or len(dispatch.dims("n")) != 1 or len(dispatch.dims("k2")) != 1:
@@ -118,9 +125,9 @@ def test_different_rows_mean_different_tiles(builder: Builder) -> None:
 @pytest.mark.parametrize(
     ("shape", "dtype", "causal", "count"),
     [
-        (SQUARE, "f32", False, 4),
-        ("2x2x77x77x64", "f16", True, 2),
-        ("1x2x128x131x40", "bf16", False, 2),
+        (SQUARE, "f32", False, 2),
+        ("2x2x77x77x64", "f16", True, 1),
+        ("1x2x128x131x40", "bf16", False, 1),
         ("1x2x64x64x256", "f32", False, 1),
     ],
 )

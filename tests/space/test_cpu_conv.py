@@ -104,8 +104,10 @@ def test_what_the_compiler_does_not_vectorize_has_no_knobs(builder: Builder, nam
     assert CpuSpace.declare(dispatch, facts, cores=2) is None
 
 
-@pytest.mark.parametrize("processor", [AVX512, AVX2, NEON], ids=["avx512", "avx2", "neon"])
-@pytest.mark.parametrize(("name", "cores"), [("two images", 2), ("channels first", 64), ("depthwise", 16)])
+@pytest.mark.parametrize(
+    ("name", "processor", "cores"),
+    [("two images", AVX512, 2), ("channels first", AVX2, 64), ("depthwise", NEON, 16), ("two images", NEON, 64)],
+)
 def test_tiles_obey_the_rules_of_the_machine(
     builder: Builder, name: str, processor: tuple[str, str], cores: int
 ) -> None:
@@ -113,7 +115,7 @@ def test_tiles_obey_the_rules_of_the_machine(
     lanes = facts.vector_bytes // 4
     declared = declare(dispatch, facts, cores=cores)
     assert declared.default() in declared.space
-    for row in declared.space.sample(400, np.random.default_rng(0)):
+    for row in declared.space.sample(150, np.random.default_rng(0)):
         tiles = Tiles(dispatch, dict(declared.tiling(declared.space[int(row)]).levels))
         (batch,), (height, width), (channels,) = (dispatch.sizes(r) for r in ("batch", "image", tiles.channel))
         assert tiles.of("distribution", "batch") == tiles.of("vector_common_parallel", "batch") == (1,)
@@ -153,7 +155,7 @@ def test_odd_sizes_give_a_space_with_a_default_or_none(builder: Builder, shape: 
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("two images", 7), ("channels first", 5), ("integers", 3), ("depthwise", 3), ("padded", 2)]
+    ("name", "count"), [("two images", 3), ("channels first", 2), ("integers", 2), ("depthwise", 2), ("padded", 1)]
 )
 def test_random_candidates_build_and_apply(
     builder: Builder, executor: Executor, make_job: MakeJob, name: str, count: int

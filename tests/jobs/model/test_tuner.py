@@ -298,7 +298,7 @@ def test_an_interrupted_run_keeps_its_rows_and_ships_nothing(tmp_path: Path) -> 
         assert {row.status for row in store.runs()} == {"interrupted"}
 
 
-@pytest.mark.parametrize("target", [pytest.param("gfx942", marks=pytest.mark.versions), "sm_80"])
+@pytest.mark.parametrize("target", ["gfx942", "sm_80"])
 def test_without_a_device_what_promises_more_than_the_default_is_proven_in_the_model(
     tmp_path: Path, target: str
 ) -> None:
