@@ -1,4 +1,4 @@
-"""The page in a real browser: complete, quiet, alone, usable by keyboard, in light and dark, wide and narrow."""
+"""The pages in a real browser: complete, quiet, alone, usable by keyboard, in light and dark, wide and narrow."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from autotuner.report.compare import page as compare_page
+from autotuner.report.nightly import page as nightly_page
+from autotuner.report.nightly.night import look_at
 from autotuner.report.report import report
 from autotuner.report.serve import Server
 from autotuner.store.store import Store
+from tests.report.nightly.test_night import CHIP, a_plan, entries
 from tests.support import browser as browsers
 from tests.support.browser import Browser
 from tests.support.stored_runs import HOSTILE, a_search
@@ -101,6 +105,29 @@ def test_every_kind_of_page_is_complete_quiet_and_alone(chromium: Browser, pages
         assert chromium.run("document.querySelectorAll('img, iframe, object, svg a').length") == 0
 
 
+def test_the_pages_of_compare_and_nightly_are_complete_quiet_and_alone(chromium: Browser, tmp_path: Path) -> None:
+    night = look_at(a_plan(tmp_path), entries(count=40, step_at=30))
+    assert night.comparison is not None
+    pages = {
+        "nightly": (
+            nightly_page.page(night),
+            ["summary", "parts", "changes", "trends", "versions", "golden", "environment"],
+        ),
+        "compare": (compare_page.page(night.comparison), ["summary", "kernels", "environment"]),
+    }
+    for name, (text, sections) in pages.items():
+        file = tmp_path / f"{name}.html"
+        file.write_text(text)
+        chromium.visit(file.as_uri())
+        drawn(chromium)
+        assert chromium.run("[...document.querySelectorAll('section h2[id]')].map((h) => h.id)") == sections
+        assert chromium.run("document.querySelectorAll('[data-chart] .main-svg').length") > 0
+        assert chromium.complaints() == []
+        assert chromium.requests() == [file.as_uri()]
+        assert chromium.run("document.querySelectorAll('img').length") == 0
+    assert CHIP in pages["nightly"][0].replace("&lt;", "<").replace("&gt;", ">")
+
+
 def test_a_script_that_got_into_the_page_would_not_run(chromium: Browser, pages: Pages) -> None:
     chromium.visit(pages.gemm)
     chromium.run(
@@ -182,13 +209,13 @@ def test_paper_is_light_whatever_the_screen_is(chromium: Browser, pages: Pages) 
     assert chromium.run(ink) == on_screen
 
 
-def test_ten_thousand_candidates_are_shown_by_pages(chromium: Browser, tmp_path: Path) -> None:
+def test_thousands_of_candidates_are_shown_by_pages(chromium: Browser, tmp_path: Path) -> None:
     with Store.open(None, workspace=tmp_path) as store:
-        page = report(store, [a_search(store, candidates=10_000)], workspace=tmp_path)
+        page = report(store, [a_search(store, candidates=2_000)], workspace=tmp_path)
     (tmp_path / "page.html").write_text(page)
     chromium.look(width=1280)
     chromium.visit((tmp_path / "page.html").as_uri())
-    assert "1 to 50 of 10002" in chromium.run("[...document.querySelectorAll('.controls')].at(-1).textContent")
+    assert "1 to 50 of 2002" in chromium.run("[...document.querySelectorAll('.controls')].at(-1).textContent")
     assert chromium.run("document.querySelectorAll('*').length") < 8000
 
 
