@@ -17,7 +17,7 @@ from benchmarks.record import Request, parse, record
 from benchmarks.recording import Row, Rows
 from benchmarks.replay import load
 
-WORDS = ["gemm", "--shape", "16x16x32", "--dtype", "f32", "--target", "cpu", "--device", "local-task", "--jobs", "2"]
+WORDS = ["gemm", "--shape", "64x64x64", "--dtype", "f32", "--target", "cpu", "--device", "local-task", "--jobs", "2"]
 ROWS = 2
 
 
@@ -39,7 +39,7 @@ def test_a_run_whose_device_process_is_killed_loses_no_row(tmp_path: Path, monke
     monkeypatch.setattr(Connection, "ask", ask_one_that_dies)
     packed = record(request(tmp_path), on_row=lambda _recorder, row: rows.append(row))
     recording = load(packed)
-    about = json.loads((tmp_path / "gemm_16x16x32_f32_f32_nn-cpu.json").read_text())
+    about = json.loads((tmp_path / "gemm_64x64x64_f32_f32_nn-cpu.json").read_text())
     assert len(killed) == 1
     assert len(rows) == ROWS
     assert len(recording.space) == about["rows"] == ROWS
@@ -48,7 +48,7 @@ def test_a_run_whose_device_process_is_killed_loses_no_row(tmp_path: Path, monke
     assert min(about["runs"][0]["baseline_ms"]) > 0
     # The rows that are there are not done again; the next of the same order are.
     record(request(tmp_path, "--limit", str(ROWS + 1)))
-    about = json.loads((tmp_path / "gemm_16x16x32_f32_f32_nn-cpu.json").read_text())
+    about = json.loads((tmp_path / "gemm_64x64x64_f32_f32_nn-cpu.json").read_text())
     assert about["rows"] == ROWS + 1
     assert [run["candidates"] for run in about["runs"]] == [ROWS, 1]
 
