@@ -90,7 +90,7 @@ def test_a_kernel_that_wins_ships_with_its_objects_and_works_from_its_flagfile(w
 
 
 def test_microkernels_and_code_generation_are_searched_together(workspace: Path) -> None:
-    effort = Effort(trials=3, budget=patient(60), compile_only_trials=3, confirm_blocks=6, race_entrants=2)
+    effort = Effort(trials=3, budget=600, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
     options = Options(
         effort=effort, workspace=workspace, microkernels=(Kernel("auto"),), device="none", jobs=2, command=()
     )
@@ -122,7 +122,7 @@ def test_a_kernel_that_computes_something_else_is_exit_4(
     workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own_kernel(workspace, **{'constants = ["m", "n", "k"]': 'constants = ["m", "n", "k - 1"]'})
-    words = ("ab", "mine", *SHAPE, *QUICK, "--trials", "1", "--workspace", str(workspace))
+    words = ("ab", "mine", *SHAPE, *QUICK, "--trials", "1", "--budget", "10m", "--workspace", str(workspace))
     code, _, err = autotune(capsys, monkeypatch, *words)
     assert code == 4, err
     assert "mine computes wrong results" in err
@@ -153,7 +153,7 @@ def test_a_source_that_does_not_compile_is_told_in_the_compilers_words(
 def test_in_a_search_a_kernel_that_cannot_be_made_is_a_failed_row(workspace: Path) -> None:
     folder = own_kernel(workspace)
     (folder / "sgemm.c").write_text("this is no C\n")
-    effort = Effort(trials=3, budget=patient(60), compile_only_trials=3, confirm_blocks=6, race_entrants=2)
+    effort = Effort(trials=3, budget=600, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
     options = Options(
         effort=effort, workspace=workspace, microkernels=(Kernel("mine"),), device="none", jobs=2, command=()
     )
