@@ -20,9 +20,31 @@ NEW = """Is supported 1 / Total solutions: 1
 [0]:transA,transB,grouped_gemm,batch_count,m,n,k,hipblaslt-Gflops,hipblaslt-GB/s,us
     N,T,0,1,4096,4096,4096,610500,1200,225.1
 """
+TITLES = (
+    "transA,transB,grouped_gemm,batch_count,m,n,k,alpha,lda,stride_a,beta,ldb,stride_b,ldc,stride_c,ldd,stride_d,a_type,"
+    "b_type,c_type,d_type,compute_type,scaleA,scaleB,scaleC,scaleD,amaxD,swizzle_a,swizzle_b,activation_type,"
+    "bias_vector,bias_type,aux_type,rotating_buffer,flush,use_gpu_timer,hipblaslt-Gflops,hipblaslt-GB/s,us"
+)
+WHOLE = f"""hipBLASLt version: 100200
+Query device success: there are 8 devices. (Target device ID is 0)
+Device ID 0 : AMD Instinct MI300X gfx942:sramecc+:xnack-
+with 206.1 GB memory, max. SCLK 2100 MHz, max. MCLK 1300 MHz, compute capability 9.4
+
+Rotating buffer 512 MiB. Needed Size: 96 MiB. Needed block count: 6 (Capped to max iters: 50)
+Is supported 1 / Total solutions: 1
+[0]:{TITLES}
+    T,N,0,1,8192,8192,8192,1,8192,67108864,0,8192,67108864,8192,67108864,8192,67108864,bf16_r,bf16_r,bf16_r,bf16_r,f32_r,0,\
+0,0,0,0,0,0,none,0,bf16_r,bf16_r,512,1,1,1.1e+06,375.2,999.6
+    --Solution index: 1234
+    --Solution name:  Cijk_Alik_Bljk
+    --kernel name:    Cijk_Alik_Bljk
+"""
+"""The titles and lines of the versions of 2025; the figures are chosen."""
 
 
-@pytest.mark.parametrize(("text", "us"), [(OLD, 10.0), (NEW, 225.1), ("", None), ("hipblaslt-Gflops,us\nx,y", None)])
+@pytest.mark.parametrize(
+    ("text", "us"), [(OLD, 10.0), (NEW, 225.1), (WHOLE, 999.6), ("", None), ("hipblaslt-Gflops,us\nx,y", None)]
+)
 def test_the_time_is_read_where_the_titles_say(text: str, us: float | None) -> None:
     assert read_us(text) == us
 
