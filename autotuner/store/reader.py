@@ -8,13 +8,15 @@ from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
-from sqlalchemy import Column, ColumnElement, Engine, Executable, Row, Select, case, func, or_, select
+from sqlalchemy import URL, Column, ColumnElement, Engine, Executable, Row, Select, case, func, or_, select
 
 from autotuner.devices.conditions import Sample
 from autotuner.errors import StorageError, UsageError
 from autotuner.iree.figures import NO_FIGURES, Isa
+from autotuner.store.copies import copied, may_be_written
 from autotuner.store.database import DATABASE_ERRORS, ELSEWHERE, connect, explain, file_of, locate, name_of, prepare
 from autotuner.store.filters import ALL_RUNS, RunFilter
 from autotuner.store.keys import home_of, question_of
@@ -54,39 +56,46 @@ class Reader:
         self._engine = engine
         self._shared_by = shared_by
         self._transactions = Transactions(engine, on_wait=on_wait)
+        self._copy: TemporaryDirectory[str] | None = None
+        """Where the database is read that may not be written."""
+        self.name = name_of(engine.url)
+        """Where the results are, for people: never with a password."""
 
     @classmethod
     def open(cls, url: str | None, *, workspace: Path, create: bool = True, on_wait: OnWait | None = None) -> Self:
         """The database at `url`, or the workspace's own file; `create` makes what is missing. `on_wait` is told where
         a server is waited for."""
         location = locate(url, workspace)
-        file = file_of(location)
-        engine = connect(location)
+        file, copy = file_of(location), None
+        if file and not create and not file.exists():
+            remedy = "Tune something first, or name another --workspace or --storage."
+            raise StorageError(f"there are no results yet: {file} does not exist.", remedy=remedy)
+        if file and not create and not may_be_written(file):
+            copy = _copy_of(file, location)
+        engine = connect(location.set(database=str(Path(copy.name) / file.name)) if file and copy else location)
         try:
-            if file and not create and not file.exists():
-                remedy = "Tune something first, or name another --workspace or --storage."
-                raise StorageError(f"there are no results yet: {file} does not exist.", remedy=remedy)
             if file and create:
                 file.parent.mkdir(parents=True, exist_ok=True)
             prepare(engine, create=create)
         except BaseException as error:
             engine.dispose()
+            if copy is not None:
+                copy.cleanup()
             if isinstance(error, DATABASE_ERRORS):
                 raise explain(error, location) from error
             raise
-        return cls(engine, shared_by=None if url is None else workspace, on_wait=on_wait)
+        reader = cls(engine, shared_by=None if url is None else workspace, on_wait=on_wait)
+        reader._copy, reader.name = copy, name_of(location)
+        return reader
 
     def _home(self, *, begins: bool = False) -> str:
         """Whose runs go on here. The workspace's own file moves with it; a shared database has many workspaces."""
         return "" if self._shared_by is None else home_of(self._shared_by, create=begins)
 
-    @property
-    def name(self) -> str:
-        """Where the results are, for people: never with a password."""
-        return name_of(self._engine.url)
-
     def close(self) -> None:
         self._engine.dispose()
+        if self._copy is not None:
+            self._copy.cleanup()
 
     def __enter__(self) -> Self:
         return self
@@ -352,6 +361,13 @@ class Reader:
                 f"{self.name} holds a row that cannot be read ({type(error).__name__}: {str(error)[:100]}).",
                 remedy=f"Move it away, or {ELSEWHERE}",
             ) from error
+
+
+def _copy_of(file: Path, location: URL) -> TemporaryDirectory[str]:
+    try:
+        return copied(file)
+    except OSError as error:
+        raise explain(error, location) from error
 
 
 def _few(runs: Sequence[str]) -> Iterator[Sequence[str]]:

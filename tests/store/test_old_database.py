@@ -67,3 +67,16 @@ def test_its_timings_are_exported_and_loaded(workspace: Path) -> None:
     frame = load_results(workspace)
     assert len(frame) == 7
     assert frame["us"].min() == pytest.approx(24.0355, rel=1e-4)
+
+
+def test_where_nothing_may_be_written_a_copy_is_upgraded_and_read(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autotuner.store.reader.may_be_written", lambda _: False)
+    file = workspace / "results" / "autotune.db"
+    before = file.read_bytes()
+    assert len(load_results(workspace)) == 7
+    done = in_this_process("history", "20200101-000000-000000", cwd=workspace)
+    assert "results/autotune.db" in done.stderr, "messages name the file itself"
+    assert file.read_bytes() == before
+    assert [one.name for one in file.parent.iterdir()] == [file.name]

@@ -35,8 +35,7 @@ def bench_model(
         Libraries.open(terms.chosen, target, options, session) as libraries,
     ):
         account = Account(session.reporter, model_clock(options, session))
-        backends = len(terms.chosen.names) - len(libraries.left_out)
-        for note in (*map(str, libraries.left_out), short_of(account.clock, 1, backends)):
+        for note in (short_of(account.clock, 1, len(terms.chosen.names)), *map(str, libraries.left_out)):
             if note:
                 account.note(note)
         with process.until(account.clock.latest):

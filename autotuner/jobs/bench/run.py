@@ -59,12 +59,12 @@ def bench(
         session = stack.enter_context(Session.open(target, options, **watched))
         clock = Clock(options.budget or math.inf, session.began)
         stack.enter_context(process.until(clock.latest))
-        libraries = stack.enter_context(Libraries.open(terms.chosen, target, options, session))
         account = Account(session.reporter, clock)
-        backends = len(terms.chosen.names) - len(libraries.left_out)
-        for note in (*map(str, libraries.left_out), short_of(clock, len(entries), backends)):
-            if note:
-                account.note(note)
+        if short := short_of(clock, len(entries), len(terms.chosen.names)):
+            account.note(short)
+        libraries = stack.enter_context(Libraries.open(terms.chosen, target, options, session))
+        for one in libraries.left_out:
+            account.note(str(one))
         described = entries[0].problem.describe() if len(entries) == 1 else workload.describe()
         asked = question(described, terms, target, session)
         with Run.begin(asked, session=session, options=options, account=account) as run:

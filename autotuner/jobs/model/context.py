@@ -241,7 +241,8 @@ def model_outputs(model: Model, target: Target, options: Options, workspace: Wor
 
 def model_clock(options: Options, session: Session) -> Clock:
     """The time for a whole model."""
-    return Clock(options.budget or BUDGET_FACTOR * options.effort.budget, session.began)
+    budget = options.budget or BUDGET_FACTOR * options.effort.budget
+    return Clock(budget, session.began, part=session.parent is not None)
 
 
 def compile_timeout(options: Options, clock: Clock) -> float:

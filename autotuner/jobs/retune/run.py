@@ -326,6 +326,10 @@ class _RetuneRun:
         )
 
     def _write(self, staying: Staying) -> None:
+        if self.run.timed and self.run.clock.left <= 0 and not (staying.binaries or staying.new):
+            name = staying.unit.name
+            self.run.account.note(f"{name} is not written: the time was up before it was raced, and the old files stay")
+            return
         self.run.account.stage(f"writing {staying.unit.name}, and compiling once more with it")
         home = staying.unit.home
         skipped = {(one.unit.spec, one.entry): one.old for one in self.plan.left if one.entry}
