@@ -110,7 +110,7 @@ async def _host(address: str, count: int, facts: Facts) -> None:
 
 
 @contextmanager
-def _cluster(workers: int) -> Iterator[str]:
+def _cluster(workers: int) -> Iterator[tuple[str, ProcessGroup]]:
     """A scheduler and its workers, in processes of their own."""
     with tempfile.TemporaryDirectory() as folder, ProcessGroup() as group:
         log = Path(folder) / "log"
@@ -122,7 +122,7 @@ def _cluster(workers: int) -> Iterator[str]:
         for first in range(0, workers, _IN_A_PROCESS):
             count = min(_IN_A_PROCESS, workers - first)
             group.start(["-m", "benchmarks.cluster", "--host", address, "--count", str(count)], log)
-        yield address
+        yield address, group
 
 
 @dataclass
@@ -134,6 +134,10 @@ class ProcessGroup:
     def start(self, words: list[str], log: Path) -> None:
         with log.open("ab") as file:
             self.started.append(subprocess.Popen([sys.executable, *words], stdout=file, stderr=file))
+
+    def cpu(self) -> list[float]:
+        """Seconds that each has used."""
+        return [_cpu_of(one.pid) for one in self.started]
 
     def __enter__(self) -> ProcessGroup:
         return self
@@ -184,8 +188,8 @@ class Lane:
 
 
 def _measure(workers: int, each: int, own: Facts, tools: Tools) -> str:
-    target = Target.parse("sm_80")
-    with tempfile.TemporaryDirectory() as folder, _cluster(workers) as address:
+    target, load = Target.parse("sm_80"), os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as folder, _cluster(workers) as (address, group):
         builder = Builder(tools, Cache(Path(folder) / "cache"))
         values = Path(folder) / "input.bin"
         values.write_bytes(bytes(1 << 20))
@@ -193,25 +197,36 @@ def _measure(workers: int, each: int, own: Facts, tools: Tools) -> str:
         with Cluster.open(Scheduler(address), own, target, timed=True, wanted="", note=print) as cluster:
             while len(cluster.roster.devices()) < workers:
                 time.sleep(0.2)
-            with local_executor(2) as here, cluster.devices(isolate=False, state="sustained") as devices:
-                lane = Lane(cluster.executor(builder, here), benchmark, left=each * workers)
-                began, cpu = time.monotonic(), _cpu()
+            with (
+                local_executor(2) as here,
+                local_executor(2) as answers,
+                cluster.devices(isolate=False, state="sustained") as devices,
+            ):
+                lane = Lane(cluster.executor(builder, here, answers), benchmark, left=each * workers)
+                began, cpu, others = time.monotonic(), _cpu(), group.cpu()
                 Pool(cluster.jobs, True, lambda: False, {}, Devices(tuple(devices))).run([lane])
                 wall, used = time.monotonic() - began, _cpu() - cpu
+                scheduler, *hosts = (now - then for now, then in zip(group.cpu(), others, strict=True))
     assert lane.settled == each * workers
     # A pipeline: builds follow one another, and the last one is timed after it.
     ideal = each * BUILD_SECONDS + DEVICE_SECONDS
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return (
         f"{workers} workers: {lane.settled} candidates in {wall:.2f} s, {lane.settled / wall:.2f} a second, "
-        f"{100 * ideal / wall:.1f} % of linear; coordinator {1000 * used / lane.settled:.1f} ms of CPU a candidate, "
-        f"{100 * used / wall:.0f} % of a core, {memory:.0f} MiB"
+        f"{100 * ideal / wall:.1f} % of linear; CPU a candidate: coordinator {1000 * used / lane.settled:.1f} ms, "
+        f"scheduler {1000 * scheduler / lane.settled:.1f} ms, workers {1000 * sum(hosts) / lane.settled:.1f} ms; "
+        f"coordinator {100 * used / wall:.0f} % of a core, {memory:.0f} MiB; load {load:.1f} before"
     )
 
 
 def _cpu() -> float:
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
+
+
+def _cpu_of(pid: int) -> float:
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:

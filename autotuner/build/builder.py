@@ -73,9 +73,9 @@ class Builder:
             with self.cache.scratch() as folder:
                 return self._compile(job, folder)
         key = self.key(job)
-        record = self.cache.read(key)
-        if record is not None:
-            return self._read(job, key, record)
+        known = self.recalled(job, key)
+        if known is not None:
+            return known
         with self.cache.scratch() as folder:
             made = self._linked(job, folder) if self._translates(job) else None
             if made is None:
@@ -84,6 +84,11 @@ class Builder:
             if made.ok or made.lasting:
                 self.cache.store(key, made.record(), vmfb=made.vmfb if made.ok else None)
         return replace(made, vmfb=self.cache.module(key))
+
+    def recalled(self, job: BuildJob, key: str) -> Compiled | None:
+        """From the cache; None where it is not there."""
+        record = self.cache.read(key) if job.makes_file else None
+        return self._read(job, key, record) if record is not None else None
 
     def _translates(self, job: BuildJob) -> bool:
         """The executables are made first, and a module of them for each number of repeats."""

@@ -14,7 +14,7 @@ from autotuner.build.builder import Builder, BuildJob
 from autotuner.build.jobs import Document, explicit, job_to_json, read_answer, work
 from autotuner.iree.compile import MODULE, Compiled, CompilerRefusal, compile_program, write_inputs
 from autotuner.iree.tools import Tools
-from autotuner.system.execution import after, local_executor
+from autotuner.system.execution import after, done, local_executor
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class BuildExecutor:
     """What a worker does with one."""
     here: Executor
     """Threads of this machine, for what is no plain job."""
+    answers: Executor | None = None
+    """Threads that take answers in; None: whoever brings one does."""
     elsewhere: bool = False
     """Workers have caches and processors of their own: a job names the processor, and an answer brings the module."""
 
@@ -47,8 +49,12 @@ class BuildExecutor:
     def start(self, job: BuildJob) -> Future[Compiled]:
         """The job's module and its proof, or how the compile failed."""
         sent = explicit(job, self.builder.tools) if self.elsewhere else job
-        document = job_to_json(sent, key=self.builder.key(sent), whole=self.elsewhere)
-        return after(self.workers.submit(self.work, document), partial(read_answer, sent, self.builder))
+        key = self.builder.key(sent)
+        if self.elsewhere and (known := self.builder.recalled(sent, key)) is not None:
+            return done(known)
+        document = job_to_json(sent, key=key, whole=self.elsewhere)
+        taken_in = partial(read_answer, sent, self.builder, key=key)
+        return after(self.workers.submit(self.work, document), taken_in, within=self.answers)
 
     def start_made(self, make: Callable[[], BuildJob], refusals: tuple[type[Exception], ...]) -> Future[Compiled]:
         """The same for a job that this machine must make first; one of `refusals` then is a failure of it."""

@@ -81,9 +81,9 @@ def job_from_json(document: Document) -> BuildJob:
     )
 
 
-def read_answer(job: BuildJob, builder: Builder, answer: Document) -> Compiled:
+def read_answer(job: BuildJob, builder: Builder, answer: Document, *, key: str) -> Compiled:
     """What came of the job; a module that came along is put into this machine's cache, unless it is there already."""
-    key, cache = builder.key(job), builder.cache
+    cache = builder.cache
     made = Compiled(
         **{name: answer[name] for name in _ANSWERED},
         key=key,
@@ -92,10 +92,7 @@ def read_answer(job: BuildJob, builder: Builder, answer: Document) -> Compiled:
         vmfb=cache.module(key),
     )
     if answer["module"] is not None and cache.read(key) is None:
-        with cache.scratch() as folder:
-            vmfb = folder / made.vmfb.name
-            vmfb.write_bytes(base64.b64decode(answer["module"]))
-            cache.store(key, made.record(), vmfb=vmfb)
+        cache.store(key, made.record(), vmfb=base64.b64decode(answer["module"]))
     return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -10,10 +11,11 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from distributed import KilledWorker, Semaphore
 from distributed.client import Future as DaskFuture
+from distributed.client import FutureCancelledError
 
 from autotuner.build.builder import Builder
 from autotuner.build.executor import BuildExecutor
@@ -143,13 +145,20 @@ class Cluster:
     def _gone(self) -> EnvironmentFailure:
         return EnvironmentFailure(
             f"the scheduler {self.scheduler.address} is gone: {self._down}.",
-            remedy="Start it again, and go on with --resume.",
+            remedy="Start it and its workers again, and go on with --resume.",
         )
+
+    def _forgotten(self, error: FutureCancelledError) -> EnvironmentFailure:
+        """Nobody takes work back here: what is cancelled is what a scheduler has taken along."""
+        self._down = self._down or f"its connection is lost ({error.reason})"
+        return self._gone()
 
     # --- builds -------------------------------------------------------------------------------------------------
 
-    def executor(self, builder: Builder, here: Executor) -> BuildExecutor:
-        return BuildExecutor(builder, _Workers(self), tasks.build_here, here, elsewhere=True)  # type: ignore[arg-type]
+    def executor(self, builder: Builder, here: Executor, answers: Executor | None = None) -> BuildExecutor:
+        """Modules that come are written by threads of `answers`: meanwhile this one talks to the others."""
+        workers, work = _Workers(self), cast(Callable[[Document], Document], tasks.build_here)
+        return BuildExecutor(builder, workers, work, here, answers, elsewhere=True)
 
     async def build(self, job: Document, left: float) -> Message:
         """One build, on whichever worker has room; on another where that one is lost."""
@@ -176,7 +185,13 @@ class Cluster:
         self._moved[key] = moved
         given = left if math.isfinite(left) else None
         future = self.link.client.submit(
-            tasks.build_here, job, given, key=key, workers=workers, resources={BUILD: 1}, pure=False
+            tasks.build_here,
+            json.dumps(job).encode(),
+            given,
+            key=key,
+            workers=workers,
+            resources={BUILD: 1},
+            pure=False,
         )
         try:
             answer: Message | None = await _first(future, moved, min(left + ANSWER_SECONDS, limit))
@@ -184,6 +199,8 @@ class Cluster:
         except TimeoutError:
             await self._drop_worker_of(key, limit)
             return None
+        except FutureCancelledError as error:
+            raise self._forgotten(error) from error
         except KilledWorker as error:
             return failed_answer(job, f"the workers that compiled it died, one after the other: {error}")
         finally:
@@ -208,7 +225,7 @@ class Cluster:
         opened: list[RemoteDevice] = []
         try:
             with ThreadPoolExecutor(len(taken), thread_name_prefix="open") as side_by_side:
-                futures = [side_by_side.submit(self._opened, member, isolate, state) for member in taken]
+                futures = [side_by_side.submit(self.opened, member, isolate, state) for member in taken]
                 opened += [one for one in (future.result() for future in futures) if one is not None]
             if not opened:
                 raise self._nobody()
@@ -219,7 +236,8 @@ class Cluster:
                     device.close()
             self.link.run(self._give_back())
 
-    def _opened(self, member: Member, isolate: bool, state: DeviceState) -> RemoteDevice | None:
+    def opened(self, member: Member, isolate: bool, state: DeviceState) -> RemoteDevice | None:
+        """A device that was taken; None where it does not open, which is said."""
         try:
             return RemoteDevice.opened(_Dask(self, member), session=self.session, isolate=isolate, state=state)
         except AutotuneError as error:
@@ -231,7 +249,7 @@ class Cluster:
     async def _take(self) -> list[Member]:
         """The leases of the devices; waits while others have all of them."""
         while True:
-            free = [member for member in self.roster.devices() if await self._leased(member)]
+            free = [member for member in self.roster.devices() if await self.lease(member)]
             if free:
                 return free
             self.roster.note("waiting: another coordinator has the devices of this cluster")
@@ -239,7 +257,12 @@ class Cluster:
             if not self.roster.devices():
                 raise self._nobody()
 
-    async def _leased(self, member: Member) -> bool:
+    def has(self, member: Member) -> bool:
+        """Its device is this coordinator's."""
+        return member.address in self._leases
+
+    async def lease(self, member: Member) -> bool:
+        """Takes its device, unless another coordinator has it."""
         client = self.link.client
         name = f"autotune-device-{member.address}"
         lease = Semaphore(max_leases=1, name=name, scheduler_rpc=client.scheduler, loop=client.loop)
@@ -277,6 +300,8 @@ class Cluster:
             self.roster.drop(member, f"has not answered for {timeout + ANSWER_SECONDS:.0f} s")
             await self._move_builds({member.address})
             answer = None
+        except FutureCancelledError as error:
+            raise self._forgotten(error) from error
         finally:
             with suppress(Exception):
                 future.release()
@@ -335,8 +360,9 @@ class _Dask:
     def name(self) -> str:
         return self.member.name
 
-    def ask(self, request: Message, *, timeout: float) -> Message:
-        answer: Message = self._call(tasks.ask_device, request, timeout=timeout, device=True)
+    def ask(self, request: Message, *, timeout: float, files: Mapping[str, bytes]) -> Message:
+        words = (json.dumps(request).encode(), list(files.items()))
+        answer: Message = self._call(tasks.ask_device, *words, timeout=timeout, device=True)
         return answer
 
     def put(self, path: Path, name: str) -> None:

@@ -59,7 +59,8 @@ class Link:
     @contextmanager
     def open(cls, scheduler: Scheduler) -> Iterator[Link]:
         # What Dask logs is for whoever runs the cluster: here an error is one line.
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        for name in ("distributed", "tornado"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever, name="cluster", daemon=True)
         thread.start()

@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from autotuner.cluster.address import Scheduler
 from autotuner.cluster.facts import Facts
+from autotuner.devices.conditions import DeviceState
+from autotuner.devices.device import Device
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.tools import Tools
 from autotuner.system.settings import usable_cores
@@ -42,6 +44,22 @@ def open_cluster(
     own = Facts.of_this_machine(tools, builds=0)
     with Cluster.open(scheduler, own, target, timed=timed, wanted=wanted, note=note) as cluster:
         yield cluster
+
+
+class Opening(TypedDict):
+    """How devices are opened."""
+
+    isolate: bool
+    state: DeviceState
+
+
+@contextmanager
+def welcome(cluster: Cluster, join: Callable[[Device], None], **how: Unpack[Opening]) -> Iterator[None]:
+    """Within it, devices of workers that join the cluster are handed over, open."""
+    from autotuner.cluster.newcomers import welcoming
+
+    with welcoming(cluster, join, **how):
+        yield
 
 
 def run_worker(

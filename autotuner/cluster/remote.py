@@ -36,6 +36,7 @@ from autotuner.system.execution import done
 from autotuner.targets.naming import TWIN
 
 _KEPT_RESULTS = 16
+_ALONG_BYTES = 1 << 20
 _SENT_AGAIN = 3
 """How often a file that the worker has lost is sent, for one call."""
 
@@ -46,7 +47,8 @@ class Worker(Protocol):
     @property
     def name(self) -> str: ...
 
-    def ask(self, request: Message, *, timeout: float) -> Message: ...
+    def ask(self, request: Message, *, timeout: float, files: Mapping[str, bytes]) -> Message:
+        """With files that it does not have yet, by their content's names."""
 
     def put(self, path: Path, name: str) -> None:
         """Sends a file's bytes."""
@@ -67,13 +69,13 @@ class Channel:
     def ask(self, request: Message, *, timeout: float, files: Sequence[Path] = ()) -> Message:
         """Sends what is missing there, and asks."""
         for _ in range(_SENT_AGAIN):
-            for path in files:
-                self._send(path)
+            along = self._send(files)
             left = process.seconds_left()
             if left <= 0:
                 raise OutOfTimeError
             whole = {**request, "session": self.session, "left": left if math.isfinite(left) else None}
-            answer = self.worker.ask(whole, timeout=min(timeout, left))
+            answer = self.worker.ask(whole, timeout=min(timeout, left), files=along)
+            self._sent.update(along)
             raise_from_json(answer, worker=self.worker.name)
             if "missing" not in answer:
                 return answer
@@ -94,11 +96,14 @@ class Channel:
             self._results.popitem(last=False)
         return self._results[digest]
 
-    def _send(self, path: Path) -> None:
-        name = content_name(path)
-        if name not in self._sent:
-            self.worker.put(path, name)
+    def _send(self, files: Sequence[Path]) -> dict[str, bytes]:
+        """Sends what is large and missing there; what is small goes along with the question."""
+        missing = {name: path for path in files if (name := content_name(path)) not in self._sent}
+        along = {name: path.read_bytes() for name, path in missing.items() if path.stat().st_size <= _ALONG_BYTES}
+        for name in missing.keys() - along.keys():
+            self.worker.put(missing[name], name)
             self._sent.add(name)
+        return along
 
 
 @dataclass(frozen=True)

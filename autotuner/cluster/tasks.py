@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import cast
 
 from distributed import Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
-from autotuner.build.jobs import Document
 from autotuner.cluster.wire import Message
 from autotuner.cluster.workplace import MissingFile, Workplace
 
@@ -27,12 +27,17 @@ class WorkplacePlugin(WorkerPlugin):  # type: ignore[misc]
         self.workplace.close()
 
 
-def build_here(job: Document, left: float | None) -> Message:
-    return _workplace().build(job, left=left)
+def build_here(job: bytes, left: float | None) -> Message:
+    """A job as JSON: of one text Dask makes less ado than of the lists and tables in it."""
+    return _workplace().build(json.loads(job), left=left)
 
 
-def ask_device(request: Message) -> Message:
-    return _workplace().ask(request)
+def ask_device(request: bytes, files: list[tuple[str, bytes]]) -> Message:
+    """A request as JSON, with the files that it needs and that are not here yet."""
+    workplace = _workplace()
+    for name, data in files:
+        workplace.put(name, 0, data, last=True)
+    return workplace.ask(json.loads(request))
 
 
 def put_file(name: str, offset: int, data: bytes, last: bool) -> None:

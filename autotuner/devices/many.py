@@ -28,7 +28,7 @@ class Devices:
 
     @property
     def several(self) -> bool:
-        """The command began with more than one."""
+        """There is, or was, more than one."""
         return len(self.all) > 1
 
     @property
@@ -52,6 +52,10 @@ class Devices:
     def home(self) -> Device:
         """Another one each time: for problems that are tuned side by side."""
         return self.live[next(self._homes) % len(self.live)]
+
+    def join(self, device: Device) -> None:
+        """One more takes part, from any thread: whoever hands out work sees it at the next look."""
+        self.all = (*self.all, device)
 
     def retire(self, device: Device, why: str) -> bool:
         """It gets no more work; False where it is the last: then what it says is the end of the run."""

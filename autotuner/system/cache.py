@@ -80,14 +80,17 @@ class Cache:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def store(self, key: str, record: Mapping[str, Any], *, vmfb: Path | None) -> Path:
-        """Puts an entry in place; when another run was faster, its entry stays."""
+    def store(self, key: str, record: Mapping[str, Any], *, vmfb: Path | bytes | None) -> Path:
+        """Puts an entry in place, with a module's file or its bytes; when another run was faster, its entry stays."""
         final = self.entry(key)
         with self.scratch() as folder:
             try:
                 kept = dict(record)
-                if vmfb is not None:
+                if isinstance(vmfb, bytes):
+                    (folder / _MODULE).write_bytes(vmfb)
+                elif vmfb is not None:
                     shutil.move(vmfb, folder / _MODULE)  # the cache may lie on another file system
+                if vmfb is not None:
                     kept["sha256"] = file_digest(folder / _MODULE)
                 (folder / "build.json").write_text(json.dumps(kept))
                 final.parent.mkdir(parents=True, exist_ok=True)

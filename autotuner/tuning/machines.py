@@ -11,7 +11,7 @@ from typing import Any
 from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
 from autotuner.cluster.address import Scheduler
-from autotuner.cluster.opening import open_cluster
+from autotuner.cluster.opening import Opening, open_cluster, welcome
 from autotuner.devices.environment import described
 from autotuner.devices.many import Devices
 from autotuner.devices.opening import open_devices
@@ -27,6 +27,8 @@ from autotuner.tuning.options import Options
 
 _PROCESSOR = Target.parse("cpu").device
 """It is there: its process need not be waited for."""
+_ANSWERS = 2
+"""Threads that write modules that come from workers."""
 Note = Callable[[str], None]
 
 
@@ -94,15 +96,18 @@ class Machines:
         wanted, tools = options.device or "" if timed else "", builder.tools
         with ExitStack() as stack:
             here = stack.enter_context(local_executor(options.jobs or usable_cores()))
+            answers = stack.enter_context(local_executor(_ANSWERS))
             cluster = stack.enter_context(open_cluster(scheduler, tools, target, timed=timed, wanted=wanted, note=note))
-            executor, jobs = cluster.executor(builder, here), options.jobs or cluster.jobs
+            executor, jobs = cluster.executor(builder, here, answers), options.jobs or cluster.jobs
             if not timed:
                 nowhere = ProcessDevice(tools, NO_DEVICE, stack.enter_context(builder.cache.scratch()))
                 yield cls(NO_DEVICE, executor, Devices((nowhere,)), jobs, shares_cores=False, chip=target.kernel_chip)
                 return
             waiting = time.monotonic()
-            devices = stack.enter_context(cluster.devices(isolate=options.isolate, state=options.state))
+            how: Opening = {"isolate": options.isolate, "state": options.state}
+            devices = Devices(tuple(stack.enter_context(cluster.devices(**how))), note)
+            stack.enter_context(welcome(cluster, devices.join, **how))
             waited = time.monotonic() - waiting
             environment = {**cluster.environment, "cluster": scheduler.address}
             shares, chip = cluster.roster.shares_cores, cluster.chip or target.kernel_chip
-            yield cls(target.device, executor, Devices(tuple(devices), note), jobs, shares, chip, waited, environment)
+            yield cls(target.device, executor, devices, jobs, shares, chip, waited, environment)

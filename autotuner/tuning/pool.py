@@ -249,7 +249,8 @@ class Pool:
         return None
 
     def _evacuate(self) -> None:
-        """What retired devices were to do goes to others."""
+        """What retired devices were to do goes to others, and to those that have joined."""
+        self._stations.take_in()
         lost = self._stations.evacuate()
         for waiting in [one for one in self._for_device if one[1].device and one[1].device.uri in self.devices.retired]:
             self._for_device.remove(waiting)

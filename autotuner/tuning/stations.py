@@ -81,6 +81,8 @@ class Stations(Generic[T]):
     all: list[Station[T]] = field(init=False)
     moved: deque[Task[T]] = field(default_factory=deque, init=False)
     """Candidates that a device other than those that have tried them is to try."""
+    _stack: ExitStack | None = field(default=None, init=False)
+    """Ends the threads."""
 
     def __post_init__(self) -> None:
         self.all = [Station(device) for device in self.devices.all]
@@ -102,8 +104,15 @@ class Stations(Generic[T]):
 
     def start(self, stack: ExitStack) -> None:
         """Gives each its thread."""
+        self._stack = stack
         for station in self.all:
             station.executor = stack.enter_context(local_executor(1))
+
+    def take_in(self) -> None:
+        """Devices that have joined since."""
+        for device in self.devices.all[len(self.all) :]:
+            executor = self._stack.enter_context(local_executor(1)) if self._stack else None
+            self.all.append(Station(device, executor))
 
     def take_moved(self, station: Station[T]) -> Task[T] | None:
         """What this one is to try after another has failed."""

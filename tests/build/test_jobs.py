@@ -53,7 +53,7 @@ def test_a_failure_is_an_answer_too(here: Builder, job: BuildJob) -> None:
     broken = replace(job, program="nonsense")
     answer = json.loads(json.dumps(work(job_to_json(broken, key=here.key(broken), whole=True), here)))
     assert answer["module"] is None
-    made = read_answer(broken, here, answer)
+    made = read_answer(broken, here, answer, key=here.key(broken))
     assert made.failure == "compile-error"
     assert "error:" in made.stderr
     assert made.command == broken.command(here.tools)

@@ -17,6 +17,8 @@ from autotuner.cluster import coordinator, roster
 from autotuner.cluster.address import Scheduler
 from autotuner.cluster.coordinator import Cluster
 from autotuner.cluster.facts import Facts
+from autotuner.cluster.newcomers import welcoming
+from autotuner.cluster.remote import RemoteDevice
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
@@ -107,18 +109,37 @@ def test_a_device_is_one_coordinators(cluster: LocalCluster, tools: Tools, monke
         second.link.run(second._give_back())
 
 
+def test_a_device_that_comes_later_is_taken_opened_and_given_back(cluster: LocalCluster, tools: Tools) -> None:
+    notes: list[str] = []
+    come: list[RemoteDevice] = []
+    with joined(cluster, tools, notes) as made:
+        (member,) = made.roster.devices()
+        with welcoming(made, come.append, isolate=True, state="sustained"):
+            end = time.monotonic() + 60
+            while "takes part" not in " ".join(notes) and time.monotonic() < end:
+                time.sleep(0.05)
+            assert [device.worker for device in come] == ["cpu-1"]
+            assert made.has(member)
+    assert "worker cpu-1 has joined: its device takes part" in notes
+
+
 @dataclass
 class Disaster:
-    """Ends one worker and stops another when the search begins."""
+    """Ends one worker when routes are timed, and stops another when the search begins.
+
+    Not both at once: a candidate that two devices are lost with is taken to be at fault.
+    """
 
     cluster: LocalCluster
     notes: list[str] = field(default_factory=list)
-    happened: bool = False
+    happened: set[str] = field(default_factory=set)
 
     def stage(self, text: str) -> None:
-        if text.startswith("searching") and not self.happened:
-            self.happened = True
+        if text.endswith("stock routes"):
+            self.happened.add("killed")
             self.cluster.workers["cpu-killed"].send(signal.SIGKILL)
+        elif text.startswith("searching"):
+            self.happened.add("stopped")
             self.cluster.workers["cpu-stopped"].send(signal.SIGSTOP)
 
     def note(self, text: str) -> None:
@@ -155,7 +176,7 @@ def test_a_product_is_tuned_to_a_verdict_though_a_worker_dies_and_one_hangs(
     finally:
         for name in lost:
             cluster.end(name)
-    assert disaster.happened
+    assert disaster.happened == {"killed", "stopped"}
     assert result.verdict in ("win", "no-winner", "inconclusive")
     assert result.environment["cluster"] == cluster.address
     assert result.device == "local-task"
@@ -179,7 +200,9 @@ def test_a_worker_of_another_version_is_refused_by_name(cluster: LocalCluster, t
     assert any(note.startswith("worker old is refused: it has autotune 0.0.1, not ") for note in notes), notes
 
 
-def test_tls_joins_those_who_have_a_certificate_and_no_others(tools: Tools, tmp_path: Path) -> None:
+def test_tls_joins_those_who_have_a_certificate_and_when_the_scheduler_is_gone_it_is_said(
+    tools: Tools, tmp_path: Path
+) -> None:
     with local_cluster(tmp_path, tls=True) as cluster:
         cluster.start("tls", "--jobs", "1").ready()
         assert cluster.address.startswith("tls://")
@@ -190,3 +213,9 @@ def test_tls_joins_those_who_have_a_certificate_and_no_others(tools: Tools, tmp_
         strangers = LocalCluster(other, cluster.address, tuple(make_certificates(other)))
         with pytest.raises(EnvironmentFailure, match="does not answer"), joined(strangers, tools, []):
             pass
+        with joined(cluster, tools, [], timed=False) as made, local_executor(1) as here:
+            build = made.executor(own_builder(tools, tmp_path), here).start(job(9))
+            assert cluster.scheduler is not None
+            cluster.scheduler.kill()
+            with pytest.raises(EnvironmentFailure, match=r"is gone: .*Start it and its workers again, .* --resume"):
+                build.result(120)

@@ -51,6 +51,7 @@ class LocalCluster:
     certificates: tuple[str, ...] = ()
     """The options that name them."""
     workers: dict[str, WorkerProcess] = field(default_factory=dict)
+    scheduler: subprocess.Popen[bytes] | None = None
 
     def start(
         self, name: str, *words: str, code: Sequence[str] = ("-m", "autotuner"), address: str | None = None
@@ -92,7 +93,7 @@ def local_cluster(folder: Path, *, tls: bool = False, settings: dict[str, str] |
         process = subprocess.Popen(command, stdout=file, stderr=file, env={**os.environ, **(settings or {})})
     try:
         line = _wait(process, log, "Scheduler at:")
-        cluster = LocalCluster(folder, line.split()[-1], tuple(certificates))
+        cluster = LocalCluster(folder, line.split()[-1], tuple(certificates), scheduler=process)
         try:
             yield cluster
         finally:

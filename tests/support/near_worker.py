@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +23,11 @@ class NearWorker:
     sent: list[str] = field(default_factory=list)
     """The names of files, in the order in which they were sent."""
 
-    def ask(self, request: Message, *, timeout: float) -> Message:
+    def ask(self, request: Message, *, timeout: float, files: Mapping[str, bytes]) -> Message:
         del timeout
+        for name, data in files.items():
+            self.sent.append(name)
+            self.workplace.put(name, 0, data, last=True)
         answer: Message = json.loads(json.dumps(self.workplace.ask(json.loads(json.dumps(request)))))
         return answer
 

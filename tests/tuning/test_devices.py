@@ -141,6 +141,20 @@ def test_all_devices_work_and_each_candidate_is_told_once(overlapped: bool) -> N
 
 
 @pytest.mark.parametrize("overlapped", [True, False])
+def test_a_device_that_joins_later_takes_part(overlapped: bool) -> None:
+    second = Fake("second")
+
+    def joined(_: str) -> Measured:
+        if len(devices.all) == 1:
+            devices.join(cast(Device, second))
+        return GOOD
+
+    devices, _ = some(Fake("first", joined, seconds=0.01))
+    once_each(tuned(devices, 30, overlapped=overlapped), 30)
+    assert second.tried
+
+
+@pytest.mark.parametrize("overlapped", [True, False])
 def test_a_device_that_is_gone_is_retired_and_no_candidate_is_lost_or_told_twice(overlapped: bool) -> None:
     devices, said = some(Fake("cuda://0", seconds=0.002), Fake("cuda://1", after(3, lost), seconds=0.002))
     lane = tuned(devices, 30, overlapped=overlapped)
@@ -380,12 +394,12 @@ def test_twins_on_a_processor_have_names_of_their_own() -> None:
     [
         (SM_80, "cuda://0,cuda://0", "names cuda://0 twice"),
         (SM_80, "cuda,cuda://0", "names cuda://0 twice"),
-        (SM_80, "cuda://0,local-task", "'local-task' in --device"),
+        (SM_80, "cuda://0,local-task", ": local-task is not a device"),
         (CPU, "none,local-task", "names none beside a device"),
         (CPU, "local-task,none", "names none beside a device"),
         (CPU, "local-task,", "empty name"),
-        (CPU, "local-task,nothing", "'nothing' in --device"),
-        (CPU, "local-task,local-task#2", "'local-task#2' in --device"),
+        (CPU, "local-task,nothing", ": nothing is not a device"),
+        (CPU, "local-task,local-task#2", ": local-task#2 is not a device"),
         (CPU, "local-task,local-sync", "local-task is local-task, local-sync is local-sync"),
     ],
 )
