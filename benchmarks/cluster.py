@@ -35,6 +35,7 @@ from autotuner.cluster.coordinator import Cluster
 from autotuner.cluster.facts import BUILD, FACTS, Facts
 from autotuner.cluster.tasks import WorkplacePlugin
 from autotuner.cluster.wire import Message
+from autotuner.cluster.worker import QUIET
 from autotuner.cluster.workplace import Workplace
 from autotuner.devices.device import Device
 from autotuner.devices.many import Devices
@@ -86,7 +87,7 @@ class Sleeper(Workplace):
 
 
 async def _host(address: str, count: int, facts: Facts) -> None:
-    with tempfile.TemporaryDirectory() as folder, dask.config.set({"distributed.worker.http.routes": []}):
+    with tempfile.TemporaryDirectory() as folder, dask.config.set(QUIET):
         started = []
         for number in range(count):
             files = Path(folder) / str(number)

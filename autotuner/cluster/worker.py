@@ -23,11 +23,15 @@ from autotuner.iree.tools import Tools
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
 
-_QUIET = {
+QUIET = {
     # Nothing but the scheduler's and the coordinators' connections is listened for, and nobody looks at profiles.
     "distributed.worker.http.routes": [],
     "distributed.worker.profile.enabled": False,
+    # Dask looks fifty times a second whether it is late, and twice how much memory there is: a device is timed here.
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.admin.system-monitor.interval": "5s",
 }
+"""Dask's settings for a worker."""
 _JOIN_SECONDS = 60.0
 
 
@@ -43,7 +47,7 @@ class WorkerPlan:
 
 def serve(plan: WorkerPlan, *, say: Callable[[str], None]) -> None:
     """Works until it is asked to end, by a signal or by the scheduler."""
-    with tempfile.TemporaryDirectory(prefix="autotune-worker-") as folder, dask.config.set(_QUIET):
+    with tempfile.TemporaryDirectory(prefix="autotune-worker-") as folder, dask.config.set(QUIET):
         asyncio.run(_serve(plan, Path(folder), say))
 
 
