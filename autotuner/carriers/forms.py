@@ -30,6 +30,8 @@ class Match:
     whose second operands stand where the bias would. It is folded into weights and a bias."""
     sunk: bool = False
     """A body has constants of its own, as it has once `prepare` is done."""
+    flat: bool = False
+    """It has a batch, all entries of which are rows of the problem."""
 
 
 @dataclass(frozen=True, slots=True)

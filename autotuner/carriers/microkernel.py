@@ -10,6 +10,7 @@ from pathlib import Path
 
 from iree.compiler import ir
 
+from autotuner.carriers.flat import Flattening, flattenings
 from autotuner.carriers.folding import Folding, foldings
 from autotuner.carriers.forms import Forms, read_forms
 from autotuner.carriers.provenance import ENTRY, OBJECTS, Provenance, text_dictionary
@@ -103,6 +104,7 @@ class Kernel:
     buffers: tuple[Buffer, ...]
     forms: Forms
     foldings: tuple[Folding, ...]
+    flattenings: tuple[Flattening, ...]
 
     @property
     def function(self) -> str:
@@ -217,7 +219,8 @@ def _passes(kernels: Sequence[Kernel]) -> list[list[tuple[int, int, str]]]:
     sizes: dict[int, list[tuple[int, int, str]]] = {}
     for kernel in kernels:
         for number, match in enumerate(kernel.forms.matches):
-            call = f"{kernel.number}_folded_{number}" if match.channelwise else f"{kernel.number}"
+            suffix = f"_folded_{number}" if match.channelwise else f"_flat_{number}" if match.flat else ""
+            call = f"{kernel.number}{suffix}"
             sizes.setdefault(len(match.operations), []).append((kernel.number, number, call))
     return [sizes[size] for size in sorted(sizes, reverse=True)]
 
@@ -261,6 +264,7 @@ def _kernel(number: int, call: Call, *, target: str, forms: Forms) -> Kernel:
         buffers=_buffers(instance),
         forms=forms,
         foldings=foldings(problem, forms),
+        flattenings=flattenings(problem, forms),
     )
 
 

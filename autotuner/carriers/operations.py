@@ -12,6 +12,7 @@ from iree.compiler import ir
 from iree.compiler.dialects import linalg
 
 from autotuner.carriers.calls import described
+from autotuner.carriers.flat import is_or_becomes, shared_matrix
 from autotuner.carriers.forms import ATTENTION, CONSTANT, PAD, Forms, Pad, is_main, prepare, read_forms, read_pads
 from autotuner.carriers.microkernel import DETACH
 from autotuner.carriers.render import problem_mlir
@@ -111,7 +112,7 @@ class _Main:
 
     @classmethod
     def read(cls, op: Any) -> _Main:
-        problems = tuple(problem for problem in _problems(op) if _same_operation(op, problem))
+        problems = tuple(p for p in _problems(op) if _is_flat(op, p) or _same_operation(op, p))
         start = _start(op)
         computed = start is not None and start.name.startswith("linalg.") and start.name != FILL
         pads = read_pads(op) if problems and op.name != ATTENTION else ()
@@ -137,21 +138,29 @@ def _readings(op: Any, main: _Main, taken_away: set[Any], *, detached: bool) -> 
             continue
         padded = isinstance(problem, Conv) and any(problem.pad)
         image = _before_pad(op.operands[0]) if padded else op.operands[0]
-        tails = [t for t in read_tails(op, channel=_channel(problem)) if t.root not in taken_away]
+        flat = _is_flat(op, problem)
+        weights = shared_matrix(op) if flat else op.operands[1]
+        tails = [t for t in read_tails(op, channel=_channel(op, problem)) if t.root not in taken_away]
         for tail in tails if image is not None else ():
             taken = _with_tail(problem, tail, constant=all(_is_constant(value) for _, value in tail.channelwise))
-            match = read_slice(tail.root, (image, op.operands[1], *tail.inputs)) if taken is not None else None
+            match = read_slice(tail.root, (image, weights, *tail.inputs)) if taken is not None else None
             if taken is not None and match is not None:
-                forms = Forms((replace(match, channelwise=tail.folded),), main.pads if padded else (), detached)
+                match = replace(match, channelwise=tail.folded, flat=flat)
+                forms = Forms((match,), main.pads if padded else (), detached)
                 yield Reading(taken, forms, _is_constant(op.operands[1]))
     taken_away.update(tail.root for tail in tails)
 
 
-def _channel(problem: Gemm | Conv) -> int:
+def _channel(op: Any, problem: Gemm | Conv) -> int:
     """The dimension of the result that a bias has."""
     if isinstance(problem, Conv) and not problem.channels_last:
         return 1
-    return len(problem.output.shape) - 1
+    return int(ir.ShapedType(op.results[0].type).rank) - 1
+
+
+def _is_flat(op: Any, problem: Problem) -> bool:
+    """The problem has the rows of all entries of a batch as those of one product."""
+    return isinstance(problem, Gemm) and problem.batch == 1 and shared_matrix(op) is not None
 
 
 def _with_tail(problem: Gemm | Conv, tail: Tail, *, constant: bool) -> Problem | None:
@@ -166,7 +175,8 @@ def _with_tail(problem: Gemm | Conv, tail: Tail, *, constant: bool) -> Problem |
     plain, own = tail.inputs, taken.operands[2:-1]
     if tail.folded:  # of which any shape can be made a bias
         plain, own = plain[len(tail.channelwise) :], own[1:]
-    return taken if [str(value.type) for value in plain] == [operand.mlir for operand in own] else None
+    fitting = all(is_or_becomes(value.type, operand) for value, operand in zip(plain, own, strict=True))
+    return taken if fitting else None
 
 
 def _start(op: Any) -> Any:
@@ -226,7 +236,10 @@ def _problems(op: Any) -> Iterator[Problem]:
     try:
         found = _gemm(dispatch) if dispatch.kind == "contraction" else None
         if found is not None:
-            yield found
+            if shared_matrix(op) is not None and found.layout[0] == "n":
+                yield replace(found, m=found.batch * found.m, batch=1)
+            if found.batch > 1 or shared_matrix(op) is None:
+                yield found
         elif dispatch.kind == "convolution":
             yield from _convolutions(op, dispatch)
     except AutotuneError:
