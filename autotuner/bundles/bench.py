@@ -25,6 +25,7 @@ from autotuner.measure.standing import Standing
 from autotuner.measure.steps import at_once
 from autotuner.measure.timeplan import TimePlan, longer
 from autotuner.system.progress import LATE_SECONDS, Clock, Reporter, Stop
+from autotuner.system.text import count
 
 if TYPE_CHECKING:  # there is no compiler here
     from autotuner.iree.compile import FailureClass
@@ -207,7 +208,7 @@ class Bench:
         for rung in rungs[:_AHEAD]:
             self.device.prepare(rung.vmfb)
         again = f", {known - 1} are known" if known > 1 else ""
-        self.reporter.stage(f"timing {len(rivals)} candidates{again}")
+        self.reporter.stage(f"timing {count(len(rivals), 'candidate')}{again}")
         for number, (entry, rung) in enumerate(zip(rivals, rungs, strict=True)):
             if self.stop.requested:
                 return

@@ -14,6 +14,7 @@ from autotuner.measure.finals import Finals
 from autotuner.measure.judge import Contest, Judgement, JudgePhase, Record, lead
 from autotuner.measure.timeplan import LEADERS
 from autotuner.system import process
+from autotuner.system.text import count
 from autotuner.tuning.effort import Effort
 from autotuner.tuning.evaluate import Evaluator, Outcome
 from autotuner.tuning.loop import TimedLoop
@@ -63,7 +64,7 @@ def _finals(loop: TimedLoop, effort: Effort) -> Finals[Outcome]:
     evaluator, space = loop.evaluator, loop.evaluator.plan.space
 
     def built(names: Sequence[str]) -> dict[str, Compiled]:
-        loop.reporter.stage(f"building {len(names)} finalists for the race")
+        loop.reporter.stage(f"building {count(len(names), 'finalist')} for the race")
         return _long_builds(loop, names).collect(evaluator)
 
     return Finals(

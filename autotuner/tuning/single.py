@@ -24,6 +24,7 @@ from autotuner.problems import Problem
 from autotuner.space import ABSENT, Config
 from autotuner.system import process
 from autotuner.system.progress import Clock
+from autotuner.system.text import count
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning import reproduce
 from autotuner.tuning.both_caches import time_caches
@@ -187,9 +188,9 @@ class SingleRun:
             return self.summary.result("inconclusive", loop.hoped_plan.too_short(self.clock))
         loop.keep_time_for_the_end()
         if self.plan.stock:
-            self.reporter.stage(f"timing {len(self.plan.stock)} stock routes")
+            self.reporter.stage(f"timing {count(len(self.plan.stock), 'stock route')}")
             loop.evaluate(self.plan.stock)
-        self.reporter.stage(f"searching {len(self.plan.space)} configurations")
+        self.reporter.stage(f"searching {count(len(self.plan.space), 'configuration')}")
         loop.search()
         return self.concluded(loop)
 

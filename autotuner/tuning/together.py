@@ -13,6 +13,7 @@ from autotuner.errors import AutotuneError, OutOfTimeError, StorageError, ToolMi
 from autotuner.measure.steps import Step
 from autotuner.system import process
 from autotuner.system.progress import Clock, Progress, Reporter, Stop, clocked
+from autotuner.system.text import count
 from autotuner.tuning.contest import Finalists, start_leaders
 from autotuner.tuning.loop import Loop, TimedLoop
 from autotuner.tuning.plan import BASELINE
@@ -88,7 +89,7 @@ class Part:
             self._fail(error)
             return None
         space = run.plan.space
-        run.reporter.stage(f"searching {len(space)} configurations")
+        run.reporter.stage(f"searching {count(len(space), 'configuration')}")
         if not len(space):
             return None
         return self.loop.lane(weigh=lambda loop: expected_gain(loop, self.share))
