@@ -61,9 +61,6 @@ def test_the_table_for_people_is_whole_in_a_pipe_and_names_each_target(
     assert "\x1b" not in out
     assert all(f"target {target.name}" in out for target in all_targets())
     assert "…" not in out
-    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
-    assert call(monkeypatch, "doctor", "--no-color") == 0
-    assert "\x1b" not in capsys.readouterr().out
 
 
 def test_a_missing_compiler_is_exit_5_with_a_remedy(
@@ -77,6 +74,11 @@ def test_a_missing_compiler_is_exit_5_with_a_remedy(
     (broken,) = [f for f in json.loads(capsys.readouterr().out) if f["state"] == "broken"]
     assert broken["what"] == "iree-compile"
     assert "pip install" in broken["remedy"]
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    for words, coloured in ((["--no-color"], False), ([], True)):
+        assert call(monkeypatch, "doctor", *words) == 5
+        assert ("\x1b" in capsys.readouterr().out) == coloured
 
 
 def test_a_compiler_that_does_not_run_is_found_broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
