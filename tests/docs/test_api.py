@@ -18,7 +18,7 @@ from tests.docs.figures import ROOT
 from tests.support.patience import patient
 
 TUTORIAL = ROOT / "docs" / "tutorial.ipynb"
-SHORT = {"trials=40": "trials=2", "budget=300.0": f"budget={patient(10.0):.0f}", "256x256x512": "64x64x64"}
+SHORT = {"trials=40": "trials=2", "budget=300.0": f"budget={patient(6.0):.0f}", "256x256x512": "64x64x64"}
 """The test need not find anything: it is there for the code."""
 
 

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotuner.errors import UsageError
@@ -105,6 +105,7 @@ def test_a_shape_that_is_none_is_refused(shape: str, says: str) -> None:
     assert caught.value.remedy
 
 
+@settings(max_examples=50)
 @given(st.text(max_size=14))
 def test_any_text_gives_a_problem_or_a_refusal(shape: str) -> None:
     try:

@@ -169,14 +169,14 @@ def test_axes_hold_all_values_and_have_few_round_ticks() -> None:
 
 
 def test_a_long_run_is_thinned_for_charts_and_keeps_its_fastest(store: Store, tmp_path: Path) -> None:
-    name = a_search(store, candidates=10_000)
+    name = a_search(store, candidates=5_000)
     run = read(store, name)
     for chart in (*charts.progress(run), *charts.single_knobs(run, knobs.varied(run))):
         assert sum(len(trace["x"]) for trace in chart.figure["data"]) < 2 * charts.POINTS
     page = report(store, [name], workspace=tmp_path)
-    assert len(page.encode()) < 8e6
+    assert len(page.encode()) < 7e6
     (rest,) = [json.loads(text) for text in re.findall(r'"application/json">(\[.*?\])</script', page)]
-    assert len(rest) == 10_002 - 50
+    assert len(rest) == 5_002 - 50
 
 
 def test_a_page_of_all_runs_stays_small_and_lists_them_all(
