@@ -25,7 +25,7 @@ def refusal(task: Task) -> str:
     """Why hipBLASLt does not compute it; empty where it does."""
     if task["op"] != "gemm":
         return f"hipBLASLt has products, and no {task['op']}"
-    if task["added"] or task["low"] is not None or task["high"] is not None or task["activation"]:
+    if task["added"] or task["low"] is not None or task["high"] is not None or task.get("activation"):
         return "hipblaslt-bench is not asked for an epilogue here"
     return ""
 
