@@ -28,7 +28,7 @@ MakePlan = Callable[[Problem, str], Plan]
 MakeJob = Callable[[Plan, Candidate], BuildJob]
 
 SMALL = Gemm.parse(shape="64x64x64", dtype="f32")
-HALF = Gemm.parse(shape="256x256x256", dtype="f16")
+HALF = Gemm.parse(shape="64x64x64", dtype="f16")
 IMAGE = Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f32")
 """A batch of one: on cpu a spec does not reach it, so an executable is substituted."""
 
