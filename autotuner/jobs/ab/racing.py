@@ -9,13 +9,14 @@ from functools import partial
 from itertools import count
 
 from autotuner.devices.device import Timing
+from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.jobs.ab.arm_run import A, ArmRun, B
 from autotuner.measure.cache_timer import CacheTimer, Modules
 from autotuner.measure.caches import Caches
 from autotuner.measure.judge import Contest, Judgement, JudgePhase, Takes, judge, seconds_of, timed_by
 from autotuner.measure.race import Entrant, Interval, Rules
-from autotuner.measure.timeplan import Pace, TimePlan
+from autotuner.measure.timeplan import Pace, TimePlan, longer
 from autotuner.system.progress import Clock
 from autotuner.tuning.run import Run
 
@@ -99,7 +100,11 @@ def race_sides(
 
     modules = {side.key: side.once if benchmark.cache == "cold" else side.module for side in sides}
     takes = timed_by(run.session.runner, benchmark, modules)
-    plan = race_plan(sides, takes, benchmark, run.clock, blocks=effort.confirm_blocks)
+    try:
+        plan = race_plan(sides, takes, benchmark, run.clock, blocks=effort.confirm_blocks)
+    except OutOfTimeError:
+        would_do = longer(2 * run.clock.budget, part=run.clock.part)
+        return Judgement("inconclusive", f"the time was up before the two were timed in turns: {would_do}", A), None
     if blocks:
         live = takes.race
         takes = replace(takes, race=lambda name: known[name].popleft() if known[name] else live(name))
