@@ -37,7 +37,7 @@ def test_a_process_for_each_timing_is_a_state_of_its_own(options: Options, searc
 
 def test_a_run_goes_on_only_in_its_own_states() -> None:
     question = Question("single", {}, Target.parse("cpu"), asks={}, reads=())
-    session = cast(Session, SimpleNamespace(named="local-task", parent=None))
+    session = cast(Session, SimpleNamespace(named="local-task", parent=None, chip=""))
     same = (Options(), Options(cache="warm"))
     others = (Options(state="burst"), Options(isolate=True), Options(cache="cold"))
     keys = [question.row(session, options).key for options in (*same, *others)]
