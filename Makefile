@@ -14,7 +14,7 @@ IREE_OLDEST := 3.12.0
 help:
 	@echo "make demo    install into $(VENV), tune one small GEMM on this machine's processor (two minutes)"
 	@echo "make test    install into $(VENV) with the tools of development, run the tests"
-	@echo "make test-long    run the eight tests that it leaves out: whole runs of half a minute each"
+	@echo "make test-long    run what it leaves out: whole runs of 5 to 30 seconds each, whose parts other tests hold"
 	@echo "make test-otherarch  run what is compiled for the other architecture (aarch64 or x86_64) under QEMU; needs Debian's"
 	@echo "             $$($(PYTHON) -m tests.otherarch.machine apt)"
 	@echo "make test-oldest  install IREE $(IREE_OLDEST) into $(OLDEST), run the tests that versions of IREE may break"
@@ -41,11 +41,11 @@ demo: $(VENV)/.installed
 	$(BIN)/autotune gemm --shape 256x256x512 --dtype f32 --budget 80s
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long" --durations=15
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not long" --durations=15
 
 # Whole runs whose parts the others hold.
 test-long: $(VENV)/.dev
-	$(BIN)/python -m pytest -m long
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m long
 
 otherarch: $(VENV)/.dev
 	$(BIN)/python -m tests.otherarch.machine

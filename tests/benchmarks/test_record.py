@@ -25,6 +25,7 @@ def request(out: Path, *more: str) -> Request:
     return parse([*WORDS, "--limit", str(ROWS), "--seconds", "300", "--timeout", "20", "--out", str(out), *more])
 
 
+@pytest.mark.long
 def test_a_run_whose_device_process_is_killed_loses_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     killed: list[int] = []
     ask = Connection.ask

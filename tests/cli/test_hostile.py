@@ -147,7 +147,7 @@ def test_a_current_folder_that_is_gone_is_exit_5(tmp_path: Path) -> None:
         "from autotuner.__main__ import main; sys.argv = ['autotune', *sys.argv[1:]]; main()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, "history"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-c", program, *GEMM], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert "the current folder" in complaint(done, 5)
 

@@ -152,7 +152,7 @@ class Disaster:
 def test_a_product_is_tuned_to_a_verdict_though_a_worker_dies_and_one_hangs(
     cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    silent = round(patient(4.0))
+    silent = round(patient(10.0))
     monkeypatch.setattr(roster, "SILENT_SECONDS", float(silent))
     lost = ("cpu-killed", "cpu-stopped")
     for name in lost:

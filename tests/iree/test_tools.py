@@ -284,6 +284,7 @@ def test_every_command_that_uses_iree_takes_another(
     assert "there is no program iree-compile in" in " ".join((said.out + said.err).split())
 
 
+@pytest.mark.long
 def test_a_spec_made_by_ones_own_build_names_it(
     farm: Farm, tools: Tools, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -79,6 +79,7 @@ def test_the_default_compile_agrees_with_the_reference(
     assert [text for text in executor.map(lambda problem: trouble(problem, ()), problems) if text] == []
 
 
+@pytest.mark.long
 def test_no_route_for_convolutions_is_refused_by_the_check(trouble: Trouble, executor: Executor) -> None:
     """Time that is spent on a route that cannot pass is wasted."""
     routes = Target.parse("cpu").routes_for("conv")

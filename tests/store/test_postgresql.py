@@ -141,6 +141,7 @@ def test_rows_that_are_written_while_the_server_restarts_are_all_there_once(
     assert PASSWORD not in told[0]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("short_patience")
 def test_a_server_that_stays_away_ends_the_run_in_one_line_and_resume_goes_on(
     server: Server, url: str, tmp_path: Path, warm: Path, monkeypatch: pytest.MonkeyPatch
@@ -254,6 +255,12 @@ def ended(running: Sequence[subprocess.Popen[str]]) -> list[str]:
     return [str(one.communicate()) for one in running if one.poll() is not None]
 
 
+def said(one: subprocess.Popen[str]) -> str:
+    out, err = one.communicate(timeout=300)
+    assert one.returncode == 0, err
+    return out
+
+
 def asking(url: str, workspace: Path) -> set[str]:
     """The runs that have a candidate."""
     with Store.open(url, workspace=workspace) as store:
@@ -271,7 +278,7 @@ def test_two_coordinators_lose_no_row_and_write_none_twice_when_the_server_resta
         server.stop()
         moment = datetime.now(UTC)
         server.start()
-        results = [json.loads(one.communicate(timeout=300)[0]) for one in running]
+        results = [json.loads(out) for out in map(said, running)]
     finally:
         for one in running:
             one.kill()

@@ -63,6 +63,7 @@ def test_of_buckets(options: Options) -> None:
         assert len(result.details.buckets) == 5
 
 
+@pytest.mark.long
 def test_of_buckets_whose_compiles_take_long(options: Options, fake: Fake) -> None:
     """Each of eight alone would be late by some seconds."""
     tools = fake(cold=True)

@@ -8,6 +8,8 @@ import subprocess
 import time
 from collections.abc import Callable
 
+import pytest
+
 from autotuner.store.store import Store
 from tests.support.fake_tools import SHAPE, TIMED, Cli, candidates, failures
 from tests.support.patience import patient, wait_until
@@ -58,6 +60,7 @@ def test_ctrl_c_reports_what_there_is_and_resume_goes_on(cli: MakeCli) -> None:
     assert all(after[r.id].us == r.us for r in kept)
 
 
+@pytest.mark.long
 def test_ctrl_c_twice_while_compilers_hang_ends_at_once_and_leaves_none_running(cli: MakeCli) -> None:
     line, words = cli(), unseen(61)
     line.fake.slow_down("compile")

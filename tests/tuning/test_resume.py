@@ -10,6 +10,8 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from autotuner.build import Isa
 from autotuner.store.rows import BuildRow, CandidateRow, TimingRow
 from autotuner.store.store import Store
@@ -68,6 +70,7 @@ def test_a_killed_run_goes_on_and_repeats_nothing_that_was_finished(cli: MakeCli
     hold_contract(document, line.workspace)
 
 
+@pytest.mark.long
 def test_a_run_killed_among_the_stock_routes_builds_and_times_each_once(cli: MakeCli) -> None:
     line, words = cli(routes=3), (*SHAPE, "--effort", "quick", "--trials", "1")
     killed = kill_when(line, "SELECT count(*) FROM candidates WHERE kind = 'stock' AND state = 'timed'", 1, *words)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from autotuner.store.store import Store
 from tests.support.fake_tools import SHAPE, Cli
 
@@ -22,6 +24,7 @@ def kill(line: Cli, query: str, at_least: int, *words: str) -> None:
     line.fake.slow_down("time", slow=False)
 
 
+@pytest.mark.long
 def test_a_killed_family_goes_on_with_the_bucket_that_it_was_at(cli: MakeCli) -> None:
     line = cli()
     words = ("gemm", "--shape", "16x64x128", "--dtype", "f32", "--bucket-m", "16,32", "--trials", "1", "--json")

@@ -82,6 +82,7 @@ def resumed(row: CandidateRow) -> tuple[str | None, float | None, float | None]:
     return found.failure, found.us, found.error
 
 
+@pytest.mark.long
 def test_where_the_wrong_default_is_faster_the_win_is_over_the_best_right_route(fake: Fake, workspace: Path) -> None:
     rules = [(SPEC, 1.5 * BASE_MS), (RIGHT, 2 * BASE_MS)]
     result = run(fake(rules=rules), workspace, target=TWO_WAYS, problem=WIDE, trials=1)

@@ -135,6 +135,7 @@ def test_batch_norms_are_folded_into_weights_and_what_adds_two_convolutions_goes
     assert result.details.difference < 1e-5
 
 
+@pytest.mark.long
 @needs_c
 def test_the_shares_of_what_is_not_the_same_come_from_the_device(
     fake: Fake, experiment: Run, model: Path, tools: Tools, tmp_path: Path
@@ -160,6 +161,7 @@ def test_the_shares_of_what_is_not_the_same_come_from_the_device(
     assert 0 < b.share < 1
 
 
+@pytest.mark.long
 @needs_c
 def test_two_variants_of_a_kernel_do_not_get_in_each_others_way(fake: Fake, experiment: Run, tmp_path: Path) -> None:
     """Products of two layouts need two objects, whose functions have the same name in the source."""

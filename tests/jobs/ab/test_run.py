@@ -73,6 +73,7 @@ def executables(module: Path) -> dict[str, bytes]:
     return found
 
 
+@pytest.mark.long
 def test_the_commands_of_both_arms_can_be_pasted(fake: Fake, experiment: Run, flagfile: Write, tools: Tools) -> None:
     """Arms so short that their dispatches are repeated; in the end the lines are run by the real programs."""
     wrapped = fake(("*", 15.0)).tools

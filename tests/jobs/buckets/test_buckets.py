@@ -194,6 +194,7 @@ def _each_m_gets_its_own(spec: Path, folder: Path) -> None:
         assert [wanted in name for name in names] == ([True] if wanted else []), (rows, names)
 
 
+@pytest.mark.long
 def test_what_is_changed_to_fit_all_sizes_must_win_again(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,7 +256,7 @@ def test_a_dynamic_product_computes_what_the_static_ones_do(tools: Tools, tmp_pa
 @pytest.mark.parametrize("target", ["gfx942"])
 def test_without_a_device_buckets_are_built_and_proven(tools: Tools, tmp_path: Path, target: str) -> None:
     output = tmp_path / "all.mlir"
-    options = Options(device="none", trials=4, effort=EFFORT, workspace=tmp_path, output=output, command=("test",))
+    options = Options(device="none", trials=2, effort=EFFORT, workspace=tmp_path, output=output, command=("test",))
     family = Family.parse(Gemm.parse(shape="128x128x64"), "16,64")
     result = tune_family(family, Target.parse(target), options=options, tools=tools)
     assert result.verdict == "compile-only"

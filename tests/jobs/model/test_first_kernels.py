@@ -49,6 +49,7 @@ def attempted(
         session=SimpleNamespace(stop=SimpleNamespace(requested=False), jobs=16),
         clock=SimpleNamespace(left=left, budget=200.0),
         clocked=lambda _: nullcontext(),
+        crowding=1.0,
         structure=lambda _: plain,
         target=ONE_ROUTE,
         note=said.append,

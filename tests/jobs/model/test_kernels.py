@@ -101,6 +101,7 @@ def test_without_a_device_every_kernel_that_fits_is_proven_in_the_model_and_said
     assert verdicts == {"compile-only: proven in the model, never timed"}
 
 
+@pytest.mark.long
 def test_of_two_products_that_are_added_both_have_a_kernel_whichever_has_the_other_as_its_residual(
     tmp_path: Path,
 ) -> None:

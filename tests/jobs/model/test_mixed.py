@@ -28,7 +28,7 @@ SGEMM = load(shipped_folder() / "sgemm_c" / FILE)
 
 def search(tmp_path: Path, *, top: int | None = None) -> KernelSearch:
     """Over three products; with --top the last is left out, without it because of its share."""
-    session = SimpleNamespace(workspace=SimpleNamespace(root=tmp_path), device="none")
+    session = SimpleNamespace(workspace=SimpleNamespace(root=tmp_path), device="none", chip="x86_64")
     model, options = SimpleNamespace(top=top), SimpleNamespace(microkernels=())
     context = SimpleNamespace(target=ONE_ROUTE, session=session, model=model, options=options, timed=True)
     found = KernelSearch(cast(Context, context), ONE_ROUTE)

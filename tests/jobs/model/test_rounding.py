@@ -227,6 +227,7 @@ class Real:
         return ProcessDevice(tools, "local-sync", folder).check(build.vmfb, [call], timeout=120)[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["bf16"])
 def test_another_route_of_a_real_encoder_passes_and_one_with_a_product_missing_does_not(
     dtype: str, builder: Builder, tmp_path: Path

@@ -172,6 +172,7 @@ def test_a_dynamic_dispatch_is_tuned_at_the_sizes_of_the_inputs(tmp_path: Path) 
     assert result.details.applied == 1
 
 
+@pytest.mark.long
 def test_a_dispatch_that_adds_to_an_operand_is_not_repeated(tmp_path: Path) -> None:
     fake = fake_tools(tmp_path, rules=[(SPEC, 5.0), ("*", 10.0)])
     result = run("accumulate", tmp_path, fake)
@@ -191,6 +192,7 @@ def test_a_pooling_is_no_convolution_and_has_no_knobs(tmp_path: Path) -> None:
     assert result.reason == f"no knobs here, IREE's default is kept: {why}"
 
 
+@pytest.mark.long
 def test_parameters_stay_in_their_file(tmp_path: Path) -> None:
     index = ParameterIndex()
     index.add_buffer("weight", np.random.default_rng(0).normal(size=(96, 128)).astype(np.float32))
@@ -298,7 +300,7 @@ def test_an_interrupted_run_keeps_its_rows_and_ships_nothing(tmp_path: Path) -> 
         assert {row.status for row in store.runs()} == {"interrupted"}
 
 
-@pytest.mark.parametrize("target", ["gfx942", "sm_80"])
+@pytest.mark.parametrize("target", [pytest.param("gfx942", marks=pytest.mark.long), "sm_80"])
 def test_without_a_device_what_promises_more_than_the_default_is_proven_in_the_model(
     tmp_path: Path, target: str
 ) -> None:

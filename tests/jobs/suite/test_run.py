@@ -233,6 +233,7 @@ def test_a_suite_that_begins_anew_for_another_option_says_so(here: Path) -> None
     assert f"run {seeded.run} is not continued: it had other options" in third.notes
 
 
+@pytest.mark.long
 def test_flags_that_a_database_brings_are_those_of_a_flagfile(here: Path) -> None:
     file, fake = write(here), fake_tools(here, rules=[(DATA_TILING, 50.0)])
     first = run(file, fake, target=TWO_ROUTES)
