@@ -38,14 +38,14 @@ Fake = Callable[..., FakeTools]
 
 def test_a_run_with_real_timing_ends_in_a_verdict(workspace: Path) -> None:
     problem = Gemm.parse(shape="192x192x256", dtype="f32")
-    quick = Effort(trials=3, budget=90.0, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
+    quick = Effort(trials=3, budget=patient(20), compile_only_trials=3, confirm_blocks=6, race_entrants=2)
     result = run(None, workspace, problem=problem, target=TWO_ROUTES, effort=quick)
     document = result.to_json()
     hold_contract(document, workspace, in_time=False)
     assert document["verdict"] in ("win", "no-winner", "inconclusive")
     assert document["environment"]["iree"] == Tools.find().release
     assert document["counts"]["space"] > 1000
-    assert 1 <= len(codegen(workspace, result.run)) <= 3
+    assert len(codegen(workspace, result.run)) <= 3
     assert 0 < document["best"]["us"] <= document["baseline"]["us"] or document["verdict"] != "win"
     with Store.open(None, workspace=workspace) as store:
         screens = [t for t in store.timings(result.run) if t.phase == "screen"]
@@ -301,7 +301,7 @@ def test_keep_says_which_folders_stay(fake: Fake, workspace: Path, keep: str) ->
 
 
 def test_the_command_of_a_kept_folder_works_when_it_is_pasted(workspace: Path, tmp_path: Path) -> None:
-    quick = Effort(trials=1, budget=60.0, compile_only_trials=1, confirm_blocks=6)
+    quick = Effort(trials=1, budget=patient(20), compile_only_trials=1, confirm_blocks=6)
     problem = Gemm.parse(shape="192x192x256", dtype="f32")
     result = run(None, workspace, problem=problem, target=ONE_ROUTE, effort=quick, keep=("all",))
     folder = workspace / "candidates" / result.run / "baseline"
