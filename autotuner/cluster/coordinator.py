@@ -77,6 +77,7 @@ class Cluster:
                 yield cluster
             finally:
                 watch.cancel()
+                link.run(cluster._give_back())
 
     # --- who is there -------------------------------------------------------------------------------------------
 

@@ -121,6 +121,9 @@ def test_a_device_that_comes_later_is_taken_opened_and_given_back(cluster: Local
             assert [device.worker for device in come] == ["cpu-1"]
             assert made.has(member)
     assert "worker cpu-1 has joined: its device takes part" in notes
+    with joined(cluster, tools, notes) as made, made.devices(isolate=True, state="sustained") as (device,):
+        assert device.worker == "cpu-1"
+    assert not any(note.startswith("waiting") for note in notes)
 
 
 @dataclass
