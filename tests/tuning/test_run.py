@@ -32,6 +32,7 @@ from tests.support.fake_tools import (
     codegen,
     run,
 )
+from tests.support.patience import patient
 
 Fake = Callable[..., FakeTools]
 
