@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -190,10 +191,21 @@ def _name_kinds(connection: Connection) -> None:
 
 
 def _keep_write_ahead_log(engine: Engine) -> None:
-    """The file remembers its journal mode, so this is done once, outside of a transaction."""
+    """The file remembers its journal mode, so this is done once, outside of a transaction.
+
+    SQLite does not always wait for another client that does the same.
+    """
+    end = time.monotonic() + float(BUSY_SECONDS)
     connection = engine.raw_connection()
     try:
-        connection.cursor().execute("PRAGMA journal_mode = WAL")
+        while True:
+            try:
+                connection.cursor().execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                    raise
+            time.sleep(0.01)
     finally:
         connection.close()
 
