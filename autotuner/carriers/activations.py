@@ -11,7 +11,18 @@ import numpy as np
 from iree.compiler import ir
 
 from autotuner.problems.accuracy import Array
-from autotuner.problems.activations import CUBIC, IMPORTED_FACTOR, TANH_FACTOR, sigmoid, tanh_gelu
+from autotuner.problems.activations import (
+    CUBIC,
+    IMPORTED_FACTOR,
+    TANH_FACTOR,
+    erf,
+    gelu,
+    hard_sigmoid,
+    hard_swish,
+    sigmoid,
+    silu,
+    tanh_gelu,
+)
 from autotuner.problems.dtypes import element_type
 
 SAMPLES: Array = np.concatenate([np.linspace(-9.0, 9.0, 109), [1e-3, -1e-3]])
@@ -19,10 +30,6 @@ SAMPLES: Array = np.concatenate([np.linspace(-9.0, 9.0, 109), [1e-3, -1e-3]])
 _DIGITS = 1e-10
 """Steps in another order round otherwise, in f64; the next constant of any type is much further off."""
 _NARROW = ("f32", "f16", "bf16")
-
-
-def _erf(x: Array) -> Array:
-    return np.array([math.erf(value) for value in x])
 
 
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
@@ -37,7 +44,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "arith.minnumf": np.fmin,
     "arith.select": np.where,
     "math.exp": np.exp,
-    "math.erf": _erf,
+    "math.erf": erf,
     "math.tanh": np.tanh,
     "math.sqrt": np.sqrt,
     "math.powf": np.power,
@@ -84,23 +91,11 @@ def _known(element: str) -> tuple[tuple[str, Array], ...]:
 def _spellings(element: str) -> Iterator[tuple[str, Callable[[Array], Array]]]:
     """Each with the constants that exporters write, as the type has them."""
     for root in (math.sqrt(2.0), held(math.sqrt(2.0), element), 1.0 / held(math.sqrt(0.5), element)):
-        yield "gelu", partial(_gelu, root)
+        yield "gelu", partial(gelu, root=root)
     for name, factor in (("tanhgelu", TANH_FACTOR), ("importedgelu", IMPORTED_FACTOR)):
         yield name, partial(tanh_gelu, factor=held(factor, element), cubic=held(CUBIC, element))
-    yield "silu", lambda x: x * sigmoid(x)
+    yield "silu", silu
     yield "sigmoid", sigmoid
     for slope in (1.0 / 6.0, held(1.0 / 6.0, element)):
-        yield "hardswish", partial(_hard_swish, slope)
-        yield "hardsigmoid", partial(_hard_sigmoid, slope)
-
-
-def _gelu(root: float, x: Array) -> Array:
-    return np.asarray(0.5 * x * (1.0 + _erf(x / root)))
-
-
-def _hard_sigmoid(slope: float, x: Array) -> Array:
-    return np.asarray(np.clip(x * slope + 0.5, 0.0, 1.0))
-
-
-def _hard_swish(slope: float, x: Array) -> Array:
-    return x * _hard_sigmoid(slope, x)
+        yield "hardswish", partial(hard_swish, slope=slope)
+        yield "hardsigmoid", partial(hard_sigmoid, slope=slope)

@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from autotuner import targets
     from autotuner.jobs.suite import suites
     from autotuner.microkernels import library
+    from autotuner.problems import activations
 else:
     targets, suites = Lazy("autotuner.targets"), Lazy("autotuner.jobs.suite.suites")
-    library = Lazy("autotuner.microkernels.library")
+    library, activations = Lazy("autotuner.microkernels.library"), Lazy("autotuner.problems.activations")
 
 Complete = Callable[[str], list[str]]
 _WORKLOADS = (".csv", ".yaml", ".yml", ".log", ".txt")
@@ -55,6 +56,11 @@ def target(incomplete: str) -> list[str]:
 
 device = one_of("none", "local-task", "local-sync", "cuda", "hip")
 """A device's driver, which is the first device of its kind; a colon would be the end of a word in bash."""
+
+
+def epilogue(incomplete: str) -> list[str]:
+    """What is done with the sums, with commas between."""
+    return _listed(("bias", "residual", "relu", "clip=", *activations.ACTIVATIONS), incomplete)
 
 
 def microkernels(incomplete: str) -> list[str]:

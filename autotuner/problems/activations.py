@@ -46,24 +46,32 @@ def sigmoid(x: Array) -> Array:
     return np.asarray(0.5 + 0.5 * np.tanh(0.5 * x))
 
 
-def gelu(x: Array) -> Array:
-    return np.asarray(0.5 * x * (1.0 + erf(x / math.sqrt(2.0))))
+def gelu(x: Array, root: float = math.sqrt(2.0)) -> Array:
+    return np.asarray(0.5 * x * (1.0 + erf(x / root)))
 
 
 def tanh_gelu(x: Array, factor: float = TANH_FACTOR, cubic: float = CUBIC) -> Array:
     return np.asarray(0.5 * x * (1.0 + np.tanh(factor * (x + cubic * x**3))))
 
 
-def hard_sigmoid(x: Array) -> Array:
-    return np.asarray(np.clip(x / 6.0 + 0.5, 0.0, 1.0))
+def silu(x: Array) -> Array:
+    return x * sigmoid(x)
+
+
+def hard_sigmoid(x: Array, slope: float = 1.0 / 6.0) -> Array:
+    return np.asarray(np.clip(x * slope + 0.5, 0.0, 1.0))
+
+
+def hard_swish(x: Array, slope: float = 1.0 / 6.0) -> Array:
+    return x * hard_sigmoid(x, slope)
 
 
 ACTIVATIONS: Mapping[str, Activation] = {
     "gelu": Activation(1, gelu),
     "tanhgelu": Activation(2, tanh_gelu, TANH_FACTOR),
     "importedgelu": Activation(2, lambda x: tanh_gelu(x, IMPORTED_FACTOR), IMPORTED_FACTOR),
-    "silu": Activation(3, lambda x: x * sigmoid(x)),
-    "hardswish": Activation(4, lambda x: x * hard_sigmoid(x)),
+    "silu": Activation(3, silu),
+    "hardswish": Activation(4, hard_swish),
     "sigmoid": Activation(5, sigmoid, offset=1.0),
     "hardsigmoid": Activation(6, hard_sigmoid, offset=1.0),
 }

@@ -35,7 +35,7 @@ DtypeOption = Annotated[
 OutOption = Annotated[str | None, typer.Option("--out", help=_OUT, autocompletion=completion.one_of("f16", "bf16"))]
 EpilogueOption = Annotated[
     str,
-    typer.Option("--epilogue", help=_EPILOGUE, autocompletion=completion.some_of("bias", "residual", "relu", "clip=")),
+    typer.Option("--epilogue", help=_EPILOGUE, autocompletion=completion.epilogue),
 ]
 
 
