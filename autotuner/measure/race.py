@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Literal
 
@@ -229,14 +229,15 @@ def decide(result: RaceResult, *, against: str = "the default") -> Decision:
     """The verdict of a race that has ended; `against` is what people know the baseline as.
 
     What wins is the simplest that is not beaten: of those certain to gain more than the smallest gain, the
-    one of least complexity that the fastest of them does not beat, side by side.
+    one of least complexity that the fastest of them does not beat, side by side. Where time ends a race that is not
+    settled, few blocks beat nobody: there a simpler one has to be as fast by its median.
     """
     gain = f"{result.rules.smallest_gain:.1%}"
     if not result.challengers:
         failed = sum(drop.reason == "failed" for drop in result.dropped.values())
         why = f"{failed} of {len(result.entrants) - 1} could not be timed, " if failed else ""
         return Decision("no-winner", None, f"{why}{_none_of(result)} more than {gain} faster than {against}")
-    choice = _choose(result)
+    choice = _choose(result) if result.ended != "stopped" else _choose_in_time(result)
     # A look that was reached has spent its share of alpha: a winner at it stands, even when time then ran out on
     # telling the winners apart. The confirmation has fresh data either way.
     if result.ended in ("stopped", "running") and (choice.winner is None or result.blocks < result.rules.looks[0]):
@@ -371,6 +372,18 @@ def _choose(result: RaceResult) -> Decision:
     winner = min(tied, key=lambda name: (result.complexity(name), -spans[name].median))
     reason = "the fastest" if winner == leader else f"the simplest of {len(tied)} that cannot be told apart"
     return Decision("win", winner, reason, spans[winner], leader, tuple(tied))
+
+
+def _choose_in_time(result: RaceResult) -> Decision:
+    """The winner of a race that time ended: the leader, unless a simpler one is about as fast."""
+    choice = _choose(result)
+    if choice.winner is None or choice.leader is None:
+        return choice
+    lead = result.ratio(choice.leader, choice.winner, alpha=result.level)
+    if lead is None or lead.median <= 1 + result.rules.smallest_gain:
+        return choice
+    speedup = result.over_baseline(choice.leader)
+    return replace(choice, winner=choice.leader, reason="the fastest when the time was up", speedup=speedup)
 
 
 def _settled(result: RaceResult) -> bool:

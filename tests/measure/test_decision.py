@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import cycle, islice
 from typing import Literal
 
@@ -104,6 +105,14 @@ def test_before_the_first_look_there_is_a_leader_but_no_winner(ended: Literal["s
 def test_a_race_that_was_stopped_without_a_winner_says_so() -> None:
     decision = decide(stands({BASELINE: STEADY, "a": SHAKY}, blocks=20, ended="stopped"))
     assert decision.reason == "the race was stopped after 20 blocks, before it was settled"
+
+
+@pytest.mark.parametrize(("simple", "winner"), [(1.10, "fast"), (1.196, "simple")])
+def test_where_time_ends_a_race_a_simpler_one_wins_only_if_it_is_about_as_fast(simple: float, winner: str) -> None:
+    times = {BASELINE: STEADY, "fast": (1.2,) * 10 + (1.05,) * 2, "simple": (simple,)}
+    stopped = stands(times, blocks=12, ended="stopped", complexity={"fast": 5})
+    assert decide(stopped).winner == winner
+    assert decide(replace(stopped, ended="last-look")).winner == "simple", "12 blocks cannot tell them apart"
 
 
 def test_what_the_last_look_leaves_open_is_inconclusive() -> None:
