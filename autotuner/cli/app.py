@@ -148,6 +148,7 @@ def _code(began: float | None) -> int:
 
 
 def _run(began: float | None) -> int:
+    settings.join_completed_words()
     try:
         app(obj=began)
     except SystemExit as end:

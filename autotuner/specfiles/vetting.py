@@ -83,9 +83,9 @@ def _vet(module: ir.Module, name: str, judge: Any) -> None:
                 _attribute(value, op.name, 0)
     except _RefusedError as refused:
         raise UsageError(
-            f"{name} has {refused}, which is not among what is accepted of others' files.",
-            remedy="It might start a program or write a file; give --trust if you know where the file comes from "
-            "(docs/specs.md).",
+            f"{name} has {refused}, which autotune does not take from others' files: "
+            "IREE might start a program or write a file for it.",
+            remedy="If you know where the file comes from, give --trust (docs/specs.md).",
         ) from None
 
 

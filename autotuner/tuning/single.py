@@ -294,8 +294,9 @@ class SingleRun:
         if best is not None:
             self.winner = best.candidate
             files = self._ship_files(None, best) if self.task.ship and self.options.output is not None else NOTHING
-        elif self.options.output is not None:
-            self._note(f"nothing is written to {self.options.output}: nothing promises more than the default")
+        elif self.task.ship and self.options.output is not None:
+            why = found.reason if found.cause else "nothing promises more than the default"
+            self._note(f"nothing is written to {self.options.output}: {why}")
         result = self.summary.result(found.verdict, found.reason, files=files)
         default = replace(result.baseline, estimate=found.default.to_json() if found.default else None)
         ranking = tuple(self.summary.best(outcome, {}, estimate=estimate) for outcome, estimate in ranked)

@@ -55,6 +55,21 @@ def test_a_spec_parses_carries_the_marker_and_its_header(make_plan: MakePlan) ->
             assert ir.Module.parse(text).operation.verify()
 
 
+def test_operands_of_the_same_dynamic_type_are_each_matched(make_plan: MakePlan) -> None:
+    plan = make_plan(Gemm.parse(shape="64x64x64", dtype="f32"), "cpu")
+    candidate = plan.candidate(plan.first[0], id="c0")
+    assert candidate.dispatch is not None
+    assert candidate.info is not None
+    types = ("tensor<?x64xf32>", "tensor<?x64xf32>", "tensor<?x?xf32>")
+    dispatch = replace(candidate.dispatch, operand_types=types, dynamic=(0, 1))
+    text = spec_mlir(name="x", dispatch=dispatch, info=candidate.info)
+    with ir.Context():
+        assert ir.Module.parse(text).operation.verify()
+    for number, type_ in enumerate(types):
+        assert f"%operand{number} = transform.get_operand %op[{number}]" in text
+        assert f"match.cast_compatible_type %operand{number} = {type_} " in text
+
+
 @pytest.mark.parametrize("name", ["", "a b", "a-b", "1x2", "a\nb", 'a"b', "a)", "x" * 300, "é"])
 def test_a_name_that_is_no_symbol_is_refused(make_plan: MakePlan, name: str) -> None:
     plan = make_plan(Gemm.parse(shape="64x64x64", dtype="f32"), "cpu")

@@ -19,6 +19,8 @@ from autotuner.cli.app import app
 from autotuner.cli.commands.operations import default_dtype
 from autotuner.cli.examples import EXAMPLES
 from autotuner.problems import Gemm
+from autotuner.problems.activations import ACTIVATIONS
+from autotuner.system.settings import join_completed_words
 from autotuner.targets import PRODUCTS, Target, all_targets
 from autotuner.tuning.effort import EFFORTS
 from autotuner.tuning.evaluate import KEEP
@@ -75,6 +77,40 @@ def test_words_are_completed(settings: dict[str, str], found: str) -> None:
         command, env={**os.environ, **settings}, capture_output=True, text=True, check=False, timeout=60
     )
     assert found in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (("gemm", "--target", "=", "gfx94"), ["gfx942"]),
+        (("model", "x.mlir", "--state", "="), ["sustained", "burst"]),
+        (("gemm", "--flag", "=", "--a", "=", "b", "--state", "bu"), ["burst"]),
+    ],
+)
+def test_bash_completes_values_behind_an_equals_sign(words: tuple[str, ...], offered: list[str]) -> None:
+    settings = {"COMP_WORDS": "\n".join(("autotune", *words)), "COMP_CWORD": str(len(words))}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        join_completed_words()
+        said = CliRunner().invoke(app, [], prog_name="autotune", env={"_AUTOTUNE_COMPLETE": "complete_bash"})
+    assert said.output.split() == offered
+
+
+@pytest.mark.parametrize("group", [(), ("spec",), ("bundle",)])
+def test_the_list_of_commands_has_whole_sentences(group: tuple[str, ...]) -> None:
+    listed = CliRunner().invoke(app, [*group, "-h"], prog_name="autotune", terminal_width=80).output
+    assert "..." not in listed.split("Commands:")[1]
+
+
+def test_the_activations_that_help_does_not_list_are_in_the_docs_and_in_the_error(here: Here) -> None:
+    options = (Path(__file__).parents[2] / "docs" / "options.md").read_text(encoding="utf-8")
+    (said,) = re.findall(r"`--epilogue` takes .*", options)
+    refused = here("gemm", "--shape", "8x8x8", "--epilogue", "nonsense")
+    assert refused.returncode == 2
+    for name in ("relu", "clip=", *ACTIVATIONS):
+        assert f"`{name}" in said
+        assert name in refused.stderr
 
 
 def _offered(line: str) -> set[str]:

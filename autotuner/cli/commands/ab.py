@@ -13,7 +13,7 @@ from autotuner.cli import options as o
 
 @dataclass(frozen=True)
 class Wanted:
-    """Race two ways to compile the same program: same inputs, both results checked, one verdict, both commands."""
+    """Race two ways to compile the same program. Both get the same inputs, and both results are checked."""
 
     first: Annotated[
         str | None,

@@ -14,7 +14,7 @@ from autotuner.cli.request import CLUSTER, Request
 
 @dataclass(frozen=True)
 class BenchWords:
-    """Time problems on IREE and on other libraries, side by side: the same inputs, results compared, in turns."""
+    """Time problems on IREE and other libraries, side by side. They take turns on the same inputs."""
 
     workload: Annotated[
         str | None,

@@ -18,7 +18,10 @@ else:
 
 app = typer.Typer(
     name="bundle",
-    help="Split by file: run what --bundle wrote where the device is, and import what comes back.",
+    help=(
+        "Time on a machine that only files reach. "
+        "--bundle builds here, `run` times there, `import` brings the verdict home."
+    ),
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -55,7 +58,7 @@ def bring(
     no_color: o.NoColorOption = False,
     fail_if_no_winner: o.FailOption = False,
 ) -> None:
-    """Bring a bundle's verdict home: its timings into the results, the winner's spec compiled once more and shipped."""
+    """Bring a bundle's verdict home. Its timings join the results, and the winner's spec is shipped."""
     actions.bring(
         result,
         output=output,

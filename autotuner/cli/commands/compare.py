@@ -61,7 +61,7 @@ def compare(
     storage: o.StorageOption = None,
     no_color: o.NoColorOption = False,
 ) -> None:
-    """Say which kernels of NEW are slower or faster than in GOLDEN, and where each was measured."""
+    """Say which kernels of NEW are slower or faster than in GOLDEN. Each with where it was measured."""
     actions.run_compare(
         (golden, new),
         rule=rule,

@@ -34,7 +34,7 @@ def model(
     expected: o.ExpectedOption = None,
     trust: o.TrustOption = False,
 ) -> "context.Model":
-    """Tune a whole model: flags, a spec for the dispatches that take its time, microkernels where these are faster."""
+    """Tune a whole model: its flags, and a spec for its dispatches."""
     return context.Model(
         path,
         function=function,

@@ -23,7 +23,7 @@ def nightly(
     quiet: o.QuietOption = False,
     no_color: o.NoColorOption = False,
 ) -> None:
-    """Run what is due, compare it with the golden set and with all nights before, and write the page."""
+    """Run the suites that are due, compare, and write a page. It compares with the golden set and earlier nights."""
     actions.run_nightly(
         file,
         everything=everything,

@@ -19,8 +19,8 @@ else:
 CPU_DTYPE, GPU_DTYPE = "f32", "f16"
 _DTYPE = f"[default: {CPU_DTYPE} on cpu, {GPU_DTYPE} elsewhere]"
 _EPILOGUE = (
-    "What is done with the sums: bias, residual, and one of relu, clip=LOW:HIGH, gelu, tanhgelu, importedgelu, silu, "
-    "hardswish, sigmoid, hardsigmoid; such as bias,relu."
+    "What is done with the sums: bias, residual, and relu, clip=LOW:HIGH or an activation; such as bias,relu or "
+    "bias,residual,gelu. All activations: docs/options.md."
 )
 _OUT = "Round the result to f16 or bf16. [default: the accumulator's type]"
 
@@ -66,7 +66,7 @@ def gemm(
         typer.Option("--bucket-m", help="Bounds of M, such as 16,32,64,any: one spec with an entry for each range."),
     ] = None,
 ) -> "problems.Gemm | buckets.Family":
-    """Tune a matrix multiplication: from a shape to a proven spec file."""
+    """Tune a matrix product: from a shape to a proven spec file."""
     problem = problems.Gemm.parse(
         shape=shape, dtype=dtype, batch=batch, acc=acc, layout=layout, out=out, epilogue=epilogue
     )
@@ -90,7 +90,7 @@ def conv(
     out: OutOption = None,
     epilogue: EpilogueOption = "",
 ) -> "problems.Conv":
-    """Tune a convolution: direct, as an implicit matrix multiplication, or by another route."""
+    """Tune a convolution. It may run direct, as a matrix product (im2col), or by another route."""
     return problems.Conv.parse(
         shape=shape,
         filter=filter,

@@ -32,7 +32,7 @@ def report(
     storage: o.StorageOption = None,
     no_color: o.NoColorOption = False,
 ) -> None:
-    """Make one page of runs: verdict, charts, proofs, failures, all candidates. It opens from a file."""
+    """Make one page of runs that opens from a file. It has verdicts, charts, proofs, failures, all candidates."""
     given = Given.of(context)
     if serve:
         given.refuse(["output"], "is of no use with --serve, which writes no file")

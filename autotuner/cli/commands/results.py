@@ -56,7 +56,7 @@ def history(
     as_json: o.JsonOption = False,
     no_color: o.NoColorOption = False,
 ) -> None:
-    """List the runs of this workspace, one run's candidates and parts, or how a problem did over time.
+    """List the runs of this workspace, or the candidates of one. --trend shows how a problem did over time.
 
     --op and --shape also find the parts of suites and models.
     """
@@ -78,7 +78,7 @@ def export(
     workspace: o.WorkspaceOption = Path(),
     storage: o.StorageOption = None,
 ) -> None:
-    """Print every timed candidate: --json (a list of objects), --csv, --parquet, --t4 or --optuna."""
+    """Print every timed candidate. Choose a form: --json (a list of objects), --csv, --parquet, --t4 or --optuna."""
     asked = {"csv": as_csv, "json": as_json, "parquet": as_parquet, "t4": as_t4, "optuna": as_optuna}
     forms = [form for form, wanted in asked.items() if wanted]
     export_actions.export(run, forms, output=output, workspace=workspace, storage=storage)
@@ -90,7 +90,7 @@ def import_results(
     storage: o.StorageOption = None,
     as_json: o.JsonOption = False,
 ) -> None:
-    """Take the runs of exports into this store; a run that is here already is left alone."""
+    """Take the runs of other stores' exports into this one. A run that is here already is left alone."""
     export_actions.import_files(files, workspace=workspace, storage=storage, as_json=as_json)
 
 
@@ -105,5 +105,5 @@ def cache(
 def doctor(
     iree_tools: o.IreeToolsOption = None, as_json: o.JsonOption = False, no_color: o.NoColorOption = False
 ) -> None:
-    """Say what is installed, which targets compile, which devices answer, and what to do about the rest."""
+    """Say what works on this machine, and what to do about the rest. Tools, extras, targets and devices are tried."""
     doctor_actions.doctor(iree_tools=iree_tools, as_json=as_json, no_color=no_color)

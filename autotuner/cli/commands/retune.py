@@ -13,7 +13,7 @@ from autotuner.cli.request import CLUSTER, Request
 
 @dataclass(frozen=True)
 class RetuneWords:
-    """After a new IREE or driver: prove each entry of a spec again, race it, and keep, replace or drop it."""
+    """Prove and race a spec's entries again, after a new IREE. Each is kept, replaced or dropped."""
 
     path: Annotated[
         Path, typer.Argument(metavar="SPEC|WORKSPACE", help="A spec (.mlir), a flagfile (.flags), or all of a folder.")

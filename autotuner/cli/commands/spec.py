@@ -31,7 +31,7 @@ def merge(
     as_json: o.JsonOption = False,
     no_color: o.NoColorOption = False,
 ) -> None:
-    """Put tuning specs into one: of entries that match the same, the faster is kept."""
+    """Put tuning specs into one. Of entries that match the same, the faster is kept."""
     actions.merge(
         specs, output=output, force=force, trust=trust, iree_tools=iree_tools, as_json=as_json, no_color=no_color
     )
@@ -57,7 +57,7 @@ def check(
     as_json: o.JsonOption = False,
     no_color: o.NoColorOption = False,
 ) -> None:
-    """Verify a spec with its flagfile and objects; with MODEL, show which entries apply there."""
+    """Verify a spec with its flagfile and objects. With MODEL, show which entries apply there."""
     actions.check(
         spec,
         model,
@@ -76,5 +76,5 @@ def show(
     as_json: o.JsonOption = False,
     no_color: o.NoColorOption = False,
 ) -> None:
-    """List the entries of a spec: what each matches, what it was measured to gain, and where it comes from."""
+    """List the entries of a spec. What each matches, what it was measured to gain, and where it comes from."""
     actions.show(spec, as_json=as_json, no_color=no_color)

@@ -13,7 +13,7 @@ from autotuner.jobs.suite import THRESHOLD
 
 @dataclass(frozen=True)
 class SuiteWords:
-    """Tune a workload: many problems, each weighed by what it contributes, and one merged spec."""
+    """Tune a workload: many problems, each weighed by its share. The winners come out as one spec."""
 
     workload: Annotated[
         str | None,

@@ -34,7 +34,7 @@ def worker(
     tls_cert: o.CertOption = None,
     tls_key: o.KeyOption = None,
 ) -> None:
-    """Work for coordinators (`--cluster`): build, and with --device check and time. Needs the extra `distributed`."""
+    """Build and time for `--cluster` runs. Without --device it only builds. Needs the extra `distributed`."""
     actions.run(
         scheduler,
         device=device,

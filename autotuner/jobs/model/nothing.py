@@ -105,7 +105,10 @@ def without_device(tuned: Sequence[Tuned], rows: Sequence[Row]) -> Said:
         return Said("inconclusive", f"nothing was tried: {tried.why()}", "obstacles")
     if tried.left_out == len(rows):
         return Said("inconclusive", f"nothing was tried: {rows[0].reason}")
-    return Said("compile-only", "no device: by an estimate no candidate is better than IREE's default in any dispatch")
+    told = [row.reason for row in rows if row.result is not None and row.state not in OBSTACLES]
+    if len(told) == 1:
+        return Said("compile-only", told[0])
+    return Said("compile-only", "no device: no candidate of any dispatch promises more than IREE's default")
 
 
 def _proven(entries: int, kernels: int) -> str:

@@ -23,6 +23,7 @@ from autotuner.jobs.model.routes import RouteOutcome, RouteRace
 from autotuner.jobs.model.shares import Shares, from_statistics, repeated
 from autotuner.measure.race import TimingFailed
 from autotuner.system import process
+from autotuner.system.text import count
 from autotuner.system.workspace import write_whole
 
 _READINGS = 3
@@ -67,7 +68,7 @@ class WholeModel:
         """The tuned model, or None when nothing of it is left."""
         context = self.dispatches.context
         name = f"tuned-{self.tried.route.name}"
-        context.stage(f"compiling the model with {len(entries)} entries on route {self.tried.route.name}")
+        context.stage(f"compiling the model with {count(len(entries), 'entry')} on route {self.tried.route.name}")
         kept, row = list(entries), context.row("codegen", self.tried.route)
         while kept:
             parts, build = self.build(kept, name)

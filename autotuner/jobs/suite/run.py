@@ -228,7 +228,7 @@ class _SuiteRun:
             known = [row.share for row in left_out if row.share is not None]
             share = f"{sum(known):.2g} % of the time" if known else "their share is not known"
             self._note(
-                f"--budget leaves out {count(len(left_out), 'problem')} ({share}): a longer one has time for them"
+                f"--budget leaves out {count(len(left_out), 'problem')} ({share}): give a longer one to tune all"
             )
 
     def _shipping(self, budget: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
@@ -11,6 +12,7 @@ from autotuner.jobs.model.extract import Group
 from autotuner.jobs.model.nothing import Tried, without_device
 from autotuner.jobs.model.result import Row
 from autotuner.jobs.model.whole import Tuned
+from autotuner.tuning.result import Result
 
 DYNAMIC = "its shape is dynamic, and the inputs do not tell its sizes (--input)"
 
@@ -81,6 +83,14 @@ def test_without_a_device_it_is_told_whether_time_would_help() -> None:
     assert without_device((), [row("no-knobs", "no constraints")]).cause == "no-knobs"
     late = without_device((), [row("left-out", "no time", out_of_time=True)])
     assert (late.verdict, late.cause) == ("inconclusive", None)
+
+
+def test_without_a_device_the_only_dispatch_that_was_tried_says_what_came_of_it() -> None:
+    none_builds = row("no-gain", "no device: none of 21 candidates builds")
+    tried = replace(none_builds, result=cast(Result, SimpleNamespace()))
+    assert without_device((), [tried, row("no-knobs", "no constraints")]).reason == tried.reason
+    both = without_device((), [tried, tried])
+    assert both == ("compile-only", "no device: no candidate of any dispatch promises more than IREE's default", None)
 
 
 @pytest.mark.parametrize(
