@@ -114,7 +114,7 @@ def plain(text: str) -> str:
 
 def render(template: str, *, title: str, charts: bool = False, live: str = "", **values: object) -> str:
     """A page. `live` is the state that it shows: the page of a server looks for another one."""
-    scripts = [*([_plotly()] if charts else []), _script()]
+    plotly, script = _plotly() if charts else "", _script()
     return (
         _environment()
         .get_template(template)
@@ -124,8 +124,9 @@ def render(template: str, *, title: str, charts: bool = False, live: str = "", *
             version=__version__,
             made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
             style=Markup(_read("style.css")),
-            scripts=[Markup(script) for script in scripts],
-            policy=policy(scripts, live=bool(live)),
+            plotly=Markup(plotly),
+            script=Markup(script),
+            policy=policy([one for one in (plotly, script) if one], live=bool(live)),
             **values,
         )
     )

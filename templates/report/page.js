@@ -117,11 +117,12 @@
         shown.sort((a, b) => sign * collator.compare(a[column], b[column]));
       }
     }
-    function draw() {
+    /** The rows that the page came with stay as they are until another order is asked for. */
+    function draw(anew = true) {
       const pages = Math.max(1, Math.ceil(shown.length / ROWS_OF_A_PAGE));
       state.page = Math.min(state.page, pages - 1);
       const first = state.page * ROWS_OF_A_PAGE, part = shown.slice(first, first + ROWS_OF_A_PAGE);
-      body.replaceChildren(...part.map((row) => make("tr", {}, ...row.map((text, i) => cellOf(kinds[i], links[i], text)))));
+      if (anew) body.replaceChildren(...part.map((row) => make("tr", {}, ...row.map((text, i) => cellOf(kinds[i], links[i], text)))));
       const range = part.length ? `${first + 1} to ${first + part.length} of ${shown.length}` : "none";
       count.textContent = `${range}${shown.length < rows.length ? ` (${rows.length} in all)` : ""}`;
       before.disabled = state.page === 0;
@@ -149,12 +150,18 @@
     before.addEventListener("click", () => turn(-1));
     after.addEventListener("click", () => turn(1));
     order();
-    draw();
+    draw(earlier !== null);
   }
   all("[data-table]").forEach(Table);
 
   // --- charts -------------------------------------------------------------------------------------------------
   const drawn = new Map();
+  const library = document.getElementById("plotly");
+  /** Plotly's script is text until a chart is seen: a browser takes a second to read it. */
+  function plotly() {
+    if (library && !window.Plotly) document.head.append(make("script", { textContent: library.textContent }));
+    return window.Plotly;
+  }
   /** `@name` in a figure is a colour of the page's theme. */
   function resolved(value, style) {
     if (typeof value === "string") return value[0] === "@" ? style.getPropertyValue(`--${value.slice(1)}`).trim() : value;
@@ -185,7 +192,7 @@
     const style = getComputedStyle(document.documentElement);
     const config = { displayModeBar: false, responsive: true, showTips: false };
     drawn.set(box, { figure });
-    return Plotly.react(plot, resolved(structuredClone(figure.data), style), resolved(whole, style), config);
+    return plotly().react(plot, resolved(structuredClone(figure.data), style), resolved(whole, style), config);
   }
   function redraw() { for (const box of drawn.keys()) draw(box); }
   /** Arrow keys go from point to point, so that every figure can be read without a mouse. */
@@ -205,11 +212,11 @@
     } catch { /* a point that cannot be shown is passed over */ }
   }
   const charts = all("[data-chart]");
-  if (charts.length && window.Plotly) {
+  if (charts.length && library) {
     const seen = new IntersectionObserver((entries) => {
       for (const entry of entries.filter((one) => one.isIntersecting)) {
         seen.unobserve(entry.target);
-        draw(entry.target);
+        setTimeout(draw, 0, entry.target); // one at a time, and after the page has shown its text
       }
     }, { rootMargin: "300px" });
     for (const chart of charts) {
@@ -226,7 +233,7 @@
     document.documentElement.dataset.theme = "light";
     document.documentElement.classList.add("printing");
     for (const folded of all("details")) folded.open = true;
-    if (window.Plotly) for (const chart of charts) draw(chart);
+    if (library) for (const chart of charts) draw(chart);
   });
   addEventListener("afterprint", () => {
     document.documentElement.classList.remove("printing");
