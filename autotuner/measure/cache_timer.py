@@ -72,7 +72,7 @@ class CacheTimer:
             return None, (NO_TIME,)
         if found is None:
             return None, ()
-        notes = (None if self.exceeds else NOT_EXCEEDED, found.disagreement(won=won))
+        notes = (None if self.exceeds else NOT_EXCEEDED, found.disagreement(won=won, judged=self.benchmark.cache))
         return found, tuple(note for note in notes if note is not None)
 
     def _time(self, modules: Mapping[str, Modules], baseline: str) -> Caches | None:

@@ -49,16 +49,17 @@ class Caches:
         """For people, who know the two by these names."""
         return f"{self.cold.words(baseline, best)}; warm in the same turns: {self.warm.words(baseline, best)}"
 
-    def disagreement(self, *, won: bool) -> str | None:
-        """What to tell where the other state of the cache would have chosen otherwise."""
+    def disagreement(self, *, won: bool, judged: Cache) -> str | None:
+        """What to tell where the other state of the cache would have chosen otherwise.
+
+        Of the state that was `judged`, the verdict rests on many more timings than there are here.
+        """
         warm, cold = self.warm.gain, self.cold.gain
         if warm is None or cold is None:
             return None
-        for name, gain, other in (("cold", cold, warm), ("warm", warm, cold)):
-            if won and gain < 1 <= other:
-                return (
-                    f"warm and cold disagree: with a {name} cache the winner is slower than the baseline, {gain:.3f}x"
-                )
-            if not won and gain > 1 + DISAGREEMENT and other <= 1 + DISAGREEMENT / 2:
-                return f"warm and cold disagree: with a {name} cache the best beats the baseline, {gain:.3f}x"
+        name, gain, other = ("warm", warm, cold) if judged == "cold" else ("cold", cold, warm)
+        if won and gain < 1 <= other:
+            return f"warm and cold disagree: with a {name} cache the winner is slower than the baseline, {gain:.3f}x"
+        if not won and gain > 1 + DISAGREEMENT and other <= 1 + DISAGREEMENT / 2:
+            return f"warm and cold disagree: with a {name} cache the best beats the baseline, {gain:.3f}x"
         return None

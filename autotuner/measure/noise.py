@@ -8,6 +8,7 @@ import numpy as np
 
 from autotuner.devices.device import Timing
 from autotuner.iree.benchmark import Benchmark
+from autotuner.system.text import percent
 
 
 def lengthened(benchmark: Benchmark, heard: Timing, *, smallest_gain: float) -> tuple[Benchmark, str | None]:
@@ -17,7 +18,7 @@ def lengthened(benchmark: Benchmark, heard: Timing, *, smallest_gain: float) -> 
         return benchmark, None
     longer = 2 * benchmark.seconds
     noise = (
-        f"the default against itself spreads by {100 * spread:.2g} %, and gains count from "
+        f"the default against itself spreads by {percent(spread)}, and gains count from "
         f"{100 * smallest_gain:g} %: repetitions are lengthened to {longer * 1000:.0f} ms. "
         f"A quieter machine would tell small gains apart."
     )

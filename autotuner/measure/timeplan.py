@@ -246,7 +246,7 @@ class TimePlan:
         left, shortest = max(clock.left, 0.0), self.least - self.shipping
         ships = f", compiling what ships {self.shipping:.0f} s more" if self.shipping >= 1 else ""
         reason = f"no verdict fits: the shortest comparison takes about {shortest:.0f} s{ships}"
-        return f"{reason}, and {left:.0f} s were left: {self.would_do(clock)}"
+        return f"{reason}, with {left:.0f} s left: {self.would_do(clock)}"
 
     def would_do(self, clock: Clock, *, raced: bool = False) -> str:
         """The budget for the same and a sound verdict after it; `raced`: only its confirmation is missing."""

@@ -34,7 +34,8 @@ def learned(plan: Plan, reader: Reader, *, run: str, device_name: str, trials: i
     if not configs:
         return Learned(plan)
     named = ", ".join(sources[:_NAMED]) + (", ..." if len(sources) > _NAMED else "")
-    note = f"{len(configs)} of the first candidates come from earlier runs on this chip ({len(sources)}): {named}"
+    come = "come" if len(configs) > 1 else "comes"
+    note = f"{len(configs)} of the first candidates {come} from earlier runs on this chip ({len(sources)}): {named}"
     return Learned(replace(plan, seeds=tuple(dict.fromkeys([*plan.seeds, *configs]))), note)
 
 

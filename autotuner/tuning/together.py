@@ -128,7 +128,7 @@ class Part:
     def tune(self, seconds: float) -> None:
         """Alone, from its beginning to its end."""
         run = self.run
-        run.clock = Clock(seconds)
+        run.clock = Clock(seconds, part=True)
         try:
             with process.until(run.clock.latest):
                 run.read_space()
@@ -190,7 +190,7 @@ class Together:
 
     def tune(self, seconds: float) -> None:
         """Every part gets its first few candidates if there is time for it; then it goes where gains are expected."""
-        clock = Clock(seconds)
+        clock = Clock(seconds, part=True)
         shown: dict[str, Progress] = {}
         for part in self.parts:
             part.run.reporter = _Beside(part.label, part.run.reporter, shown)
@@ -238,4 +238,4 @@ class Together:
                 for part in left:
                     part.wait()
         for number, part in enumerate(left):
-            part.conclude(Clock(max(clock.left, 0.0) / (len(left) - number)))
+            part.conclude(Clock(max(clock.left, 0.0) / (len(left) - number), part=True))

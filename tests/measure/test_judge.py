@@ -203,7 +203,7 @@ def test_a_budget_that_no_verdict_fits_into_says_what_it_takes_and_what_was_left
     found = judged(contest(timer.speeds), timer, budget=13.0, plan=replace(SECONDS, shipping=5.0))
     # Six blocks of two seconds; a race takes 24, nine blocks to confirm it 18; and a fifth for luck.
     assert found.reason == (
-        "no verdict fits: the shortest comparison takes about 12 s, compiling what ships 5 s more, and 13 s were left: "
+        "no verdict fits: the shortest comparison takes about 12 s, compiling what ships 5 s more, with 13 s left: "
         "--budget 60s would do"
     )
     assert (found.verdict, found.winner, timer.calls) == ("inconclusive", None, [])
@@ -324,7 +324,7 @@ def test_a_confirmation_alone_has_as_many_blocks_as_there_is_time_for() -> None:
     timer = Scripted({BASE: (1.0,), "a": (1.5,)})
     found = judged(contest(timer.speeds, chosen="a", confirm_blocks=10), timer, budget=7.0)
     assert (found.verdict, found.speedup, timer.calls) == ("inconclusive", None, [])
-    assert found.reason.startswith("no verdict fits: the shortest comparison takes about 12 s, and 7 s were left:")
+    assert found.reason.startswith("no verdict fits: the shortest comparison takes about 12 s, with 7 s left:")
 
 
 def test_a_race_that_is_not_won_still_shows_the_ratio() -> None:

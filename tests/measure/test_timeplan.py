@@ -153,7 +153,7 @@ def test_what_would_do_is_a_round_number_with_some_air() -> None:
 def test_a_part_of_a_longer_run_names_no_budget_that_nobody_gave() -> None:
     plan = TimePlan(Pace(1.0, 1.0), Pace(1.0, 1.0))
     words = plan.too_short(Simulated(5.0, part=True))
-    assert words.endswith("and 5 s were left: a longer --budget would do")
+    assert words.endswith("with 5 s left: a longer --budget would do")
     assert "a longer" not in plan.too_short(Simulated(5.0))
     assert plan.fewer(9, Simulated(5.0, part=True), beside=False).endswith("a longer --budget has time for 24")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotuner.system.text import clean, nesting, printable, short
+from autotuner.system.text import clean, count, nesting, percent, printable, short
 from autotuner.tuning.printer import Printer
 
 ESCAPES = "\x1b[31mred\x07\x9b2J\u202egnp.exe\u2066\r\x00"
@@ -18,6 +18,18 @@ ESCAPES = "\x1b[31mred\x07\x9b2J\u202egnp.exe\u2066\r\x00"
 def test_control_characters_become_spaces() -> None:
     assert printable(f"a{ESCAPES}b") == "a [31mred  2J gnp.exe   b"
     assert clean("a\tb\nc\x1b\x85\u2028") == "a\tb\nc   "
+
+
+def test_numbers_are_written_as_people_read_them() -> None:
+    assert [percent(share) for share in (0.0123, 0.099, 0.55, 0.996, 1.03, 2.5)] == [
+        "1.2 %",
+        "9.9 %",
+        "55 %",
+        "100 %",
+        "103 %",
+        "250 %",
+    ]
+    assert [count(1, "entry"), count(2, "entry"), count(2, "dispatch")] == ["1 entry", "2 entries", "2 dispatches"]
 
 
 @given(st.text())

@@ -12,7 +12,7 @@ from autotuner.jobs.buckets.bounds import Bucket
 from autotuner.jobs.buckets.result import BucketResult
 from autotuner.jobs.suite.rows import outcome
 from autotuner.measure.cache_timer import NO_TIME, NOT_EXCEEDED, ROUNDS, _both
-from autotuner.measure.caches import Caches, Pair
+from autotuner.measure.caches import Cache, Caches, Pair
 from autotuner.specfiles.entries import read
 from autotuner.store.store import Store
 from autotuner.tuning.result import read_result
@@ -108,21 +108,22 @@ def test_what_a_cold_cache_costs_is_told_apart_from_the_noise_of_the_rounds() ->
 
 
 @pytest.mark.parametrize(
-    ("warm", "cold", "won", "says"),
+    ("warm", "cold", "judged", "won", "says"),
     [
-        ((10, 5), (12, 13), True, "with a cold cache the winner is slower than the baseline, 0.923x"),
-        ((10, 12), (12, 6), True, "with a warm cache the winner is slower than the baseline, 0.833x"),
-        ((10, 5), (12, 6), True, None),
-        ((10, 10), (12, 10), False, "with a cold cache the best beats the baseline, 1.200x"),
-        ((10, 8), (12, 12), False, "with a warm cache the best beats the baseline, 1.250x"),
-        ((10, 10), (12, 11.9), False, None),
-        ((10, None), (12, None), False, None),
+        ((10, 5), (12, 13), "warm", True, "with a cold cache the winner is slower than the baseline, 0.923x"),
+        ((10, 12), (12, 6), "cold", True, "with a warm cache the winner is slower than the baseline, 0.833x"),
+        ((10, 5), (12, 6), "warm", True, None),
+        ((10, 10), (12, 10), "warm", False, "with a cold cache the best beats the baseline, 1.200x"),
+        ((10, 8), (12, 12), "cold", False, "with a warm cache the best beats the baseline, 1.250x"),
+        ((10, 8), (12, 12), "warm", False, None),  # the verdict has said that it is not faster with a warm cache
+        ((10, 10), (12, 11.9), "warm", False, None),
+        ((10, None), (12, None), "warm", False, None),
     ],
 )
 def test_disagreement(
-    warm: tuple[float, float | None], cold: tuple[float, float | None], won: bool, says: str | None
+    warm: tuple[float, float | None], cold: tuple[float, float | None], judged: Cache, won: bool, says: str | None
 ) -> None:
-    found = Caches(Pair(*warm), Pair(*cold)).disagreement(won=won)
+    found = Caches(Pair(*warm), Pair(*cold)).disagreement(won=won, judged=judged)
     assert found == (f"warm and cold disagree: {says}" if says else None)
 
 

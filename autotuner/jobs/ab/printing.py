@@ -23,7 +23,8 @@ def tell_experiment(result: AbResult, printer: Printer) -> None:
     details, line = result.details, printer.line
     printer.verdict(result, what="model" if result.problem["op"] == "model" else "problem")
     for letter, arm in zip("AB", details.arms, strict=False):
-        line(letter, f"{microseconds(arm.us)}  {arm.name} ({arm.kind})")
+        kind = f" ({arm.kind})" if arm.kind != arm.name else ""
+        line(letter, f"{microseconds(arm.us)}  {arm.name}{kind}")
         if arm.version:
             line("", arm.version)
         for kernel in arm.kernels:

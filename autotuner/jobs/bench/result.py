@@ -145,7 +145,8 @@ class BenchResult:
         found: dict[str, dict[str, Any]] = {}
         for name in dict.fromkeys(row.name for one in self.problems for row in one.rows):
             pairs = [(one.by_name.get(own), one.by_name.get(name)) for one in self.problems]
-            ratios = [b.us / a.us for a, b in pairs if a is not None and b is not None and a.us and b.us]
+            over = [a.over(b) for a, b in pairs if a is not None]
+            ratios = [ratio.median for ratio in over if ratio is not None]
             if name != own and ratios:
                 faster = sum(ratio > 1 for ratio in ratios)
                 mean = geometric_mean(ratios)

@@ -37,4 +37,4 @@ class Openings:
     def not_begun(self, count: int, seconds: float, *, budget: float) -> str:
         """Why one of these is not begun, with what would do for all."""
         missing = max(self.seconds(count) - seconds, 0.0)
-        return f"not begun: {seconds:.0f} s were left for all dispatches, {longer(budget + missing)}"
+        return f"not begun, with {seconds:.0f} s left for all dispatches: {longer(budget + missing)}"

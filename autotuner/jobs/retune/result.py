@@ -68,6 +68,8 @@ class Written:
     unit: Path
     files: Files
     notes: tuple[str, ...] = ()
+    program: Path | None = None
+    """The model that all of it is for."""
 
     def to_json(self) -> dict[str, Any]:
         names = {"spec": self.files.spec, "flagfile": self.files.flagfile}
@@ -166,7 +168,7 @@ def tell_retuned(result: RetuneResult, printer: Printer) -> None:
         if one.files.spec is not None:
             line("spec", str(one.files.spec))
         if one.files.flagfile is not None:
-            line("use", use_line(one.files.flagfile))
+            line("use", use_line(one.files.flagfile, program=one.program))
         for note in one.notes:
             line("", note)
     if not details.written:

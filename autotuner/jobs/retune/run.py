@@ -20,7 +20,7 @@ from autotuner.jobs.retune.origin import Left, Memory, Origins, Part, choose_tar
 from autotuner.jobs.retune.proof import Key, Proof, Prover, compile_flags
 from autotuner.jobs.retune.races import LEAST_SEARCH, Races
 from autotuner.jobs.retune.result import EntryRow, RetuneDetails, RetuneResult, Written, retune_result
-from autotuner.jobs.retune.ship import Staying, Writer, program_of
+from autotuner.jobs.retune.ship import Staying, Writer, model_of, program_of
 from autotuner.jobs.retune.unit import Unit, find_units
 from autotuner.problems import Gemm
 from autotuner.store.reader import Reader
@@ -345,7 +345,7 @@ class _RetuneRun:
         except (UsageError, NoCandidateError, OutOfTimeError) as error:
             self.run.account.note(f"{staying.unit.name} is not written: {error}")
             return
-        self.written.append(Written(staying.unit.path, files, notes))
+        self.written.append(Written(staying.unit.path, files, notes, model_of(staying.parts, self.run)))
 
 
 def _identity(part: Part) -> tuple[object, ...]:

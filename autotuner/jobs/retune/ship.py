@@ -183,6 +183,15 @@ class Writer:
         ]
 
 
+def model_of(parts: Sequence[Part], run: Run) -> Path | None:
+    """The one model that a unit is for; None where it is for problems, or for several models."""
+    models = {part.model.path for part in parts if part.model is not None}
+    if len(models) != 1 or any(part.model is None for part in parts):
+        return None
+    program, _ = program_of(parts[0], run)
+    return program if isinstance(program, Path) else None
+
+
 def program_of(part: Part, run: Run) -> tuple[str | Path, tuple[str, ...]]:
     """What a part compiles, and the flags that it needs itself."""
     if part.problem is not None:

@@ -25,7 +25,7 @@ from autotuner.system import process
 from autotuner.system.digests import read_by_flags
 from autotuner.system.progress import LATE_SECONDS, Clock
 from autotuner.system.settings import usable_cores
-from autotuner.system.text import count
+from autotuner.system.text import count, percent
 from autotuner.system.workspace import write_whole
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
@@ -226,7 +226,7 @@ class _SuiteRun:
         left_out = [row for row in self.rows.values() if row.verdict == "left-out"]
         if left_out:
             known = [row.share for row in left_out if row.share is not None]
-            share = f"{sum(known):.2g} % of the time" if known else "their share is not known"
+            share = f"{percent(sum(known) / 100)} of the time" if known else "their share is not known"
             self._note(
                 f"--budget leaves out {count(len(left_out), 'problem')} ({share}): give a longer one to tune all"
             )

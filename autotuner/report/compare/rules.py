@@ -9,7 +9,7 @@ from typing import Literal
 
 from autotuner.errors import UsageError
 from autotuner.store.figures import Figure
-from autotuner.system.text import count
+from autotuner.system.text import count, percent
 
 Verdict = Literal[
     "regression", "failed", "improvement", "unclear", "unstable", "incomparable", "same", "ignored",
@@ -82,7 +82,7 @@ def by_aiter(golden: Figure, new: Figure, limit: float) -> Ruling:
         return Ruling("ignored", f"both below {AITER_IGNORED_US:g} µs")
     for side, figure in (("golden", golden), ("new", new)):
         if figure.spread is not None and _beyond(figure.spread, AITER_SPREAD):
-            return Ruling("unstable", f"the {side} figure spreads by {100 * figure.spread:.2g} %")
+            return Ruling("unstable", f"the {side} figure spreads by {percent(figure.spread)}")
     if _beyond(new.us, AITER_FACTOR * golden.us + AITER_SLACK_US):
         return Ruling("regression")
     if _beyond(golden.us, AITER_FACTOR * new.us + AITER_SLACK_US):

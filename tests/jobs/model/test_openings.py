@@ -40,5 +40,5 @@ def test_a_machine_is_as_crowded_as_processes_want_its_cores(monkeypatch: pytest
 
 def test_what_is_not_begun_names_the_budget_that_would_do() -> None:
     assert GPU.not_begun(23, 12.0, budget=200.0) == (
-        "not begun: 12 s were left for all dispatches, --budget 290s would do"
+        "not begun, with 12 s left for all dispatches: --budget 290s would do"
     )
