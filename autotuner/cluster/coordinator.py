@@ -31,6 +31,7 @@ from autotuner.cluster.workplace import PIECE_BYTES
 from autotuner.devices.conditions import DeviceState
 from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure, OutOfTimeError
 from autotuner.system import process
+from autotuner.system.waiting import turns
 from autotuner.targets import Target
 
 T = TypeVar("T")
@@ -323,11 +324,11 @@ async def _first(future: DaskFuture, lost: asyncio.Event, seconds: float) -> Any
     """The result; None where `lost` comes first, TimeoutError where neither comes."""
     result, gone = asyncio.ensure_future(_result(future)), asyncio.ensure_future(lost.wait())
     try:
-        limit = seconds if math.isfinite(seconds) else None
-        done, _ = await asyncio.wait({result, gone}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
-        if not done:
-            raise TimeoutError
-        return result.result() if result in done else None
+        for turn in turns(seconds):
+            done, _ = await asyncio.wait({result, gone}, timeout=turn, return_when=asyncio.FIRST_COMPLETED)
+            if done:
+                return result.result() if result in done else None
+        raise TimeoutError
     finally:
         result.cancel()
         gone.cancel()

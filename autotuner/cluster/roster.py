@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,10 +17,13 @@ from autotuner.cluster.facts import (
     refused_unread,
     runs,
 )
+from autotuner.system.waiting import AwakeClock
 from autotuner.targets import Target
 
 SILENT_SECONDS = 20.0
 """Workers say twenty times as often that they are there, at the least."""
+_LOOK_SECONDS = 5.0
+"""The scheduler is asked more often, unless this process stands still: then nobody was silent."""
 
 
 @dataclass(eq=False)
@@ -66,10 +68,11 @@ class Roster:
     """Addresses that are not used, or not again."""
     dropped: set[str] = field(default_factory=set)
     """Those among them that were used once."""
+    _clock: AwakeClock = field(default_factory=lambda: AwakeClock(_LOOK_SECONDS))
 
     def update(self, workers: Mapping[str, Mapping[str, Any]], now: float | None = None) -> None:
         """Takes note of all workers that the scheduler knows."""
-        moment = time.monotonic() if now is None else now
+        moment = self._clock.now() if now is None else now
         self._join(workers, moment)
         for address, member in list(self._members.items()):
             if address not in workers:

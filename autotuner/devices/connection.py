@@ -9,8 +9,7 @@ import select
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from autotuner.devices.frames import LENGTH, Message, frame
 from autotuner.devices.process import missing
 from autotuner.errors import AutotuneError, OutOfTimeError
 from autotuner.system import process
+from autotuner.system.waiting import turns
 from autotuner.targets.naming import iree_uri
 
 if TYPE_CHECKING:
@@ -127,21 +127,21 @@ class Connection:
 
     def _exchange(self, request: Message, *, timeout: float) -> Message:
         """One request, one answer; a child that gives none is ended."""
-        left = process.seconds_left()
         try:
-            if left <= 0:
+            if process.seconds_left() <= 0:
                 raise OutOfTimeError
-            return self._answer(request, time.monotonic() + min(timeout, left))
+            return self._answer(request, turns(timeout, until=process.deadline()))
         except TimeoutError:
+            cut_off = process.seconds_left() <= 0
             self.close()
-            if left < timeout:
+            if cut_off:
                 raise OutOfTimeError from None
             raise Lost("run-timeout", f"killed after {timeout:.0f} s") from None
         except BaseException:
             self.close()
             raise
 
-    def _answer(self, request: Message, end: float) -> Message:
+    def _answer(self, request: Message, waits: Iterator[float]) -> Message:
         running = self._child
         if running is None or running.stdin is None:
             raise Lost("run-error", "the device's process is gone")
@@ -149,17 +149,19 @@ class Connection:
             running.stdin.write(frame(request))
         except OSError:
             raise Lost("run-error", self._last_words(running)) from None
-        (size,) = LENGTH.unpack(self._read(running, LENGTH.size, end))
-        answer: Message = json.loads(self._read(running, size, end))
+        (size,) = LENGTH.unpack(self._read(running, LENGTH.size, waits))
+        answer: Message = json.loads(self._read(running, size, waits))
         return answer
 
-    def _read(self, running: subprocess.Popen[bytes], size: int, end: float) -> bytes:
-        """Exactly so many bytes, before the end of time."""
+    def _read(self, running: subprocess.Popen[bytes], size: int, waits: Iterator[float]) -> bytes:
+        """Exactly so many bytes, before the waits come to an end."""
         data = b""
         while len(data) < size and running.stdout is not None:
-            ready, _, _ = select.select([running.stdout], [], [], max(0.0, end - time.monotonic()))
-            if not ready:
+            if (turn := next(waits, None)) is None:
                 raise TimeoutError
+            ready, _, _ = select.select([running.stdout], [], [], turn)
+            if not ready:
+                continue
             part = os.read(running.stdout.fileno(), size - len(data))
             if not part:
                 raise Lost("run-error", self._last_words(running))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -40,6 +41,7 @@ DATABASE_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError)
 
 BUSY_SECONDS = "15"
 """How long a write waits for another process's write. One takes a millisecond; this is for slow disks."""
+_AGAIN_SECONDS = 0.01
 
 _WAITS = {"connect_timeout": "10", "tcp_user_timeout": "30000", "keepalives_idle": "30", "keepalives_interval": "10"}
 """How long libpq takes a server to be there that no longer answers (s, ms, s, s). Else it is a quarter of an hour."""
@@ -195,7 +197,7 @@ def _keep_write_ahead_log(engine: Engine) -> None:
 
     SQLite does not always wait for another client that does the same.
     """
-    end = time.monotonic() + float(BUSY_SECONDS)
+    tries = math.ceil(float(BUSY_SECONDS) / _AGAIN_SECONDS)
     connection = engine.raw_connection()
     try:
         while True:
@@ -203,9 +205,10 @@ def _keep_write_ahead_log(engine: Engine) -> None:
                 connection.cursor().execute("PRAGMA journal_mode = WAL")
                 return
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                tries -= 1
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or not tries:
                     raise
-            time.sleep(0.01)
+            time.sleep(_AGAIN_SECONDS)
     finally:
         connection.close()
 

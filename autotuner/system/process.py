@@ -19,6 +19,7 @@ from typing import BinaryIO
 
 from autotuner.errors import INSTALL_IREE, OutOfTimeError, ToolMissingError
 from autotuner.system import watcher
+from autotuner.system.waiting import turns
 
 _KEEP = 32 * 1024
 """Characters of stderr that are kept, at each end."""
@@ -100,14 +101,18 @@ def behind_timings() -> Iterator[None]:
 
 def seconds_left() -> float:
     """Until the moment that `until` names."""
-    return _deadline.get() - time.monotonic()
+    return deadline() - time.monotonic()
+
+
+def deadline() -> float:
+    """The moment of `time.monotonic()` that `until` names."""
+    return _deadline.get()
 
 
 def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = None) -> Finished:
     """Runs to the end or to the time-out, which kills the whole process group."""
     _raise_if_closing()
-    left = seconds_left()
-    if left <= 0:
+    if seconds_left() <= 0:
         raise OutOfTimeError
     start = time.perf_counter()
     try:
@@ -127,13 +132,13 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
     if niceness := _niceness.get():
         with contextlib.suppress(OSError):  # it has ended already
             os.setpriority(os.PRIO_PROCESS, process.pid, niceness)
-    timed_out = False
+    timed_out = cut_off = False
     try:
-        out, err = process.communicate(timeout=min(timeout, left))
-    except subprocess.TimeoutExpired:
-        timed_out = True
-        _kill_group(process.pid)
-        out, err = process.communicate()
+        said = _communicate(process, timeout)
+        if timed_out := said is None:
+            cut_off = seconds_left() <= 0
+            _kill_group(process.pid)
+        out, err = said or process.communicate()
     except BaseException:
         _kill_group(process.pid)
         process.wait()
@@ -143,7 +148,7 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
             _running.discard(process.pid)
             _tell_watcher(f"-{process.pid}")
     _raise_if_closing()
-    if timed_out and left < timeout:
+    if cut_off:
         raise OutOfTimeError
     return Finished(
         code=process.returncode,
@@ -152,6 +157,14 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
         seconds=time.perf_counter() - start,
         timed_out=timed_out,
     )
+
+
+def _communicate(process: subprocess.Popen[bytes], timeout: float) -> tuple[bytes, bytes] | None:
+    """What it says until it ends; None where the time is up before."""
+    for turn in turns(timeout, until=deadline()):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.communicate(timeout=turn)
+    return None
 
 
 def start(command: Sequence[str | Path], *, stderr: BinaryIO, cwd: Path | None = None) -> subprocess.Popen[bytes]:

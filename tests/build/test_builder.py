@@ -22,6 +22,7 @@ from autotuner.problems import Gemm
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
 from autotuner.tuning.plan import Candidate, Plan
+from tests.support.patience import ENOUGH
 
 MakePlan = Callable[[Gemm, str], Plan]
 MakeJob = Callable[[Plan, Candidate], BuildJob]
@@ -66,7 +67,7 @@ def test_the_command_repeats_the_build_by_hand(fresh: Builder, job: BuildJob, tm
     build = fresh.build(job)
     by_hand = tmp_path / "by-hand"
     write_inputs(job, by_hand)
-    subprocess.run(build.command, cwd=by_hand, check=True, timeout=120)
+    subprocess.run(build.command, cwd=by_hand, check=True, timeout=ENOUGH)
     assert (by_hand / "module.vmfb").read_bytes() == build.vmfb.read_bytes()
 
 
@@ -96,7 +97,7 @@ def test_an_error_line_counts_although_the_compiler_exits_with_zero(
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=ENOUGH,
         check=False,
     )
     assert by_hand.returncode == 0
@@ -295,7 +296,7 @@ def test_processes_share_one_cache(job: BuildJob, tmp_path: Path) -> None:
         )
         for _ in range(2)
     ]
-    answers = [json.loads(each.communicate(timeout=120)[0]) for each in running]
+    answers = [json.loads(each.communicate(timeout=ENOUGH)[0]) for each in running]
     assert answers[0] == answers[1]
     failure, *_, there = answers[0]
     assert failure is None

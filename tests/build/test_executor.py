@@ -25,6 +25,7 @@ from autotuner.problems import Gemm
 from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
+from tests.support.patience import ENOUGH
 
 
 @pytest.fixture
@@ -90,7 +91,7 @@ def test_a_job_that_is_made_first_needs_no_second_thread_and_its_refusal_is_a_fa
         raise KeyError("no such kernel")
 
     futures = [local.start_made(make, (KeyError,)) for make in (lambda: job, refuse, lambda: job)]
-    first, refused, second = (future.result(timeout=120) for future in futures)
+    first, refused, second = (future.result(timeout=ENOUGH) for future in futures)
     assert (first.ok, second.ok, second.cached) == (True, True, True)
     assert refused.failure == "compile-error"
     assert "no such kernel" in refused.stderr

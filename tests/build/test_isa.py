@@ -27,6 +27,7 @@ from autotuner.system.cache import Cache
 from autotuner.system.process import CUT
 from autotuner.targets import Target
 from autotuner.tuning.plan import Candidate, Plan
+from tests.support.patience import ENOUGH
 
 MakePlan = Callable[[Gemm, str], Plan]
 MakeJob = Callable[[Plan, Candidate], BuildJob]
@@ -75,7 +76,7 @@ def dump(builder: Builder, tmp_path_factory: pytest.TempPathFactory) -> Callable
             job = BuildJob(problem_mlir(problem), target.compile_flags, timeout=120, figures=target.figures)
             write_inputs(job, folder)
             command = [*job.command(builder.tools), "--iree-hal-dump-executable-intermediates-to=intermediates"]
-            subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
+            subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=ENOUGH)
             made[chip, problem] = Dumped(job, folder)
         return made[chip, problem]
 
@@ -224,7 +225,7 @@ def test_nvidia_figures_are_those_of_ptxas(builder: Builder, dump: Dump, ptxas: 
     with_ptxas = replace(builder, tools=replace(builder.tools, ptxas=ptxas))
     isa = with_ptxas.build(dumped.job).isa
     command: list[str | Path] = [ptxas, "-v", "-arch", "sm_80", "-o", tmp_path / "x.cubin", dumped.binary]
-    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stderr
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=ENOUGH).stderr
     assert f"Used {isa.registers} registers" in said
     assert f"{isa.stack_bytes} bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in said
     assert isa.spill_bytes == 0

@@ -21,6 +21,7 @@ from autotuner.problems.base import FUNCTION
 from autotuner.problems.gemm import LAYOUTS
 from autotuner.space.cpu import CpuTiling
 from autotuner.tuning.plan import Plan
+from tests.support.patience import ENOUGH
 
 MakePlan = Callable[[Gemm, str], Plan]
 ROOT = Path(__file__).parents[2]
@@ -112,7 +113,7 @@ def test_the_wheel_carries_every_template(tmp_path: Path) -> None:
         [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "-q", "-w", str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=ENOUGH,
         check=False,
     )
     if "Could not find a version that satisfies the requirement hatchling" in made.stderr:

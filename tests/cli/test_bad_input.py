@@ -17,12 +17,13 @@ import pytest
 from autotuner.store.store import Store
 from autotuner.system.locks import workspace_lock
 from tests.support.command_line import AUTOTUNE, GEMM, Here, complaint
+from tests.support.patience import ENOUGH
 
 BUILT = ("gemm", "--shape", "64x64x64", "--target", "gfx942", "--device", "none")
 """Nothing but builds: no device, and no stock routes."""
 
 
-def autotune(*words: str, cwd: Path, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
+def autotune(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "NO_COLOR": "1", "AUTOTUNE_CACHE_DIR": str(cwd / "cache"), "COLUMNS": "80"}
     return subprocess.run(
         [*AUTOTUNE, *words],
@@ -31,7 +32,7 @@ def autotune(*words: str, cwd: Path, timeout: float = 120.0) -> subprocess.Compl
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=ENOUGH,
         check=False,
     )
 
@@ -278,7 +279,7 @@ def test_a_workspace_on_another_file_system_than_the_cache_works(small_disk: Pat
 @pytest.mark.usefixtures("warm_cache")
 def test_a_disk_that_fills_up_in_the_middle_is_exit_5_and_one_line(small_disk: Path) -> None:
     home = small_disk.parent
-    words = (*BUILT, "--workspace", str(small_disk), "--trials", "40", "--budget", "60s", "--jobs", "2")
+    words = (*BUILT, "--workspace", str(small_disk), "--trials", "40", "--budget", "20m", "--jobs", "2")
     (small_disk / "ballast").write_bytes(b"x" * 100_000)
     done = autotune(*words, "--quiet", cwd=home)
     line = complaint(done, 5)
@@ -302,7 +303,7 @@ def test_a_cache_on_a_full_disk_is_exit_5_and_one_line(small_disk: Path, tmp_pat
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=ENOUGH,
         check=False,
     )
     line = complaint(done, 5)

@@ -24,6 +24,7 @@ from autotuner.targets import catalog
 from tests.support.command_line import AUTOTUNE
 from tests.support.command_line import in_this_process as autotune
 from tests.support.fake_tools import SPEC, FakeTools
+from tests.support.patience import ENOUGH
 
 ESCAPE = "\x1b"
 COMMANDS = {
@@ -135,7 +136,7 @@ def on_terminal(words: list[str], finished: Finished, more: dict[str, str]) -> s
     try:
         return b"".join(read_all(ours)).decode()
     finally:
-        assert child.wait(timeout=120) == 0
+        assert child.wait(timeout=ENOUGH) == 0
         os.close(ours)
 
 

@@ -26,6 +26,7 @@ from autotuner.tuning.effort import EFFORTS
 from autotuner.tuning.evaluate import KEEP
 from autotuner.tuning.options import CACHES, STATES
 from tests.support.command_line import Here, in_this_process
+from tests.support.patience import ENOUGH
 
 COMMANDS = sorted(EXAMPLES)
 
@@ -74,7 +75,7 @@ def test_words_are_completed(settings: dict[str, str], found: str) -> None:
     program = "import sys; sys.argv = ['autotune']; from autotuner.__main__ import main; main()"
     command = [sys.executable, "-c", program]
     done = subprocess.run(
-        command, env={**os.environ, **settings}, capture_output=True, text=True, check=False, timeout=60
+        command, env={**os.environ, **settings}, capture_output=True, text=True, check=False, timeout=ENOUGH
     )
     assert found in done.stdout, done.stderr
 

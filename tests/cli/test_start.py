@@ -14,6 +14,7 @@ from autotuner.cli.commands import model, operations, results, spec
 from autotuner.cli.given import Given
 from autotuner.cli.lazy import Lazy
 from autotuner.store.store import Store
+from tests.support.patience import ENOUGH
 
 HEAVY = (
     "numpy",
@@ -43,7 +44,7 @@ def imported_by(*commands: str, cwd: Path) -> set[str]:
         "print('modules:', *sorted(sys.modules))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=cwd, capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", program], cwd=cwd, capture_output=True, text=True, timeout=ENOUGH, check=True
     )
     return set(done.stdout.splitlines()[-1].removeprefix("modules:").split())
 
@@ -62,7 +63,7 @@ def test_a_list_of_runs_waits_for_the_database_alone(tmp_path: Path) -> None:
 def test_the_command_line_and_the_package_import_nothing_heavy(tmp_path: Path) -> None:
     program = "import sys, autotuner, autotuner.cli.app; print(*sorted(sys.modules))"
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=ENOUGH, check=True
     )
     assert not set(done.stdout.split()) & set(HEAVY)
 
@@ -70,7 +71,7 @@ def test_the_command_line_and_the_package_import_nothing_heavy(tmp_path: Path) -
 def test_a_run_waits_for_no_import_that_it_does_not_use(tmp_path: Path) -> None:
     program = "import sys, autotuner.cli.tuning, autotuner.cli.model; print(*sorted(sys.modules))"
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=ENOUGH, check=True
     )
     assert not set(done.stdout.split()) & {"pandas", "optuna"}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,12 +12,13 @@ import pytest
 
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.render import problem_mlir
-from autotuner.cluster import coordinator, roster
+from autotuner.cluster import coordinator
 from autotuner.cluster.address import Scheduler
 from autotuner.cluster.coordinator import Cluster
 from autotuner.cluster.facts import Facts
 from autotuner.cluster.newcomers import welcoming
 from autotuner.cluster.remote import RemoteDevice
+from autotuner.cluster.roster import SILENT_SECONDS
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
@@ -32,7 +32,7 @@ from autotuner.tuning.effort import parse_effort
 from autotuner.tuning.options import Options
 from autotuner.tuning.tune import tune
 from tests.support.clusters import LocalCluster, local_cluster, make_certificates
-from tests.support.patience import patient
+from tests.support.patience import ENOUGH, wait_until
 
 CPU = Target.parse("cpu")
 
@@ -100,12 +100,9 @@ def test_a_device_is_one_coordinators(cluster: LocalCluster, tools: Tools, monke
     with joined(cluster, tools, []) as first, joined(cluster, tools, notes) as second:
         with first.devices(isolate=True, state="sustained"):
             waiting = second.link.start(second._take())
-            end = time.monotonic() + 30
-            while not notes or "another coordinator" not in notes[-1]:
-                assert time.monotonic() < end
-                time.sleep(0.05)
+            assert wait_until(lambda: "another coordinator" in "".join(notes[-1:]))
             assert not waiting.done()
-        assert [member.name for member in waiting.result(30)] == ["cpu-1"]
+        assert [member.name for member in waiting.result(ENOUGH)] == ["cpu-1"]
         second.link.run(second._give_back())
 
 
@@ -115,9 +112,7 @@ def test_a_device_that_comes_later_is_taken_opened_and_given_back(cluster: Local
     with joined(cluster, tools, notes) as made:
         (member,) = made.roster.devices()
         with welcoming(made, come.append, isolate=True, state="sustained"):
-            end = time.monotonic() + 60
-            while "takes part" not in " ".join(notes) and time.monotonic() < end:
-                time.sleep(0.05)
+            assert wait_until(lambda: "takes part" in " ".join(notes))
             assert [device.worker for device in come] == ["cpu-1"]
             assert made.has(member)
     assert "worker cpu-1 has joined: its device takes part" in notes
@@ -153,10 +148,8 @@ class Disaster:
 
 
 def test_a_product_is_tuned_to_a_verdict_though_a_worker_dies_and_one_hangs(
-    cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    silent = round(patient(10.0))
-    monkeypatch.setattr(roster, "SILENT_SECONDS", float(silent))
     lost = ("cpu-killed", "cpu-stopped")
     for name in lost:
         cluster.start(name, "--jobs", "1", "--device", "local-task")
@@ -185,7 +178,7 @@ def test_a_product_is_tuned_to_a_verdict_though_a_worker_dies_and_one_hangs(
     assert result.device == "local-task"
     told = "\n".join(disaster.notes)
     assert "worker cpu-killed is gone: its work goes to others" in told
-    assert f"worker cpu-stopped has said nothing for {silent} s: its work goes to others" in told
+    assert f"worker cpu-stopped has said nothing for {SILENT_SECONDS:.0f} s: its work goes to others" in told
     with Store.open(None, workspace=tmp_path) as store:
         rows = store.candidates(result.run)
     assert [row.stderr for row in rows if row.failure] == [], "no candidate is blamed for a worker"
@@ -210,7 +203,7 @@ def test_tls_joins_those_who_have_a_certificate_and_when_the_scheduler_is_gone_i
         cluster.start("tls", "--jobs", "1").ready()
         assert cluster.address.startswith("tls://")
         with joined(cluster, tools, [], timed=False) as made, local_executor(1) as here:
-            assert made.executor(own_builder(tools, tmp_path), here).start(job(8)).result(120).ok
+            assert made.executor(own_builder(tools, tmp_path), here).start(job(8)).result(ENOUGH).ok
         other = tmp_path / "other"
         other.mkdir()
         strangers = LocalCluster(other, cluster.address, tuple(make_certificates(other)))
@@ -221,4 +214,4 @@ def test_tls_joins_those_who_have_a_certificate_and_when_the_scheduler_is_gone_i
             assert cluster.scheduler is not None
             cluster.scheduler.kill()
             with pytest.raises(EnvironmentFailure, match=r"is gone: .*Start it and its workers again, .* --resume"):
-                build.result(120)
+                build.result(ENOUGH)

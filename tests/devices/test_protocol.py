@@ -139,11 +139,9 @@ def test_what_is_no_module_is_a_failure(device: Device, tmp_path: Path) -> None:
 
 
 def test_a_module_that_hangs_is_a_time_out(device: Device, example: Vmfb) -> None:
-    started = time.monotonic()
     (computed,) = device.check(example.vmfb, [HANGS], timeout=0.5)
     timing = device.time(example, benchmark(HANGS, timeout=0.5), repetitions=1)
     assert (computed.failure, timing.failure) == ("run-timeout", "run-timeout")
-    assert time.monotonic() - started < 30
     assert device.check(example.vmfb, [gather()], timeout=60)[0].failure is None, "the device goes on"
 
 

@@ -6,7 +6,6 @@ import math
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
 from autotuner.problems import Gemm, Problem
 from autotuner.targets import Target
-from tests.support.patience import wait_until
+from tests.support.patience import ENOUGH, one_of_three, wait_until
 
 HUNGRY = Path(__file__).parent / "hungry.mlir"
 PROBLEM = Gemm.parse(shape="64x64x64", dtype="f32")
@@ -75,15 +74,18 @@ def test_a_process_that_is_killed_between_calls_is_replaced_unseen(
     assert device.connection.starts == 2
 
 
+@one_of_three
 def test_a_call_during_which_it_is_killed_is_made_again(device: ResidentDevice, builder: Builder, data: Data) -> None:
     module = build(builder)
     assert Checker(device, data, 60).check(module.vmfb).ok
     pid = device.connection.pid
     assert pid is not None
     killer = threading.Timer(0.3, os.kill, (pid, signal.SIGKILL))
+    before = device.connection.starts
     killer.start()
     assert device.time(module, Benchmark(data.invocation(), seconds=0.6, timeout=60), repetitions=1).ok
-    assert device.connection.starts == 2
+    killer.join()
+    assert device.connection.starts == before + 1
 
 
 def test_a_process_that_stands_still_is_a_time_out(device: ResidentDevice, builder: Builder, data: Data) -> None:
@@ -148,7 +150,7 @@ def test_loaders_load_beside_and_are_ended(tools: Tools, tmp_path: Path, builder
     )
     module = build(builder)
     for wait in [device.prepare(module.vmfb), device.prepare(module.vmfb), device.prepare(tmp_path / "missing.vmfb")]:
-        wait.result(timeout=60)
+        wait.result(timeout=ENOUGH)
     pids = [one.pid for one in device.loaders]
     assert any(pid is not None for pid in pids)
     assert device.connection.starts == 0
@@ -199,8 +201,9 @@ def test_its_times_are_those_of_iree_benchmark_module(
         rough = device.time(build(builder, problem, repeat=64), benchmark)
         module = build(builder, problem, repeat=choose_repeat(rough.median, invocation_us=INVOCATION_US / 4))
         best: dict[Device, float] = {device: math.inf, device.isolated: math.inf}
-        until = time.monotonic() + 90
-        while not _near(*best.values()) and time.monotonic() < until:
+        for _ in range(80):
+            if _near(*best.values()):
+                break
             for one in best:
                 timing = one.time(module, benchmark, repetitions=60)
                 assert timing.ok, timing.detail

@@ -14,6 +14,7 @@ import yaml
 
 from autotuner.jobs.nightly.plan import read_plan
 from tests.docs.figures import ROOT
+from tests.support.patience import ENOUGH
 
 TEXT = (ROOT / "docs" / "nightly.md").read_text()
 
@@ -60,10 +61,10 @@ def test_the_units_are_what_systemd_takes(tmp_path: Path) -> None:
         pytest.skip("systemd-analyze is not installed")
     units = [str(tmp_path / f"autotune-nightly.{kind}") for kind in ("service", "timer")]
     done = subprocess.run(
-        [verifier, "verify", "--user", *units], capture_output=True, text=True, check=False, timeout=60
+        [verifier, "verify", "--user", *units], capture_output=True, text=True, check=False, timeout=ENOUGH
     )
     assert "autotune-nightly" not in done.stderr, done.stderr
     calendar = subprocess.run(
-        [verifier, "calendar", "*-*-* 02:15:00"], capture_output=True, text=True, check=False, timeout=60
+        [verifier, "calendar", "*-*-* 02:15:00"], capture_output=True, text=True, check=False, timeout=ENOUGH
     )
     assert calendar.returncode == 0, calendar.stderr

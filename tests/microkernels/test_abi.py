@@ -21,6 +21,7 @@ from autotuner.iree.tools import Tools
 from autotuner.microkernels.abi import Argument, Kernel, inspect, kernels_json, kernels_table, read_object
 from autotuner.microkernels.check import check
 from autotuner.targets import Target
+from tests.support.patience import ENOUGH
 from tests.support.stand_in import RELOCATABLE, instance, misa_metadata, misa_stand_in, write_hsaco
 
 MISA = "igemm_fwd_gtcx3_nhwc_fp16_bx0_ex1_bt128x128x32_wt32x32x8_ws1x1_wr2x2_ta1x8x2x1_1x4x1x64_tb1x8x2x1_1x4x1x64"
@@ -59,7 +60,7 @@ def compiled(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Compiled
             (folder / "add.mlir").write_text(ADD)
             flags = [*Target.parse(chip).compile_flags, "--iree-hal-dump-executable-files-to=."]
             command: list[str | Path] = [tools.iree_compile, "add.mlir", *flags, "-o", "add.vmfb"]
-            subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
+            subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=ENOUGH)
             (binary,) = [*folder.glob("*.hsaco"), *folder.glob("*.ptx")]
             (source,) = folder.glob("configured_*.mlir")
             constants = re.search(r"pipeline.layout<constants = (\d+)", source.read_text())
@@ -79,7 +80,7 @@ def gcc(tmp_path: Path) -> GccMade:
 
     def make(name: str, *flags: str) -> Path:
         (tmp_path / "kernel.c").write_text(C)
-        subprocess.run([found, "-O1", *flags, tmp_path / "kernel.c", "-o", tmp_path / name], check=True, timeout=60)
+        subprocess.run([found, "-O1", *flags, tmp_path / "kernel.c", "-o", tmp_path / name], check=True, timeout=ENOUGH)
         return tmp_path / name
 
     return make
@@ -249,7 +250,7 @@ def test_assembly_without_types_still_has_functions(tmp_path: Path) -> None:
     if assembler is None:
         pytest.skip("there is no assembler on this machine")
     (tmp_path / "k.s").write_text(".text\n.globl plain\nplain:\n.data\n.globl number\nnumber: .long 1\n")
-    subprocess.run([assembler, tmp_path / "k.s", "-o", tmp_path / "k.o"], check=True, timeout=60)
+    subprocess.run([assembler, tmp_path / "k.s", "-o", tmp_path / "k.o"], check=True, timeout=ENOUGH)
     assert [k.symbol for k in inspect(tmp_path / "k.o")] == ["plain"]
 
 

@@ -15,6 +15,7 @@ import pytest
 from autotuner.errors import UsageError
 from autotuner.microkernels.check import Mismatch, check, refuse
 from autotuner.microkernels.instance import Instance
+from tests.support.patience import ENOUGH
 from tests.support.stand_in import (
     BINDINGS,
     CONSTANT,
@@ -60,7 +61,7 @@ def gcc(tmp_path: Path) -> Callable[..., Path]:
     def make(text: str, name: str = "k.o", *flags: str) -> Path:
         (tmp_path / "k.c").write_text(text)
         options = flags or ("-c", "-ffreestanding")
-        subprocess.run([found, "-O1", *options, tmp_path / "k.c", "-o", tmp_path / name], check=True, timeout=60)
+        subprocess.run([found, "-O1", *options, tmp_path / "k.c", "-o", tmp_path / name], check=True, timeout=ENOUGH)
         return tmp_path / name
 
     return make

@@ -15,6 +15,7 @@ from autotuner.microkernels.library import all_manifests, find, own_folder, sear
 from autotuner.microkernels.loader import load
 from autotuner.microkernels.skeleton import create
 from autotuner.problems import Gemm
+from tests.support.patience import ENOUGH
 
 NAMES = ["../x", "/tmp/x", "a/b", "", ".", "..", "A", "a b", "a\n", "ä", "x" * 81]
 MISA = "misa_igemm_fwd_nhwc_fp16"
@@ -130,7 +131,7 @@ def test_a_kernel_in_c_computes_a_product_as_it_is_written(tmp_path: Path) -> No
     manifest_file, source = create("mine", tmp_path, in_c=True)
     manifest = load(manifest_file)
     assert manifest.fit(Gemm.parse(shape="5x7x3", dtype="f32"), "x86_64")["m"] == 5
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "kernel.so", source], check=True, timeout=60)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "kernel.so", source], check=True, timeout=ENOUGH)
     kernel = ctypes.CDLL(str(tmp_path / "kernel.so"))[manifest.symbol]
     a, b = np.arange(15, dtype=np.float32).reshape(5, 3), np.arange(21, dtype=np.float32).reshape(3, 7)
     c = np.full((5, 7), np.nan, np.float32)

@@ -19,6 +19,7 @@ from autotuner.microkernels.providers.c import compile_object
 from autotuner.microkernels.variants import Kernel, Variants
 from autotuner.microkernels.visibility import hidden_copies, hide, shows_names
 from autotuner.problems import Gemm
+from tests.support.patience import ENOUGH
 
 CHIP = platform.machine()
 SOURCE = """
@@ -67,7 +68,7 @@ def make(tmp_path: Path) -> Callable[..., Path]:
         (tmp_path / "k.c").write_text(SOURCE)
         options = flags or ("-c",)
         subprocess.run(
-            [compiler, "-O1", "-fPIC", *options, tmp_path / "k.c", "-o", tmp_path / name], check=True, timeout=60
+            [compiler, "-O1", "-fPIC", *options, tmp_path / "k.c", "-o", tmp_path / name], check=True, timeout=ENOUGH
         )
         return tmp_path / name
 
@@ -132,7 +133,9 @@ def test_a_prebuilt_object_is_called_by_its_hidden_copy(tmp_path: Path) -> None:
         f'[provider]\nkind = "prebuilt"\nchips = ["{CHIP}"]\n'
     )
     (tmp_path / "mine.c").write_text("void gemm(const float *a, const float *b, float *c) { c[0] = a[0] * b[0]; }")
-    subprocess.run([compiler, "-c", "-fPIC", tmp_path / "mine.c", "-o", tmp_path / "mine.o"], check=True, timeout=60)
+    subprocess.run(
+        [compiler, "-c", "-fPIC", tmp_path / "mine.c", "-o", tmp_path / "mine.o"], check=True, timeout=ENOUGH
+    )
     problem = Gemm.parse(shape="1x1x1", dtype="f32")
     manifest = find("mine", [folder.parent])
     variants = Variants.of(manifest, problem, CHIP, workspace=tmp_path, kernel=Kernel("mine", (tmp_path / "mine.o",)))

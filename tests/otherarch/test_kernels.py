@@ -26,6 +26,7 @@ from autotuner.problems import Conv, Gemm, Problem
 from autotuner.targets import Target
 from tests.otherarch.conftest import Run
 from tests.otherarch.machine import Machine
+from tests.support.patience import ENOUGH
 
 SHIPPED = [m for m in all_manifests([shipped_folder()]).manifests if m.provider.kind == "c"]
 PRODUCTS = [m for m in SHIPPED if m.operation == "gemm"]
@@ -119,7 +120,9 @@ def test_every_shipped_kernel_in_c_has_the_vectors_of_that_architecture(
 ) -> None:
     (path,) = bench.call(manifest, product(manifest, SHAPE)).instance.objects
     assert read_object(path).chip == other.name
-    code = subprocess.run([other.objdump, "-d", path], check=True, capture_output=True, text=True, timeout=60).stdout
+    code = subprocess.run(
+        [other.objdump, "-d", path], check=True, capture_output=True, text=True, timeout=ENOUGH
+    ).stdout
     assert any(word in code for word in other.vectors)
 
 
@@ -178,7 +181,7 @@ def test_a_prebuilt_object_whose_names_are_visible_is_called_there(
     manifest = own_manifest(tmp_path, f'kind = "prebuilt"\nchips = ["{other.name}"]\n')
     built = tmp_path / "mine.o"
     options = ["-O2", "-fPIC", "-ffreestanding", "-fno-stack-protector", "-c"]
-    subprocess.run([other.gcc, *options, tmp_path / "mine" / "mine.c", "-o", built], check=True, timeout=60)
+    subprocess.run([other.gcc, *options, tmp_path / "mine" / "mine.c", "-o", built], check=True, timeout=ENOUGH)
     variants = bench.variants(manifest, Gemm.parse(shape="9x7x5", dtype="f32"), objects=(built,))
     assert bench.check(variants.call(variants.default())) == ""
 

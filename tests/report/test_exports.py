@@ -32,6 +32,7 @@ from autotuner.report.t4 import INVALID, t4_document
 from autotuner.space.table import ABSENT, Config
 from autotuner.store.store import NewRun, Store
 from tests.support.command_line import complaint, in_this_process
+from tests.support.patience import ENOUGH
 from tests.support.won_run import won_run
 
 T4: dict[str, Any] = {
@@ -229,7 +230,7 @@ def test_optunas_dashboard_opens_the_study_of_a_run(store: Store, tmp_path: Path
             server.terminate()
 
 
-def asked(server: subprocess.Popen[bytes], url: str, *, patience: float = 120.0) -> dict[str, Any]:
+def asked(server: subprocess.Popen[bytes], url: str, *, patience: float = ENOUGH) -> dict[str, Any]:
     """What it answers, once it does."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     until = time.monotonic() + patience

@@ -11,6 +11,7 @@ import pytest
 
 from autotuner.errors import EnvironmentFailure, StorageError
 from autotuner.report.serve import ADDRESS, Server
+from tests.support.patience import ENOUGH
 
 
 class Source:
@@ -43,7 +44,7 @@ def serving(source: Source) -> Iterator[Server]:
 
 
 def ask(server: Server, path: str = "/", *, method: str = "GET", host: str = "") -> tuple[int, str]:
-    connection = http.client.HTTPConnection(ADDRESS, server.server_port, timeout=20)
+    connection = http.client.HTTPConnection(ADDRESS, server.server_port, timeout=ENOUGH)
     connection.request(method, path, headers={"Host": host} if host else {})
     answer = connection.getresponse()
     text = answer.read().decode()

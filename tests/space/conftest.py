@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from autotuner.iree.tools import Tools
+from tests.support.patience import ENOUGH
 
 TARGETS = {
     "gfx942": ["--iree-hal-target-device=hip", "--iree-rocm-target=gfx942"],
@@ -78,7 +79,7 @@ def _emit(kind: str, target: str, *shape: int) -> str:
         input=PROBLEMS[kind](*shape),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=ENOUGH,
         check=True,
     )
     return done.stdout

@@ -28,7 +28,7 @@ from autotuner.store.schema import BUILDS, CANDIDATES, ENVIRONMENT, METADATA, RU
 from autotuner.store.store import BuildRow, NewRun, Store
 from autotuner.tuning.learned import earlier_runs
 from tests.support.command_line import AUTOTUNE, GEMM, complaint, in_this_process
-from tests.support.patience import wait_until
+from tests.support.patience import ENOUGH, wait_until
 from tests.support.postgresql import PASSWORD, Line, Loss, Server, own_server
 
 NEW = NewRun("single", "key", ["autotune", "gemm"], {"op": "gemm", "name": "gemm_64"}, "cpu", "local-task", 0)
@@ -127,14 +127,16 @@ def test_rows_that_are_written_while_the_server_restarts_are_all_there_once(
     server: Server, url: str, tmp_path: Path
 ) -> None:
     told: list[str] = []
-    with Store.open(url, workspace=tmp_path, on_wait=told.append) as store:
+
+    def on_wait(text: str) -> None:
+        told.append(text)
+        server.start()
+
+    with Store.open(url, workspace=tmp_path, on_wait=on_wait) as store:
         run = store.start_run(NEW)
         server.stop()
-        restart = threading.Timer(1.0, server.start)
-        restart.start()
         for ordinal in range(5):
             store.add_candidate(run, ordinal=ordinal, config=CONFIG)
-        restart.join()
         assert [row.ordinal for row in store.candidates(run)] == [0, 1, 2, 3, 4]
     assert len(told) == 1
     assert "does not answer; the run waits for it, up to 120 s" in told[0]
@@ -243,7 +245,7 @@ def test_what_one_workspace_timed_is_seen_from_another_and_learned_from(url: str
 def start(workspace: Path, shape: str, url: str, share_digests: Callable[[Path], None]) -> subprocess.Popen[str]:
     """Each with a cache of its own: with one they would wait for each other's device."""
     share_digests(workspace / "cache")
-    words = ["gemm", "--shape", shape, "--dtype", "f32", "--trials", "1", "--budget", "40s", "--json", "--quiet"]
+    words = ["gemm", "--shape", shape, "--dtype", "f32", "--trials", "1", "--budget", "20m", "--json", "--quiet"]
     environment = {**os.environ, "AUTOTUNE_CACHE_DIR": str(workspace / "cache")}
     pipe = subprocess.PIPE
     return subprocess.Popen(
@@ -256,7 +258,7 @@ def ended(running: Sequence[subprocess.Popen[str]]) -> list[str]:
 
 
 def said(one: subprocess.Popen[str]) -> str:
-    out, err = one.communicate(timeout=300)
+    out, err = one.communicate(timeout=ENOUGH)
     assert one.returncode == 0, err
     return out
 
@@ -273,7 +275,7 @@ def test_two_coordinators_lose_no_row_and_write_none_twice_when_the_server_resta
     shapes = ("32x32x32", "32x32x64")
     running = [start(tmp_path / shape, shape, url, share_digests) for shape in shapes]
     try:
-        assert wait_until(lambda: len(asking(url, tmp_path)) == 2 or bool(ended(running)), seconds=300)
+        assert wait_until(lambda: len(asking(url, tmp_path)) == 2 or bool(ended(running)), seconds=ENOUGH)
         assert not ended(running)
         server.stop()
         moment = datetime.now(UTC)

@@ -33,6 +33,7 @@ from autotuner.store.database import connect, locate
 from autotuner.store.filters import RunFilter
 from autotuner.store.keys import run_key
 from autotuner.store.store import BuildRow, NewRun, Store
+from tests.support.patience import ENOUGH
 
 POSTGRESQL = "AUTOTUNE_TEST_POSTGRESQL"
 """The URL of a database that the tests may write to, where there is one."""
@@ -414,7 +415,7 @@ def test_kill_9_of_a_writing_process_keeps_every_row_that_it_had_written(tmp_pat
 def test_two_processes_make_and_fill_one_database(tmp_path: Path) -> None:
     children = [writer(tmp_path, key, 50) for key in ("one", "two")]
     for child in children:
-        _, stderr = child.communicate(timeout=60)
+        _, stderr = child.communicate(timeout=ENOUGH)
         assert child.returncode == 0, stderr
     with Store.open(None, workspace=tmp_path) as store:
         assert sorted(run.key for run in store.runs()) == ["one", "two"]

@@ -14,8 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support.patience import ENOUGH
+
 PROGRAM = shutil.which("chromium")
-_ANSWER_SECONDS = 60.0
+_ANSWER_SECONDS = ENOUGH
 
 
 class Browser:

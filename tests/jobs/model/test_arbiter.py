@@ -28,6 +28,7 @@ from autotuner.problems import Array
 from autotuner.targets.attention import decomposed_attention
 from tests.support.fake_tools import BASE_MS, ONE_ROUTE, FakeTools
 from tests.support.models import EFFORT, EXAMPLES, fake_tools
+from tests.support.patience import ENOUGH
 
 GOOD, BAD, OTHER = (Computed((np.array(numbers, np.float32),)) for numbers in ((1, 2, 3), (1, 2, 4), (5, 2, 3)))
 RESULT = Signature("main", (), ("f16", "i32"), ((1, 4), (None,)))
@@ -250,7 +251,7 @@ def test_a_wrong_default_that_is_faster_is_not_kept_and_the_right_route_is_named
     """What is expected comes from a right build; it is compared with the default before any route."""
     tools, vmfb = Tools.find(), tmp_path / "right.vmfb"
     flags = [*Target.parse("cpu").compile_flags, *decomposed_attention()]
-    subprocess.run([str(tools.iree_compile), str(WIDE), *flags, "-o", str(vmfb)], check=True, timeout=60)
+    subprocess.run([str(tools.iree_compile), str(WIDE), *flags, "-o", str(vmfb)], check=True, timeout=ENOUGH)
     for name, values in zip("qkv", np.random.default_rng(1).normal(size=(3, 1, 8, 256)), strict=True):
         np.save(tmp_path / f"{name}.npy", values.astype(np.float32))
     call = Invocation("main", tuple(f"@{tmp_path / name}.npy" for name in "qkv"), ("f32",))

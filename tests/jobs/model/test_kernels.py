@@ -26,6 +26,7 @@ from autotuner.specfiles.entries import read
 from autotuner.tuning.options import Options
 from tests.support.fake_tools import ONE_ROUTE, SPEC
 from tests.support.models import EXAMPLES, fake_tools, run
+from tests.support.patience import ENOUGH
 
 CALLED = "*preprocessing-transform-spec-filename*"
 SGEMM = (Kernel("sgemm_c"),)
@@ -69,7 +70,7 @@ def test_a_mix_ships_both_specs_and_the_objects_and_plain_iree_compile_takes_the
     assert [read(path).kind for path in (mixed.spec, mixed.spec.with_suffix(KERNELS))] == ["tuning", "microkernel"]
     assert len(list(mixed.spec.with_suffix(".objects").iterdir())) == 1
     command = [str(tools.iree_compile), str(EXAMPLES / "three.mlir"), f"@{mixed.flagfile}"]
-    subprocess.run([*command, "-o", str(tmp_path / "again.vmfb")], check=True, capture_output=True, timeout=60)
+    subprocess.run([*command, "-o", str(tmp_path / "again.vmfb")], check=True, capture_output=True, timeout=ENOUGH)
     text = preprocess(tools, EXAMPLES / "three.mlir", [f"@{mixed.flagfile}"], timeout=60)
     assert text.count("flow.dispatch @autotune_microkernel_") == 1
     for path in (mixed.spec, mixed.spec.with_suffix(KERNELS)):

@@ -17,7 +17,7 @@ from autotuner.jobs.model.leave_out import BLOCKS, LeaveOut, expected_saving
 from autotuner.measure.race import TimingFailed
 from tests.support.fake_tools import SPEC
 from tests.support.models import fake_tools, run
-from tests.support.patience import patient
+from tests.support.patience import ENOUGH
 
 US = 1000.0
 """Of the untuned model."""
@@ -102,7 +102,7 @@ def test_an_entry_that_loses_in_the_model_is_dropped_where_the_device_keeps_no_s
     """Alone it gains as the others do; the model with it takes twice as long."""
     monkeypatch.setattr(ProcessDevice, "dispatch_times", lambda *_, **__: None)
     fake = fake_tools(tmp_path, rules=[("*three.mlir*matmul_64x32x64*", 200.0), (SPEC, 50.0)])
-    result = run("three", tmp_path, fake, budget=patient(300.0))  # it ends when its trials are used up
+    result = run("three", tmp_path, fake, budget=ENOUGH)  # it ends when its trials are used up
     assert result.verdict == "win"
     rows: dict[str, Any] = {row.label: row for row in result.details.rows}
     assert rows["matmul_64x32x64_f32"].state == "dropped"

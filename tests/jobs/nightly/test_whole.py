@@ -15,7 +15,7 @@ from autotuner.errors import BusyError, NoCandidateError
 from autotuner.jobs.nightly import history
 from autotuner.system.locks import workspace_lock
 from tests.support.command_line import AUTOTUNE, complaint, in_this_process
-from tests.support.patience import patient, wait_until
+from tests.support.patience import ENOUGH, wait_until
 
 FILE = """
 [[parts]]
@@ -36,10 +36,10 @@ def test_a_night_that_is_killed_goes_on_when_it_is_run_again(
     lines, database = tmp_path / "results" / "nightly" / "n.jsonl", tmp_path / "results" / "autotune.db"
     environment = {**os.environ, "AUTOTUNE_CACHE_DIR": str(tmp_path / "cache")}
     with subprocess.Popen([*AUTOTUNE, "nightly", "n.toml", "--quiet"], cwd=tmp_path, env=environment) as night:
-        assert wait_until(database.exists, seconds=patient(60.0))
+        assert wait_until(database.exists, seconds=ENOUGH)
         night.send_signal(signal.SIGKILL)
     assert [entry.status for entry in history.read(lines)] == ["begun"]
-    assert wait_until(lambda: _free(tmp_path), seconds=patient(20.0)), "its part goes on without it"
+    assert wait_until(lambda: _free(tmp_path)), "its part goes on without it"
     done = in_this_process("nightly", "n.toml", "--json", "--quiet", cwd=tmp_path, cache=tmp_path / "cache")
     found, entries = json.loads(done.stdout), history.read(lines)
     assert [entry.status for entry in entries[:2]] == ["begun", "begun"]

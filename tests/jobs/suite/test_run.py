@@ -33,6 +33,7 @@ from autotuner.system.settings import cache_dir
 from autotuner.tuning.effort import Effort
 from tests.support.contract import COUNTS, ENVIRONMENT, FAILED, KEYS, SECONDS
 from tests.support.fake_tools import DATA_TILING, ONE_ROUTE, SPEC, TIMED, TWO_ROUTES, Cli, FakeTools
+from tests.support.patience import ENOUGH
 
 EFFORT = Effort(trials=2, budget=1200.0, compile_only_trials=2, confirm_blocks=8, race_entrants=2)
 LARGE, SMALL = "gemm_96x64x128_f32_f32_nn", "gemm_64x32x48_f32_f32_nn"
@@ -389,7 +390,7 @@ def test_a_killed_suite_and_one_that_ctrl_c_ends_with_130_go_on_with_the_same_ru
         process = line.start(*words, "--resume")
         line.wait_for(process, TIMED, 1)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=ENOUGH)
         assert process.returncode == 130, err
         assert "Traceback" not in err
         assert {p["verdict"] for p in json.loads(out)["problems"]} == {"inconclusive", "waiting"}
