@@ -34,11 +34,14 @@ class Matches:
     bounds: tuple[str, ...]
     exact: bool
     """It asks for one size of everything: such a matcher goes before those that take a range."""
+    layout: str = ""
+    """Of a product whose operands are transposed: `nt`, `tn` or `tt`, as `--layout` has it."""
 
     @property
     def text(self) -> str:
         sizes = " ".join(f"{role}={'x'.join(map(str, dims))}" for role, dims in self.sizes if dims)
-        return " ".join(part for part in (self.kind, sizes, ", ".join(self.bounds), "·".join(self.types)) if part)
+        parts = (self.kind, sizes, ", ".join(self.bounds), "·".join(self.types), self.layout)
+        return " ".join(part for part in parts if part)
 
     def to_json(self) -> dict[str, Any]:
         sizes = {role: list(dims) for role, dims in self.sizes}
@@ -67,7 +70,8 @@ def describe(matcher: Any) -> Matches:
         types = tuple(str(structure.attributes[name]) for name in _type_names(structure))
         wanted = roles[: len(structure.results)]
         ordered = tuple((role, sizes[role]) for role in wanted if role in sizes)
-        return Matches(kind, ordered, types, bounds, exact=not bounds and len(ordered) == len(wanted))
+        exact = not bounds and len(ordered) == len(wanted)
+        return Matches(kind, ordered, types, bounds, exact, _layout(structure))
     asked = [op for op in ops if op.name == f"{_STRUCTURE}cast_compatible_type"]
     types = tuple(str(op.attributes["target_type"]) for op in asked)
     named = next((op for op in ops if op.name == "transform.match.operation_name"), None)
@@ -80,6 +84,19 @@ def describe(matcher: Any) -> Matches:
     else:
         kind = "any operation"
     return Matches(kind, (), types, bounds, exact=bool(types) and not bounds and not any("?" in t for t in types))
+
+
+def _layout(structure: Any) -> str:
+    """Which operands of a product are transposed; empty where none is, or where it is no plain product."""
+    if structure.name != f"{_STRUCTURE}contraction" or "indexing_maps" not in structure.attributes:
+        return ""
+    maps = [ir.AffineMapAttr(entry).value for entry in ir.ArrayAttr(structure.attributes["indexing_maps"])]
+    _, m, n, k = contraction_roles(maps)
+    if not len(m) == len(n) == len(k) == 1:
+        return ""
+    lhs, rhs = (positions(one)[-1] for one in maps[:2])
+    transposed = ("t" if lhs in m else "n") + ("t" if rhs in k else "n")
+    return "" if transposed == "nn" else transposed
 
 
 def _sizes(ops: list[Any], structure: Any, roles: list[str]) -> dict[str, tuple[int, ...]]:

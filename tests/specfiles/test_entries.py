@@ -25,7 +25,7 @@ MakePlan = Callable[[Problem, str], Plan]
     ("problem", "target", "words"),
     [
         (Gemm.parse(shape="64x32x48", dtype="f32"), "cpu", "contraction m=64 n=32 k=48 f32·f32·f32"),
-        (Gemm.parse(shape="256x128x64", layout="nt"), "gfx942", "contraction m=256 n=128 k=64 f16·f16·f32"),
+        (Gemm.parse(shape="256x128x64", layout="nt"), "gfx942", "contraction m=256 n=128 k=64 f16·f16·f32 nt"),
         (
             Conv.parse(shape="2x16x16x32", filter="3x3x64"),
             "gfx942",
