@@ -18,7 +18,7 @@ else:
 def report(
     context: typer.Context,
     runs: Annotated[
-        list[str] | None, typer.Argument(metavar="[RUN]...", help="Runs, as `history` names them. [default: all]")
+        list[str] | None, typer.Argument(metavar="RUN", help="Runs, as `history` names them. [default: all]")
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The file of the page.")] = Path("report.html"),
     bandwidth: Annotated[

@@ -18,7 +18,7 @@ else:
     actions, doctor_actions = Lazy("autotuner.cli.results"), Lazy("autotuner.cli.doctor")
     export_actions = Lazy("autotuner.cli.exports")
 
-RunArgument = Annotated[str | None, typer.Argument(help="A run, as `history` names it. [default: all]")]
+RunArgument = Annotated[str | None, typer.Argument(metavar="RUN", help="A run, as `history` names it. [default: all]")]
 
 
 OPERATIONS = ("gemm", "conv", "attention", "model", "suite", "retune")
@@ -85,7 +85,7 @@ def export(
 
 
 def import_results(
-    files: Annotated[list[Path], typer.Argument(help="Exports: .json, .csv or .parquet.", metavar="FILE…")],
+    files: Annotated[list[Path], typer.Argument(help="Exports: .json, .csv or .parquet.", metavar="FILE")],
     workspace: o.WorkspaceOption = Path(),
     storage: o.StorageOption = None,
     as_json: o.JsonOption = False,

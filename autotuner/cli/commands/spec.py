@@ -21,7 +21,7 @@ OutputArgument = Annotated[Path, typer.Option("-o", "--output", help="Where the 
 
 @app.command(epilog=examples("spec merge"))
 def merge(
-    specs: Annotated[list[Path], typer.Argument(help="Tuning specs, ours or others'.")],
+    specs: Annotated[list[Path], typer.Argument(metavar="SPEC", help="Tuning specs, ours or others'.")],
     output: OutputArgument,
     force: Annotated[
         bool, typer.Option("--force", help="Where no figures tell which entry is faster, the later file's wins.")
@@ -39,9 +39,12 @@ def merge(
 
 @app.command(epilog=examples("spec check"))
 def check(
-    spec: Annotated[Path, typer.Argument(help="A tuning spec, microkernel spec or configured executable.")],
+    spec: Annotated[
+        Path, typer.Argument(metavar="SPEC", help="A tuning spec, microkernel spec or configured executable.")
+    ],
     model: Annotated[
-        Path | None, typer.Argument(help="A program (.mlir, .mlirbc): which entries apply to it, how often?")
+        Path | None,
+        typer.Argument(metavar="MODEL", help="A program (.mlir, .mlirbc): which entries apply to it, how often?"),
     ] = None,
     target: Annotated[
         str | None,
@@ -72,7 +75,9 @@ def check(
 
 @app.command(epilog=examples("spec show"))
 def show(
-    spec: Annotated[Path, typer.Argument(help="A tuning spec, microkernel spec or configured executable.")],
+    spec: Annotated[
+        Path, typer.Argument(metavar="SPEC", help="A tuning spec, microkernel spec or configured executable.")
+    ],
     as_json: o.JsonOption = False,
     no_color: o.NoColorOption = False,
 ) -> None:

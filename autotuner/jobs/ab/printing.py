@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from autotuner.tuning.printer import Printer
 
 
+_NEXT = {
+    "win": "compile as B: the first line of `repeat B` does",
+    "no-winner": "stay with A: B is not faster by more than the smallest gain that counts",
+}
+"""Where the general advice speaks of IREE's default and of a search; here there are two arms."""
+
+
 def tell_variants(result: AbResult, printer: Printer) -> None:
     """A microkernel's variants against the default."""
     tell_problem(result, printer)
@@ -38,7 +45,9 @@ def tell_experiment(result: AbResult, printer: Printer) -> None:
     _tell_arms(result, printer)
     if details.written:
         printer.files(result)
-    elif result.interrupted:
+    elif result.verdict in _NEXT and not result.interrupted:
+        line("next", _NEXT[result.verdict])
+    else:
         printer.next(result)
 
 

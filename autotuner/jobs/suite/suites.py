@@ -152,7 +152,7 @@ SUITES: Mapping[str, Suite] = MappingProxyType(
             Suite("unet-conv", "the top convolution of a U-Net", _unet_conv),
             Suite("sdxl-attention", "self and cross attention of SDXL", _sdxl_attention),
             Suite("llama70b-attention", "Llama 70B attention, f16 and f8, under 1 GB", _llama70b_attention),
-            Suite("hopper", "products, convolutions and attention of every class, against a vendor's library", _hopper),
+            Suite("hopper", "every class of problem, beside a vendor's library", _hopper),
             Suite("batched-gemm", "aiter's batched products, bf16, B transposed", _batched_gemm),
         )
     }

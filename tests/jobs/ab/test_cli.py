@@ -41,6 +41,7 @@ def test_a_win_is_told_with_both_times_and_both_commands(ab: Ab, flagfile: Calla
     assert "2.000x, B over A" in out
     assert out.count("iree-compile problem.mlir") == 2
     assert out.count("--module=module.vmfb") == 2
+    assert "next       compile as B: the first line of `repeat B` does\n" in out
     assert "racing" in err
 
 
