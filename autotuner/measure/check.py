@@ -252,3 +252,7 @@ class Checker:
                 return Check("wrong-result", math.inf, f"{out.dtype.name} came out, not {output.element.mlir}")
         pairs = zip(computed.arrays, outputs, strict=True)
         return tuple(out.reshape(output.shape) for out, output in pairs)
+
+
+def too_large(problem: Problem) -> EnvironmentFailure:
+    return EnvironmentFailure(f"{problem.bytes / 2**30:.1f} GiB of tensors do not fit in this machine's memory.")

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Step:
-    """Something to be done before a search can begin, and by whom."""
+    """Something to be done before a search can begin, or after it, and by whom."""
 
     where: Literal["builders", "device"]
     do: Callable[[], Any]
@@ -22,7 +22,7 @@ class Step:
 
 
 Steps = Generator[Step, Any, T]
-"""Steps one after another; each is sent what the one before came to."""
+"""Steps one after another; each is sent what the one before came to, or thrown what it raised."""
 
 
 def at_once(steps: Steps[T]) -> T:
@@ -30,7 +30,12 @@ def at_once(steps: Steps[T]) -> T:
     try:
         step = next(steps)
         while True:
-            step = steps.send(step.do())
+            try:
+                came_to = step.do()
+            except Exception as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(came_to)
     except StopIteration as end:
         value: T = end.value
         return value

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from autotuner.devices.device import Device
 from autotuner.devices.many import Devices
 from autotuner.errors import DeviceError
 from autotuner.measure.calibrate import Calibration, Calibrator, M
-from autotuner.measure.steps import Steps
+from autotuner.measure.steps import Step, Steps
 from autotuner.tuning.evaluate import TimedEvaluator
 
 T = TypeVar("T")
@@ -30,16 +31,22 @@ def calibrated(calibrator: Calibrator[M], devices: Devices) -> Steps[Calibration
         return found
 
 
-def on_one_device(evaluator: TimedEvaluator, judged: Callable[[], T]) -> T:
+def on_one_device(evaluator: TimedEvaluator, judged: Callable[[], T]) -> Steps[T]:
     """The one that the problem was calibrated on; where that fails, all of it once more on another."""
     devices = evaluator.devices
+
+    def judged_on(device: Device) -> T:
+        if evaluator.calibration.device.uri != device.uri:
+            evaluator.move_to(device)
+        return judged()
+
     while True:
         device = evaluator.calibration.device
+        if device.uri in devices.retired:
+            device = devices.home()
         try:
-            if device.uri in devices.retired:
-                device = devices.first
-                evaluator.move_to(device)
-            return judged()
+            judgement: T = yield Step("device", partial(judged_on, device), device)
+            return judgement
         except DeviceError as error:
             if not devices.retire(device, error.message):
                 raise

@@ -213,6 +213,9 @@ class SearchLane(_Listed):
         super().told(outcomes)
 
     def tell(self, outcome: Outcome) -> None:
+        """A stock route is none of the space's configurations."""
+        if outcome.candidate.kind not in SEARCHED:
+            return
         good = outcome.failure is None and outcome.us is not None
         self.search.tell(outcome.candidate.config, math.log(outcome.us) if good and outcome.us else None)
         self._exhausted = False
@@ -245,7 +248,7 @@ class TimedLoop(Loop):
     def hoped_plan(self) -> TimePlan:
         """The same; as long as none but the default is timed, one may be so fast that a call of it takes no longer than
         a repetition."""
-        hoped = self.evaluator.best_us if self._has_rival() else 1e6 * self.evaluator.calibration.benchmark.seconds
+        hoped = self.evaluator.best_us if self.has_rival() else 1e6 * self.evaluator.calibration.benchmark.seconds
         return self._planned_for(hoped)
 
     def _planned_for(self, best_us: float) -> TimePlan:
@@ -281,7 +284,7 @@ class TimedLoop(Loop):
             building = default.took / self.jobs if default is not None else 0.0
             fitting = int((self._last_call - self.clock.elapsed) / max(timing + building, 1e-3))
             late = fitting < 1
-            if late and (self._has_rival() or self._over()):
+            if late and (self.has_rival() or self._over()):
                 return
             some, left = left[: max(fitting, 1)], left[max(fitting, 1) :]
             end = self.clock.at(self.clock.budget if late else self._last_call)
@@ -296,12 +299,13 @@ class TimedLoop(Loop):
         with process.until(self.clock.at(self.clock.budget)):
             self.pool().run([self.lane()])
 
-    def lane(self, *, weigh: Callable[[Loop], float] = lambda _: 1.0) -> SearchLane:
-        """The search over the space, told what is known already."""
+    def lane(self, *, weigh: Callable[[Loop], float] = lambda _: 1.0, first: Sequence[Candidate] = ()) -> SearchLane:
+        """The search over the space, told what is known already; `first` are candidates that come before it."""
         plan = self.evaluator.plan
         with self.clocked("search"):
             search = make_search(plan.space, seed=self.seed, first=[*plan.first, *plan.seeds])
-            lane = SearchLane(self, deque(self._left_over()), search=search, weigh=weigh)
+            left = [*(one for one in first if not self._is_done(one)), *self._left_over()]
+            lane = SearchLane(self, deque(left), search=search, weigh=weigh)
             for outcome in self.candidates():
                 if outcome not in self.unfinished:
                     lane.tell(outcome)
@@ -318,7 +322,7 @@ class TimedLoop(Loop):
         self._last_call = max(self._deadline, self.clock.budget - self.least_seconds())
 
     def cut_off(self) -> float:
-        if self._has_rival():
+        if self.has_rival():
             return self.clock.at(self._deadline)
         return self.clock.at(self._last_call if self.clock.elapsed < self._last_call else self.clock.budget)
 
@@ -326,9 +330,9 @@ class TimedLoop(Loop):
         """With nothing to race against the default, nothing is kept: what is timed late is at least known then."""
         if self.stop.requested or self.clock.elapsed <= self._deadline:
             return self.stop.requested
-        return self._has_rival() or self.clock.elapsed > self.clock.budget
+        return self.has_rival() or self.clock.elapsed > self.clock.budget
 
-    def _has_rival(self) -> bool:
+    def has_rival(self) -> bool:
         """Microkernels that take part are waited for: they take longer to build than the compiler's own code."""
         tried = {outcome.candidate.kind for outcome in self.candidates() if outcome.settled}
         if self.evaluator.plan.kernels and "microkernel" not in tried:

@@ -192,18 +192,22 @@ class SingleRun:
             loop.evaluate(self.plan.stock)
         self.reporter.stage(f"searching {count(len(self.plan.space), 'configuration')}")
         loop.search()
-        return self.concluded(loop)
+        return at_once(self.concluded(loop))
 
-    def concluded(self, loop: TimedLoop, leaders: Finalists | None = None) -> Result:
+    def concluded(self, loop: TimedLoop, leaders: Finalists | None = None) -> Steps[Result]:
         """What the candidates of a search come to, side by side; `leaders` are those whose builds have begun."""
         for note in first_crashes(self.evaluator.outcomes.values(), self.target):
             self._note(note)
         if self.stop.requested:
             return self.summary.result("inconclusive", "interrupted before the race")
         if not self.task.race:
-            return self._leading(loop, leaders)
-        judgement = on_one_device(loop.evaluator, lambda: judge_finalists(loop, self.options.effort))
-        return self.ended(judgement, self._caches(loop, judgement))
+            return (yield from self._leading(loop, leaders))
+        judge = partial(judge_finalists, loop, self.options.effort)
+        judgement = yield from on_one_device(loop.evaluator, judge)
+        timed = partial(self._caches, loop, judgement)
+        caches: Caches | None = yield Step("device", timed, loop.evaluator.calibration.device)
+        result: Result = yield Step("builders", partial(self.ended, judgement, caches))
+        return result
 
     def ended(self, judgement: Judgement, caches: Caches | None) -> Result:
         """What is shipped and told of a verdict."""
@@ -266,9 +270,10 @@ class SingleRun:
         )
         return (yield from calibrated(calibrator, self.session.devices))
 
-    def _leading(self, loop: TimedLoop, leaders: Finalists | None) -> Result:
+    def _leading(self, loop: TimedLoop, leaders: Finalists | None) -> Steps[Result]:
         """No race: the caller compares the one that is ahead within something larger."""
-        judgement = on_one_device(loop.evaluator, lambda: lead_of_search(loop, self.options.effort, leaders))
+        choose = partial(lead_of_search, loop, self.options.effort, leaders)
+        judgement = yield from on_one_device(loop.evaluator, choose)
         result = self.summary.result(judgement.verdict, judgement.reason)
         if judgement.leader is None:
             return result

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 from autotuner.devices.many import Devices
 from autotuner.errors import AutotuneError, OutOfTimeError, StorageError, ToolMissingError
-from autotuner.measure.steps import Step
+from autotuner.measure.check import too_large
+from autotuner.measure.steps import Step, Steps
 from autotuner.system import process
 from autotuner.system.progress import Clock, Progress, Reporter, Stop, clocked
 from autotuner.system.text import count
@@ -20,6 +22,8 @@ from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.pool import Opening, Pool, Unopened
 from autotuner.tuning.result import Result
 from autotuner.tuning.single import Found, SingleRun
+
+T = TypeVar("T")
 
 FIRST = 4
 """Candidates that every problem gets before any is preferred."""
@@ -62,10 +66,19 @@ class Part:
     error: AutotuneError | None = None
     loop: TimedLoop | None = None
     """Once it is open."""
+    told: Callable[[Part], None] = lambda _: None
+    """Hears of its end, in the thread that tunes all."""
+    compared: bool = field(default=False, init=False)
+    """The device has nothing more to do for it."""
     _row: ExitStack = field(default_factory=ExitStack, init=False)
     """Its run in the results database, until that ends."""
     _begun: bool = field(default=False, init=False)
     _leaders: Finalists | None = field(default=None, init=False)
+
+    @property
+    def home(self) -> str:
+        """The device that its best are compared on; empty: none yet."""
+        return self.loop.evaluator.calibration.device.uri if self.loop is not None else ""
 
     @property
     def over(self) -> bool:
@@ -78,6 +91,7 @@ class Part:
             yield Step("builders", run.read_space)
             if (recalled := run.recalled()) is not None:
                 self.found = recalled
+                self.told(self)
                 return None
             run.open(self._row.enter_context(run.begun()))
             self._begun = True
@@ -85,14 +99,14 @@ class Part:
         except OutOfTimeError:
             self.abandon()
             return None
-        except AutotuneError as error:
+        except (AutotuneError, MemoryError) as error:
             self._fail(error)
             return None
         space = run.plan.space
         run.reporter.stage(f"searching {count(len(space), 'configuration')}")
-        if not len(space):
+        if not len(space) and not run.plan.stock:
             return None
-        return self.loop.lane(weigh=lambda loop: expected_gain(loop, self.share))
+        return self.loop.lane(weigh=lambda loop: expected_gain(loop, self.share), first=run.plan.stock)
 
     def abandon(self) -> None:
         """There is no time to open it; what has begun has an end."""
@@ -110,20 +124,44 @@ class Part:
         if self._leaders is not None:
             self._leaders.wait()
 
-    def conclude(self, clock: Clock) -> None:
-        """Its verdict, or who is ahead; within the time that is given."""
-        if self.loop is None or self.over:
-            return
-        self.loop.clock = clock
+    def conclude(self, loop: TimedLoop, clock: Callable[[], Clock]) -> Opening:
+        """Its verdict, or who is ahead; within the time that it is given when a device begins with it."""
         try:
-            with process.until(clock.latest):
-                result = self.run.concluded(self.loop, self._leaders)
+            result = yield from self._within(loop, clock)
         except OutOfTimeError:
             result = self.run.summary.result("inconclusive", "the time was up before the best were compared")
-        except AutotuneError as error:
+        except (AutotuneError, MemoryError) as error:
             self._fail(error)
-            return
+            return None
+        finally:
+            self.compared = True
         self._finish(result)
+        return None
+
+    def _within(self, loop: TimedLoop, clock: Callable[[], Clock]) -> Steps[Result]:
+        """The steps of its end, of which each keeps to the time that began with the first."""
+        steps, began = self.run.concluded(loop, self._leaders), False
+
+        def timely(step: Step) -> object:
+            nonlocal began
+            if not began:
+                loop.clock, began = clock(), True
+            self.compared = step.where == "builders"
+            with process.until(loop.clock.latest):
+                return step.do()
+
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    value = yield replace(step, do=partial(timely, step))
+                except Exception as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(value)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
 
     def tune(self, seconds: float) -> None:
         """Alone, from its beginning to its end."""
@@ -135,7 +173,7 @@ class Part:
                 self.found = run.recalled()
                 if self.found is None:
                     self._finish(run.go(self._row.enter_context(run.begun())))
-        except AutotuneError as error:
+        except (AutotuneError, MemoryError) as error:
             self._fail(error)
 
     def _finish(self, result: Result) -> None:
@@ -143,12 +181,14 @@ class Part:
         self.run.run.finish(result)
         self._row.close()
         self.found = self.run.found(result)
+        self.told(self)
 
-    def _fail(self, error: AutotuneError) -> None:
+    def _fail(self, error: AutotuneError | MemoryError) -> None:
         if isinstance(error, (StorageError, ToolMissingError)):
             raise error
-        self.error = error
-        self._row.__exit__(type(error), error, error.__traceback__)
+        self.error = error if isinstance(error, AutotuneError) else too_large(self.run.problem)
+        self._row.__exit__(type(self.error), self.error, self.error.__traceback__)
+        self.told(self)
 
     def interrupt(self, error: BaseException) -> None:
         """Somebody else's error, or the user, ends all of it."""
@@ -205,7 +245,11 @@ class Together:
 
     def _search(self, clock: Clock) -> None:
         def over() -> bool:
-            return self.stop.requested or clock.left < self._end_seconds(clock)
+            """With nothing to compare with a default nothing is kept for it: what is timed late is at least known."""
+            if self.stop.requested or clock.left > self._end_seconds(clock):
+                return self.stop.requested
+            rivals = any(part.loop is not None and part.loop.has_rival() for part in self.parts)
+            return rivals or clock.left <= 0
 
         pool = Pool(self.jobs, self.overlapped, over, self.seconds, self.devices)
         pool.run(unopened=[Unopened(part.opening(), partial(self._worth, part, clock)) for part in self.parts])
@@ -221,9 +265,12 @@ class Together:
 
     def _end_seconds(self, clock: Clock) -> float:
         """What comparing the best of each part takes in the end."""
-        open_parts = [part.loop for part in self.parts if part.loop is not None and not part.over]
-        needed = sum(loop.time_plan.full for loop in open_parts)
-        return min(needed, _END_SHARE * clock.budget)
+        plans = [part.loop.time_plan for part in self.parts if part.loop is not None and not part.over]
+        at_once = max(len(self.devices.live), 1) if self.overlapped else 1
+        each = clock.budget * at_once / len(self.parts)
+        judged = sum(plan.reserve(each) for plan in plans if plan.judges) / at_once
+        chosen = sum(plan.full for plan in plans if not plan.judges) / at_once
+        return judged + min(chosen, _END_SHARE * clock.budget)
 
     def _conclude(self, clock: Clock) -> None:
         """The largest share first: where the time does not suffice for all, it is the small ones that go without."""
@@ -237,5 +284,12 @@ class Together:
             with clocked(self.seconds, "build"):
                 for part in left:
                     part.wait()
-        for number, part in enumerate(left):
-            part.conclude(Clock(max(clock.left, 0.0) / (len(left) - number), part=True))
+        ends = [part.conclude(part.loop, partial(self._own_end, part, clock)) for part in left if part.loop is not None]
+        pool = Pool(self.jobs, self.overlapped, lambda: False, self.seconds, self.devices)
+        pool.run(unopened=map(Unopened, ends))
+
+    def _own_end(self, part: Part, clock: Clock) -> Clock:
+        """Of the time that is left, the part of one of those that its device has still to compare."""
+        waiting = [one for one in self.parts if one is part or (one.home and not (one.over or one.compared))]
+        beside = [one for one in waiting if one.home == part.home] if self.overlapped else waiting
+        return Clock(max(clock.left, 0.0) / len(beside), part=True)

@@ -374,7 +374,7 @@ def test_a_race_whose_device_fails_is_run_anew_on_another() -> None:
             raise DeviceError("the baseline does not run any more", remedy="Look at it.")
         return str(evaluator.calibration.device.uri)
 
-    assert on_one_device(cast(TimedEvaluator, evaluator), judged) == "cuda://1"
+    assert at_once(on_one_device(cast(TimedEvaluator, evaluator), judged)) == "cuda://1"
     assert len(said) == 1
 
 

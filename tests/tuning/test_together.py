@@ -51,7 +51,7 @@ def parts(count: int, *, opened: int) -> list[Part]:
     for number in range(count):
         part = Part(str(number), cast("object", None), 1 / count)  # type: ignore[arg-type]
         if number < opened:
-            part.loop = SimpleNamespace(time_plan=SimpleNamespace(full=1.0))  # type: ignore[assignment]
+            part.loop = SimpleNamespace(time_plan=SimpleNamespace(full=1.0, judges=False))  # type: ignore[assignment]
         found.append(part)
     return found
 

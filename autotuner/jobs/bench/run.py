@@ -21,8 +21,8 @@ from autotuner.jobs.bench.opening import Libraries, Terms
 from autotuner.jobs.bench.problem import ProblemBench
 from autotuner.jobs.bench.result import BenchResult, ProblemRows, to_csv
 from autotuner.jobs.bench.tuned import tuned_arm
-from autotuner.jobs.suite.defaults import too_large
 from autotuner.jobs.suite.workload import Entry, Workload
+from autotuner.measure.check import too_large
 from autotuner.problems import Problem
 from autotuner.store.rows import Json
 from autotuner.system import process

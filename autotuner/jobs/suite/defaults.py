@@ -10,11 +10,11 @@ from pathlib import Path
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.carriers.render import problem_mlir
 from autotuner.devices.device import choose_repeat
-from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure, NoCandidateError, OutOfTimeError
+from autotuner.errors import AutotuneError, DeviceError, NoCandidateError, OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import first_error
 from autotuner.iree.run import failed_because
-from autotuner.measure.check import Data
+from autotuner.measure.check import Data, too_large
 from autotuner.problems import Problem
 from autotuner.targets import Target
 from autotuner.tuning.effort import Effort
@@ -111,7 +111,3 @@ class DefaultTimer:
         if not timing.ok:
             return Default(None, DeviceError(f"IREE's default cannot be timed: {failed_because(timing.detail)}"))
         return Default(timing.median)
-
-
-def too_large(problem: Problem) -> EnvironmentFailure:
-    return EnvironmentFailure(f"{problem.bytes / 2**30:.1f} GiB of tensors do not fit in this machine's memory.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,14 +13,15 @@ from typing import Any, Unpack
 from autotuner.carriers.outputs import Outputs, files_in
 from autotuner.errors import AutotuneError, OutOfTimeError, StorageError, UsageError
 from autotuner.jobs.suite import THRESHOLD
-from autotuner.jobs.suite.budget import LEAST_SECONDS, divide
-from autotuner.jobs.suite.defaults import DefaultTimer, too_large
+from autotuner.jobs.suite.budget import BESIDE, LEAST_SECONDS, Plan
+from autotuner.jobs.suite.defaults import DefaultTimer
 from autotuner.jobs.suite.result import SuiteDetails, SuiteResult, suite_result
 from autotuner.jobs.suite.resumed import Earlier, ProblemRows
 from autotuner.jobs.suite.rows import FINAL, RAW, TUNED, Row, failure, outcome, refuse_foreign, to_csv
 from autotuner.jobs.suite.ship import Group, Shipper
 from autotuner.jobs.suite.uplift import Gain, measure, shares
 from autotuner.jobs.suite.workload import Entry, Workload
+from autotuner.measure.check import too_large
 from autotuner.system import process
 from autotuner.system.digests import read_by_flags
 from autotuner.system.progress import LATE_SECONDS, Clock
@@ -29,9 +30,11 @@ from autotuner.system.text import count, percent
 from autotuner.system.workspace import write_whole
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
+from autotuner.tuning.result import Result
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
-from autotuner.tuning.tune import search
+from autotuner.tuning.together import Part, Together
+from autotuner.tuning.tune import claimed, search
 
 _DEFAULTS_SHARE = 0.5
 """Of the budget, at most, for timing the defaults."""
@@ -205,24 +208,25 @@ class _SuiteRun:
         if self.run.earlier is not None:
             finished = sum(row.verdict in TUNED for row in self.rows.values())
             self._note(f"going on with run {self.run.id}: {finished} problems are finished, {len(queue)} are left")
+        side_by_side = self.timed and (self.session.devices.several or self.options.cluster is not None)
         begun = 0
         while queue and not self.run.stopped:
-            budget = self.options.budget
-            if budget is not None:
-                parts = divide(
-                    self.clock.left - self._shipping(budget), [self.rows[name].share or 0.0 for name in queue]
-                )
-                if begun and parts[0] < LEAST_SECONDS:
-                    parts[0] = 0.0
-                while queue and parts[len(queue) - 1] <= 0:
-                    reason = f"--budget leaves less than {LEAST_SECONDS:.0f} s for it"
-                    self._set(queue.pop(), verdict="left-out", reason=reason)
-                if not queue:
-                    break
-                budget = parts[0]
-            name = queue.pop(0)
-            begun += 1
-            self._tune_one(name, budget, place=f"{begun}/{begun + len(queue)}")
+            devices = len(self.session.devices.live) if side_by_side else 1
+            shares, at_once = [self.rows[name].share or 0.0 for name in queue], BESIDE * devices if side_by_side else 1
+            plan = Plan.of(self._left(), shares, devices=devices, at_once=at_once, first=not begun)
+            for _ in range(plan.left_out):
+                reason = f"--budget leaves less than {LEAST_SECONDS:.0f} s for it"
+                self._set(queue.pop(), verdict="left-out", reason=reason)
+            if not queue:
+                break
+            now, queue = queue[: plan.count], queue[plan.count :]
+            total = begun + len(now) + len(queue)
+            places = {name: f"{begun + number}/{total} {name}: " for number, name in enumerate(now, 1)}
+            begun += len(now)
+            if side_by_side:
+                self._tune_together(places, plan.seconds(self.options.effort.budget))
+            else:
+                self._tune_one(now[0], plan.own, prefix=places[now[0]])
         left_out = [row for row in self.rows.values() if row.verdict == "left-out"]
         if left_out:
             known = [row.share for row in left_out if row.share is not None]
@@ -231,6 +235,11 @@ class _SuiteRun:
                 f"--budget leaves out {count(len(left_out), 'problem')} ({share}): give a longer one to tune all"
             )
 
+    def _left(self) -> float | None:
+        """Seconds for tuning; None where the user has set no limit."""
+        budget = self.options.budget
+        return None if budget is None else self.clock.left - self._shipping(budget)
+
     def _shipping(self, budget: float) -> float:
         """Seconds for the end: every winner is compiled twice, and the next one may win as well."""
         reading = max((row.seconds.get("space", 0.0) for row in self.rows.values()), default=0.0)
@@ -238,20 +247,53 @@ class _SuiteRun:
         measured = 2 * winners * reading / usable_cores()
         return min(max(measured, _SHIP_SHARE * budget), _MOST_SHIPPING * budget)
 
-    def _tune_one(self, name: str, budget: float | None, *, place: str) -> None:
-        options = replace(self.options, budget=budget, output=None, resume=name in self.begun)
-        problem = self.entries[name].problem
-        session = self.run.within(f"{place} {name}: ")
+    def _tune_one(self, name: str, budget: float | None, *, prefix: str) -> None:
+        options, problem, session = self._options(name, budget), self.entries[name].problem, self.run.within(prefix)
         try:
             found = search(self.target.prepare(problem), self.target, options=options, session=session)
-            self._set(name, **outcome(found.result, store=self.session.store))
+            self._ended(name, found.result)
         except StorageError:
             raise
         except AutotuneError as error:
-            self._fail(name, error)
-            self._note(f"{name} failed: {error}")
+            self._ended(name, error)
         except MemoryError:
-            self._fail(name, too_large(problem))
+            self._ended(name, too_large(problem))
+
+    def _tune_together(self, places: Mapping[str, str], seconds: float) -> None:
+        """These share all builders and devices; each comes to its verdict on one device."""
+        parts = []
+        for name, prefix in places.items():
+            problem, share = self.target.prepare(self.entries[name].problem), (self.rows[name].share or 0.0) / 100
+            session = self.run.within(prefix)
+            try:
+                run = claimed(problem, self.target, options=self._options(name, seconds), session=session)
+            except AutotuneError as error:
+                self._ended(name, error)
+            else:
+                parts.append(Part(name, run, share, told=self._part_ended))
+        session, overlapped = self.session, not self.session.shares_cores
+        spent = self.run.account.seconds
+        Together(parts, session.jobs, overlapped, session.stop, spent, session.devices).tune(seconds)
+        for part in parts:
+            if not part.over and not self.run.stopped:
+                self._set(part.label, verdict="left-out", reason="--budget was used up before its search began")
+        self._write()
+
+    def _options(self, name: str, budget: float | None) -> Options:
+        return replace(self.options, budget=budget, output=None, resume=name in self.begun)
+
+    def _part_ended(self, part: Part) -> None:
+        if part.found is not None:
+            self._ended(part.label, part.found.result)
+        elif part.error is not None:
+            self._ended(part.label, part.error)
+
+    def _ended(self, name: str, came_to: Result | AutotuneError) -> None:
+        if isinstance(came_to, Result):
+            self._set(name, **outcome(came_to, store=self.session.store))
+        else:
+            self._fail(name, came_to)
+            self._note(f"{name} failed: {came_to}")
         self._write()
 
     # --- the end ------------------------------------------------------------------------------------------------

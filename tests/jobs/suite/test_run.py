@@ -22,7 +22,7 @@ from autotuner.carriers.render import problem_mlir
 from autotuner.errors import DeviceError, StorageError, UsageError
 from autotuner.iree.compile import hash_binaries
 from autotuner.iree.tools import Tools
-from autotuner.jobs.suite.budget import divide
+from autotuner.jobs.suite.budget import BESIDE, LEAST_SECONDS, Plan, divide
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.result import SuiteResult
 from autotuner.jobs.suite.rows import refuse_foreign, to_csv
@@ -38,6 +38,7 @@ from tests.support.patience import ENOUGH
 EFFORT = Effort(trials=2, budget=1200.0, compile_only_trials=2, confirm_blocks=8, race_entrants=2)
 LARGE, SMALL = "gemm_96x64x128_f32_f32_nn", "gemm_64x32x48_f32_f32_nn"
 SHAPES = "op,shape,dtype,calls\ngemm,96x64x128,f32,3\ngemm,64x32x48,f32,1\n"
+TWINS = "local-task,local-task"
 OF_LARGE = '*"match_gemm_96x64x128"*'
 """The pattern of modules that were built with a spec of the first problem."""
 
@@ -278,13 +279,14 @@ def test_winners_that_need_different_flags_are_grouped_and_the_better_group_is_t
     assert any("2 sets of flags" in note for note in result.notes)
 
 
-def test_a_problem_that_fails_is_a_row_and_the_others_go_on(here: Path) -> None:
+@pytest.mark.parametrize("device", ["local-task", TWINS])
+def test_a_problem_that_fails_is_a_row_and_the_others_go_on(here: Path, device: str) -> None:
     fake = fake_tools(here)
     refuse = 'case "$*" in *48x32xf32*) echo "the device is lost" >&2; exit 1 ;; esac\nexec'
     fake.tools.iree_run_module.write_text(fake.tools.iree_run_module.read_text().replace("exec", refuse))
     file = write(here, SHAPES + "gemm,8x8x8,f8,1\n")
     no_f8 = replace(ONE_ROUTE, types={"gemm": (("f32", "f32"),)})
-    result = run(file, fake, target=no_f8)
+    result = run(file, fake, target=no_f8, device=device)
     assert {row.problem: row.verdict for row in result.details.rows} == {
         LARGE: "no-winner",
         SMALL: "failed",
@@ -316,8 +318,8 @@ def test_what_the_budget_does_not_suffice_for_and_what_contributes_little_is_lef
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The time of all of them is more than one needs on any machine, and less than two have to have.
-    monkeypatch.setattr("autotuner.jobs.suite.run.LEAST_SECONDS", 1000.0)
-    monkeypatch.setattr("autotuner.jobs.suite.run.divide", partial(divide, least=1000.0))
+    monkeypatch.setattr("autotuner.jobs.suite.budget.LEAST_SECONDS", 1000.0)
+    monkeypatch.setattr("autotuner.jobs.suite.budget.divide", partial(divide, least=1000.0))
     file = write(here, SHAPES + "gemm,32x32x32,f32,400\ngemm,16x16x16,f32,1\n")
     result = run(file, fake_tools(here), budget=1500.0, threshold=0.5)
     rows = {row.problem: row for row in result.details.rows}
@@ -374,6 +376,46 @@ def test_an_interrupted_suite_goes_on_with_the_problem_that_it_was_at(here: Path
     with Store.open(None, workspace=here / "workspace", create=False) as store:
         assert {run.id for run in store.runs()} == {first.run, *runs.values()}
         assert {run.status for run in store.runs()} == {"finished"}
+
+
+def test_on_several_devices_problems_are_tuned_side_by_side_and_go_on_so_when_interrupted(
+    here: Path,
+) -> None:
+    file, fake, stop = write(here), fake_tools(here, rules=[(SPEC, 50.0)]), Stop()
+    first = run(file, fake, stop=stop, device=TWINS, reporter=StopAt(stop, f"2/2 {SMALL}: searching"))
+    assert {(row.verdict, row.interrupted) for row in first.details.rows} == {("inconclusive", True)}, "both had begun"
+    second = run(file, fake, resume=True, device=TWINS)
+    assert {row.problem: row.run for row in second.details.rows} == {row.problem: row.run for row in first.details.rows}
+    assert all(row.kept for row in second.details.rows)
+    assert second.spec is not None
+    with Store.open(None, workspace=here / "workspace", create=False) as store:
+        assert {run.status for run in store.runs()} == {"finished"}
+        judged = {
+            row.problem: {
+                t.conditions.device
+                for t in store.timings(row.run or "")
+                if t.phase in ("race", "confirm") and t.conditions
+            }
+            for row in second.details.rows
+        }
+    assert sorted(map(sorted, judged.values())) == [["local-task"], ["local-task#2"]], "each on one"
+
+
+def test_several_devices_have_more_time_together_and_what_does_not_fit_is_left_out() -> None:
+    shares = [40.0, 30.0, 20.0, 10.0]
+    alone = Plan.of(100.0, shares, devices=1, at_once=1, first=True)
+    assert (alone.count, alone.left_out) == (1, 1)
+    assert alone.own == pytest.approx(40.0)
+    four = Plan.of(30.0, shares, devices=4, at_once=4 * BESIDE, first=True)
+    assert (four.count, four.left_out) == (4, 0)
+    assert four.seconds(600.0) == pytest.approx(30.0), "all of them at once have what there is"
+    two = Plan.of(10 * LEAST_SECONDS, [1.0] * 10, devices=2, at_once=2 * BESIDE, first=True)
+    assert (two.count, two.left_out) == (4, 0)
+    assert two.seconds(600.0) == pytest.approx(4 * LEAST_SECONDS)
+    unlimited = Plan.of(None, [1.0] * 3, devices=2, at_once=2 * BESIDE, first=True)
+    assert (unlimited.count, unlimited.left_out) == (3, 0)
+    assert unlimited.seconds(600.0) == pytest.approx(900.0)
+    assert Plan.of(1.0, shares, devices=2, at_once=4, first=False).left_out == len(shares)
 
 
 def test_a_killed_suite_and_one_that_ctrl_c_ends_with_130_go_on_with_the_same_run(here: Path) -> None:
