@@ -47,7 +47,7 @@ from autotuner.measure.screening import Measured
 from autotuner.system.cache import Cache
 from autotuner.system.execution import local_executor
 from autotuner.targets import Target
-from autotuner.tuning.evaluate import Outcome
+from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import Candidate
 from autotuner.tuning.pool import Pool
 from autotuner.tuning.stations import Measure

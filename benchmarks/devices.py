@@ -30,7 +30,7 @@ from autotuner.store.rows import BuildRow, NewRun
 from autotuner.store.store import Store
 from autotuner.system.execution import local_executor
 from autotuner.targets import PLAIN
-from autotuner.tuning.evaluate import Outcome
+from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import Candidate
 from autotuner.tuning.pool import Pool
 from autotuner.tuning.stations import Measure

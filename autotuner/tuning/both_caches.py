@@ -9,9 +9,9 @@ from autotuner.measure.caches import Caches
 from autotuner.measure.judge import Judgement
 from autotuner.measure.standing import Standing
 from autotuner.system.progress import LATE_SECONDS
-from autotuner.tuning.evaluate import Outcome
 from autotuner.tuning.first_plan import AfterVerdict
 from autotuner.tuning.loop import TimedLoop
+from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE
 
 

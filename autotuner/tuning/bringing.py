@@ -18,8 +18,8 @@ from autotuner.space import Config
 from autotuner.system import process
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.targets.attention import right_target
-from autotuner.tuning.evaluate import Outcome
 from autotuner.tuning.options import Options
+from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import SEARCHED, Candidate
 from autotuner.tuning.result import Result
 from autotuner.tuning.session import Session, Watched

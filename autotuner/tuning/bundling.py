@@ -23,8 +23,8 @@ from autotuner.system import process
 from autotuner.system.digests import known_digest
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.targets.attention import right_target
-from autotuner.tuning.evaluate import Outcome
 from autotuner.tuning.options import Options
+from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.result import Result
 from autotuner.tuning.session import Session, Watched

@@ -16,8 +16,9 @@ from autotuner.measure.timeplan import LEADERS
 from autotuner.system import process
 from autotuner.system.text import count
 from autotuner.tuning.effort import Effort
-from autotuner.tuning.evaluate import Evaluator, Outcome
+from autotuner.tuning.evaluate import Evaluator
 from autotuner.tuning.loop import TimedLoop
+from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE
 
 _BUILD_SHARE = 0.4

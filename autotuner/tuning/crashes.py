@@ -8,7 +8,7 @@ from autotuner.carriers.carrier import VariantCarrier
 from autotuner.iree.run import failed_because
 from autotuner.microkernels.instance import crash_words
 from autotuner.targets import Target
-from autotuner.tuning.evaluate import Outcome
+from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import Candidate
 
 

@@ -24,7 +24,7 @@ from autotuner.iree.figures import Isa
 from autotuner.iree.mlir import Dispatch, tile_levels
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.targets import Target
-from autotuner.tuning.evaluate import Outcome
+from autotuner.tuning.outcome import Outcome
 
 _WORKGROUP_INTENSITY = 64.0
 """Flops for each byte of operands that a workgroup must do to be fed from the second-level cache (A100, MI300X)."""

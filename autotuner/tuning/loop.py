@@ -24,7 +24,8 @@ from autotuner.measure.timeplan import TimePlan
 from autotuner.search import Search, make_search
 from autotuner.system import process
 from autotuner.system.progress import LATE_SECONDS, Clock, Progress, Reporter, Stop, clocked
-from autotuner.tuning.evaluate import Evaluator, Outcome, TimedEvaluator, candidate_id
+from autotuner.tuning.evaluate import Evaluator, TimedEvaluator, candidate_id
+from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate
 from autotuner.tuning.pool import Pool
 from autotuner.tuning.stations import Measure

@@ -24,7 +24,7 @@ from autotuner.measure.steps import Step, Steps
 from autotuner.system.execution import in_a_thread
 from autotuner.system.process import behind_timings
 from autotuner.system.progress import clocked
-from autotuner.tuning.evaluate import Outcome
+from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.stations import AHEAD, Measure, Station, Stations, Task
 
 T = TypeVar("T")

@@ -24,8 +24,8 @@ from autotuner.problems import Problem
 from autotuner.system.names import checked_name
 from autotuner.system.workspace import Workspace
 from autotuner.targets import Target
-from autotuner.tuning.evaluate import Outcome
 from autotuner.tuning.options import Options
+from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
 from autotuner.tuning.task import Task
 

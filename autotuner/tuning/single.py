@@ -31,12 +31,13 @@ from autotuner.tuning.both_caches import time_caches
 from autotuner.tuning.contest import Finalists, judge_finalists, lead_of_search
 from autotuner.tuning.crashes import first_crashes
 from autotuner.tuning.default_builds import DefaultBuilds
-from autotuner.tuning.evaluate import Evaluator, Outcome, TimedEvaluator
+from autotuner.tuning.evaluate import Evaluator, TimedEvaluator
 from autotuner.tuning.first_plan import AfterVerdict, first_plan
 from autotuner.tuning.homes import calibrated, on_one_device
 from autotuner.tuning.learned import learned
 from autotuner.tuning.loop import Loop, TimedLoop
 from autotuner.tuning.options import Options
+from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
 from autotuner.tuning.question import question_read, question_unread
 from autotuner.tuning.result import Files, Result, read_result

@@ -13,7 +13,8 @@ from autotuner.measure.judge import Judgement
 from autotuner.measure.race import ALPHA
 from autotuner.measure.standing import Standing
 from autotuner.tuning.estimate import Estimate
-from autotuner.tuning.evaluate import Evaluator, Outcome
+from autotuner.tuning.evaluate import Evaluator
+from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result, RunFacts
 from autotuner.tuning.run import Run
 

@@ -8,7 +8,8 @@ from autotuner.measure.judge import Cause
 from autotuner.system.text import count
 from autotuner.targets import PLAIN
 from autotuner.tuning.estimate import Estimate, estimate, rank
-from autotuner.tuning.evaluate import Evaluator, Outcome
+from autotuner.tuning.evaluate import Evaluator
+from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, SEARCHED
 from autotuner.tuning.result import FinalVerdict
 

@@ -24,7 +24,7 @@ from autotuner.measure.judge import Judgement
 from autotuner.measure.race import Interval
 from autotuner.targets import PLAIN
 from autotuner.tuning.bundling import ladder, travelling
-from autotuner.tuning.evaluate import Outcome
+from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import Candidate
 from tests.support.command_line import complaint, in_this_process
 from tests.support.contract import hold_contract

@@ -34,8 +34,9 @@ from autotuner.store.store import Store
 from autotuner.targets import PLAIN, Target
 from autotuner.targets.naming import iree_uri, require_one_kind
 from autotuner.tuning.effort import Effort
-from autotuner.tuning.evaluate import Outcome, TimedEvaluator
+from autotuner.tuning.evaluate import TimedEvaluator
 from autotuner.tuning.homes import calibrated, on_one_device
+from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import Candidate
 from autotuner.tuning.pool import Opening, Pool, Unopened
 from autotuner.tuning.stations import FAULTS, Measure

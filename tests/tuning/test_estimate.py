@@ -18,7 +18,8 @@ from autotuner.problems import Attention, Gemm, Problem
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.targets import Target
 from autotuner.tuning.estimate import Estimate, estimate
-from autotuner.tuning.evaluate import Evaluator, Outcome
+from autotuner.tuning.evaluate import Evaluator
+from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import Candidate, Plan
 from autotuner.tuning.untimed import Untimed, without_device
 

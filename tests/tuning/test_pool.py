@@ -24,7 +24,7 @@ from autotuner.system import process
 from autotuner.system.execution import local_executor
 from autotuner.targets import PLAIN
 from autotuner.tuning import pool as pools
-from autotuner.tuning.evaluate import Outcome
+from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import Candidate
 from autotuner.tuning.pool import Lane, Opening, Pool, Unopened
 from autotuner.tuning.stations import AHEAD, Measure

@@ -28,7 +28,8 @@ from autotuner.store.rows import CandidateRow
 from autotuner.store.store import Store
 from autotuner.targets import PLAIN
 from autotuner.targets.attention import decomposed_attention
-from autotuner.tuning.evaluate import Evaluator, Outcome
+from autotuner.tuning.evaluate import Evaluator
+from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
 from autotuner.tuning.result import read_result
 from tests.support.fake_tools import BASE_MS, CPU, ONE_ROUTE, PROBLEM, SPEC, FakeTools, candidates, run
