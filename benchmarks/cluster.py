@@ -156,6 +156,7 @@ class Lane:
 
     executor: BuildExecutor
     benchmark: Benchmark
+    flags: tuple[str, ...]
     left: int
     settled: int = 0
     worth: float = 1.0
@@ -168,7 +169,7 @@ class Lane:
         asked = []
         for _ in range(count):
             self.left -= 1
-            job = BuildJob("module {}", Target.parse("sm_80").compile_flags, 60.0, spec=f"// {self.left}", dumps=())
+            job = BuildJob("module {}", self.flags, 60.0, spec=f"// {self.left}", dumps=())
             asked.append((Outcome(cast(Candidate, None), self.left), self.executor.start(job)))
         return asked
 
@@ -203,7 +204,9 @@ def _measure(workers: int, each: int, own: Facts, tools: Tools) -> str:
                 local_executor(2) as answers,
                 cluster.devices(isolate=False, state="sustained") as devices,
             ):
-                lane = Lane(cluster.executor(builder, here, answers), benchmark, left=each * workers)
+                lane = Lane(
+                    cluster.executor(builder, here, answers), benchmark, target.compile_flags, left=each * workers
+                )
                 began, cpu, others = time.monotonic(), _cpu(), group.cpu()
                 Pool(cluster.jobs, True, lambda: False, {}, Devices(tuple(devices))).run([lane])
                 wall, used = time.monotonic() - began, _cpu() - cpu

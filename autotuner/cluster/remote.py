@@ -126,7 +126,7 @@ class RemoteDevice:
         """The name of its worker."""
         return self.channel.worker.name
 
-    @property
+    @cached_property
     def uri(self) -> str:
         """With its worker's name: there are many of one URI."""
         return f"{self._own['uri']}{TWIN}{self.worker}"

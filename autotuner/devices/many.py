@@ -23,6 +23,8 @@ class Devices:
     seconds: dict[str, float] = field(default_factory=dict, init=False)
     """By URI: how long each was at work."""
     _retired: dict[str, str] = field(default_factory=dict, init=False)
+    _live: tuple[Device, ...] | None = field(default=None, init=False)
+    """Those that are not retired; None: some joined or were retired since."""
     _turns: count[int] = field(default_factory=count, init=False)
     _homes: count[int] = field(default_factory=count, init=False)
 
@@ -33,7 +35,10 @@ class Devices:
 
     @property
     def live(self) -> tuple[Device, ...]:
-        return tuple(device for device in self.all if device.uri not in self._retired)
+        found = self._live
+        if found is None:
+            found = self._live = tuple(device for device in self.all if device.uri not in self._retired)
+        return found
 
     @property
     def first(self) -> Device:
@@ -56,6 +61,7 @@ class Devices:
     def join(self, device: Device) -> None:
         """One more takes part, from any thread: whoever hands out work sees it at the next look."""
         self.all = (*self.all, device)
+        self._live = None
 
     def retire(self, device: Device, why: str) -> bool:
         """It gets no more work; False where it is the last: then what it says is the end of the run."""
@@ -64,6 +70,7 @@ class Devices:
         if len(self.live) == 1:
             return False
         self._retired[device.uri] = why
+        self._live = None
         self.note(_words(device.uri, why))
         return True
 

@@ -10,10 +10,11 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from autotuner.build import Compiled
@@ -101,6 +102,7 @@ class Pool:
     _ready: deque[_Built] = field(default_factory=deque, init=False)
     _put_off: set[int] = field(default_factory=set, init=False)
     """Rows of candidates that gave way to others because they spill."""
+    _ended: SimpleQueue[Future[Any]] = field(default_factory=SimpleQueue, init=False)
     _stations: Stations[_Built] = field(init=False)
     _measured: int = field(default=0, init=False)
     _built_seconds: float = field(default=0.0, init=False)
@@ -131,14 +133,13 @@ class Pool:
                 self._evacuate()
                 with behind_timings():
                     self._begin()
-                for station in stations.live:
+                for station in stations.live if self._for_device or self._ready or stations.moved else ():
                     while station.load < AHEAD and self._hand_over(station):
                         pass
                 if not (self._builds or self._steps or stations.load or stations.moved):
                     break
                 with self._waiting(idle=not stations.load):
-                    waited = {*self._builds, *self._steps, *stations.futures()}
-                    done, _ = wait(waited, _GLANCE, FIRST_COMPLETED)
+                    done = self._wait()
                 self._collect(done)
                 self._take_up(done)
             stations.cancel()
@@ -153,12 +154,12 @@ class Pool:
             return False
         if (waiting := self._step_for(station)) is not None:
             opening, step = waiting
-            station.steps[station.executor.submit(self._timed, station, step.do)] = opening
+            station.steps[self._watched(station.executor.submit(self._timed, station, step.do))] = opening
             return True
         if (task := self._task_for(station)) is None:
             return False
         work = partial(task.measure, station.device)
-        station.tasks[station.executor.submit(self._timed, station, work)] = task
+        station.tasks[self._watched(station.executor.submit(self._timed, station, work))] = task
         return True
 
     def _take_up(self, done: set[Future[Any]]) -> None:
@@ -201,7 +202,7 @@ class Pool:
             if not (self._builds or self._steps):
                 return begun
             with self._waiting(idle=True):
-                done, _ = wait({*self._builds, *self._steps}, _GLANCE, FIRST_COMPLETED)
+                done = self._wait()
             self._collect(done)
 
     def _device_turn(self) -> bool:
@@ -231,9 +232,8 @@ class Pool:
 
     def _step_for(self, station: Station[_Built]) -> tuple[Opening, Step] | None:
         """What this device is to do before a search can begin."""
-        first = self.devices.first
         for waiting in self._for_device:
-            if (waiting[1].device or first).uri == station.device.uri:
+            if (waiting[1].device or self.devices.first).uri == station.device.uri:
                 self._for_device.remove(waiting)
                 return waiting
         return None
@@ -275,22 +275,25 @@ class Pool:
         begun = 0
         while begun < room and self._for_builders:
             opening, step = self._for_builders.popleft()
-            self._steps[in_a_thread(step.do)] = opening
+            self._steps[self._watched(in_a_thread(step.do))] = opening
             begun += 1
         while begun < room:
             lane = max((lane for lane in self._lanes if lane.room > 0), key=lambda lane: lane.worth, default=None)
-            opened = len(self._steps) + sum(len(station.steps) for station in self._stations.all)
-            may_open = self._unopened and opened < self.jobs
-            if may_open and (lane is None or self._unopened[0].worth() > lane.worth):
+            if self._may_open and (lane is None or self._unopened[0].worth() > lane.worth):
                 begun += self._open(self._unopened.popleft().steps)
                 continue
             if lane is None:
                 break
             started = lane.ask(min(lane.room, max(1, (room - begun) // 2)))
             for outcome, future in started:
-                self._builds[future] = (lane, outcome)
+                self._builds[self._watched(future)] = (lane, outcome)
             begun += len(started)
         return begun
+
+    @property
+    def _may_open(self) -> bool:
+        stations = self._stations.all
+        return bool(self._unopened) and len(self._steps) + sum(len(one.steps) for one in stations) < self.jobs
 
     def _open(self, opening: Opening) -> int:
         """Begins it; how many builders that takes."""
@@ -298,7 +301,7 @@ class Pool:
         if not self._for_builders:
             return 0
         _, step = self._for_builders.pop()
-        self._steps[in_a_thread(step.do)] = opening
+        self._steps[self._watched(in_a_thread(step.do))] = opening
         return 1
 
     def _collect(self, done: Iterable[Future[Any]]) -> None:
@@ -348,6 +351,22 @@ class Pool:
                 first = self._ready[better]
                 del self._ready[better]
         return first
+
+    # --- waiting ------------------------------------------------------------------------------------------------
+
+    def _watched(self, future: Future[T]) -> Future[T]:
+        """Its end wakes the pool, which looks at nothing that has not ended."""
+        future.add_done_callback(self._ended.put)
+        return future
+
+    def _wait(self) -> set[Future[Any]]:
+        """What has ended since the last time; after a glance, nothing."""
+        done: set[Future[Any]] = set()
+        with suppress(Empty):
+            done.add(self._ended.get(timeout=_GLANCE))
+            while True:
+                done.add(self._ended.get_nowait())
+        return done
 
     # --- the clock ----------------------------------------------------------------------------------------------
 

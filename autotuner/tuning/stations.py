@@ -143,7 +143,9 @@ class Stations(Generic[T]):
 
     def evacuate(self) -> list[Any]:
         """Moves what retired devices have not begun; gives the openings among it, which must know."""
-        openings = []
+        openings: list[Any] = []
+        if not (self.devices.retired or self.moved):
+            return openings
         live = self.live
         for station in self.all:
             if station in live:
