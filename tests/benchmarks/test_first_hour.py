@@ -1,0 +1,42 @@
+"""The newcomer's transcript: the document is made of what the commands printed, and of nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.first_hour import REFERENCE, ROOT, Recorded, document, elided, line_of, readme, write
+
+
+@pytest.fixture
+def recorded() -> Recorded:
+    return Recorded.read(ROOT / REFERENCE)
+
+
+def test_the_document_and_the_readme_are_those_of_the_recorded_hour(recorded: Recorded) -> None:
+    assert (ROOT / "docs" / "first-hour.md").read_text(encoding="utf-8") == document(recorded)
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert page == readme(page, recorded)
+
+
+def test_an_hour_that_went_otherwise_has_its_own_words(recorded: Recorded, tmp_path: Path) -> None:
+    spec = "gemm win\nverdict    win: fresh blocks give 2.064\nspec       x.mlir\nflags      x.flags\n"
+    nothing = "$ make demo\nverdict    no-winner: 3 routes timed\n"
+    other = replace(recorded, printed={**recorded.printed, "shape": spec, "demo": nothing}, loads=(0.4, 1.6))
+    text = document(other)
+    assert "at a load of 0 to 2.\nThe raw output" in text
+    assert "`no-winner` means: candidates were timed, and none is faster than IREE's default, which is kept." in text
+    assert "`spec` is the file that carries the configuration" in text
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").write_text((ROOT / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
+    write(other, tmp_path)
+    assert Recorded.read(tmp_path / REFERENCE) == other
+    assert "on a machine at a load of 0 to 2." in (tmp_path / "README.md").read_text(encoding="utf-8")
+
+
+def test_what_is_left_out_is_one_line_of_dots() -> None:
+    text = "$ command\na\nb\nverdict    win: x\nc\n"
+    assert elided(text, lambda line: line.startswith("verdict")) == "$ command\n…\nverdict    win: x\n…"
+    assert (line_of(text, "verdict"), line_of(text, "use")) == ("win: x", "")
