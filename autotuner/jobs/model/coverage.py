@@ -13,7 +13,7 @@ from autotuner.targets import PLAIN
 
 _ALIKE = 0.02
 """Of the model's arithmetic: routes whose kernels compute more alike than that are told apart by their times."""
-_NEARLY_ALL = 0.98
+NEARLY_ALL = 0.98
 """Of the model's arithmetic: kernels that compute so much leave nothing to what flags are for."""
 _OBJECT = 3.0
 """Seconds, about, for building one kernel, on one core."""
@@ -72,7 +72,7 @@ def in_order(routes: Sequence[KernelRoute], *, flops: float) -> list[KernelRoute
 
     def key(one: KernelRoute) -> tuple[int, bool, int, float]:
         behind = int((most - one.coverage.flops) / (_ALIKE * most))
-        forms = one.tried.route.forms if one.coverage.flops >= _NEARLY_ALL * flops else 0
+        forms = one.tried.route.forms if one.coverage.flops >= NEARLY_ALL * flops else 0
         return behind, one.tried.route.rewrites, forms, one.tried.us or math.inf
 
     return sorted((one for one in routes if one.coverage.flops > 0), key=key)

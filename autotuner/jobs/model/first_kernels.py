@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autotuner.jobs.model.context import Context, ModelStructure
-from autotuner.jobs.model.coverage import KernelRoute, kernel_routes
+from autotuner.jobs.model.coverage import NEARLY_ALL, KernelRoute, kernel_routes
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.kernels import executable_target_of
 from autotuner.jobs.model.mixed import kernels_first
@@ -52,26 +52,42 @@ class FirstKernels:
         return self.us < (self.tried.us or math.inf)
 
 
-def try_kernels(race: RouteRace, plain: ModelStructure, *, kept: Kept, compiling: float) -> FirstKernels | None:
+def try_kernels(
+    race: RouteRace,
+    plain: ModelStructure,
+    *,
+    kept: Kept,
+    compiling: float,
+    before: FirstKernels | None = None,
+    early: bool = False,
+) -> FirstKernels | None:
     """The model with every kernel that fits, where they compute most of it; None where that was not tried.
 
-    `compiling` are the seconds that the model's compile takes.
+    `compiling` are the seconds that the model's compile takes. `early`, when most routes are still to be tried, kernels
+    must compute nearly all of it: then flags have nothing to add. `before` is what came of that.
     """
     context = race.context
     if not context.options.microkernels or context.session.stop.requested:
         return None
+    best = min((t.us for t in race.tried if t.ok and t.us is not None), default=math.inf)
+    if before is not None and before.us < best:
+        return before
     with context.clocked("space"):
         library = Library.open(context, executable_target_of(context, plain))
         routes = kernel_routes(race.tried, library.places, plain=plain.preprocessed, flops=plain.flops)
+    if early and (not routes or routes[0].coverage.flops < NEARLY_ALL * plain.flops):
+        return None
     if not routes:
         context.note("no microkernel fits any operation of the model")
-    best = min((t.us for t in race.tried if t.ok and t.us is not None), default=math.inf)
-    found: FirstKernels | None = None
-    for one in attempts(routes):
+    found = before
+    for one in attempts(routes)[: 1 if early else None]:
+        if before is not None and one.tried.route == before.tried.route:
+            continue
         needed = seconds_needed(one, compiling=compiling, cores=context.session.jobs, crowding=context.crowding)
         if (missing := needed + kept.verdict - context.clock.left) > 0:
             would_do = longer(context.clock.budget + missing)
-            context.note(f"no time to compile the model with {one.coverage.kernels} microkernels: {would_do}")
+            if not early:
+                context.note(f"no time to compile the model with {one.coverage.kernels} microkernels: {would_do}")
             break
         dispatches = _unranked(context, one.tried, plain)
         whole = WholeModel(dispatches, one.tried, race, kept.racing)

@@ -46,7 +46,8 @@ class Library:
     def open(cls, context: Context, executable_target: str) -> Library:
         found, notes = find_manifests(context.options.microkernels, workspace=context.session.workspace.root)
         for note in notes:
-            context.note(note)
+            if note not in context.run.account.notes:  # a run opens it more than once
+                context.note(note)
         chip = context.session.chip
         return cls(context, tuple(manifest for manifest, _ in found), chip, executable_target)
 

@@ -101,6 +101,8 @@ class _ModelRun:
     tried: list[RouteOutcome] = field(default_factory=list)
     tuned: list[Tuned] = field(default_factory=list)
     parts: list[Dispatches] = field(default_factory=list)
+    kernels: FirstKernels | None = None
+    """Where they compute nearly all of the model: tried before most routes."""
     caches: Caches | None = None
     arbiter: Arbiter | None = None
     """Whose outputs are right; None without a device."""
@@ -158,7 +160,12 @@ class _ModelRun:
         self.arbiter = arbiter_of(context.model, plain, context.builder, call, context.run)
         race = RouteRace(context, benchmark, self.arbiter, tried=self.tried)
         pieces = PieceRoute(context, race, routes.knobs)
-        race.all(routes, told=lambda seconds: self._expect(plain, routes, seconds), then=pieces.try_it)
+
+        def told(seconds: float) -> None:
+            self._expect(plain, routes, seconds)
+            self.kernels = self._kernels(race, plain, early=True)
+
+        race.all(routes, told=told, then=pieces.try_it)
         with process.until(context.clock.latest):
             result = self._tuned_on(race, plain)
         pieces.keep_if_shipped(result.flagfile)
@@ -208,11 +215,12 @@ class _ModelRun:
         judgement = self._race(race.benchmark)
         return self._shipped(judgement)
 
-    def _kernels(self, race: RouteRace, plain: ModelStructure) -> FirstKernels | None:
+    def _kernels(self, race: RouteRace, plain: ModelStructure, *, early: bool = False) -> FirstKernels | None:
         """Every microkernel by its defaults: a verdict on that needs less time than a search and a race."""
         shortest = end_plan(self.context, self.tried).least
         kept = Kept(verdict=min(shortest, self.racing), racing=self.racing)
-        return try_kernels(race, plain, kept=kept, compiling=longest_compile(self.context, self.tried))
+        compiling = longest_compile(self.context, self.tried)
+        return try_kernels(race, plain, kept=kept, compiling=compiling, before=self.kernels, early=early)
 
     def _leave(self, kernels: FirstKernels) -> None:
         """Microkernels that are too far behind to be searched: the model with them races as it is."""

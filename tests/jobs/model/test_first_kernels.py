@@ -26,7 +26,14 @@ NEEDED = 5.0 + 12.0 + COMPILING
 
 
 def attempted(
-    monkeypatch: pytest.MonkeyPatch, *, left: float, wrong_with_kernels: bool = False, best: float | None = None
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    left: float,
+    wrong_with_kernels: bool = False,
+    best: float | None = None,
+    before: FirstKernels | None = None,
+    early: bool = False,
+    flops: float = 3e9,
 ) -> tuple[FirstKernels | None, list[str], list[str]]:
     """What came of it, the routes on which the model was compiled, and what was said."""
     compiled: list[str] = []
@@ -43,7 +50,7 @@ def attempted(
     monkeypatch.setattr(first_kernels, "kernel_routes", lambda *_, **__: [WRONG, RIGHT])
     monkeypatch.setattr(first_kernels, "kernels_first", kernels)
     monkeypatch.setattr(first_kernels, "Dispatches", lambda *_: SimpleNamespace())
-    plain = SimpleNamespace(configured={}, preprocessed="", groups=(), flops=3e9)
+    plain = SimpleNamespace(configured={}, preprocessed="", groups=(), flops=flops)
     context = SimpleNamespace(
         options=SimpleNamespace(microkernels=("auto",), jobs=16),
         session=SimpleNamespace(stop=SimpleNamespace(requested=False), jobs=16),
@@ -56,7 +63,8 @@ def attempted(
     )
     tried = [] if best is None else [RouteOutcome(Route("fast"), 3, us=best)]
     race = cast(RouteRace, SimpleNamespace(context=context, tried=tried))
-    found = try_kernels(race, cast(ModelStructure, plain), kept=KEPT, compiling=COMPILING)
+    structure = cast(ModelStructure, plain)
+    found = try_kernels(race, structure, kept=KEPT, compiling=COMPILING, before=before, early=early)
     return found, compiled, said
 
 
@@ -91,3 +99,19 @@ def test_a_model_that_is_slow_with_kernels_is_tried_on_the_fastest_route_too(mon
     assert compiled == ["plain", "im2col+O3"]
     _, compiled, _ = attempted(monkeypatch, left=150.0, best=2000.0)
     assert compiled == ["plain"]
+
+
+def test_kernels_that_compute_nearly_all_are_tried_before_most_routes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ResNet-50 in five minutes: the routes took a third of it, and the compile with kernels had no time."""
+    found, compiled, _ = attempted(monkeypatch, left=150.0, early=True, best=1000.0)
+    assert compiled == ["plain"], "where they are slow there, other routes come first"
+    later, compiled, _ = attempted(monkeypatch, left=150.0, before=found, best=1000.0)
+    assert compiled == ["im2col+O3"]
+    assert later is found
+    later, compiled, _ = attempted(monkeypatch, left=150.0, before=found, best=2000.0)
+    assert (later, compiled) == (found, []), "what leads is not tried again"
+
+
+def test_kernels_that_leave_work_to_flags_wait_for_the_best_of_these(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert attempted(monkeypatch, left=150.0, early=True, flops=4e9) == (None, [], [])
+    assert attempted(monkeypatch, left=NEEDED, early=True) == (None, [], []), "that there is no time is told later"
