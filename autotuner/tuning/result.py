@@ -256,7 +256,7 @@ class Result(Generic[D]):
 
     def __repr__(self) -> str:
         """A line: at a prompt, `print` tells the rest."""
-        ratio = f" by {self.speedup.median:.3f}x" if self.speedup else ""
+        ratio = f", {self.speedup.median:.3f}x" if self.speedup else ""
         return f"<Result {self.run}: {self.verdict}{ratio}, {self.problem['name']} on {self.target} ({self.device})>"
 
     def _repr_html_(self) -> str:

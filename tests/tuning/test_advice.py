@@ -9,6 +9,7 @@ from typing import get_args
 import pytest
 
 from autotuner import errors
+from autotuner.measure.race import Interval
 from autotuner.tuning.advice import ENDS, advice
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.effort import EFFORTS
@@ -74,6 +75,9 @@ def test_a_result_prints_as_on_a_terminal_and_is_a_table_in_a_notebook() -> None
         "problem    gemm<1> on cpu (local-task)",
         "default    10.0 µs (0.2 GFLOP/s)",
     ]
+    assert repr(told) == f"<Result {told.run}: no-winner, gemm<1> on cpu (local-task)>"
+    slower = replace(told, speedup=Interval(0.527, 0.347, 0.926))
+    assert repr(slower) == f"<Result {told.run}: no-winner, 0.527x, gemm<1> on cpu (local-task)>"
     page = told._repr_html_()
     assert page.startswith("<table>")
     left = 'style="text-align: left"'
