@@ -52,23 +52,24 @@ def plan_of(took: Took, *, rivals: int, blocks: int) -> TimePlan:
     )
 
 
-def end_plan(context: Context, tried: Sequence[RouteOutcome]) -> TimePlan:
-    """By what the routes took that were tried."""
+def end_plan(context: Context, tried: Sequence[RouteOutcome], *, also: Sequence[Compiled] = ()) -> TimePlan:
+    """By what the routes took that were tried; `also` are other models that may ship."""
     good = [t.us for t in tried if t.ok and t.us is not None]
     took = Took(
         default_us=(tried[0].us or 0.0) if tried else 0.0,
         best_us=min(good, default=0.0),
         timing=context.timing_seconds,
         isolated=context.isolated_seconds,
-        compiling=longest_compile(context, tried),
+        compiling=longest_compile(context, tried, also=also),
     )
     return plan_of(took, rivals=2 if len(good) > 1 else 1, blocks=context.options.effort.confirm_blocks)
 
 
-def longest_compile(context: Context, tried: Sequence[RouteOutcome]) -> float:
-    """Seconds of a route's compile."""
+def longest_compile(context: Context, tried: Sequence[RouteOutcome], *, also: Sequence[Compiled] = ()) -> float:
+    """Seconds of the compile of a route, or of another model that may ship."""
     reading = context.run.account.seconds.get("space", 0.0)
-    return compiling_seconds([t.build for t in tried if t.build and t.build.ok], reading=reading)
+    builds = [*also, *(t.build for t in tried if t.build)]
+    return compiling_seconds([build for build in builds if build.ok], reading=reading)
 
 
 def compiling_seconds(builds: Sequence[Compiled], *, reading: float) -> float:

@@ -19,6 +19,7 @@ from autotuner.measure.reference import right_but_slower, told
 from autotuner.measure.timeplan import TimePlan
 from autotuner.targets import PLAIN
 from autotuner.tuning.plan import BASELINE
+from autotuner.tuning.result import Measured
 
 
 @dataclass(frozen=True)
@@ -123,3 +124,15 @@ class Lineup:
             return Judgement("no-winner", "nothing that was tried gives right ones", BASELINE)
         reason = right_but_slower(self.stock.route.name, self.stock.us, self.default.us)
         return Judgement("no-winner", reason, BASELINE)
+
+
+def measured(one: RouteOutcome | None, us: float | None) -> Measured:
+    """A route with its time in the race; with that of before where it was not in one."""
+    if one is None:
+        return Measured()
+    return Measured(one.us if us is None else us, tuple(one.route.flags), one.route.name)
+
+
+def raced_as(stock: RouteOutcome | None, base: RouteOutcome | None) -> str:
+    """The name of the best route in a race."""
+    return BASELINE if stock is None or base is None or stock.route == base.route else stock.route.name

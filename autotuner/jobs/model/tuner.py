@@ -27,7 +27,7 @@ from autotuner.jobs.model.ending import MIN_TIME, end_plan, longest_compile
 from autotuner.jobs.model.expectation import Known, expectation, expected_seconds, too_small
 from autotuner.jobs.model.first_kernels import FirstKernels, Kept, try_kernels, untimed_kernels
 from autotuner.jobs.model.judging import arbiter_of
-from autotuner.jobs.model.lineup import Lineup
+from autotuner.jobs.model.lineup import Lineup, measured, raced_as
 from autotuner.jobs.model.mixed import put_together
 from autotuner.jobs.model.nothing import Tried, without_device
 from autotuner.jobs.model.pieces import PieceRoute
@@ -43,7 +43,7 @@ from autotuner.jobs.model.won_routes import routes_that_won
 from autotuner.measure.caches import Caches
 from autotuner.measure.judge import Judgement
 from autotuner.measure.race import ALPHA
-from autotuner.measure.timeplan import longer
+from autotuner.measure.timeplan import TimePlan, longer
 from autotuner.system import process
 from autotuner.targets import PLAIN, Target
 from autotuner.targets.attention import without_wrong_attention
@@ -102,7 +102,7 @@ class _ModelRun:
     tuned: list[Tuned] = field(default_factory=list)
     parts: list[Dispatches] = field(default_factory=list)
     kernels: FirstKernels | None = None
-    """Where they compute nearly all of the model: tried before most routes."""
+    """By their defaults; tried before most routes where they compute nearly all of the model."""
     caches: Caches | None = None
     arbiter: Arbiter | None = None
     """Whose outputs are right; None without a device."""
@@ -112,7 +112,22 @@ class _ModelRun:
     @property
     def racing(self) -> float:
         """Seconds that are kept for the race, its confirmation and the compile of what ships."""
-        return end_plan(self.context, self.tried).kept_of(self.context.clock.budget)
+        return self.end_plan.kept_of(self.context.clock.budget)
+
+    @property
+    def end_plan(self) -> TimePlan:
+        return end_plan(self.context, self.tried, also=self._with_kernels)
+
+    @property
+    def compiling(self) -> float:
+        """Seconds of the longest compile so far."""
+        return longest_compile(self.context, self.tried, also=self._with_kernels)
+
+    @property
+    def _with_kernels(self) -> list[Compiled]:
+        """To pack weights for them, or to fold a batch norm into these, may take longer than any route's compile."""
+        made = self.kernels.made if self.kernels else None
+        return [made.build] if made else []
 
     def go(self) -> ModelResult:
         context = self.context
@@ -175,7 +190,7 @@ class _ModelRun:
         """Without --budget, the run says how long it will take as soon as it can tell, and keeps to it."""
         context = self.context
         if context.options.budget is not None:
-            if (least := context.clock.elapsed + end_plan(context, self.tried).least) > context.clock.budget:
+            if (least := context.clock.elapsed + self.end_plan.least) > context.clock.budget:
                 self.least = least
                 context.note(too_small(context.clock.budget, least))
             return
@@ -184,7 +199,7 @@ class _ModelRun:
             elapsed=context.clock.elapsed,
             round_seconds=round_seconds,
             rounds=math.ceil((len(routes.first) + settings) / side(context)),
-            compile_seconds=longest_compile(context, self.tried),
+            compile_seconds=self.compiling,
             block_seconds=3 * (context.timing_seconds + context.isolated_seconds),
             dispatches=min(len(plain.groups), context.model.top or len(plain.groups)),
         )
@@ -196,9 +211,9 @@ class _ModelRun:
         """The dispatches of the routes that promise most, and the race of what came out."""
         context, call = self.context, race.call
         if not context.session.stop.requested:
-            kernels = self._kernels(race, plain)
+            self.kernels = kernels = self._kernels(race, plain)
             # The tuned model is compiled before it races, and once more when something is dropped.
-            reserve = 2 * longest_compile(context, self.tried) + self.racing
+            reserve = 2 * self.compiling + self.racing
             chosen = worth_tuning(context, self.tried, call, plain, reserve=reserve, kernels=kernels)
             for dispatches, tried, budget in chosen:
                 self.parts.append(dispatches)
@@ -217,10 +232,8 @@ class _ModelRun:
 
     def _kernels(self, race: RouteRace, plain: ModelStructure, *, early: bool = False) -> FirstKernels | None:
         """Every microkernel by its defaults: a verdict on that needs less time than a search and a race."""
-        shortest = end_plan(self.context, self.tried).least
-        kept = Kept(verdict=min(shortest, self.racing), racing=self.racing)
-        compiling = longest_compile(self.context, self.tried)
-        return try_kernels(race, plain, kept=kept, compiling=compiling, before=self.kernels, early=early)
+        kept = Kept(verdict=min(self.end_plan.least, self.racing), racing=self.racing)
+        return try_kernels(race, plain, kept=kept, compiling=self.compiling, before=self.kernels, early=early)
 
     def _leave(self, kernels: FirstKernels) -> None:
         """Microkernels that are too far behind to be searched: the model with them races as it is."""
@@ -270,7 +283,7 @@ class _ModelRun:
         lineup = self.lineup
         if len(lineup.modules) == 1:
             return self._nothing_to_race(lineup)
-        context, plan = self.context, end_plan(self.context, self.tried)
+        context, plan = self.context, self.end_plan
         judgement = lineup.race(context, benchmark, plan=plan)
         left = context.clock.left - (plan.shipping if judgement.winner else 0.0)
         self.caches = time_cold(context, benchmark, lineup.modules, lineup.rows, judgement, left=left)
@@ -355,8 +368,8 @@ class _ModelRun:
             **context.facts(),
             verdict=verdict,
             reason=reason,
-            baseline=_measured(base, us.get(BASELINE)),
-            stock=_measured(stock, us.get(_raced_as(stock, base))),
+            baseline=measured(base, us.get(BASELINE)),
+            stock=measured(stock, us.get(raced_as(stock, base))),
             best=best,
             speedup=judgement.speedup if judgement else None,
             speedup_over_stock=judgement.over_stock if judgement else None,
@@ -404,14 +417,3 @@ def _built(build: Compiled | None) -> Compiled:
     if build is None:
         raise ValueError("a route without a build cannot be raced")
     return build
-
-
-def _measured(one: RouteOutcome | None, us: float | None) -> Measured:
-    """A route with its time in the race; with that of before where it was not in one."""
-    if one is None:
-        return Measured()
-    return Measured(one.us if us is None else us, tuple(one.route.flags), one.route.name)
-
-
-def _raced_as(stock: RouteOutcome | None, base: RouteOutcome | None) -> str:
-    return BASELINE if stock is None or base is None or stock.route == base.route else stock.route.name
