@@ -33,7 +33,7 @@ from autotuner.build.jobs import Document, failed_answer
 from autotuner.cluster.address import Scheduler
 from autotuner.cluster.coordinator import Cluster
 from autotuner.cluster.facts import BUILD, FACTS, Facts
-from autotuner.cluster.tasks import WorkplacePlugin
+from autotuner.cluster.plugin import WorkplacePlugin
 from autotuner.cluster.wire import Message
 from autotuner.cluster.worker import QUIET
 from autotuner.cluster.workplace import Workplace

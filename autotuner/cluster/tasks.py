@@ -1,30 +1,21 @@
-"""What Dask calls on a worker: functions of a module, on plain data. Their state is the worker's plugin."""
+"""What Dask calls on a worker: functions of a module, on plain data. Their state is the worker's plugin.
+
+The scheduler imports this module as well, to pass the functions on: it must need next to nothing.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from distributed import Worker, get_worker
-from distributed.diagnostics.plugin import WorkerPlugin
+from distributed import get_worker
 
-from autotuner.cluster.wire import Message
-from autotuner.cluster.workplace import MissingFile, Workplace
+if TYPE_CHECKING:
+    from autotuner.cluster.plugin import WorkplacePlugin
+    from autotuner.cluster.wire import Message
+    from autotuner.cluster.workplace import Workplace
 
 PLUGIN = "autotune"
-
-
-class WorkplacePlugin(WorkerPlugin):  # type: ignore[misc]
-    """Keeps the workplace as long as the worker runs."""
-
-    name = PLUGIN
-
-    def __init__(self, workplace: Workplace) -> None:
-        self.workplace = workplace
-
-    def teardown(self, worker: Worker) -> None:
-        del worker
-        self.workplace.close()
 
 
 def build_here(job: bytes, left: float | None) -> Message:
@@ -46,6 +37,8 @@ def put_file(name: str, offset: int, data: bytes, last: bool) -> None:
 
 def read_result(digest: str, offset: int) -> bytes | None:
     """None where it is not kept any more."""
+    from autotuner.cluster.workplace import MissingFile
+
     try:
         return _workplace().result(digest, offset)
     except MissingFile:
@@ -53,4 +46,4 @@ def read_result(digest: str, offset: int) -> bytes | None:
 
 
 def _workplace() -> Workplace:
-    return cast(WorkplacePlugin, get_worker().plugins[PLUGIN]).workplace
+    return cast("WorkplacePlugin", get_worker().plugins[PLUGIN]).workplace

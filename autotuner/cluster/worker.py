@@ -17,7 +17,7 @@ from autotuner.build.builder import Builder
 from autotuner.cluster.address import Scheduler
 from autotuner.cluster.facts import BUILD, FACTS, Facts
 from autotuner.cluster.link import security_of, unreachable
-from autotuner.cluster.tasks import WorkplacePlugin
+from autotuner.cluster.plugin import WorkplacePlugin
 from autotuner.cluster.workplace import Workplace
 from autotuner.iree.tools import Tools
 from autotuner.system.cache import Cache
