@@ -45,9 +45,9 @@ from autotuner.system.progress import LATE_SECONDS, Clock, Stop
 
 SAME = Interval(1.0, 1.0, 1.0)
 
-Cause = Literal["no-knobs", "obstacles"]
-"""Why nothing was tried, where time has no part in it: there is nothing to choose, or the reason names what is in the
-way."""
+Cause = Literal["no-knobs", "obstacles", "failed"]
+"""Why nothing came of it, where time has no part in it: nothing to choose, the reason names what is in the way,
+or all that was tried failed."""
 JudgePhase = Literal["screen", "race", "confirm"]
 Take = Callable[[str], Timing]
 """Times an entrant. TimingFailed takes the entrant out."""

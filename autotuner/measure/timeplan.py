@@ -51,6 +51,8 @@ FINDING_SECONDS = 5.0
 """About, before the first kernel is put into a model: for finding the dispatches of all its places."""
 FIRST_TIMING_SECONDS = 1.0
 """About, in the same case: for timing that default, one after the other."""
+_LIBRARIES_SECONDS, _BACKEND_SECONDS = 4.0, 2.5
+"""About, in a comparison: for starting the libraries; and for each backend of a problem, to build and to check it."""
 
 
 @dataclass(frozen=True)
@@ -253,6 +255,12 @@ class TimePlan:
         missing = self._confirming(min(SURE_BLOCKS, self.blocks), beside=self.stock) + self.shipping
         needed = clock.elapsed + (missing if raced else self.sound)
         return longer(max(needed, clock.budget if math.isfinite(clock.budget) else 0.0), part=clock.part)
+
+
+def comparison_seconds(problems: int, backends: int, *, lasting: float) -> float:
+    """About: in less some problems of a comparison are not reached, or have too few blocks for an interval."""
+    timing = LEAST_BLOCKS * CALLS * lasting
+    return _LIBRARIES_SECONDS + problems * backends * (_BACKEND_SECONDS + timing)
 
 
 UNTIMED = TimePlan(Pace(0.0, 0.0), Pace(0.0, 0.0))

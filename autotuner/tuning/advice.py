@@ -113,6 +113,13 @@ ENDS = (
     ),
     Advice(
         "inconclusive",
+        "every problem of a suite failed",
+        "The reason names the first failure; more time does not help.",
+        "mend what the reason names, and run the same command again",
+        lambda result: result.cause == "failed",
+    ),
+    Advice(
+        "inconclusive",
         "no candidate was timed",
         "The time was up before there was anything to compare.",
         "run the same command with a longer --budget: builds are kept",

@@ -5,24 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from autotuner.measure.timeplan import longer
+from autotuner.measure.timeplan import comparison_seconds, longer
 from autotuner.system.progress import Clock
 from autotuner.system.text import count
 
-_OPENING, _EACH = 4.0, 3.0
-"""Seconds, about: to begin; and for each backend of a problem, to build it, to check its result and for six blocks."""
 WARM_SHARE = 0.75
 """Of a problem's time, where cold times are wanted too."""
 
 
-def least_seconds(problems: int, backends: int) -> float:
-    """About: in less some problems are not reached, or have too few blocks for an interval."""
-    return _OPENING + _EACH * problems * backends
+def short_of(clock: Clock, problems: int, backends: int, *, lasting: float) -> str:
+    """What to say at the start of a budget that is too short for all; nothing of one that is not.
 
-
-def short_of(clock: Clock, problems: int, backends: int) -> str:
-    """What to say at the start of a budget that is too short for all; nothing of one that is not."""
-    least = least_seconds(problems, backends)
+    A repetition lasts `lasting` seconds.
+    """
+    least = comparison_seconds(problems, backends, lasting=lasting)
     if clock.budget >= least:
         return ""
     what = f"{count(problems, 'problem')} on {count(backends, 'backend')}"

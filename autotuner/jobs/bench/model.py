@@ -35,7 +35,8 @@ def bench_model(
         Libraries.open(terms.chosen, target, options, session) as libraries,
     ):
         account = Account(session.reporter, model_clock(options, session))
-        for note in (short_of(account.clock, 1, len(terms.chosen.names)), *map(str, libraries.left_out)):
+        short = short_of(account.clock, 1, len(terms.chosen.names), lasting=MIN_TIME)
+        for note in (short, *map(str, libraries.left_out)):
             if note:
                 account.note(note)
         with process.until(account.clock.latest):

@@ -26,7 +26,7 @@ from autotuner.jobs.bench.budget import WARM_SHARE, Turns
 from autotuner.jobs.bench.building import Built, Given, Site, input_bytes
 from autotuner.jobs.bench.hipblaslt import HipblasltSide, refusal
 from autotuner.jobs.bench.library import LibraryProcess, Plan, Ready
-from autotuner.jobs.bench.result import UNSUPPORTED, UNTUNED, BackendRow, ProblemRows
+from autotuner.jobs.bench.result import UNSUPPORTED, UNTIMED, UNTUNED, BackendRow, ProblemRows
 from autotuner.jobs.bench.sides import IreeSide, LibrarySide, Side
 from autotuner.measure.check import Check
 from autotuner.store.rows import BuildRow, Kind
@@ -219,6 +219,9 @@ class ProblemBench:
                     break
         if done < self.blocks and not self.run.stopped:
             self._too_short = f"{done} of {self.blocks} blocks fit into --budget"
+            for part in self.parts.values():
+                if part.alive and not part.timings:
+                    self._fail(part, UNTIMED, "the time was up before its turn: a longer --budget would do")
         for part in self._timed():
             store.set_us(part.id, median(timing.median for timing in part.timings))
 

@@ -26,7 +26,7 @@ COLUMNS = (
     *("gflops", "result", "error", "failure", "reason", "spec", "mhz", "watts", "celsius"),
 )
 """Of the CSV file. `ratio` is how many times faster than IREE's default, with its interval."""
-UNSUPPORTED, UNTUNED = "not-supported", "not-tuned"
+UNSUPPORTED, UNTUNED, UNTIMED = "not-supported", "not-tuned", "not-timed"
 """What keeps a backend from a problem without anything having failed."""
 
 
@@ -184,7 +184,8 @@ class BenchResult:
         for one in self.left_out:
             printer.line("left out", str(one))
         for note in self.facts["notes"]:
-            printer.line("note", note)
+            if note not in map(str, self.left_out):
+                printer.line("note", note)
         printer.line("run", f"{self.facts['run']}: `autotune export {self.facts['run']} --csv` has every row")
         if self.csv is not None:
             printer.line("csv", str(self.csv))

@@ -60,7 +60,8 @@ def bench(
         clock = Clock(options.budget or math.inf, session.began)
         stack.enter_context(process.until(clock.latest))
         account = Account(session.reporter, clock)
-        if short := short_of(clock, len(entries), len(terms.chosen.names)):
+        lasting = options.effort.repetition_seconds
+        if short := short_of(clock, len(entries), len(terms.chosen.names), lasting=lasting):
             account.note(short)
         libraries = stack.enter_context(Libraries.open(terms.chosen, target, options, session))
         for one in libraries.left_out:

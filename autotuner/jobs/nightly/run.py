@@ -113,13 +113,14 @@ def _attempt(plan: Plan, part: Part, plain: Entry, runner: Runner, *, resume: bo
     plain = replace(plain, time=_now(), seconds=round(finished.seconds, 1))
     document = _document(finished.stdout)
     if not finished.ok or document is None:
-        why = process.last_line(finished.why()).removeprefix("autotune: ")
+        told = str((document or {}).get("reason") or "")
+        why = told or process.last_line(finished.why()).removeprefix("autotune: ")
         return replace(plain, exit_code=finished.code if finished.code > 0 else BUG_EXIT, reason=why)
     run = str(document.get("run", ""))
     with Store.open(None, workspace=plan.workspace, create=False) as store:
         found = measurements(store, run)
     environment = document.get("environment") or {}
-    told = {name: environment[name] for name in TOLD if name in environment}
+    where = {name: environment[name] for name in TOLD if name in environment}
     timed = bool(found.figures)
     return replace(
         plain,
@@ -129,7 +130,7 @@ def _attempt(plan: Plan, part: Part, plain: Entry, runner: Runner, *, resume: bo
         run=run,
         figures=found.figures,
         failures=found.failures,
-        environment=told,
+        environment=where,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import mean
 from typing import Unpack
 
 from autotuner.build import BuildJob
@@ -35,8 +36,8 @@ from autotuner.tuning.session import Session, Watched
 
 SHARE = 0.1
 """Of what the first tuning took: so long an entry may take to be proven, raced and searched again."""
-_WRITING, _WRITING_SECONDS, _WRITING_MOST = 0.1, 1.5, 0.2
-"""Of the time: for what is written, where each program is compiled once more; so long each, but not more than that."""
+_WRITING, _WRITING_MOST = 0.1, 0.2
+"""Of the time, at least and at most: for what is written, where each program is compiled once more."""
 _READING = 60.0
 LEAST_SECONDS = 6.0
 """For one program, unless --budget says otherwise: starting, building both and six blocks of them take about that."""
@@ -141,6 +142,8 @@ class _RetuneRun:
     stays: dict[Path, Staying] = field(default_factory=dict)
     known: dict[tuple[object, ...], tuple[Raced | None, Searched | None, Path | None]] = field(default_factory=dict)
     """By what was raced: the same entry may stand in several files."""
+    proving: list[float] = field(default_factory=list)
+    """Seconds of each part that was compiled and proven."""
 
     def __post_init__(self) -> None:
         self.races = Races(self.run, self.wanted.trust)
@@ -160,7 +163,7 @@ class _RetuneRun:
         for number, part in enumerate(self.plan.parts):
             if run.stopped:
                 break
-            self._part(part, self._budget(self.plan.parts[number:]))
+            self._part(part, self.plan.parts[number:])
         if self.writes and not run.stopped:
             for staying in self.stays.values():
                 self._write(staying)
@@ -169,19 +172,20 @@ class _RetuneRun:
         run.finish(result)
         return result
 
-    def _budget(self, parts: Sequence[Part]) -> float:
-        """The first one's part of what is left; some of it is for writing, where each is compiled once more."""
+    def _budget(self, parts: Sequence[Part], left: float) -> float:
+        """The first one's part of what was left; some of it is for writing, which takes as long as proving did."""
         weights = [self.shares[id(part)] for part in parts]
         whole = self.run.clock.budget
-        compiling = min(_WRITING_SECONDS * len(self.plan.parts), _WRITING_MOST * whole)
-        kept = max(_WRITING * whole, compiling) if self.writes else 0.0
-        return max(self.run.clock.left - kept, 0.0) * weights[0] / sum(weights)
+        writing = mean(self.proving) * len(self.plan.parts)
+        kept = max(_WRITING * whole, min(writing, _WRITING_MOST * whole)) if self.writes else 0.0
+        return max(left - kept, 0.0) * weights[0] / sum(weights)
 
     # --- one part -------------------------------------------------------------------------------------------------
 
-    def _part(self, part: Part, budget: float) -> None:
+    def _part(self, part: Part, parts: Sequence[Part]) -> None:
+        """The first of those that are left."""
         run, clock = self.run, self.run.clock
-        ends = clock.elapsed + budget
+        began, left = clock.elapsed, clock.left
         run.account.stage(f"proving {part.unit.path.name} in {part.name}")
         try:
             with run.account.clocked("space"):
@@ -192,6 +196,8 @@ class _RetuneRun:
                 raise
             self._leave(part, f"it cannot be proven: {error.message}")
             return
+        self.proving.append(clock.elapsed - began)
+        ends = began + self._budget(parts, left)
         # What the user's own model does not have may be for another one: it stays as it is.
         others = {key for key, proof in proofs.items() if proof.unmatched and self.wanted.model is not None}
         lost = [proof.lost for key, proof in proofs.items() if proof.lost and key not in others]

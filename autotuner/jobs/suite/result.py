@@ -53,6 +53,12 @@ class SuiteDetails:
     default_is_wrong = False
 
     @property
+    def all_failed(self) -> bool:
+        """Of those that were begun."""
+        begun = [row.verdict for row in self.rows if row.verdict in TUNED or row.verdict == "failed"]
+        return bool(begun) and set(begun) == {"failed"}
+
+    @property
     def tried(self) -> int:
         return 0
 
@@ -110,6 +116,7 @@ def suite_result(run: Run, details: SuiteDetails, *, environment: Mapping[str, A
         confidence=max(0.0, 1 - ALPHA * len(details.together)),
         counts=Counts.total(row.counts for row in details.rows if row.counts is not None),
         files=Files(main.spec, main.flagfile, main.carrier) if main else Files(),
+        cause="failed" if verdict == "inconclusive" and details.all_failed else None,
         details=details,
     )
 
@@ -129,6 +136,8 @@ def _reason(details: SuiteDetails, verdict: FinalVerdict, *, budget: float) -> s
     tried = [row for row in details.rows if row.verdict in TUNED or row.verdict == "failed"]
     if verdict == "inconclusive" and not tried and math.isfinite(budget):
         return f"nothing was tried, the time was up: {longer(max(2 * budget, 2 * LEAST_SECONDS))}"
+    if verdict == "inconclusive" and details.all_failed:
+        return f"{count(len(tried), 'problem')} failed and none was tuned; the first: {tried[0].reason}"
     if verdict != "win":
         return _REASONS[verdict]
     tuned = sum(row.verdict in TUNED for row in details.rows)

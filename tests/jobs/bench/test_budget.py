@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import MagicMock
 
 import pytest
 
-from autotuner.jobs.bench import budget
+from autotuner.errors import OutOfTimeError
 from autotuner.jobs.bench.budget import Turns, share_of, short_of, unreached
+from autotuner.jobs.bench.problem import Part, ProblemBench
+from autotuner.jobs.bench.result import BackendRow
+from autotuner.measure.timeplan import comparison_seconds
 from autotuner.system.progress import Clock
 
 
@@ -33,6 +39,21 @@ def test_a_block_begins_only_where_one_as_long_as_the_longest_fits() -> None:
     assert not late.another()
 
 
+def test_who_had_no_turn_says_so() -> None:
+    store, first, second = MagicMock(), MagicMock(), MagicMock()
+    first.time.return_value = MagicMock(ok=True, median=5.0)
+    second.time.side_effect = OutOfTimeError("the time is up")
+    run = SimpleNamespace(clock=Set(9.0), stopped=False, session=SimpleNamespace(store=store))
+    parts = {"iree": Part(BackendRow("iree"), 1, first), "numpy": Part(BackendRow("numpy"), 2, second)}
+    given: Any = dict.fromkeys(("calls", "libraries", "hipblaslt", "site", "builds", "given", "checks", "timeout"))
+    bench = ProblemBench(run=cast(Any, run), **given, blocks=6, cold=False, throttle=set, seconds=0.02, parts=parts)
+    bench._time_blocks()
+    assert bench._too_short == "0 of 6 blocks fit into --budget"
+    assert parts["iree"].alive
+    assert parts["numpy"].row.failure == "not-timed"
+    assert "a longer --budget would do" in parts["numpy"].row.reason
+
+
 def test_time_that_a_problem_leaves_goes_to_the_others() -> None:
     clock = Set(90.0)
     assert share_of(clock, 3) == 30.0
@@ -43,10 +64,12 @@ def test_time_that_a_problem_leaves_goes_to_the_others() -> None:
 
 @pytest.mark.parametrize(("seconds", "said"), [(math.inf, False), (600.0, False), (10.0, True)])
 def test_a_short_budget_is_said_at_the_start_with_the_least(seconds: float, said: bool) -> None:
-    words = short_of(Set(seconds), 5, 3)
+    words = short_of(Set(seconds), 5, 3, lasting=0.02)
     assert bool(words) is said
     if said:
-        assert f"5 problems on 3 backends take about {budget.least_seconds(5, 3):.0f} s at the least" in words
+        assert (
+            f"5 problems on 3 backends take about {comparison_seconds(5, 3, lasting=0.02):.0f} s at the least" in words
+        )
 
 
 def test_what_is_not_reached_is_counted_with_a_budget_that_would_do() -> None:

@@ -106,6 +106,7 @@ def test_what_is_due_is_run_once_a_night_and_written_down(plan: Plan) -> None:
         ),
         (said("", code=-11), 1, "ended by SIGSEGV"),
         (said("", code=-9, timed_out=True), 1, "killed after 1 s"),
+        (said('{"reason": "2 problems failed"}', code=3), 3, "2 problems failed"),
         (said("not json"), 1, "without a message"),
         (said("[]"), 1, "without a message"),
         (said('{"run": "none"}'), 2, "there is no run 'none'"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import signal
 import sqlite3
 import subprocess
@@ -22,6 +23,7 @@ from autotuner.carriers.render import problem_mlir
 from autotuner.errors import DeviceError, StorageError, UsageError
 from autotuner.iree.compile import hash_binaries
 from autotuner.iree.tools import Tools
+from autotuner.jobs.suite import result as suite_result
 from autotuner.jobs.suite.budget import BESIDE, LEAST_SECONDS, Plan, divide
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.result import SuiteResult
@@ -308,10 +310,15 @@ def test_a_device_that_is_not_there_is_told_before_any_problem_is_compiled(here:
 
 def test_when_every_problem_fails_the_exit_code_is_theirs(here: Path) -> None:
     details = run(write(here), fake_tools(here), device="none").details
-    failed = replace(details, rows=tuple(replace(row, verdict="failed", exit_code=5) for row in details.rows))
+    lost = [replace(row, verdict="failed", exit_code=5, reason="it is lost") for row in details.rows]
+    failed = replace(details, rows=tuple(lost))
     assert failed.exit_code == 5
+    assert failed.all_failed
+    why = suite_result._reason(failed, "inconclusive", budget=math.inf)
+    assert why == f"{len(lost)} problems failed and none was tuned; the first: it is lost"
     one_ended = replace(failed, rows=(replace(failed.rows[0], verdict="no-winner"), *failed.rows[1:]))
     assert one_ended.exit_code == 0
+    assert not one_ended.all_failed
 
 
 def test_what_the_budget_does_not_suffice_for_and_what_contributes_little_is_left_out_and_said(
