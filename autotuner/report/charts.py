@@ -241,13 +241,14 @@ def _scale(place: int, knob: Knob) -> _Figure:
 
 
 def _labels(place: int, heights: Sequence[float], texts: Sequence[str]) -> _Figure:
+    """Above the lines, which go level or down from there; at the foot, from where they go up, below them."""
     return {
         "type": "scatter",
         "mode": "text",
         "x": [place] * len(texts),
         "y": list(heights),
         "text": list(texts),
-        "textposition": "middle right",
+        "textposition": ["top right" if height else "bottom right" for height in heights],
         "textfont": {"size": 11, "color": "@ink"},
         "showlegend": False,
         "hoverinfo": "skip",

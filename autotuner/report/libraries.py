@@ -19,7 +19,7 @@ _COLOURS = ("@ink", "@good", "@c2", "@c4", "@c5", "@c6", "@c7", "@c1")
 
 def libraries(run: Run) -> Section:
     """Every backend of every problem."""
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             text(problem.get("name")),
             text(row.get("backend")),
@@ -35,13 +35,25 @@ def libraries(run: Run) -> Section:
     ]
     numbers = [Column(title, "number") for title in ("µs", "GFLOP/s", "times as fast as iree", "cold µs", "error")]
     columns = [Column("problem"), Column("backend"), *numbers, Column("version"), Column("how", "long")]
-    left = [f"Left out: {text(one.get('backend'))}: {text(one.get('reason'))}" for one in _left_out(run)]
+    if len({row[0] for row in rows}) == 1:  # which the page is called by
+        columns, rows = columns[1:], [row[1:] for row in rows]
+    left = [f"Left out: {text(one.get('backend'))}: {text(one.get('reason'))}{_install(one)}" for one in _left_out(run)]
     table = Table("Backends, timed in turns", columns, rows)
     return Section("libraries", "Libraries", tuple(left), wide=_chart(run), tables=(table,))
 
 
 def _left_out(run: Run) -> list[Mapping[str, Any]]:
     return [one for one in run.document.get("left_out") or [] if isinstance(one, Mapping)]
+
+
+def _install(left: Mapping[str, Any]) -> str:
+    return f". Run: {line}" if (line := text(left.get("install"))) else ""
+
+
+def other_notes(run: Run) -> tuple[str, ...]:
+    """A run's notes, less those that say once more who was left out."""
+    said = tuple(f"{text(one.get('backend'))} is left out: " for one in _left_out(run))
+    return tuple(note for note in map(str, run.document.get("notes") or ()) if not note.startswith(said))
 
 
 def _backends(run: Run) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:

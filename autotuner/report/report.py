@@ -9,7 +9,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from autotuner.carriers.flagfile import use_line
@@ -147,7 +147,7 @@ class _Maker:
             reason=str(run.document.get("reason") or _standing(run)),
             facts=tuple(_facts(run)),
             commands=tuple(self._commands(run, parent)),
-            notes=tuple(map(str, run.document.get("notes") or ())),
+            notes=libraries.other_notes(run),
             sections=(
                 *own,
                 sections.search(run),
@@ -214,16 +214,22 @@ def _headline(run: Run) -> str:
 
 
 def _standing(run: Run) -> str:
+    """Of a run without an end: whoever reads the store cannot tell one that goes on from one that was killed."""
+    timed = [candidate.seconds for candidate in run.timed if candidate.seconds is not None]
+    last = f", the last at {run.row.started + timedelta(seconds=max(timed)):%H:%M:%S} UTC" if timed else ""
     if run.row.status == "running":
-        return f"This run goes on: {count(len(run.timed), 'candidate')} timed so far."
-    return "This run was cut short." if run.row.status == "interrupted" else ""
+        so_far = f"{count(len(run.timed), 'candidate')} timed so far{last}"
+        return f"This run goes on, or was killed: {so_far}. After a kill, the same command with --resume goes on."
+    resumed = "This run was cut short. The same command with --resume goes on."
+    return resumed if run.row.status == "interrupted" else ""
 
 
 def _facts(run: Run) -> list[tuple[str, str]]:
     document, row = run.document, run.row
     stock, best = document.get("stock") or {}, document.get("best") or {}
     default_us = number((document.get("baseline") or {}).get("us")) or (run.baseline.us if run.baseline else None)
-    best_us = number(best.get("us")) or (run.best.us if run.best else None)
+    fastest = run.best if row.kind != "bench" else None  # the best of a comparison is what was tuned, if anything
+    best_us = number(best.get("us")) or (fastest.us if fastest else None)
     cold = document.get("cold") or {}
     counts = document.get("counts") or {}
     seconds = number((document.get("seconds") or {}).get("total"))

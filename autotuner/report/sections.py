@@ -136,6 +136,8 @@ def proofs(run: Run) -> Section:
 
 
 def _applied(candidate: Candidate) -> str:
+    if candidate.row.kind == "library":
+        return "not built by IREE"
     if not candidate.tuned:
         return "flags only"
     return f"{candidate.applied}×" if candidate.applied else "no"

@@ -14,6 +14,7 @@ from markupsafe import escape
 from autotuner.report import charts, kinds, knobs, roofline, sections
 from autotuner.report.reading import Run, read
 from autotuner.report.report import report
+from autotuner.space.table import Config
 from autotuner.store.store import Store
 from autotuner.targets.catalog import PEAKS, all_targets, peak_of
 from tests.support.command_line import in_this_process
@@ -192,7 +193,7 @@ def test_a_page_of_all_runs_stays_small_and_lists_them_all(
 def test_a_run_that_goes_on_says_so(store: Store, tmp_path: Path) -> None:
     run = a_search(store, finished=False)
     page = report(store, [run], workspace=tmp_path)
-    assert "This run goes on: 38 candidates timed so far." in page
+    assert "This run goes on, or was killed: 38 candidates timed so far, the last at " in page
 
 
 def test_a_runs_parts_are_folded_below_it(store: Store, tmp_path: Path) -> None:
@@ -259,3 +260,19 @@ def test_a_suite_of_many_runs_stays_below_the_limit(
     page = report(store, [suite], workspace=tmp_path)
     assert all(f'id="run-{part}"' in page for part in parts)
     assert len(page) - len(report(store, [parts[0]], workspace=tmp_path)) < 250_000
+
+
+def test_a_comparison_names_libraries_and_says_once_who_was_left_out(store: Store, tmp_path: Path) -> None:
+    backends = [{"backend": "iree", "us": 500.0}, {"backend": "numpy", "us": 900.0}]
+    left = [{"backend": "torch", "reason": "torch is not installed", "install": "pip install torch"}]
+    said = "torch is left out: torch is not installed. Run: pip install torch"
+    more = {"problems": [{"name": "g", "backends": backends}], "left_out": left, "notes": [said, "hot"], "best": None}
+    run = a_search(store, kind="bench", candidates=2, more=more)
+    candidate = store.add_candidate(run, ordinal=9, config=Config.of({}), kind="library", route="numpy")
+    store.set_us(candidate, 900.0)
+    page = report(store, [run], workspace=tmp_path)
+    assert page.count("torch is not installed") == 1
+    assert "Left out: torch: torch is not installed. Run: pip install torch" in page
+    assert "<li>hot</li>" in page
+    assert "not built by IREE" in page
+    assert ">problem</th>" not in page, "a single problem is the page's title"

@@ -14,6 +14,8 @@ from autotuner.system.text import count
 
 MOST_CHARTS = 24
 """Series that are drawn: those that changed first. The table has all."""
+_FEW = 5
+"""Nights that are each named below a trend."""
 NO_CHARTS = "Charts need plotly: pip install 'autotune-iree[report]'."
 
 
@@ -151,7 +153,9 @@ def _chart(one: Trend) -> Chart:
     told = "; ".join(change.words for change in one.changes)
     note = ". ".join(filter(None, [told, f"dotted: another IREE ({count(len(versions), 'time')})" if versions else ""]))
     title = "µs" if one.kernel else "% from the first nights"
-    layout = {"xaxis": {"type": "date"}, "yaxis": {"title": {"text": title}}, "shapes": marks, "showlegend": False}
+    # Of a few nights plotly would show the hours between them.
+    xaxis = {"type": "date", **({"tickvals": dates, "tickformat": "%b %d, %Y"} if len(dates) <= _FEW else {})}
+    layout = {"xaxis": xaxis, "yaxis": {"title": {"text": title}}, "shapes": marks, "showlegend": False}
     name = one.name if one.kernel else f"What {TOGETHER} on {one.target} share ({one.device})"
     return Chart(name, {"data": [line], "layout": layout}, note=note, height=240)
 

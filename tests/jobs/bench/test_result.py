@@ -59,6 +59,13 @@ def test_the_summary_is_of_tuned_iree_where_there_is_one() -> None:
     assert result(rows(IREE, TORCH)).summary()["torch"]["geometric_mean"] == 0.5
 
 
+def test_the_summary_takes_ratios_block_by_block_too() -> None:
+    """The medians alone say 2: the other library's slow blocks were not ours."""
+    ours = BackendRow("iree", blocks_us=(100.0, 100.0, 200.0))
+    theirs = BackendRow("torch", blocks_us=(200.0, 50.0, 200.0))
+    assert result(rows(ours, theirs)).summary()["torch"]["geometric_mean"] == 1.0
+
+
 def test_the_csv_has_a_line_for_each_backend_of_each_problem() -> None:
     watched = BackendRow("iree", blocks_us=(100.0,), sample=Sample(mhz=1500.0), error=float("nan"))
     table = list(csv.DictReader(io.StringIO(to_csv([rows(watched, TORCH), rows(ABSENT, name="conv")]))))
