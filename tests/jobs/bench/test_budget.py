@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
@@ -46,7 +46,8 @@ def test_who_had_no_turn_says_so() -> None:
     run = SimpleNamespace(clock=Set(9.0), stopped=False, session=SimpleNamespace(store=store))
     parts = {"iree": Part(BackendRow("iree"), 1, first), "numpy": Part(BackendRow("numpy"), 2, second)}
     given: Any = dict.fromkeys(("calls", "libraries", "hipblaslt", "site", "builds", "given", "checks", "timeout"))
-    bench = ProblemBench(run=cast(Any, run), **given, blocks=6, cold=False, throttle=set, seconds=0.02, parts=parts)
+    given |= {"run": run, "blocks": 6, "cold": False, "throttle": frozenset, "seconds": 0.02}
+    bench = ProblemBench(**given, parts=parts)
     bench._time_blocks()
     assert bench._too_short == "0 of 6 blocks fit into --budget"
     assert parts["iree"].alive
