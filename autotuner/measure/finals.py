@@ -137,7 +137,7 @@ class Finals(Generic[C]):
                 return Judgement("no-winner", reason, BASELINE)
             return Judgement("inconclusive", f"{reason}, and the time was up: {self._longer}", BASELINE)
         if not failed:
-            return Judgement("inconclusive", f"nothing was tried, the time was up: {self._longer}", BASELINE)
+            return Judgement("inconclusive", f"nothing was tried, {self._late}: {self._longer}", BASELINE)
         reasons = ", ".join(f"{name} {n}" for name, n in failed.items())
         if self.missed:
             lost = f"all {failed.total()} that were tried failed ({reasons})"
@@ -146,6 +146,12 @@ class Finals(Generic[C]):
         what = "what was tried fails" if len(tried) == 1 else f"all {len(tried)} that were tried fail"
         alone = "" if self.standing.default_is_wrong else "nothing but the default works here: "
         return Judgement("no-winner", f"{alone}{what} ({reasons})", BASELINE)
+
+    @property
+    def _late(self) -> str:
+        """Why no candidate was begun: a run ends before its time where what is left cannot hold one."""
+        left = self.clock.left
+        return f"with {left:.0f} s left: a candidate and its comparison take longer" if left >= 1 else "the time was up"
 
     @property
     def _longer(self) -> str:

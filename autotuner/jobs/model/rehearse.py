@@ -18,6 +18,7 @@ from autotuner.jobs.model.extract import Group
 from autotuner.jobs.model.program import Program, ProgramBuilder
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
+from autotuner.system.text import count
 from autotuner.targets import PLAIN, Target
 from autotuner.tuning.dry_run import Rehearsal, rehearse
 from autotuner.tuning.options import Options
@@ -69,7 +70,9 @@ class ModelRehearsal:
         for group in self.ranked:
             why = runs_alone(group.pieces[0], group.root)
             sizes = "x".join(map(str, group.root.loops))
-            lines.append(f"  {self._share(group):6.1%} {group.calls} calls of {group.root.op} {sizes} {why}".rstrip())
+            lines.append(
+                f"  {self._share(group):6.1%} {count(group.calls, 'call')} of {group.root.op} {sizes} {why}".rstrip()
+            )
         lines += ["", "--- commands", *self.commands]
         if self.first is not None:
             lines += ["", f"--- the first of them alone: {self.first.problem.name}", self.first.text()]
