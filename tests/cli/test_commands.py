@@ -267,7 +267,7 @@ def test_no_arguments_is_help(tmp_path: Path) -> None:
 # --- no device -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", ["gfx1100", "sm_80"])
+@pytest.mark.parametrize("target", [pytest.param("gfx1100", marks=pytest.mark.long), "sm_80"])
 def test_without_a_device_candidates_are_built_and_proven(target: str, tmp_path: Path) -> None:
     words = ["gemm", "--shape", "256x256x256", "--dtype", "f16", "--target", target, "--device", "none"]
     done = autotune(*words, "--trials", "2", "--json", cwd=tmp_path)

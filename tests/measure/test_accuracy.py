@@ -23,7 +23,7 @@ def gemm(k: int, dtype: str, acc: str) -> Gemm:
 def test_every_honest_order_of_summation_passes(dtype: str, acc: str, k: int) -> None:
     problem = gemm(k, dtype, acc)
     for name, kernel in honest(problem).items():
-        for seed in range(3):
+        for seed in range(3 if k < max(DEPTHS) else 1):
             assert judged(problem, kernel, seed=seed).passed, (name, seed)
 
 

@@ -130,7 +130,10 @@ def test_hoppers_own_kernels_are_for_whole_tiles_and_for_its_chips_only() -> Non
             "sm_90",
             {"bn": 256, "fill": 1},
         ),
-        ("gemm_hopper", Gemm.parse(shape="1536x1536x2048", layout="tt"), "sm_90", {"bm": 192}),
+        pytest.param(
+            *("gemm_hopper", Gemm.parse(shape="1536x1536x2048", layout="tt"), "sm_90", {"bm": 192}),
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_kernels_build_and_fit_their_manifests(

@@ -188,11 +188,11 @@ def test_random_candidates_build_and_apply(
     make_plan: MakePlan, make_job: MakeJob, builder: Builder, executor: Executor
 ) -> None:
     plan = make_plan(Gemm.parse(shape=BIG, dtype="f32"), "cpu")
-    rows = plan.cpu["plain"].space.sample(5, np.random.default_rng(0))
+    rows = plan.cpu["plain"].space.sample(3, np.random.default_rng(0))
     configs = [on_route(plan, "plain", plan.cpu["plain"].space[int(row)]) for row in rows]
     assert all(config in plan.space for config in configs)
     jobs = [make_job(plan, plan.candidate(config, id="c")) for config in configs]
     builds = list(executor.map(builder.build, jobs))
     assert [(b.failure, b.stderr[-300:]) for b in builds if not b.ok] == []
-    assert [b.applied for b in builds] == [1] * 5
-    assert len({b.binary for b in builds}) > 2
+    assert [b.applied for b in builds] == [1] * 3
+    assert len({b.binary for b in builds}) > 1

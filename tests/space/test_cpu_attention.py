@@ -125,10 +125,10 @@ def test_different_rows_mean_different_tiles(builder: Builder) -> None:
 @pytest.mark.parametrize(
     ("shape", "dtype", "causal", "count"),
     [
-        (SQUARE, "f32", False, 2),
+        (SQUARE, "f32", False, 1),
         ("2x2x77x77x64", "f16", True, 1),
         ("1x2x128x131x40", "bf16", False, 1),
-        ("1x2x64x64x256", "f32", False, 1),
+        pytest.param("1x2x64x64x256", "f32", False, 1, marks=pytest.mark.long),
     ],
 )
 def test_random_candidates_build_and_apply(

@@ -154,17 +154,13 @@ def test_odd_sizes_give_a_space_with_a_default_or_none(builder: Builder, shape: 
     assert declared is None or declared.default() in declared.space
 
 
-@pytest.mark.parametrize(
-    ("name", "count"), [("two images", 3), ("channels first", 2), ("integers", 2), ("depthwise", 2), ("padded", 1)]
-)
-def test_random_candidates_build_and_apply(
-    builder: Builder, executor: Executor, make_job: MakeJob, name: str, count: int
-) -> None:
+@pytest.mark.parametrize("name", ["two images", "channels first", "integers", "depthwise", "padded"])
+def test_random_candidates_build_and_apply(builder: Builder, executor: Executor, make_job: MakeJob, name: str) -> None:
     chip = replace(Target.parse("cpu"), routes=(PLAIN,))
     with ThreadPoolExecutor(1) as one:
         plan = Plan.make(chip.prepare(PROBLEMS[name]), chip, BuildExecutor.on(one, builder), timeout=120)
-    configs = [plan.space[int(row)] for row in plan.space.sample(count, np.random.default_rng(0))]
+    configs = [plan.space[int(row)] for row in plan.space.sample(1, np.random.default_rng(0))]
     jobs = [make_job(plan, plan.candidate(config, id="c")) for config in configs]
     builds = list(executor.map(builder.build, jobs))
     assert [(b.failure, b.stderr[-300:]) for b in builds if not b.ok] == []
-    assert [b.applied for b in builds] == [1] * count
+    assert [b.applied for b in builds] == [1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import threading
 from collections import Counter
@@ -27,7 +26,8 @@ from autotuner.store.database import connect, locate
 from autotuner.store.schema import BUILDS, CANDIDATES, ENVIRONMENT, METADATA, RUNS, SCHEMA, TIMINGS, VERDICTS
 from autotuner.store.store import BuildRow, NewRun, Store
 from autotuner.tuning.learned import earlier_runs
-from tests.support.command_line import AUTOTUNE, GEMM, complaint, in_this_process
+from tests.support.command_line import GEMM, complaint, in_this_process
+from tests.support.fake_tools import SPEC, Cli, FakeTools
 from tests.support.patience import ENOUGH, wait_until
 from tests.support.postgresql import PASSWORD, Line, Loss, Server, own_server
 
@@ -242,15 +242,25 @@ def test_what_one_workspace_timed_is_seen_from_another_and_learned_from(url: str
 # Two coordinators
 
 
-def start(workspace: Path, shape: str, url: str, share_digests: Callable[[Path], None]) -> subprocess.Popen[str]:
-    """Each with a cache of its own: with one they would wait for each other's device."""
-    share_digests(workspace / "cache")
-    words = ["gemm", "--shape", shape, "--dtype", "f32", "--trials", "1", "--budget", "20m", "--json", "--quiet"]
-    environment = {**os.environ, "AUTOTUNE_CACHE_DIR": str(workspace / "cache")}
-    pipe = subprocess.PIPE
-    return subprocess.Popen(
-        [*AUTOTUNE, *words, "--storage", url], cwd=workspace, env=environment, stdout=pipe, stderr=pipe, text=True
-    )
+@pytest.fixture
+def start(
+    tmp_path: Path, url: str, share_digests: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], subprocess.Popen[str]]:
+    """start(shape): with chosen times, each of which takes a while.
+
+    Each has a cache of its own: with one they would wait for each other's device.
+    """
+
+    def begun(shape: str) -> subprocess.Popen[str]:
+        folder = tmp_path / shape
+        share_digests(folder / "cache")
+        monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(folder / "cache"))
+        fake = FakeTools(folder / "fake", folder / "labels", rules=[(SPEC, 50.0)])
+        fake.slow_down("time")
+        words = ("gemm", "--shape", shape, "--dtype", "f32", "--trials", "2", "--budget", "20m", "--json", "--quiet")
+        return Cli(fake, folder / "workspace", 1).start(*words, "--storage", url)
+
+    return begun
 
 
 def ended(running: Sequence[subprocess.Popen[str]]) -> list[str]:
@@ -270,10 +280,9 @@ def asking(url: str, workspace: Path) -> set[str]:
 
 
 def test_two_coordinators_lose_no_row_and_write_none_twice_when_the_server_restarts(
-    server: Server, url: str, tmp_path: Path, share_digests: Callable[[Path], None]
+    server: Server, url: str, tmp_path: Path, start: Callable[[str], subprocess.Popen[str]]
 ) -> None:
-    shapes = ("32x32x32", "32x32x64")
-    running = [start(tmp_path / shape, shape, url, share_digests) for shape in shapes]
+    running = [start(shape) for shape in ("96x64x128", "64x64x128")]
     try:
         assert wait_until(lambda: len(asking(url, tmp_path)) == 2 or bool(ended(running)), seconds=ENOUGH)
         assert not ended(running)

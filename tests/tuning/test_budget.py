@@ -27,8 +27,8 @@ Fake = Callable[..., FakeTools]
     "problem",
     [
         Gemm.parse(shape="256x256x512", dtype="f32"),
-        Conv.parse(shape="1x16x16x32", filter="3x3x32", dtype="f32"),
-        Attention.parse(shape="1x2x64x64x32", dtype="f32"),
+        pytest.param(Conv.parse(shape="1x16x16x32", filter="3x3x32", dtype="f32"), marks=pytest.mark.long),
+        pytest.param(Attention.parse(shape="1x2x64x64x32", dtype="f32"), marks=pytest.mark.long),
     ],
     ids=["gemm", "conv", "attention"],
 )

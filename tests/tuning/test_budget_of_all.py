@@ -58,6 +58,7 @@ def test_of_a_suite(options: Options, tmp_path: Path) -> None:
         assert len(result.details.rows) == len(sizes)
 
 
+@pytest.mark.long
 @one_of_three
 def test_of_buckets(options: Options) -> None:
     with in_time():
@@ -86,6 +87,7 @@ def test_of_a_model(options: Options) -> None:
         )
 
 
+@pytest.mark.long
 @one_of_three
 def test_of_an_experiment(options: Options) -> None:
     arms = [parse_arm(word, workspace=options.workspace) for word in ("default", "sgemm_c")]
@@ -94,6 +96,7 @@ def test_of_an_experiment(options: Options) -> None:
         assert result.verdict in ("win", "no-winner", "inconclusive")
 
 
+@pytest.mark.long
 @one_of_three
 def test_of_an_experiment_in_a_model(options: Options, tmp_path: Path) -> None:
     (tmp_path / "b.flags").write_text("--iree-opt-data-tiling")
@@ -148,6 +151,7 @@ def test_a_family_that_there_is_no_time_to_read_has_a_result(late: Options) -> N
         told(tune_family(Family.parse(GEMM, "8,any"), CPU, options=late), late)
 
 
+@pytest.mark.long
 @one_of_three
 def test_of_a_model_whose_routes_take_all_of_it(options: Options) -> None:
     """Whatever is left for the dispatches, nothing at all included, the model has a result."""

@@ -40,7 +40,7 @@ Fake = Callable[..., FakeTools]
 @one_of_three
 def test_a_run_with_real_timing_ends_in_a_verdict(workspace: Path) -> None:
     problem = Gemm.parse(shape="192x192x256", dtype="f32")
-    quick = Effort(trials=3, budget=20, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
+    quick = Effort(trials=3, budget=10, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
     result = run(None, workspace, problem=problem, target=TWO_ROUTES, effort=quick)
     document = result.to_json()
     hold_contract(document, workspace, in_time=False)
