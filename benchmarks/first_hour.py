@@ -26,6 +26,8 @@ from autotuner.iree.tools import Tools
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = Path("results") / "reference" / "first-hour"
+FOLDER = Path(tempfile.gettempdir()) / "first"
+"""Its name is in what the commands print."""
 MODEL = "docs/examples/attention.mlir"
 FLAGS = "specs/attention-cpu.flags"
 INPUTS = "--input=1x256x512xf32 --input=512x1536xf32 --input=512x512xf32"
@@ -192,15 +194,16 @@ def write(recorded: Recorded, root: Path = ROOT) -> None:
 
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, help="where to clone to; by default a temporary folder")
-    given = parser.parse_args(words)
-    folder = given.folder or Path(tempfile.mkdtemp(prefix="first-"))
-    folder.mkdir(parents=True, exist_ok=True)
+    parser.add_argument("--folder", type=Path, default=FOLDER, help=f"a new folder to clone into [{FOLDER}]")
+    folder: Path = parser.parse_args(words).folder.absolute()
     try:
-        write(record(folder.resolve()))
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise SystemExit(f"{folder} is there already: remove it, or give another --folder") from None
+    try:
+        write(record(folder))
     finally:
-        if given.folder is None:
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

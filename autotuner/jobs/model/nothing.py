@@ -50,7 +50,7 @@ class Tried:
     @classmethod
     def of(cls, routes: Sequence[RouteOutcome], rows: Sequence[Row], results: Sequence[Result]) -> Tried:
         return cls(
-            routes=sum(one.ok and one.route != PLAIN for one in routes),
+            routes=sum(one.ok and not one.twin and one.route != PLAIN for one in routes),
             configurations=sum(result.counts.rivals for result in results),
             untold=sum(result.verdict == "inconclusive" for result in results),
             left_out=sum(row.out_of_time for row in rows),

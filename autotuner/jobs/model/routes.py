@@ -48,6 +48,8 @@ class RouteOutcome:
     error: float | None = None
     failure: str = ""
     detail: str = ""
+    twin: bool = False
+    """Its module is that of a route before it, whose time it has."""
 
     @property
     def ok(self) -> bool:
@@ -288,7 +290,7 @@ class RouteRace:
         if (same := self._same(build)) is not None:
             self.context.session.store.record_duplicate(tried.row, of=same.row)
             self.context.note(f"route {tried.route.name}: the same module as route {same.route.name}")
-            return replace(tried, us=same.us, error=same.error)
+            return replace(tried, us=same.us, error=same.error, twin=True)
         self.context.stage(f"timing route {tried.route.name}")
         outputs = self.outputs(build)
         check = self._judged(outputs)

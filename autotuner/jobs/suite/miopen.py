@@ -1,7 +1,7 @@
-"""Lists of MIOpenDriver's commands, as BOO's driver takes them too: one convolution or product a line.
+"""Lists of commands of MIOpenDriver, BOO's driver and Fusilli's: one convolution or product a line.
 
 `convbfp16 -n 16 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 --in_layout NHWC …`,
-`gemmfp16 --a_h 64 --a_w 32 --b_w 128`.
+`gemmfp16 --a_h 64 --a_w 32 --b_w 128`; in Fusilli's words `conv --bf16 -n 16 …`, `matmul -M 64 -N 128 -K 32 …`.
 What is no forward convolution or product is reported and left out.
 """
 
@@ -20,7 +20,7 @@ from autotuner.system.text import printable, short
 
 _MAX_LINE = 4096
 _SHOWN = 100
-_DRIVERS = ("MIOpenDriver", "iree-boo-driver")
+_DRIVERS = ("MIOpenDriver", "iree-boo-driver", "fusilli_benchmark_driver")
 _TYPES = {"": "f32", "fp16": "f16", "bfp16": "bf16", "int8": "i8"}
 _CONV = {
     "batchsize": "n",
@@ -47,6 +47,9 @@ _CONV = {
 }
 """The long names of what says which convolution it is."""
 _GEMM = dict.fromkeys(("a_h", "a_w", "b_w", "transA", "transB", "batch_count", "isColMajor", "alpha", "beta"), "")
+_MATMUL = dict.fromkeys(("M", "N", "K", "a_type", "b_type", "out_type"), "")
+_FLAGS = {"--fp16": "f16", "--bf16": "bf16"}
+"""Fusilli's convolutions have their type in an option without a value."""
 _ASIDE = {"t": "time", "i": "iter", "V": "verify", "w": "wall", "s": "search", "S": "solution", "P": "printconv"}
 """How it is timed and checked there: nothing to us."""
 _SIZES = ("n", "c", "H", "W", "k", "y", "x")
@@ -87,11 +90,16 @@ def read_command(line: str) -> Problem:
     if words and PurePath(words[0]).name in _DRIVERS:
         words = words[1:]
     command = words[0] if words else ""
+    if command == "matmul":
+        return _matmul(_options(words[1:], _MATMUL))
+    if command == "conv" and (flags := [word for word in words if word in _FLAGS]):
+        rest = [word for word in words[1:] if word not in _FLAGS]
+        return _conv(_options(rest, _CONV), _FLAGS[flags[-1]])
     for op, known in (("conv", _CONV), ("gemm", _GEMM)):
         if command.startswith(op) and (dtype := _TYPES.get(command.removeprefix(op))):
             values = _options(words[1:], known)
             return _conv(values, dtype) if op == "conv" else _gemm(values, dtype)
-    raise _OtherError(f"{short(command)} is neither conv nor gemm")
+    raise _OtherError(f"{short(command)} is none of conv, gemm and matmul")
 
 
 def _options(words: list[str], known: Mapping[str, str]) -> dict[str, str]:
@@ -157,3 +165,11 @@ def _gemm(values: Mapping[str, str], dtype: str) -> Gemm:
     out = dtype if dtype in ("f16", "bf16") else None
     batch = _number(values, "batch_count", 1)
     return Gemm.parse(shape=f"{m}x{n}x{k}", batch=batch, dtype=dtype, layout="".join(letters), out=out)
+
+
+def _matmul(values: Mapping[str, str]) -> Gemm:
+    types = [values.get(name, "f32") for name in ("a_type", "b_type", "out_type")]
+    if types[0] != types[1] or types[0] not in ("f32", "f16", "bf16") or types[2] not in ("f32", types[0]):
+        raise _OtherError(f"its types are {', '.join(map(short, types))}")
+    m, n, k = (_number(values, name) for name in ("M", "N", "K"))
+    return Gemm.parse(shape=f"{m}x{n}x{k}", dtype=types[0], out=None if types[2] == "f32" else types[2])

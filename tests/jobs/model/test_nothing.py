@@ -11,7 +11,9 @@ import pytest
 from autotuner.jobs.model.extract import Group
 from autotuner.jobs.model.nothing import Tried, without_device
 from autotuner.jobs.model.result import Row
+from autotuner.jobs.model.routes import RouteOutcome
 from autotuner.jobs.model.whole import Tuned
+from autotuner.targets import PLAIN, Route
 from autotuner.tuning.result import Result
 
 DYNAMIC = "its shape is dynamic, and the inputs do not tell its sizes (--input)"
@@ -76,6 +78,13 @@ def row(state: str, reason: str = "", *, out_of_time: bool = False) -> Row:
 def test_what_the_budget_left_out_is_told_by_its_mark_and_not_by_words() -> None:
     rows = [row("left-out", "words", out_of_time=True), row("left-out", "a file named (--budget)"), row("no-gain")]
     assert Tried.of((), rows, ()).left_out == 1
+
+
+def test_a_route_that_is_the_very_module_of_another_was_not_timed() -> None:
+    other = RouteOutcome(Route("O3", ("--iree-opt-level=O3",)), 1, us=2.0)
+    routes = [RouteOutcome(PLAIN, 0, us=2.0), replace(other, twin=True)]
+    assert Tried.of(routes, [row("left-out", out_of_time=True)], ()).routes == 0
+    assert Tried.of([*routes, other], [], ()).routes == 1
 
 
 def test_without_a_device_it_is_told_whether_time_would_help() -> None:

@@ -41,7 +41,7 @@ def test_a_list_of_commands_is_a_workload(tmp_path: Path) -> None:
     assert [one.line for one in workload.skipped] == [7, 8, 9, 10, 11, 12, 13, 14]
     reasons = [
         "it goes backward (-F 4)",
-        "'layernormbfp16' is neither conv nor gemm",
+        "'layernormbfp16' is none of conv, gemm and matmul",
         "an option '--tensor_vect' that is not known",
         "it has no -x",
         "n '1e3' is not a whole number",
@@ -59,3 +59,13 @@ def test_groups_padding_and_bias_are_read(word: str) -> None:
     text = " ".join(problem.arguments())
     expected = {"-g": "--groups 3", "-p": "--dilation 2x1 --pad 2x1", "-b": "--epilogue bias"}[word.split()[0]]
     assert expected in text or all(part in text for part in expected.split(" --")[0:1])
+
+
+def test_fusillis_words_are_read() -> None:
+    layouts = "--in_layout NHWC --out_layout NHWC --fil_layout NHWC --spatial_dim 2"
+    conv = read_command(f"conv -F 1 --bf16 -n 1 -c 32 -H 14 -W 14 -k 64 -y 3 -x 3 -p 1 -q 1 {layouts}")
+    assert conv == Conv.parse(shape="1x14x14x32", filter="3x3x64", pad="1x1", dtype="bf16")
+    product = read_command("matmul -M 64 -N 96 -K 32 --a_type f16 --b_type f16 --out_type f16")
+    assert product == Gemm.parse(shape="64x96x32", dtype="f16", out="f16")
+    with pytest.raises(Exception, match="its types are 'f16', 'bf16', 'f32'"):
+        read_command("matmul -M 64 -N 96 -K 32 --a_type f16 --b_type bf16")
