@@ -47,6 +47,8 @@ _LEAD_BUILDS = 3
 _ROUNDED = 5
 OPENING_SECONDS = {"host": 1.0, "gpu": 4.0}
 """About, on an idle core, before the first problem of many is opened: for reading a space and compiling its default."""
+KERNEL_SECONDS = {"host": 0.7, "gpu": 3.0}
+"""About, on an idle core, for building one microkernel: from C, and mostly by Triton."""
 FINDING_SECONDS = 5.0
 """About, before the first kernel is put into a model: for finding the dispatches of all its places."""
 FIRST_TIMING_SECONDS = 1.0

@@ -15,8 +15,6 @@ _ALIKE = 0.02
 """Of the model's arithmetic: routes whose kernels compute more alike than that are told apart by their times."""
 NEARLY_ALL = 0.98
 """Of the model's arithmetic: kernels that compute so much leave nothing to what flags are for."""
-_OBJECT = 3.0
-"""Seconds, about, for building one kernel, on one core."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +29,9 @@ class Coverage:
     def of(cls, places: Sequence[Place]) -> Coverage:
         return cls(float(sum(place.problem.flops * place.calls for place in places)), len(places))
 
-    def building(self, cores: int) -> float:
+    def building(self, cores: int, *, each: float) -> float:
         """Seconds for building all of them, side by side."""
-        return math.ceil(self.kernels / max(cores, 1)) * _OBJECT
+        return math.ceil(self.kernels / max(cores, 1)) * each
 
 
 @dataclass(frozen=True)

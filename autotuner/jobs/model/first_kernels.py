@@ -15,7 +15,7 @@ from autotuner.jobs.model.places import Library
 from autotuner.jobs.model.routes import RouteOutcome, RouteRace
 from autotuner.jobs.model.shares import by_work
 from autotuner.jobs.model.whole import Tuned, WholeModel
-from autotuner.measure.timeplan import FINDING_SECONDS, longer
+from autotuner.measure.timeplan import FINDING_SECONDS, KERNEL_SECONDS, longer
 from autotuner.system.text import count
 from autotuner.targets import PLAIN
 
@@ -83,7 +83,13 @@ def try_kernels(
     for one in attempts(routes)[: 1 if early else None]:
         if before is not None and one.tried.route == before.tried.route:
             continue
-        needed = seconds_needed(one, compiling=compiling, cores=context.session.jobs, crowding=context.crowding)
+        needed = seconds_needed(
+            one,
+            each=KERNEL_SECONDS["host" if context.target.backend.on_host else "gpu"],
+            compiling=compiling,
+            cores=context.session.jobs,
+            crowding=context.crowding,
+        )
         if (missing := needed + kept.verdict - context.clock.left) > 0:
             would_do = longer(context.clock.budget + missing)
             if not early:
@@ -124,9 +130,9 @@ def attempts(routes: Sequence[KernelRoute]) -> list[KernelRoute]:
     return [*routes[:1], *second[:1]]
 
 
-def seconds_needed(one: KernelRoute, *, compiling: float, cores: int, crowding: float = 1.0) -> float:
+def seconds_needed(one: KernelRoute, *, each: float, compiling: float, cores: int, crowding: float = 1.0) -> float:
     """For finding places, building their kernels side by side, and compiling the model with them: that was measured."""
-    return crowding * (FINDING_SECONDS + one.coverage.building(cores)) + compiling
+    return crowding * (FINDING_SECONDS + one.coverage.building(cores, each=each)) + compiling
 
 
 def _unranked(context: Context, one: RouteOutcome, plain: ModelStructure) -> Dispatches:

@@ -93,8 +93,8 @@ def test_a_program_is_read_once_for_all_routes_that_share_it() -> None:
 
 def test_the_time_for_kernels_is_that_of_the_models_compile_and_of_theirs_side_by_side() -> None:
     one = covering(PLAIN, 1.0, 1.0)
-    many, few = (seconds_needed(one, compiling=20.0, cores=cores) for cores in (50, 1))
+    many, few = (seconds_needed(one, each=3.0, compiling=20.0, cores=cores) for cores in (50, 1))
     assert many == pytest.approx(28.0)
     assert few == pytest.approx(175.0)
-    crowded = seconds_needed(one, compiling=20.0, cores=50, crowding=3.0)
+    crowded = seconds_needed(one, each=3.0, compiling=20.0, cores=50, crowding=3.0)
     assert crowded == pytest.approx(20.0 + 3 * 8.0), "what is only guessed takes longer on a busy machine"
