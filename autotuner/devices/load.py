@@ -55,8 +55,7 @@ class Load:
                 yield
                 self._restored_s = 0.0
         finally:
-            self._asked = time.monotonic()
-            self._wanted.set()
+            self._ask()
 
     def lend(self) -> None:
         """Nothing runs until something is asked again: another process has the device, which is settled by then and
@@ -79,11 +78,14 @@ class Load:
 
     def _settle(self) -> None:
         """Runs until the device is in the state that all timings begin in."""
-        self._asked = time.monotonic()
-        self._wanted.set()
+        self._ask()
         while self._thread.is_alive() and not self._long_enough():
             time.sleep(_LOOK_SECONDS)
-            self._wanted.set()
+            self._ask()  # anew: had this process been stopped for long, the load would have ended for good
+
+    def _ask(self) -> None:
+        self._asked = time.monotonic()
+        self._wanted.set()
 
     def _long_enough(self) -> bool:
         return self._settled_s >= SETTLE_SECONDS and self._restored_s >= RESTORE_SECONDS

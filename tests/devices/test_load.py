@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -101,6 +103,18 @@ def test_it_ends_when_nobody_asks_and_settles_anew(
     monkeypatch.setattr(load, "IDLE_SECONDS", 60.0)
     with under_load.paused(settled=True):
         assert calls.count - idle >= load.SETTLE_SECONDS / 0.01
+
+
+def test_settling_ends_though_the_process_was_stopped_meanwhile(
+    calls: Calls, under_load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a machine has stood still: nobody has asked for longer than the load waits."""
+    moments = itertools.chain([0.0], itertools.repeat(10 * load.IDLE_SECONDS))
+    monkeypatch.setattr(load, "time", SimpleNamespace(monotonic=lambda: next(moments), sleep=time.sleep))
+    under_load.rest()
+    before = calls.count
+    with under_load.paused(settled=True):
+        assert calls.count - before >= load.SETTLE_SECONDS / 0.01
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
