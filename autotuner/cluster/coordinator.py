@@ -285,8 +285,7 @@ class Cluster:
         self, member: Member, function: Callable[..., Any], *words: Any, timeout: float, device: bool
     ) -> Any:
         """A function on one worker; WorkerLostError where it does not answer."""
-        if member.lost.is_set():
-            raise self._lost(member)
+        self.require(member)
         resources = {member.facts.resource: 1} if device else None
         future = self.link.client.submit(
             function,
@@ -310,6 +309,11 @@ class Cluster:
         if member.lost.is_set() and answer is None:
             raise self._lost(member)
         return answer
+
+    def require(self, member: Member) -> None:
+        """WorkerLostError where it is known to be lost."""
+        if member.lost.is_set():
+            raise self._lost(member)
 
     def _lost(self, member: Member) -> EnvironmentFailure:
         if self._down:
@@ -361,6 +365,9 @@ class _Dask:
     @property
     def name(self) -> str:
         return self.member.name
+
+    def require(self) -> None:
+        self.cluster.require(self.member)
 
     def ask(self, request: Message, *, timeout: float, files: Mapping[str, bytes]) -> Message:
         words = (json.dumps(request).encode(), list(files.items()))

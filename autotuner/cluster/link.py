@@ -59,7 +59,7 @@ class Link:
     @contextmanager
     def open(cls, scheduler: Scheduler) -> Iterator[Link]:
         # What Dask logs is for whoever runs the cluster: here an error is one line.
-        for name in ("distributed", "tornado.application"):
+        for name in ("distributed", "distributed.client", "tornado.application"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever, name="cluster", daemon=True)

@@ -47,6 +47,9 @@ class Worker(Protocol):
     @property
     def name(self) -> str: ...
 
+    def require(self) -> None:
+        """DeviceError where it is known to be lost."""
+
     def ask(self, request: Message, *, timeout: float, files: Mapping[str, bytes]) -> Message:
         """With files that it does not have yet, by their content's names."""
 
@@ -149,7 +152,8 @@ class RemoteDevice:
         return self if self.is_isolated or self.described["same"] else replace(self, is_isolated=True)
 
     def open(self) -> None:
-        """It is open since it was taken."""
+        """It is open since it was taken; DeviceError where its worker is lost since."""
+        self.channel.worker.require()
 
     def prepare(self, vmfb: Path) -> Future[None]:
         del vmfb

@@ -36,6 +36,7 @@ def on_one_device(evaluator: TimedEvaluator, judged: Callable[[], T]) -> Steps[T
     devices = evaluator.devices
 
     def judged_on(device: Device) -> T:
+        device.open()  # where one that is lost was not needed any more, the time was up for want of it
         if evaluator.calibration.device.uri != device.uri:
             evaluator.move_to(device)
         return judged()

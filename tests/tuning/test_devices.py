@@ -55,8 +55,13 @@ class Fake:
     uri: str
     does: Callable[[str], Measured] = lambda _: GOOD
     seconds: float = 0.0
+    gone: bool = False
     tried: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def open(self) -> None:
+        if self.gone:
+            lost("")
 
     def measure(self, name: str) -> Measured:
         assert self.lock.acquire(blocking=False), f"two timings at once on {self.uri}"
@@ -377,6 +382,13 @@ def test_a_race_whose_device_fails_is_run_anew_on_another() -> None:
 
     assert at_once(on_one_device(cast(TimedEvaluator, evaluator), judged)) == "cuda://1"
     assert len(said) == 1
+
+
+def test_what_is_left_when_the_last_device_is_lost_is_no_verdict() -> None:
+    devices, _ = some(Fake("cuda://0", gone=True))
+    evaluator = SimpleNamespace(devices=devices, calibration=SimpleNamespace(device=devices.first))
+    with pytest.raises(DeviceError, match="is gone"):
+        at_once(on_one_device(cast(TimedEvaluator, evaluator), lambda: "nothing was tried"))
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
