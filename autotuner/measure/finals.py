@@ -10,10 +10,11 @@ from typing import Any, Generic
 from autotuner.devices.device import Module
 from autotuner.measure.calibrate import Calibration
 from autotuner.measure.contestant import BASELINE
-from autotuner.measure.judge import Contest, Judgement, Record, Takes, judge, timed_by
+from autotuner.measure.judge import Contest, Judgement, Record, judge
 from autotuner.measure.race import Entrant, Rules
 from autotuner.measure.shortlist import Screened, pick_for_race
 from autotuner.measure.standing import C, Standing
+from autotuner.measure.takes import Takes, timed_by
 from autotuner.measure.thoroughness import Thoroughness
 from autotuner.measure.timeplan import TimePlan, longer
 from autotuner.system.progress import Clock, Reporter, Stop

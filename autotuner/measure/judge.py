@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Literal
 
 import numpy as np
 
-from autotuner.devices.device import Device, Module, Timing
+from autotuner.devices.device import Timing
 from autotuner.errors import DeviceError, OutOfTimeError
-from autotuner.iree.benchmark import Benchmark
 from autotuner.measure.race import (
     DEFAULT_RULES,
     BlockTimes,
@@ -30,6 +28,7 @@ from autotuner.measure.race import (
     race,
 )
 from autotuner.measure.shortlist import Screened, pick_for_race, shortlist
+from autotuner.measure.takes import Take, Takes
 from autotuner.measure.timeplan import (
     FAR_AHEAD,
     FEWEST,
@@ -49,27 +48,8 @@ Cause = Literal["no-knobs", "obstacles", "failed"]
 """Why nothing came of it, where time has no part in it: nothing to choose, the reason names what is in the way,
 or all that was tried failed."""
 JudgePhase = Literal["screen", "race", "confirm"]
-Take = Callable[[str], Timing]
-"""Times an entrant. TimingFailed takes the entrant out."""
 Record = Callable[[JudgePhase, str, int, Timing], None]
 """Writes a timing down when it is taken: phase, entrant, block, the timing itself."""
-
-
-@dataclass(frozen=True)
-class Takes:
-    """How entrants are timed: in the race, and when what it says is confirmed."""
-
-    race: Take
-    confirm: Take
-    brief: Take | None = None
-    """To confirm what is far ahead in little time: by one repetition."""
-
-    @classmethod
-    def alike(cls, take: Take) -> Takes:
-        return cls(take, take)
-
-    def briefly(self) -> Takes:
-        return replace(self, confirm=self.brief or self.confirm)
 
 
 def _unrecorded(phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
@@ -159,37 +139,6 @@ class Judgement:
             return None
         rules = self.raced.rules
         return self.raced.ratio(candidate, against, alpha=rules.alpha / len(rules.looks))
-
-
-def timed_by(
-    device: Device, benchmark: Benchmark, modules: Mapping[str, Module], *, once: Collection[str] = ()
-) -> Takes:
-    """Times an entrant's module: three repetitions, of which the median counts; to confirm, in a fresh process.
-
-    Those in `once` take so long that one repetition is a measurement by itself.
-    """
-
-    def taken_by(device: Device, *, brief: bool = False) -> Take:
-        def take(name: str) -> Timing:
-            timing = device.time(modules[name], benchmark, repetitions=1 if brief or name in once else 3)
-            if not timing.ok:
-                raise TimingFailed(timing.detail)
-            return timing
-
-        return take
-
-    take = taken_by(device)
-    if device.isolated is device or benchmark.cache == "cold":  # what a fresh process times is warm
-        return Takes(take, take, taken_by(device, brief=True))
-    return Takes(take, taken_by(device.isolated), taken_by(device.isolated, brief=True))
-
-
-def seconds_of(take: Take, name: str, clock: Clock) -> float:
-    """What one timing takes; one that fails is for the judge to tell."""
-    began = clock.elapsed
-    with suppress(TimingFailed):
-        take(name)
-    return clock.elapsed - began
 
 
 def judge(

@@ -27,7 +27,7 @@ from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
-from autotuner.measure.judge import timed_by
+from autotuner.measure.takes import timed_by
 from autotuner.problems import Gemm
 from autotuner.targets import Target
 from tests.support.patience import one_of_three

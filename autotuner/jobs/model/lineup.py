@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from autotuner.carriers.carrier import Parts
 from autotuner.devices.device import Timing
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled
@@ -13,9 +14,10 @@ from autotuner.jobs.model.arbiter import Arbiter
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.routes import SLOW_US, RouteOutcome
 from autotuner.jobs.model.whole import Tuned
-from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge, timed_by
+from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge
 from autotuner.measure.race import Entrant, Rules
 from autotuner.measure.reference import right_but_slower, told
+from autotuner.measure.takes import timed_by
 from autotuner.measure.timeplan import TimePlan
 from autotuner.targets import PLAIN
 from autotuner.tuning.plan import BASELINE
@@ -55,6 +57,16 @@ class Lineup:
         if self.stock is not None and self.stock.route not in (PLAIN, self.base.route):
             found[self.stock.route.name] = self.stock
         return found
+
+    def named(self, name: str) -> Tuned:
+        """What races under this name: what tuning made of a route, or a route as it is."""
+        made = next((t for t in self.tuned if t.name == name), None)
+        if made is not None:
+            return made
+        stock = next(t for t in self.tried if t.route.name == name)
+        if stock.build is None:
+            raise ValueError("a route without a build cannot be raced")
+        return Tuned(stock, name, (), Parts(), stock.build, stock.error, stock.row)
 
     @property
     def modules(self) -> dict[str, Compiled]:

@@ -16,10 +16,20 @@ from autotuner.jobs.model.entries import applied
 from autotuner.jobs.model.program import ProgramBuilder
 from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.whole import Tuned
+from autotuner.measure.judge import Judgement
 from autotuner.system.text import printable
+from autotuner.tuning.result import FinalVerdict
 
 _LISTED_SHARE = 0.01
 """Of the time: from here on a dispatch that has nothing to tune has a line of its own."""
+
+
+def claimed(verdict: FinalVerdict, reason: str, judgement: Judgement | None) -> str:
+    """For the head of a spec."""
+    gain = judgement.speedup if judgement else None
+    if gain is None:
+        return f"{verdict}, {reason}"
+    return f"{verdict}, {gain.median:.3f}x, 95 % interval {gain.low:.3f} to {gain.high:.3f}"
 
 
 def ship(

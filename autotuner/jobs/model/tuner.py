@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Unpack
 
-from autotuner.carriers.carrier import Parts
 from autotuner.carriers.outputs import Outputs
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
@@ -36,7 +35,7 @@ from autotuner.jobs.model.promising import worth_tuning
 from autotuner.jobs.model.reading import question_of, question_unread, read_model, structure_of
 from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.routes import RouteOutcome, RouteRace, side
-from autotuner.jobs.model.ship import report_text, ship
+from autotuner.jobs.model.ship import claimed, report_text, ship
 from autotuner.jobs.model.where import time_cold, time_table
 from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.jobs.model.won_routes import routes_that_won
@@ -304,15 +303,7 @@ class _ModelRun:
         reason = self.lineup.told(judgement, self.arbiter) if self.arbiter is not None else judgement.reason
         if judgement.verdict != "win" or judgement.winner is None:
             return self._result(judgement.verdict, reason, judgement, None)
-        return self._ship(self._named(judgement.winner), "win", reason, judgement)
-
-    def _named(self, name: str) -> Tuned:
-        """What raced under this name: what tuning made of a route, or a route as it is."""
-        made = next((t for t in self.tuned if t.name == name), None)
-        if made is not None:
-            return made
-        stock = next(t for t in self.tried if t.route.name == name)
-        return Tuned(stock, name, (), Parts(), _built(stock.build), stock.error, stock.row)
+        return self._ship(self.lineup.named(judgement.winner), "win", reason, judgement)
 
     def _ship(self, made: Tuned, verdict: FinalVerdict, reason: str, judgement: Judgement | None) -> ModelResult:
         context = self.context
@@ -326,7 +317,7 @@ class _ModelRun:
                 builder=context.builder,
                 folder=context.folder / "shipped",
                 timeout=context.compile_timeout,
-                verdict=_claimed(verdict, reason, judgement),
+                verdict=claimed(verdict, reason, judgement),
             )
         result = self._result(verdict, reason, judgement, made)
         result = replace(
@@ -354,7 +345,7 @@ class _ModelRun:
                 context.session.store.set_us(made_row.row, us[made_row.name])
         # The times that are told are of what the speedup is of.
         compared = judgement.confirmed_name if judgement else None
-        shown = made or (self._named(compared) if compared else self.tuned[0] if self.tuned else None)
+        shown = made or (self.lineup.named(compared) if compared else self.tuned[0] if self.tuned else None)
         # Where a route wins that was not tuned itself, the ranking is of the one that was.
         first = self.parts[0] if self.parts else None
         part = next((p for p in self.parts if shown is not None and p.route == shown.tried.route), first)
@@ -403,17 +394,3 @@ def _reported(result: ModelResult, files: Outputs, path: Path) -> ModelResult:
     result = replace(result, details=replace(result.details, report=path))
     files.write(path, report_text(result))
     return result
-
-
-def _claimed(verdict: FinalVerdict, reason: str, judgement: Judgement | None) -> str:
-    """For the head of a spec."""
-    gain = judgement.speedup if judgement else None
-    if gain is None:
-        return f"{verdict}, {reason}"
-    return f"{verdict}, {gain.median:.3f}x, 95 % interval {gain.low:.3f} to {gain.high:.3f}"
-
-
-def _built(build: Compiled | None) -> Compiled:
-    if build is None:
-        raise ValueError("a route without a build cannot be raced")
-    return build
