@@ -197,7 +197,7 @@ def test_nothing_sticks_out_of_a_small_window_and_paper_is_light_or_dark(chromiu
 
 def test_paper_is_light_whatever_the_screen_is(chromium: Browser, pages: Pages) -> None:
     chromium.look(width=1280, scheme="dark")
-    chromium.visit(pages.gemm)
+    chromium.visit(pages.model)
     ink = "getComputedStyle(document.body).color"
     on_screen = chromium.run(ink)
     chromium.run("dispatchEvent(new Event('beforeprint'))")
@@ -205,6 +205,12 @@ def test_paper_is_light_whatever_the_screen_is(chromium: Browser, pages: Pages) 
     assert chromium.run("[...document.querySelectorAll('details')].every((d) => d.open)")
     widths = "[...document.querySelectorAll('[data-chart] .main-svg')].map((s) => s.getBoundingClientRect().width)"
     assert max(chromium.run(widths)) <= 690  # a sheet of A4 within its margins
+    chromium.call("Emulation.setEmulatedMedia", media="print")
+    tables = chromium.run("[...document.querySelectorAll('table')].map((t) => t.getBoundingClientRect().width)")
+    rows = chromium.run("[...document.querySelectorAll('tbody tr')].map((r) => r.getBoundingClientRect().height)")
+    assert max(tables) <= 690, "no table is cut"
+    assert max(rows) < 400, "no column is a letter wide"
+    chromium.look(width=1280, scheme="dark")
     chromium.run("dispatchEvent(new Event('afterprint'))")
     assert chromium.run(ink) == on_screen
 

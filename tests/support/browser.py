@@ -97,7 +97,7 @@ class Browser:
         """How wide the window is, and which colours its user likes."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.call("Emulation.setDeviceMetricsOverride", **size)
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.call("Emulation.setEmulatedMedia", media="", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
         shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)

@@ -183,6 +183,8 @@ def _next(result: RetuneResult) -> str:
     states = set(result.details.counted)
     if states <= {"skipped"}:
         return "give what the reasons name"
+    if states & {"kept", "replaced"}:
+        return "keep the old files, and run the same command with a longer --budget: it races and writes them"
     return "compile without the spec: IREE's default is as fast, or nothing of it works any more"
 
 

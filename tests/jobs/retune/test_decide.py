@@ -1,8 +1,13 @@
 """What becomes of an entry: rules on what was proven and timed."""
 
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from autotuner.jobs.retune.decide import Raced, Searched, decide, standing
+from autotuner.jobs.retune.result import _next
 from autotuner.measure.race import Interval
 
 WIN = Raced("win", "fresh blocks", us=100.0, baseline_us=150.0, speedup=Interval(1.5, 1.4, 1.6))
@@ -63,3 +68,13 @@ def test_five_per_cent_is_not_slower() -> None:
 def test_without_a_device_it_is_not_said_that_time_was_short() -> None:
     stands = standing(lost="nothing matches it", raced=None, old_us=None)
     assert decide(stands, None, timed=False) == ("dropped", "nothing matches it")
+
+
+@pytest.mark.parametrize(
+    ("states", "said"),
+    [(("kept", "dropped"), "longer --budget"), (("dropped",), "compile without"), (("skipped",), "the reasons name")],
+)
+def test_where_nothing_is_written_it_is_said_what_to_do(states: tuple[str, ...], said: str) -> None:
+    details = SimpleNamespace(counted=Counter(states))
+    result: Any = SimpleNamespace(interrupted=False, verdict="inconclusive", details=details)
+    assert said in _next(result)
