@@ -250,11 +250,14 @@ class Cluster:
 
     async def _take(self) -> list[Member]:
         """The leases of the devices; waits while others have all of them."""
+        told = False
         while True:
             free = [member for member in self.roster.devices() if await self.lease(member)]
             if free:
                 return free
-            self.roster.note("waiting: another coordinator has the devices of this cluster")
+            if not told:
+                told = True
+                self.roster.note("waiting: another coordinator has the devices of this cluster")
             await asyncio.sleep(_BUSY_SECONDS)
             if not self.roster.devices():
                 raise self._nobody()

@@ -31,6 +31,8 @@ _PRIOR = 0.3
 """The part of its time that tuning is thought to save of a problem of which nothing is known."""
 _OPENING_SHARE = 0.5
 """Of the time that is left, at most, for opening all problems before the search goes on with those that are open."""
+_LOOK = 0.2
+"""Seconds between two looks at what the end takes."""
 _END_SHARE = 0.4
 """Of the time, at most, for comparing the best of each problem in the end."""
 
@@ -244,12 +246,13 @@ class Together:
             raise
 
     def _search(self, clock: Clock) -> None:
+        looked, kept = -math.inf, 0.0
+
         def over() -> bool:
-            """With nothing to compare with a default nothing is kept for it: what is timed late is at least known."""
-            if self.stop.requested or clock.left > self._end_seconds(clock):
-                return self.stop.requested
-            rivals = any(part.loop is not None and part.loop.has_rival() for part in self.parts)
-            return rivals or clock.left <= 0
+            nonlocal looked, kept
+            if clock.elapsed > looked + _LOOK:
+                looked, kept = clock.elapsed, self._end_seconds(clock)
+            return self.stop.requested or clock.left <= kept
 
         pool = Pool(self.jobs, self.overlapped, over, self.seconds, self.devices)
         pool.run(unopened=[Unopened(part.opening(), partial(self._worth, part, clock)) for part in self.parts])
@@ -264,8 +267,10 @@ class Together:
         return part.share * _PRIOR / (1 + FIRST)
 
     def _end_seconds(self, clock: Clock) -> float:
-        """What comparing the best of each part takes in the end."""
-        plans = [part.loop.time_plan for part in self.parts if part.loop is not None and not part.over]
+        """What comparing the best of each part takes in the end. With nothing to compare with a default nothing is kept
+        for it: what is timed late is at least known."""
+        loops = [part.loop for part in self.parts if part.loop is not None and not part.over]
+        plans = [loop.time_plan for loop in loops if loop.has_rival()]
         at_once = max(len(self.devices.live), 1) if self.overlapped else 1
         each = clock.budget * at_once / len(self.parts)
         judged = sum(plan.reserve(each) for plan in plans if plan.judges) / at_once

@@ -51,7 +51,9 @@ def parts(count: int, *, opened: int) -> list[Part]:
     for number in range(count):
         part = Part(str(number), cast("object", None), 1 / count)  # type: ignore[arg-type]
         if number < opened:
-            part.loop = SimpleNamespace(time_plan=SimpleNamespace(full=1.0, judges=False))  # type: ignore[assignment]
+            part.loop = SimpleNamespace(
+                time_plan=SimpleNamespace(full=1.0, judges=False), has_rival=lambda number=number: number % 2 == 0
+            )  # type: ignore[assignment]
         found.append(part)
     return found
 
@@ -66,7 +68,7 @@ def test_all_are_opened_first_while_there_is_time_for_it() -> None:
 
 def test_the_end_is_kept_for_comparing_the_best_of_each() -> None:
     together = Together(parts(20, opened=10), 2, True, Stop(), {}, Devices(()))
-    assert together._end_seconds(Clock(100.0)) == pytest.approx(10.0)
+    assert together._end_seconds(Clock(100.0)) == pytest.approx(5.0), "of those that have a rival"
     assert together._end_seconds(Clock(10.0)) == pytest.approx(4.0)
 
 
