@@ -1,4 +1,5 @@
-"""Products of many rows that a program has as a batch: one matrix multiplies every entry of it."""
+"""What a program has with more dimensions than the problem: rows in a batch that one matrix multiplies, weights split
+into groups."""
 
 from __future__ import annotations
 
@@ -11,9 +12,10 @@ from iree.compiler.dialects import linalg
 from autotuner.carriers.forms import GENERIC, Forms, Match
 from autotuner.iree.context import text_context
 from autotuner.iree.mlir import positions
-from autotuner.problems import Gemm, Operand, Problem
+from autotuner.problems import Conv, Gemm, Operand, Problem
 
 BROADCAST, YIELD = "linalg.broadcast", "linalg.yield"
+ROWS, GROUPS = "[[0, 1], [2]]", "[[0, 1], [2], [3], [4]]"
 _RANK = 3
 
 
@@ -45,27 +47,35 @@ def is_or_becomes(type: Any, operand: Operand) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Flattening:
-    """The function that takes what one form has, with a batch, and calls the function around the kernel without."""
+    """The function that takes what one form has, and calls the function around the kernel with fewer dimensions."""
 
     match: int
     """Which of the kernel's forms it is for."""
     arguments: tuple[str, ...]
     """Types."""
+    merged: str
+    """The dimensions of an argument that become one, where it has more than the kernel's."""
     result: str
     shape: tuple[int, ...]
 
 
 def flattenings(problem: Problem, forms: Forms) -> tuple[Flattening, ...]:
-    """One for each form with a batch that the problem has not."""
-    if not isinstance(problem, Gemm):
-        return ()
-    return tuple(_flattening(n, match, problem) for n, match in enumerate(forms.matches) if match.flat)
+    """One for each form with dimensions that the problem has not; what is folded is merged where it is folded."""
+    flat = [(number, match) for number, match in enumerate(forms.matches) if match.flat and not match.channelwise]
+    if isinstance(problem, Conv):
+        out = problem.output
+        return tuple(Flattening(number, _types(match), GROUPS, out.mlir, out.shape) for number, match in flat)
+    return tuple(_flattening(number, match, problem) for number, match in flat) if isinstance(problem, Gemm) else ()
 
 
 def _flattening(number: int, match: Match, problem: Gemm) -> Flattening:
-    types = tuple(type for _, type in match.arguments)
+    types = _types(match)
     with text_context():
         batch, rows, _ = ir.RankedTensorType(ir.Type.parse(types[0])).shape
     shape = (batch, rows, problem.n)
     result = f"tensor<{batch}x{rows}x{problem.n}x{problem.output.element.mlir}>"
-    return Flattening(number, types, result, shape)
+    return Flattening(number, types, ROWS, result, shape)
+
+
+def _types(match: Match) -> tuple[str, ...]:
+    return tuple(type for _, type in match.arguments)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from autotuner.carriers.flat import GROUPS
 from autotuner.carriers.forms import Forms, Match
 from autotuner.iree.context import text_context
 from autotuner.problems import Conv, Problem
@@ -40,6 +41,8 @@ class Folding:
     shift: tuple[Step, ...]
     residuals: tuple[int, ...]
     """Arguments that are handed on."""
+    merged: str = ""
+    """The dimensions of the weights that become one, where a program has them split into groups."""
 
     @property
     def scale(self) -> tuple[Step, ...]:
@@ -62,7 +65,9 @@ def _folding(number: int, match: Match, problem: Conv) -> Folding:
         Step(name, argument, types[argument], _places(types[argument], channel=3 if problem.channels_last else 1))
         for argument, name in enumerate(match.channelwise, start=2)
     )
-    return Folding(number, types, weights, problem.operands[2], axis, tuple(steps), tuple(range(end, len(types))))
+    rest = tuple(range(end, len(types)))
+    merged = GROUPS if types[1] != weights.mlir else ""
+    return Folding(number, types, weights, problem.operands[2], axis, tuple(steps), rest, merged)
 
 
 def _places(type: str, *, channel: int) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from iree.compiler.dialects import linalg
 from autotuner.carriers.calls import described
 from autotuner.carriers.flat import is_or_becomes, shared_matrix
 from autotuner.carriers.forms import ATTENTION, CONSTANT, PAD, Forms, Pad, is_main, prepare, read_forms, read_pads
+from autotuner.carriers.grouped import Grouped, read_grouped
 from autotuner.carriers.microkernel import DETACH
 from autotuner.carriers.render import problem_mlir
 from autotuner.carriers.slices import read_slice
@@ -115,7 +116,9 @@ class _Main:
         problems = tuple(p for p in _problems(op) if _is_flat(op, p) or _same_operation(op, p))
         start = _start(op)
         computed = start is not None and start.name.startswith("linalg.") and start.name != FILL
-        pads = read_pads(op) if problems and op.name != ATTENTION else ()
+        grouped = read_grouped(op, channel=_channel(op, problems[0])) if problems and _is_grouped(problems[0]) else None
+        padded = op if grouped is None else grouped.expansion
+        pads = read_pads(padded) if problems and op.name != ATTENTION else ()
         return cls(described(op), problems, pads, bool(problems) and computed)
 
 
@@ -133,14 +136,22 @@ def _readings(op: Any, main: _Main, taken_away: set[Any], *, detached: bool) -> 
             match = read_slice(op, list(op.operands)[:3])
             yield Reading(problem, Forms((match,)) if match is not None else None)
             continue
-        if not isinstance(problem, (Gemm, Conv)) or not _is_float(op) or not _starts_from_zero(op):
+        channel = _channel(op, problem)
+        grouped = read_grouped(op, channel=channel) if _is_grouped(problem) else None
+        biased = grouped is not None and bool(grouped.tail.channelwise)
+        if not isinstance(problem, (Gemm, Conv)) or not _is_float(op) or not (biased or _starts_from_zero(op)):
             yield Reading(problem, None)
             continue
+        if _is_grouped(problem) and grouped is None:
+            continue
         padded = isinstance(problem, Conv) and any(problem.pad)
-        image = _before_pad(op.operands[0]) if padded else op.operands[0]
-        flat = _is_flat(op, problem)
-        weights = shared_matrix(op) if flat else op.operands[1]
-        tails = [t for t in read_tails(op, channel=_channel(op, problem)) if t.root not in taken_away]
+        image = grouped.image if grouped is not None else op.operands[0]
+        image = _before_pad(image) if padded else image
+        weights = _weights(op, problem, grouped)
+        split = grouped is not None and str(weights.type) != problem.operands[1].mlir
+        flat = split or _is_flat(op, problem)
+        start = Tail(op) if grouped is None else grouped.tail
+        tails = [t for t in read_tails(start, channel=channel) if t.root not in taken_away]
         for tail in tails if image is not None else ():
             taken = _with_tail(problem, tail, constant=all(_is_constant(value) for _, value in tail.channelwise))
             match = read_slice(tail.root, (image, weights, *tail.inputs)) if taken is not None else None
@@ -151,10 +162,21 @@ def _readings(op: Any, main: _Main, taken_away: set[Any], *, detached: bool) -> 
     taken_away.update(tail.root for tail in tails)
 
 
-def _channel(op: Any, problem: Gemm | Conv) -> int:
+def _is_grouped(problem: Problem) -> bool:
+    return isinstance(problem, Conv) and problem.groups > 1 and not problem.depthwise
+
+
+def _weights(op: Any, problem: Gemm | Conv, grouped: Grouped | None) -> Any:
+    """What is multiplied with, before it is copied for each entry of a batch, or split into groups."""
+    if grouped is not None:
+        return grouped.weights
+    return shared_matrix(op) if _is_flat(op, problem) else op.operands[1]
+
+
+def _channel(op: Any, problem: Problem) -> int:
     """The dimension of the result that a bias has."""
-    if isinstance(problem, Conv) and not problem.channels_last:
-        return 1
+    if isinstance(problem, Conv):
+        return 3 if problem.channels_last else 1
     return int(ir.ShapedType(op.results[0].type).rank) - 1
 
 
@@ -266,25 +288,26 @@ def _convolutions(op: Any, dispatch: Dispatch) -> Iterator[Conv]:
     sizes = {role: dispatch.sizes(role) for role in ("batch", "image", "channel", "filter", "input", "depth")}
     spatial = all(len(sizes[role]) == 2 for role in ("image", "filter")) and len(sizes["batch"]) == 1
     dtype = _dtype(dispatch.element_types[0])
-    # What is grouped has dimensions of its own for the groups, and its operands are reshaped before: not looked for.
-    plain = len(sizes["channel"]) == len(sizes["input"]) == 1 and not sizes["depth"]
+    # Depthwise filters have no channels of their own; what is grouped has them beside a dimension for the groups.
+    full = len(sizes["channel"]) == len(sizes["input"]) == 1 and len(sizes["depth"]) <= 1
     depthwise = len(sizes["depth"]) == 1 and not sizes["channel"] and not sizes["input"]
-    if not spatial or not (plain or depthwise) or dispatch.element_types[-1] != ACCUMULATORS.get(dtype, ("",))[0]:
+    if not spatial or not (full or depthwise) or dispatch.element_types[-1] != ACCUMULATORS.get(dtype, ("",))[0]:
         return
     channels_last = dispatch.outputs[0] == (
         *dispatch.dims("batch"),
         *dispatch.dims("image"),
-        *(dispatch.dims("channel") or dispatch.dims("depth")),
+        *dispatch.dims("depth"),
+        *dispatch.dims("channel"),
     )
     axes = (1, 2) if channels_last else (2, 3)
     for shape, pad in _images(op, axes):
         conv = Conv.parse(
             shape="x".join(map(str, (shape[0], shape[axes[0]], shape[axes[1]], shape[3 if channels_last else 1]))),
-            filter="x".join(map(str, (*sizes["filter"], *(sizes["channel"] or sizes["depth"])))),
+            filter="x".join(map(str, (*sizes["filter"], math.prod((*sizes["channel"], *sizes["depth"]))))),
             stride="x".join(map(str, dispatch.strides)),
             dilation="x".join(map(str, dispatch.dilations)),
             pad="x".join(map(str, pad)),
-            groups=1 if plain else sizes["depth"][0],
+            groups=math.prod(sizes["depth"]),
             dtype=dtype,
             layout="nhwc-hwcf" if channels_last else "nchw-fchw",
         )
@@ -293,7 +316,8 @@ def _convolutions(op: Any, dispatch: Dispatch) -> Iterator[Conv]:
 
 def _images(op: Any, axes: tuple[int, int]) -> Iterator[tuple[tuple[int, ...], tuple[int, int]]]:
     """The image's sizes and its padding: before it is padded, where that can be part of a problem, and after."""
-    image = op.operands[0]
+    grouped = read_grouped(op, channel=6 - sum(axes))
+    image = op.operands[0] if grouped is None else grouped.image
     if ir.ShapedType(image.type).rank != _IMAGE_RANK:
         return
     owner = image.owner

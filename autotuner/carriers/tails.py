@@ -87,12 +87,12 @@ class Tail:
         return self.low is not None or self.high is not None or bool(self.activation)
 
 
-def read_tails(main: Any, *, channel: int) -> Iterator[Tail]:
-    """The operation with more and more of what follows it, the longest first, alone last.
+def read_tails(start: Tail, *, channel: int) -> Iterator[Tail]:
+    """An operation with more and more of what follows it, the longest first, as it is given last.
 
     `channel` is the dimension of the result that a bias has.
     """
-    found = [Tail(main)]
+    found = [start]
     while (longer := _next(found[-1], channel)) is not None:
         found.append(longer)
     return reversed(found)

@@ -9,6 +9,7 @@ import pytest
 
 from autotuner import Gemm, Problem
 from autotuner.carriers.calls import preprocess
+from autotuner.carriers.flat import flattenings
 from autotuner.carriers.operations import read_operations
 from autotuner.carriers.render import problem_mlir
 from autotuner.iree.tools import Tools
@@ -29,6 +30,8 @@ def found(program: str, tools: Tools, folder: Path) -> list[tuple[Problem, ...]]
         Gemm.parse(shape="8x16x32", dtype="i8", batch=3, layout="tn"),
         Conv.parse(shape="2x9x8x4", filter="1x3x8", dilation="1x2", dtype="f16", layout="nchw-fchw"),
         Conv.parse(shape="1x8x8x4", filter="3x3x4", groups=4, dtype="f32"),
+        Conv.parse(shape="1x8x8x4", filter="3x3x8", groups=2, dtype="f32", layout="nchw-fchw"),
+        Conv.parse(shape="1x8x8x4", filter="3x3x8", groups=2, dtype="f32"),
         Attention.parse(shape="1x2x8x16x4", dtype="f16"),
         Attention.parse(shape="1x2x8x16x4", dtype="f32", causal=True),
         replace(Attention.parse(shape="6x1x8x16x4", dtype="f16"), flat=True),
@@ -55,9 +58,7 @@ def test_an_attention_is_known_whatever_type_its_scale_has(tools: Tools, tmp_pat
 
 
 def test_what_no_problem_has_is_listed_without_one(tools: Tools, tmp_path: Path) -> None:
-    """A grouped convolution, and a product whose sizes are not known."""
-    grouped = Conv.parse(shape="1x8x8x4", filter="3x3x8", groups=2, dtype="f32", layout="nchw-fchw")
-    assert found(problem_mlir(grouped), tools, tmp_path) == [()]
+    """A product whose sizes are not known."""
     dynamic = problem_mlir(Gemm.parse(shape="8x16x32", dtype="f32")).replace("tensor<8x", "tensor<?x")
     dynamic = dynamic.replace("tensor.empty()", "tensor.empty(%m)").replace(
         "%zero =", "%c0 = arith.constant 0 : index\n  %m = tensor.dim %lhs, %c0 : tensor<?x32xf32>\n  %zero ="
@@ -114,3 +115,41 @@ def test_a_product_is_known_whatever_the_order_of_its_loops() -> None:
     (scores,) = read_operations(SCORES)
     assert scores.problems == (Gemm.parse(shape="8x16x4", dtype="f32", batch=2, layout="nt"),)
     assert scores.readings[0].forms is not None, "it is matched as the program has it"
+
+
+GROUPED = """
+util.func public @main(%x: tensor<1x8x9x9xf32>, %bias: tensor<6xf32>) -> tensor<1x6x7x7xf32> {
+  %weights = arith.constant dense_resource<__elided__> : tensor<2x3x4x3x3xf32>
+  %e = tensor.empty() : tensor<1x6x7x7xf32>
+  %b = linalg.broadcast ins(%bias : tensor<6xf32>) outs(%e : tensor<1x6x7x7xf32>) dimensions = [0, 2, 3]
+  %image = tensor.expand_shape %x [[0], [1, 2], [3], [4]] output_shape [1, 2, 4, 9, 9]
+    : tensor<1x8x9x9xf32> into tensor<1x2x4x9x9xf32>
+  %start = tensor.expand_shape %b [[0], [1, 2], [3], [4]] output_shape [1, 2, 3, 7, 7]
+    : tensor<1x6x7x7xf32> into tensor<1x2x3x7x7xf32>
+  %sums = linalg.conv_2d_ngchw_gfchw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>}
+    ins(%image, %weights : tensor<1x2x4x9x9xf32>, tensor<2x3x4x3x3xf32>)
+    outs(%start : tensor<1x2x3x7x7xf32>) -> tensor<1x2x3x7x7xf32>
+  %joined = tensor.collapse_shape %sums [[0], [1, 2], [3], [4]] : tensor<1x2x3x7x7xf32> into tensor<1x6x7x7xf32>
+  util.return %joined : tensor<1x6x7x7xf32>
+}
+"""
+"""As an importer of ONNX leaves it: weights are split already, and sums start from a bias."""
+
+
+def test_a_grouped_convolution_is_one_problem_with_the_bias_that_it_starts_from() -> None:
+    (operation,) = read_operations(GROUPED)
+    (reading,) = operation.readings
+    grouped = Conv.parse(shape="1x9x9x8", filter="3x3x6", groups=2, dtype="f32", layout="nchw-fchw", epilogue="bias")
+    assert (reading.problem, reading.constant) == (grouped, True)
+    assert reading.forms is not None
+    (merging,) = flattenings(grouped, reading.forms)
+    assert merging.arguments == ("tensor<1x8x9x9xf32>", "tensor<2x3x4x3x3xf32>", "tensor<6xf32>")
+    assert (merging.merged, merging.result) == ("[[0, 1], [2], [3], [4]]", "tensor<1x6x7x7xf32>")
+
+
+def test_a_grouped_convolution_that_starts_from_something_else_is_none() -> None:
+    """A residual, say: nothing takes it from there."""
+    residual = GROUPED.replace("%bias: tensor<6xf32>", "%b: tensor<1x6x7x7xf32>")
+    residual = "\n".join(line for line in residual.splitlines() if "linalg.broadcast" not in line)
+    (operation,) = read_operations(residual)
+    assert [reading.forms for reading in operation.readings] == [None]

@@ -23,6 +23,11 @@ _AS_MUCH = 0.9
 """Of what kernels compute on the first route."""
 
 
+_AT_LEAST = 0.5
+"""Of the time that kernels are expected to need: most networks compile faster with them, and where the time is up, what
+a verdict needs is left."""
+
+
 @dataclass(frozen=True)
 class Kept:
     """Seconds that are not for kernels by their defaults."""
@@ -90,7 +95,7 @@ def try_kernels(
             cores=context.session.jobs,
             crowding=context.crowding,
         )
-        if (missing := needed + kept.verdict - context.clock.left) > 0:
+        if (missing := _AT_LEAST * needed + kept.verdict - context.clock.left) > 0:
             would_do = longer(context.clock.budget + missing)
             if not early:
                 context.note(f"no time to compile the model with {one.coverage.kernels} microkernels: {would_do}")

@@ -135,6 +135,42 @@ def test_batch_norms_are_folded_into_weights_and_what_adds_two_convolutions_goes
     assert result.details.difference < 1e-5
 
 
+GROUPED = BLOCK.replace(
+    f"%a = {CONVOLVED}",
+    """%first = arith.constant dense<[1.0, -1.0, 0.5, 0.25]> : tensor<4xf32>
+  %third = tensor.extract_slice %x[0, 0, 0, 0] [1, 1, 9, 9] [1, 1, 1, 1] : tensor<1x3x9x9xf32> to tensor<1x1x9x9xf32>
+  %four = tensor.concat dim(1) %x, %third : (tensor<1x3x9x9xf32>, tensor<1x1x9x9xf32>) -> tensor<1x4x9x9xf32>
+  %image = tensor.expand_shape %four [[0], [1, 2], [3], [4]] output_shape [1, 2, 2, 9, 9]
+    : tensor<1x4x9x9xf32> into tensor<1x2x2x9x9xf32>
+  %some = tensor.extract_slice %w[0, 0, 0, 0] [4, 2, 2, 2] [1, 1, 1, 1] : tensor<4x3x2x2xf32> to tensor<4x2x2x2xf32>
+  %filters = tensor.expand_shape %some [[0, 1], [2], [3], [4]] output_shape [2, 2, 2, 2, 2]
+    : tensor<4x2x2x2xf32> into tensor<2x2x2x2x2xf32>
+  %copies = linalg.broadcast ins(%first : tensor<4xf32>) outs(%empty : !out) dimensions = [0, 2, 3]
+  %start = tensor.expand_shape %copies [[0], [1, 2], [3], [4]] output_shape [1, 2, 2, 8, 8]
+    : !out into tensor<1x2x2x8x8xf32>
+  %sums = linalg.conv_2d_ngchw_gfchw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>}
+    ins(%image, %filters : tensor<1x2x2x9x9xf32>, tensor<2x2x2x2x2xf32>)
+    outs(%start : tensor<1x2x2x8x8xf32>) -> tensor<1x2x2x8x8xf32>
+  %a = tensor.collapse_shape %sums [[0], [1, 2], [3], [4]] : tensor<1x2x2x8x8xf32> into !out""",
+)
+
+
+@needs_c
+@pytest.mark.long
+def test_a_grouped_convolution_goes_with_the_bias_before_it_and_the_batch_norm_behind_it(
+    fake: Fake, experiment: Run, tmp_path: Path
+) -> None:
+    model = tmp_path / "grouped.mlir"
+    model.write_text(GROUPED)
+    result = experiment("default", "conv_c", fake((KERNEL, BASE_MS / 2)).tools, model=model)
+    assert {kernel["problem"]: kernel["calls"] for kernel in result.details.arms[1].kernels} == {
+        "conv_1x9x9x3_2x2x4_f32_nchw_bias_residual_relu": 1,
+        "conv_1x9x9x4_2x2x4_g2_f32_nchw_bias": 1,
+    }
+    assert result.details.difference is not None
+    assert result.details.difference < 1e-5
+
+
 @pytest.mark.long
 @needs_c
 def test_the_shares_of_what_is_not_the_same_come_from_the_device(
