@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -215,13 +215,24 @@ def _headline(run: Run) -> str:
 
 def _standing(run: Run) -> str:
     """Of a run without an end: whoever reads the store cannot tell one that goes on from one that was killed."""
-    timed = [candidate.seconds for candidate in run.timed if candidate.seconds is not None]
-    last = f", the last at {run.row.started + timedelta(seconds=max(timed)):%H:%M:%S} UTC" if timed else ""
+    timed = list(_timed(run))
+    known = [at for at in timed if at is not None]
+    last = f", the last at {max(known):%H:%M:%S} UTC" if known else ""
     if run.row.status == "running":
-        so_far = f"{count(len(run.timed), 'candidate')} timed so far{last}"
+        so_far = f"{count(len(timed), 'candidate')} timed so far{last}"
         return f"This run goes on, or was killed: {so_far}. After a kill, the same command with --resume goes on."
     resumed = "This run was cut short. The same command with --resume goes on."
     return resumed if run.row.status == "interrupted" else ""
+
+
+def _timed(run: Run) -> Iterator[datetime | None]:
+    """When each candidate of a run and of its parts was timed first."""
+    for candidate in run.candidates:
+        if candidate.us is not None:
+            seconds = candidate.seconds
+            yield None if seconds is None else run.row.started + timedelta(seconds=seconds)
+    for part in run.parts:
+        yield from _timed(part)
 
 
 def _facts(run: Run) -> list[tuple[str, str]]:

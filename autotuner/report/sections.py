@@ -10,6 +10,7 @@ from autotuner.report.cells import us
 from autotuner.report.knobs import difference, varied
 from autotuner.report.page import Chart, Column, Kind, Table
 from autotuner.report.reading import Candidate, Run
+from autotuner.store.figures import problem_of
 from autotuner.system.text import clean, count
 
 _LINES, _CHARACTERS = 12, 1200
@@ -187,7 +188,7 @@ def candidates(run: Run, *, most: int | None = None) -> Section:
         (
             str(candidate.row.ordinal),
             candidate.row.kind,
-            candidate.row.route,
+            candidate.row.route if candidate.row.kind != "default" else f"of {problem_of(run.row, candidate.row)}",
             us(candidate.us),
             "" if (speedup := run.speedup(candidate)) is None else f"{speedup:.3f}",
             candidate.row.failure or candidate.row.state,

@@ -194,6 +194,12 @@ def test_a_run_that_goes_on_says_so(store: Store, tmp_path: Path) -> None:
     run = a_search(store, finished=False)
     page = report(store, [run], workspace=tmp_path)
     assert "This run goes on, or was killed: 38 candidates timed so far, the last at " in page
+    a_search(store, parent=run)
+    own = store.add_candidate(run, ordinal=50, config=Config.of({"problem": "gemm_1"}), kind="default")
+    store.set_us(own, 1.0)
+    page = report(store, [run], workspace=tmp_path)
+    assert "77 candidates timed so far, the last at " in page, "its parts count"
+    assert "of gemm_1" in page, "a problem's default has its name"
 
 
 def test_a_runs_parts_are_folded_below_it(store: Store, tmp_path: Path) -> None:

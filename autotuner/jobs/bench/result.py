@@ -206,7 +206,7 @@ def _listing(problems: Sequence[ProblemRows], *, several: bool) -> Listing:
             cells = (
                 row.name,
                 microseconds(row.us),
-                f"{gflops:.0f}" if gflops else "",
+                (f"{gflops:.0f}" if gflops >= 10 else f"{gflops:.2g}") if gflops else "",
                 over,
                 microseconds(row.cold_us) if row.cold_us else "",
                 f"{row.sample.mhz:.0f}" if row.sample.mhz else "",
