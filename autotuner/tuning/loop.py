@@ -55,6 +55,8 @@ class Loop:
     """Of a candidate's compile: what is still to be done for each that is built, when the loop is over."""
     _deadline: float = field(default=math.inf, init=False)
     """Seconds after the start at which nothing new is asked."""
+    _drifted: bool = field(default=False, init=False)
+    """The default's first time is no longer what it takes: no ratio to it is told."""
 
     def compile_only(self) -> None:
         """The baseline, the stock routes and a seeded sample of the space: built, proven and deduplicated."""
@@ -125,12 +127,12 @@ class Loop:
         best = self.evaluator.best_us
         self.reporter.progress(
             Progress(
-                trials=self.trials,
+                trials=min(self.trials, len(self.evaluator.plan.space)),
                 asked=len(self.candidates()),
                 built=sum(o.built for o in outcomes),
                 failed=sum(o.failure is not None for o in outcomes),
                 timed=sum(o.us is not None for o in outcomes),
-                baseline_us=baseline.us if baseline else None,
+                baseline_us=baseline.us if baseline and not self._drifted else None,
                 best_us=best if math.isfinite(best) else None,
                 seconds=self.clock.elapsed,
                 seconds_left=max(self.clock.left, 0.0),
@@ -365,7 +367,9 @@ class TimedLoop(Loop):
         if measured.drift is not None:
             drift = self.evaluator.settle_drift(measured.drift, measured.device)
             which = measured.device if self.devices.several else "the device"
-            if drift is not None and (said := DriftWatch.words(drift, which)) is not None:
+            said = DriftWatch.words(drift, which) if drift is not None else None
+            self._drifted = said is not None
+            if said is not None:
                 self.reporter.note(said)
         return self.evaluator.settle(outcome, measured)
 

@@ -88,3 +88,22 @@ def test_the_progress_of_all_is_shown_as_one() -> None:
         (16, 6, 2, None),
         (16, 7, 3, None),
     ]
+
+
+@pytest.mark.parametrize(("drifted", "baseline"), [(False, 9.0), (True, None)])
+def test_progress_counts_what_there_is_and_tells_no_ratio_to_a_time_that_drifted(
+    drifted: bool, baseline: float | None
+) -> None:
+    heard: list[Progress] = []
+    default = SimpleNamespace(us=9.0, built=True, failure=None)
+    evaluator = SimpleNamespace(outcomes={BASELINE: default}, best_us=8.0, plan=SimpleNamespace(space=range(79)))
+    loop = SimpleNamespace(
+        evaluator=evaluator,
+        reporter=SimpleNamespace(progress=heard.append),
+        trials=1000,
+        candidates=list,
+        clock=SimpleNamespace(elapsed=1.0, left=5.0),
+        _drifted=drifted,
+    )
+    Loop.report(cast(Loop, loop))
+    assert [(now.trials, now.baseline_us, now.best_us) for now in heard] == [(79, baseline, 8.0)]
