@@ -152,7 +152,7 @@ class _ExperimentRun:
             raced = replace(benchmark, cache=run.options.searched_cache) if subject.repeated else benchmark
             judgement, self.speedup = race_sides(self.sides, raced, run, self.earlier, has_won=self.wanted.has_won)
             if subject.repeated and judgement.verdict != "inconclusive":
-                self.caches = time_sides_cold(self.sides, benchmark, run, won=judgement.verdict == "win")
+                self.caches = time_sides_cold(self.sides, raced, run, won=judgement.verdict == "win")
         if judgement.verdict == "win":
             self._ship(subject, judgement)
         wrong = subject.arbiter.words if isinstance(subject, Inside) else ""
