@@ -64,12 +64,14 @@ $(OLDEST)/.installed: pyproject.toml Makefile $(VENV)/.dev
 
 oldest: $(OLDEST)/.installed
 
-# Also its programs under the bindings of the newest: a compiler of one's own is often of another version.
+# Also its programs under the bindings of the newest: a compiler of one's own is often of another version. A machine that stands
+# still may use up a short budget: one try of three must do.
 test-oldest: oldest
 	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m versions --durations=15
 	scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && export AUTOTUNE_CACHE_DIR="$$scratch/cache" && \
-	  $(BIN)/autotune gemm --shape 64x64x64 --dtype f32 --trials 1 --effort quick --budget 15s --flag=--iree-opt-data-tiling=false \
-	    --flag=--iree-llvmcpu-enable-ukernels=none --iree-tools $(OLDEST) --workspace "$$scratch" && \
+	  gemm() { $(BIN)/autotune gemm --shape 64x64x64 --dtype f32 --trials 1 --effort quick --budget 15s \
+	    --flag=--iree-opt-data-tiling=false --flag=--iree-llvmcpu-enable-ukernels=none --iree-tools $(OLDEST) --workspace "$$scratch"; } && \
+	  { gemm || gemm || gemm; } && \
 	  $(BIN)/autotune attention --shape 1x2x128x128x64 --target gfx942 --device none --trials 1 --iree-tools $(OLDEST) --workspace "$$scratch" && \
 	  $(BIN)/autotune retune results/reference/h200 --target sm_80 --device none --iree-tools $(OLDEST) --workspace "$$scratch"
 

@@ -18,6 +18,7 @@ from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
 from autotuner.targets import Target
 from autotuner.tuning.plan import Candidate, Plan
+from tests.support.fake_tools import ONE_ROUTE
 
 # A loaded machine is no reason to fail.
 settings.register_profile("unhurried", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
@@ -115,12 +116,15 @@ def executor() -> Iterator[Executor]:
 
 @pytest.fixture(scope="session")
 def make_plan(builder: Builder, executor: Executor) -> Callable[[Problem, str], Plan]:
-    """make_plan(problem, target name): from the real compiler, remembered for the whole session."""
+    """make_plan(problem, target name): from the real compiler, remembered for the whole session.
+
+    The target "plain" is the processor without stock routes: the compiler reads the problem once and not for each.
+    """
     made: dict[tuple[Problem, str], Plan] = {}
 
     def make(problem: Problem, target: str) -> Plan:
         if (problem, target) not in made:
-            chip = Target.parse(target)
+            chip = ONE_ROUTE if target == "plain" else Target.parse(target)
             made[problem, target] = Plan.make(
                 chip.prepare(problem), chip, BuildExecutor.on(executor, builder), timeout=COMPILE_TIMEOUT
             )

@@ -83,11 +83,11 @@ def test_specs_apply_on_every_cpu_route_with_knobs(
     assert len({b.binary for b in builds}) == count
 
 
-@pytest.mark.parametrize(("target", "layout"), [("cpu", "tt"), ("gfx942", "nt"), ("sm_80", "tn")])
+@pytest.mark.parametrize(("target", "layout"), [("plain", "tt"), ("gfx942", "nt"), ("sm_80", "tn")])
 def test_specs_apply_to_every_layout(
     make_plan: MakePlan, make_job: MakeJob, builder: Builder, executor: Executor, target: str, layout: str
 ) -> None:
-    plan = make_plan(replace(CPU_GEMM if target == "cpu" else GPU_GEMM, layout=layout), target)
+    plan = make_plan(replace(CPU_GEMM if target == "plain" else GPU_GEMM, layout=layout), target)
     build_all(builder, executor, [make_job(plan, plan.candidate(plan.first[0], id="c"))])
 
 

@@ -35,7 +35,7 @@ IMAGE = Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f32")
 
 @pytest.fixture
 def job(make_plan: MakePlan, make_job: MakeJob) -> BuildJob:
-    plan = make_plan(SMALL, "cpu")
+    plan = make_plan(SMALL, "plain")
     return make_job(plan, plan.candidate(plan.first[0], id="c0"))
 
 
@@ -73,7 +73,7 @@ def calls(tools: Tools, module: Path) -> dict[str, int]:
 
 @pytest.mark.parametrize(
     ("problem", "target", "timed"),
-    [(SMALL, "cpu", True), (IMAGE, "cpu", False), (HALF, "gfx942", True), (HALF, "sm_80", True)],
+    [(SMALL, "plain", True), (IMAGE, "plain", False), (HALF, "gfx942", True), (HALF, "sm_80", True)],
 )
 def test_a_module_is_the_same_whether_its_parts_were_shared_or_not(
     make_plan: MakePlan, make_job: MakeJob, tools: Tools, tmp_path: Path, problem: Problem, target: str, timed: bool
@@ -94,7 +94,7 @@ def test_a_module_is_the_same_whether_its_parts_were_shared_or_not(
 def test_the_start_is_compiled_once_for_all_candidates_of_a_problem(
     make_plan: MakePlan, make_job: MakeJob, tools: Tools, tmp_path: Path
 ) -> None:
-    plan = make_plan(SMALL, "cpu")
+    plan = make_plan(SMALL, "plain")
     own = plan.first[0]
     other = plan.space[plan.space.nearest({**own.as_dict(), "vector_m": 2, "vector_k": 1})]
     jobs = [make_job(plan, plan.candidate(config, id="c")) for config in (own, other)]

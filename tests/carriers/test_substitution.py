@@ -34,13 +34,13 @@ def plain(plan: Plan, count: int) -> list[Candidate]:
 
 
 def test_a_convolution_of_one_image_is_substituted_and_of_two_is_not(make_plan: MakePlan) -> None:
-    one = make_plan(ONE_IMAGE, "cpu")
+    one = make_plan(ONE_IMAGE, "plain")
     assert set(one.executables) == {"plain", "channels-last"} & set(one.cpu)
     assert any("substituted executable" in note for note in one.notes)
     (candidate,) = plain(one, 1)
     assert candidate.carrier.name == "substitution"
     assert candidate.carrier.carried().spec_flag == "--iree-hal-substitute-executable-configuration=main_dispatch_1"
-    two = make_plan(replace(ONE_IMAGE, n=2), "cpu")
+    two = make_plan(replace(ONE_IMAGE, n=2), "plain")
     assert two.executables == {}
     assert plain(two, 1)[0].carrier.name == "spec"
 
@@ -53,7 +53,7 @@ def test_substituted_configurations_are_built_proven_and_right(
     tools: Tools,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    plan = make_plan(ONE_IMAGE, "cpu")
+    plan = make_plan(ONE_IMAGE, "plain")
     jobs = [make_job(plan, c) for c in plain(plan, 4)]
     builds: list[Compiled] = list(executor.map(builder.build, [*jobs, replace(jobs[1], repeat=4)]))
     assert [(b.failure, b.applied) for b in builds] == [(None, 1)] * len(builds)
@@ -67,7 +67,7 @@ def test_substituted_configurations_are_built_proven_and_right(
 
 
 def test_an_executable_of_another_name_is_not_applied(make_plan: MakePlan, make_job: MakeJob, builder: Builder) -> None:
-    plan = make_plan(ONE_IMAGE, "cpu")
+    plan = make_plan(ONE_IMAGE, "plain")
     job = make_job(plan, plain(plan, 1)[0])
     build = builder.build(replace(job, spec_flag=job.spec_flag.replace("dispatch_1", "dispatch_7")))
     assert build.failure == "not-applied"
@@ -76,7 +76,7 @@ def test_an_executable_of_another_name_is_not_applied(make_plan: MakePlan, make_
 def test_a_substituted_executable_with_another_configuration_is_not_applied(
     make_plan: MakePlan, make_job: MakeJob, builder: Builder
 ) -> None:
-    plan = make_plan(ONE_IMAGE, "cpu")
+    plan = make_plan(ONE_IMAGE, "plain")
     one, other = plain(plan, 2)
     build = builder.build(replace(make_job(plan, one), expected=other.info))
     assert build.failure == "not-applied"
@@ -84,7 +84,7 @@ def test_a_substituted_executable_with_another_configuration_is_not_applied(
 
 
 def test_fused_operations_follow_the_vectors_of_the_root(make_plan: MakePlan) -> None:
-    plan = make_plan(ONE_IMAGE, "cpu")
+    plan = make_plan(ONE_IMAGE, "plain")
     candidate = plain(plan, 3)[2]
     text = candidate.carrier.carried(Said(header=["one line", "another"])).spec
     assert text is not None
@@ -97,7 +97,7 @@ def test_fused_operations_follow_the_vectors_of_the_root(make_plan: MakePlan) ->
 
 
 def test_the_executable_with_the_most_work_is_found(make_plan: MakePlan) -> None:
-    plan = make_plan(ONE_IMAGE, "cpu")
+    plan = make_plan(ONE_IMAGE, "plain")
     executable = plan.executables["plain"]
     assert find_executable([executable.text]) == executable
     assert find_executable(["module {}"]) is None

@@ -48,7 +48,7 @@ def ship(path: Path, text: str, flags: list[str]) -> Path:
 
 @pytest.fixture
 def shipped(make_plan: MakePlan, tmp_path: Path) -> Path:
-    plan = make_plan(SMALL, "cpu")
+    plan = make_plan(SMALL, "plain")
     path = tmp_path / "specs" / "small.mlir"
     return ship(path, make_spec(plan), [*plan.target.compile_flags, f"{plan.target.spec_flag}={path}"])
 
@@ -90,7 +90,7 @@ def test_cuda_needs_another_flag_than_the_others(make_plan: MakePlan, tools: Too
 def test_entries_are_counted_in_a_program_and_the_unused_are_named(
     make_plan: MakePlan, tools: Tools, tmp_path: Path, autotune: Callable[..., Answer]
 ) -> None:
-    plans = [make_plan(problem, "cpu") for problem in (SMALL, OTHER)]
+    plans = [make_plan(problem, "plain") for problem in (SMALL, OTHER)]
     merged = merge([make_spec(plan) for plan in plans], tools=tools)
     path = tmp_path / "spec.mlir"
     path.write_text(merged.text)
@@ -116,7 +116,7 @@ def test_entries_are_counted_in_a_program_and_the_unused_are_named(
 
 def test_calls_of_one_dispatch_are_counted(make_plan: MakePlan, tools: Tools, tmp_path: Path) -> None:
     """Twice the same product: the compiler makes one dispatch of it and calls it twice."""
-    plan = make_plan(Gemm.parse(shape="48x48x48", dtype="f32"), "cpu")
+    plan = make_plan(Gemm.parse(shape="48x48x48", dtype="f32"), "plain")
     model = tmp_path / "model.mlir"
     tensor = "tensor<48x48xf32>"
     model.write_text(
@@ -149,7 +149,7 @@ def test_a_configuration_that_a_later_pass_drops_is_called_lost(
     make_plan: MakePlan, tools: Tools, tmp_path: Path
 ) -> None:
     """A convolution of one image on a processor: a spec matches it, and its lowering_config does not arrive."""
-    plan = make_plan(Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f32"), "cpu")
+    plan = make_plan(Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f32"), "plain")
     model = tmp_path / "model.mlir"
     model.write_text(plan.source)
     body = """%filter = transform.get_operand %op[1] : (!transform.any_op) -> !transform.any_value
@@ -166,7 +166,7 @@ def test_a_configuration_that_a_later_pass_drops_is_called_lost(
 def test_a_substituted_executable_applies_to_its_program_only(
     make_plan: MakePlan, tools: Tools, tmp_path: Path
 ) -> None:
-    plan = make_plan(Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f32"), "cpu")
+    plan = make_plan(Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f32"), "plain")
     candidate = plan.candidate(next(c for c in plan.first if c["route"] == "plain"), id="c")
     text = candidate.carrier.carried(Said(provenance=TIMED)).spec or ""
     model = tmp_path / "model.mlir"
@@ -231,7 +231,7 @@ def test_every_command_explains_itself(command: str, options: list[str], autotun
 def kernel(make_plan: MakePlan, tmp_path: Path) -> Path:
     """The C kernel that comes with autotune, shipped as `ship` does it."""
     problem = Gemm.parse(shape="64x64x64", dtype="f32")
-    plan = make_plan(problem, "cpu")
+    plan = make_plan(problem, "plain")
     variants, _ = find_variants([Kernel("sgemm_c")], problem, chip=plan.target.kernel_chip, workspace=tmp_path)
     plan = plan.with_kernels(variants, alone=True)
     candidate = plan.candidate(plan.first[0], id="c")

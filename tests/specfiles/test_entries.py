@@ -58,8 +58,8 @@ def test_our_specs_read_back_with_what_they_match_and_who_says_so(
 
 
 def test_the_same_matcher_has_the_same_key_whatever_it_sets(make_plan: MakePlan) -> None:
-    plan = make_plan(Gemm.parse(shape="64x32x48", dtype="f32"), "cpu")
-    other = make_plan(Gemm.parse(shape="64x32x64", dtype="f32"), "cpu")
+    plan = make_plan(Gemm.parse(shape="64x32x48", dtype="f32"), "plain")
+    other = make_plan(Gemm.parse(shape="64x32x64", dtype="f32"), "plain")
     keys = [read_spec(make_spec(p, i)).entries[0].key for p, i in ((plan, 0), (plan, 1), (other, 0))]
     assert keys[0] == keys[1] != keys[2]
     text = make_spec(plan)
@@ -90,7 +90,7 @@ def test_a_microkernel_spec_is_read_by_its_kernels(tmp_path: Path) -> None:
 
 
 def test_a_substituted_executable_says_what_it_is(make_plan: MakePlan) -> None:
-    plan = make_plan(Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f32"), "cpu")
+    plan = make_plan(Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f32"), "plain")
     candidate = plan.candidate(next(c for c in plan.first if c["route"] == "plain"), id="c")
     assert candidate.carrier.name == "substitution"
     assert candidate.info is not None
@@ -131,7 +131,7 @@ def test_provenance_from_a_stranger_is_taken_only_as_far_as_it_makes_sense() -> 
 def test_show_lists_entries_with_their_figures(
     make_plan: MakePlan, tmp_path: Path, autotune: Callable[..., Answer]
 ) -> None:
-    plan = make_plan(Gemm.parse(shape="64x32x48", dtype="f32"), "cpu")
+    plan = make_plan(Gemm.parse(shape="64x32x48", dtype="f32"), "plain")
     path = tmp_path / "spec.mlir"
     path.write_text(make_spec(plan))
     answer = autotune("spec", "show", path)

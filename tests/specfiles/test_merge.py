@@ -27,12 +27,12 @@ SMALL, OTHER = Gemm.parse(shape="64x32x48", dtype="f32"), Gemm.parse(shape="96x6
 
 @pytest.fixture(scope="module")
 def small(make_plan: MakePlan) -> Plan:
-    return make_plan(SMALL, "cpu")
+    return make_plan(SMALL, "plain")
 
 
 @pytest.fixture(scope="module")
 def other(make_plan: MakePlan) -> Plan:
-    return make_plan(OTHER, "cpu")
+    return make_plan(OTHER, "plain")
 
 
 def configurations(merged: Merged) -> list[str]:

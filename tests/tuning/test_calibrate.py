@@ -64,7 +64,7 @@ class Scripted(BareDevice):
 
 @pytest.fixture(scope="module")
 def plan(make_plan: MakePlan) -> Plan:
-    return make_plan(PROBLEM, "cpu")
+    return make_plan(PROBLEM, "plain")
 
 
 @pytest.fixture

@@ -46,6 +46,7 @@ def test_a_killed_family_goes_on_with_the_bucket_that_it_was_at(cli: MakeCli) ->
     assert "buckets of 2 runs: 2 finished" in line.text("history")
 
 
+@pytest.mark.long
 def test_a_killed_experiment_goes_on_with_its_rows(cli: MakeCli, tmp_path: Path) -> None:
     line = cli(rules=[("*--iree-opt-data-tiling*", 50.0)])
     flags = tmp_path / "tiled.flags"

@@ -52,7 +52,7 @@ def test_a_configured_executable_is_substituted_by_its_name(
     make_plan: MakePlan, tmp_path: Path, workspace: Path
 ) -> None:
     problem = Conv.parse(shape="1x16x16x8", filter="3x3x16", dtype="f32")
-    plan = make_plan(problem, "cpu")
+    plan = make_plan(problem, "plain")
     assert "plain" in plan.executables
     config = next(c for c in (plan.space[i] for i in range(len(plan.space))) if c["route"] == "plain")
     spec = spec_of(plan, config, tmp_path / "conv.mlir")

@@ -35,7 +35,7 @@ Write = Callable[..., Path]
 @pytest.fixture
 def spec(tmp_path: Path, make_plan: Callable[[Problem, str], Plan]) -> Path:
     """A tuning spec for the problem, of another configuration than the compiler's own."""
-    plan = make_plan(PROBLEM, "cpu")
+    plan = make_plan(PROBLEM, "plain")
     config = next(c for c in (plan.space[i] for i in range(len(plan.space))) if c["route"] == "plain" and c["peel"])
     path = tmp_path / "tuned.mlir"
     path.write_text(plan.candidate(config, id="x").carrier.carried().spec or "")

@@ -87,6 +87,7 @@ def test_every_exported_program_is_tried() -> None:
     assert set(ROOTS) == {path.name for path in EXPORTED.iterdir()} - {"README.md"}
 
 
+@pytest.mark.long
 def test_a_torch_program_is_tuned_from_end_to_end(tmp_path: Path) -> None:
     words = [str(EXPORTED / "torch_conv.mlir"), "--workspace", str(tmp_path), "--json", "--quiet"]
     limits = ["--target", "cpu", "--device", "none", "--trials", "2", "--top", "1"]

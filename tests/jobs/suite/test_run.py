@@ -425,6 +425,7 @@ def test_several_devices_have_more_time_together_and_what_does_not_fit_is_left_o
     assert Plan.of(1.0, shares, devices=2, at_once=4, first=False).left_out == len(shares)
 
 
+@pytest.mark.long
 def test_a_killed_suite_and_one_that_ctrl_c_ends_with_130_go_on_with_the_same_run(here: Path) -> None:
     fake = fake_tools(here)
     fake.slow_down("time")  # it must not be over before it is interrupted
