@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import statistics
 import subprocess
 import tempfile
@@ -63,11 +64,20 @@ def operations(model: Path) -> set[str]:
     return {"gemm", *(op for op, names in _NAMES.items() if any(name in text for name in names))}
 
 
+def function(model: Path) -> str:
+    """The first function of a program."""
+    found = re.search(rb"func\.func (?:public )?@([\w$.]+)", model.read_bytes())
+    if found is None:
+        raise SystemExit(f"{model} has no func.func: give --function.")
+    return found[1].decode()
+
+
 @dataclass
 class Trial:
     """Compiles a model with flags, and times what came of it."""
 
     model: Path
+    function: str
     inputs: tuple[str, ...]
     target: Target
     folder: Path
@@ -91,7 +101,7 @@ class Trial:
         """The median of three repetitions; inf where it does not run."""
         inputs = [f"--input={text}" for text in self.inputs]
         repeated = ["--benchmark_repetitions=3", "--benchmark_min_time=0.1s", "--benchmark_format=json"]
-        where = [f"--module={vmfb}", "--device=local-task"]
+        where = [f"--module={vmfb}", f"--function={self.function}", "--device=local-task"]
         command = [str(self.tools.iree_benchmark_module), *where, *inputs, *repeated]
         done = subprocess.run(command, capture_output=True, check=False)
         if done.returncode:
@@ -133,6 +143,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path, help="an .mlir file")
     parser.add_argument("--input", action="append", required=True, help="SHAPExTYPE, once for each input")
+    parser.add_argument("--function", help="the first of the model otherwise")
     parser.add_argument("--budget", type=float, default=90.0)
     parser.add_argument("--microkernels", default="none")
     parser.add_argument("--rounds", type=int, default=12)
@@ -143,14 +154,26 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder: Path = arguments.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        trial = Trial(arguments.model, tuple(arguments.input), target, folder, Tools.find())
+        trial = Trial(
+            arguments.model,
+            arguments.function or function(arguments.model),
+            tuple(arguments.input),
+            target,
+            folder,
+            Tools.find(),
+        )
         options = Options(
             budget=arguments.budget,
             workspace=folder / "workspace",
             microkernels=tuple(Kernel(name) for name in arguments.microkernels.split(",") if name != "none"),
             command=("autotune", "model", arguments.model.name, "--budget", f"{arguments.budget:g}s"),
         )
-        result = tune_model(Model(arguments.model, inputs=trial.inputs), target, options=options, reporter=Watch())
+        result = tune_model(
+            Model(arguments.model, function=trial.function, inputs=trial.inputs),
+            target,
+            options=options,
+            reporter=Watch(),
+        )
         print(f"{result.verdict}, {result.reason}")
         flags = result.flagfile.read_text().splitlines() if result.flagfile else list(target.compile_flags)
         (folder / f"{SHIPPED}.vmfb").unlink(missing_ok=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from autotuner import Target
 from autotuner.targets.knobs import touching
-from benchmarks.routes import combined, operations, turned
+from benchmarks.routes import combined, function, operations, turned
 
 KNOBS = touching(Target.parse("cpu").knobs, {"conv", "gemm"})
 
@@ -29,3 +29,9 @@ def test_a_programs_operations_are_known_by_their_names(tmp_path: Path) -> None:
     assert operations(path) == {"conv", "gemm"}
     path.write_text("dense_resource<conv1_w> linalg.matmul")
     assert operations(path) == {"gemm"}
+
+
+def test_the_first_function_is_timed(tmp_path: Path) -> None:
+    path = tmp_path / "model.mlir"
+    path.write_text("module @m {\n  func.func public @main_graph(%arg0: f32) { return }\n}")
+    assert function(path) == "main_graph"
