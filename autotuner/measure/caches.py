@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from autotuner.system.text import microseconds
+
 Cache = Literal["warm", "cold", "both"]
 """Of a search: `both` is a warm one, after which the default and the best are also timed cold."""
 
@@ -32,10 +34,10 @@ class Pair:
         return cls(table["baseline_us"], table["best_us"])
 
     def words(self, baseline: str = "default", best: str = "best") -> str:
-        first = f"{baseline} {self.baseline_us:.2f} µs"
+        first = f"{baseline} {microseconds(self.baseline_us)}"
         if self.best_us is None or self.gain is None:
             return first
-        return f"{first}, {best} {self.best_us:.2f} µs ({self.gain:.3f}x)"
+        return f"{first}, {best} {microseconds(self.best_us)} ({self.gain:.3f}x)"
 
 
 @dataclass(frozen=True, slots=True)

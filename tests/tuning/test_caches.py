@@ -39,7 +39,7 @@ def test_a_winner_is_timed_both_ways_and_all_that_is_shown_says_so(tune: Tune, w
     assert document["warm"] == {"baseline_us": pytest.approx(WARM), "best_us": pytest.approx(0.5 * WARM)}
     assert document["cold"] == {"baseline_us": pytest.approx(1.1 * WARM), "best_us": pytest.approx(0.66 * WARM)}
     assert set(device.taken) == {"warm", "fresh"}, "single calls with a cold cache are no timings of the search"
-    words = "default 110000.00 µs, best 66000.00 µs (1.667x); warm in the same turns: default 100000.00 µs, best 50000"
+    words = "default 110.000 ms, best 66.000 ms (1.667x); warm in the same turns: default 100.000 ms, best 50.000"
     assert f"cold cache {words}" in str(result)
     assert result.spec is not None
     assert f"// cold cache: {words}" in result.spec.read_text()
@@ -129,5 +129,5 @@ def test_disagreement(
 
 def test_a_default_alone_is_told_without_a_best() -> None:
     assert Caches(Pair(10, None), Pair(12, None)).words() == (
-        "default 12.00 µs; warm in the same turns: default 10.00 µs"
+        "default 12.0 µs; warm in the same turns: default 10.0 µs"
     )

@@ -113,9 +113,7 @@ def test_both_arms_are_timed_with_a_cold_cache_too(
     assert ("fresh" in made[0].taken) == (cache == "both"), "a fresh process has a warm cache"
     assert ("cold" in made[0].taken) == (cache == "cold")
     assert bool([note for note in result.notes if "disagree" in note]) == (cache == "cold")
-    words = (
-        f"cold cache A 110000.00 µs, B {110_000 * cold:.2f} µs ({1 / cold:.3f}x); warm in the same turns: A 100000.00"
-    )
+    words = f"cold cache A 110.000 ms, B {110 * cold:.3f} ms ({1 / cold:.3f}x); warm in the same turns: A 100.000 ms"
     assert words in str(result)
 
 
