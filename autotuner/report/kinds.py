@@ -22,6 +22,7 @@ def own_sections(run: Run) -> list[Section]:
         "suite": _suite,
         "ab": _experiment,
         "buckets": _family,
+        "retune": _retuned,
     }
     return make[run.row.kind](run) if run.row.kind in make and run.document else []
 
@@ -357,3 +358,33 @@ def _documents(caption: str, rows: _Rows) -> Table:
     """Whatever a document lists, a column a name."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     return Table(caption, [Column(name) for name in names], [[text(row.get(name)) for name in names] for row in rows])
+
+
+# --- a retuning ---------------------------------------------------------------------------------------------------
+
+
+def _retuned(run: Run) -> list[Section]:
+    """What became of each entry, and why."""
+    columns = [
+        *(Column("entry"), Column("problem"), Column("state", "badge")),
+        *(Column(title, "number") for title in ("before µs", "now µs", "default now µs", "speedup")),
+        *(Column("why", "long"), Column("race", link="#run-")),
+    ]
+    entries = [one for one in run.document.get("entries") or [] if isinstance(one, Mapping)]
+    rows = [
+        (
+            text(one.get("entry")) or text(one.get("spec")).rpartition("/")[2],
+            text(one.get("problem")),
+            text(one.get("state")),
+            us(number((one.get("old") or {}).get("us"))),
+            us(number(one.get("us"))),
+            us(number(one.get("baseline_us"))),
+            interval(one.get("speedup")),
+            text(one.get("reason")),
+            text(one.get("run")),
+        )
+        for one in entries
+    ]
+    first = number(run.document.get("first_seconds"))
+    words = (f"The first tuning of all this took {first:.0f} s.",) if first else ()
+    return [Section("entries", "Entries", words, tables=(Table("What became of each entry", columns, rows),))]

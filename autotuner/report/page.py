@@ -45,6 +45,7 @@ TONES: Mapping[str, Tone] = {
     "tuned": "good",
     "faster": "good",
     "kept": "good",
+    "replaced": "good",
     "finished": "good",
     "improvement": "good",
     "no-winner": "warn",

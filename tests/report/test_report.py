@@ -282,3 +282,17 @@ def test_a_comparison_names_libraries_and_says_once_who_was_left_out(store: Stor
     assert "<li>hot</li>" in page
     assert "not built by IREE" in page
     assert ">problem</th>" not in page, "a single problem is the page's title"
+
+
+def test_a_retuning_says_what_became_of_each_entry(store: Store, tmp_path: Path) -> None:
+    entry = {"spec": "/w/specs/a.flags", "entry": "", "problem": "gemm_1", "state": "dropped", "reason": HOSTILE}
+    timed = {"us": 80.0, "baseline_us": 79.0, "old": {"us": 70.0}, "speedup": None, "run": "r9"}
+    document = {"entries": [{**entry, **timed}, {"entry": "b", "old": None}], "first_seconds": 90.0}
+    run = a_search(store, kind="retune", more=document)
+    page = report(store, [run], workspace=tmp_path)
+    assert "Entries" in headings(page)
+    cells = ("a.flags", "gemm_1", "70", "80", "79")
+    assert all(f">{cell}</td>" in page for cell in cells)
+    assert '<span class="pill bad">dropped</span>' in page
+    assert "The first tuning of all this took 90 s." in page
+    assert HOSTILE not in page
