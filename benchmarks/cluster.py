@@ -3,6 +3,9 @@
 The coordinator is the real one (pool, builds, cache, roster, remote devices), over a real Dask scheduler on this
 machine. A worker builds one candidate at a time and has one device. Several workers share a process, with threads of
 their own: they only sleep. Search and results database are not in it.
+
+All of it shares this machine's cores: where they do not suffice for scheduler and workers, that limits it, and not the
+coordinator. `--slower 4` has all sleep four times as long, so that a quarter of the CPU does.
 """
 
 from __future__ import annotations
@@ -65,9 +68,11 @@ _DEVICE = {"uri": "cuda://0", "state": "sustained", "starts_quickly": True, "inv
 class Sleeper(Workplace):
     """Takes as long as a compiler and a device do."""
 
+    slower: float = 1.0
+
     def build(self, job: Document, *, left: float | None) -> Message:
         del left
-        time.sleep(BUILD_SECONDS)
+        time.sleep(self.slower * BUILD_SECONDS)
         name = hashlib.sha256(job["spec"].encode()).digest()
         module = base64.b64encode(name * (MODULE_BYTES // len(name))).decode()
         made = {"failure": None, "binary": name.hex(), "seconds": BUILD_SECONDS, "took": BUILD_SECONDS, "stderr": ""}
@@ -78,7 +83,7 @@ class Sleeper(Workplace):
             return {"resident": _DEVICE, "isolated": _DEVICE, "same": True}
         if request["ask"] == "time":
             self._file(request["module"])  # it has been sent
-            time.sleep(DEVICE_SECONDS)
+            time.sleep(self.slower * DEVICE_SECONDS)
             return {"us": [1.0, 1.0, 1.0], "failure": None, "detail": "", "aborted": False, "conditions": None}
         if request["ask"] == "check":
             known: Message = {"failure": None, "detail": "", "digest": "", "arrays": []}
@@ -86,7 +91,7 @@ class Sleeper(Workplace):
         return {}
 
 
-async def _host(address: str, count: int, facts: Facts) -> None:
+async def _host(address: str, count: int, facts: Facts, slower: float) -> None:
     with tempfile.TemporaryDirectory() as folder, dask.config.set(QUIET):
         started = []
         for number in range(count):
@@ -101,7 +106,7 @@ async def _host(address: str, count: int, facts: Facts) -> None:
                 host="127.0.0.1",
                 dashboard_address="127.0.0.1:0",
                 startup_information={FACTS: lambda _, own=own: own.to_json()},
-                plugins=(WorkplacePlugin(Sleeper(cast(Builder, None), files, files, "cuda://0")),),
+                plugins=(WorkplacePlugin(Sleeper(cast(Builder, None), files, files, "cuda://0", slower=slower)),),
                 local_directory=folder,
                 memory_limit=0,
             )
@@ -111,7 +116,7 @@ async def _host(address: str, count: int, facts: Facts) -> None:
 
 
 @contextmanager
-def _cluster(workers: int) -> Iterator[tuple[str, ProcessGroup]]:
+def _cluster(workers: int, slower: float) -> Iterator[tuple[str, ProcessGroup]]:
     """A scheduler and its workers, in processes of their own."""
     with tempfile.TemporaryDirectory() as folder, ProcessGroup() as group:
         log = Path(folder) / "log"
@@ -122,7 +127,10 @@ def _cluster(workers: int) -> Iterator[tuple[str, ProcessGroup]]:
         address = next(line.split()[-1] for line in text.splitlines() if "Scheduler at:" in line)
         for first in range(0, workers, _IN_A_PROCESS):
             count = min(_IN_A_PROCESS, workers - first)
-            group.start(["-m", "benchmarks.cluster", "--host", address, "--count", str(count)], log)
+            own = ["--host", address, "--count", str(count), "--slower", str(slower)]
+            group.start(["-m", "benchmarks.cluster", *own], log)
+        while log.read_text().count("Registered to:") < workers:
+            time.sleep(0.2)
         yield address, group
 
 
@@ -189,9 +197,9 @@ class Lane:
         self.settled += 1
 
 
-def _measure(workers: int, each: int, own: Facts, tools: Tools) -> str:
+def _measure(workers: int, each: int, own: Facts, tools: Tools, slower: float) -> str:
     target, load = Target.parse("sm_80"), os.getloadavg()[0]
-    with tempfile.TemporaryDirectory() as folder, _cluster(workers) as (address, group):
+    with tempfile.TemporaryDirectory() as folder, _cluster(workers, slower) as (address, group):
         builder = Builder(tools, Cache(Path(folder) / "cache"))
         values = Path(folder) / "input.bin"
         values.write_bytes(bytes(1 << 20))
@@ -213,7 +221,7 @@ def _measure(workers: int, each: int, own: Facts, tools: Tools) -> str:
                 scheduler, *hosts = (now - then for now, then in zip(group.cpu(), others, strict=True))
     assert lane.settled == each * workers
     # A pipeline: builds follow one another, and the last one is timed after it.
-    ideal = each * BUILD_SECONDS + DEVICE_SECONDS
+    ideal = slower * (each * BUILD_SECONDS + DEVICE_SECONDS)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return (
         f"{workers} workers: {lane.settled} candidates in {wall:.2f} s, {lane.settled / wall:.2f} a second, "
@@ -237,6 +245,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workers", default=",".join(map(str, WORKERS)))
     parser.add_argument("--each", type=int, default=20, help="candidates for each worker")
+    parser.add_argument("--slower", type=float, default=1.0, help="how many times as long all sleep")
     parser.add_argument("--host", help=argparse.SUPPRESS)
     parser.add_argument("--count", type=int, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -244,11 +253,11 @@ def main() -> None:
     own = Facts.of_this_machine(tools, builds=0)
     if asked.host:
         sleeping = replace(own, builds=1, device="cuda://0", resource="sleeper", model="sleeper")
-        asyncio.run(_host(asked.host, asked.count, sleeping))
+        asyncio.run(_host(asked.host, asked.count, sleeping, asked.slower))
         return
     print(f"machine: {machine()}")
     for workers in map(int, asked.workers.split(",")):
-        print(_measure(workers, asked.each, own, tools), flush=True)
+        print(_measure(workers, asked.each, own, tools, asked.slower), flush=True)
 
 
 if __name__ == "__main__":

@@ -44,8 +44,8 @@ def expected_gain(loop: Loop, share: float) -> float:
     at first a guess, and more and more what has been saved of this problem so far.
     """
     asked = loop.candidates()
-    if len(asked) < FIRST:
-        return 1.0 + share
+    if len(asked) < FIRST:  # stock routes come first, too, and what has had fewer is next
+        return 1.0 + share / max(len(asked) + 1, len(loop.evaluator.outcomes))
     told = sum(outcome.settled for outcome in asked)
     baseline = loop.evaluator.outcomes[BASELINE].us or 0.0
     best = min(loop.evaluator.best_us, baseline)  # of a default that is wrong there may be nothing better yet

@@ -26,6 +26,7 @@ def test_every_problem_gets_its_first_candidates_before_any_is_preferred() -> No
     hungry = expected_gain(loop(told=0, asked=FIRST - 1), 0.001)
     assert hungry > expected_gain(loop(told=FIRST, best=10.0), 0.999)
     assert hungry < expected_gain(loop(told=0), 0.002)
+    assert expected_gain(loop(told=0, asked=1), 0.5) < expected_gain(loop(told=0), 0.4), "in turns, if shares are alike"
 
 
 @pytest.mark.parametrize(
