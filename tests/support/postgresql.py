@@ -17,6 +17,8 @@ from typing import Literal
 
 import pytest
 
+from tests.support.patience import ENOUGH
+
 POSTGRESQL = "AUTOTUNE_TEST_POSTGRESQL"
 """The URL of a database that the tests may write to. Where it is set, every test of PostgreSQL must run."""
 PASSWORD = "s3cr3t-of-the-server"
@@ -36,8 +38,8 @@ class Server:
         return self.url_at(self.port)
 
     def url_at(self, port: int, *, schema: str = "") -> str:
-        options = f"?options=-csearch_path%3D{schema}" if schema else ""
-        return f"postgresql://postgres:{PASSWORD}@127.0.0.1:{port}/postgres{options}"
+        options = f"&options=-csearch_path%3D{schema}" if schema else ""
+        return f"postgresql://postgres:{PASSWORD}@127.0.0.1:{port}/postgres?connect_timeout={ENOUGH:.0f}{options}"
 
     def run(self, *words: str) -> None:
         """PostgreSQL refuses to be run by root."""

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -115,8 +116,10 @@ def late(options: Options) -> Options:
     return replace(options, began=time.monotonic() - 10 * BUDGET)
 
 
-def told(result: Any, options: Options) -> None:
-    """There is a result, and a row like others."""
+def told(run: Callable[[Options], Any], late: Options) -> None:
+    """There is a result, and a row like others; in a workspace of its own, for there may be other tries."""
+    options = replace(late, workspace=late.workspace / uuid4().hex)
+    result = run(options)
     assert result.verdict == "inconclusive"
     assert re.search(r"--budget \d+s would do", result.reason)
     assert result.seconds["total"] >= 10 * BUDGET
@@ -128,13 +131,13 @@ def told(result: Any, options: Options) -> None:
 @one_of_three
 def test_the_budget_counts_from_the_commands_beginning(late: Options) -> None:
     with in_time():
-        told(tune(GEMM, CPU, options=late), late)
+        told(lambda options: tune(GEMM, CPU, options=options), late)
 
 
 @one_of_three
 def test_a_model_that_there_is_no_time_to_read_has_a_result(late: Options) -> None:
     with in_time():
-        told(tune_model(Model(THREE), CPU, options=late), late)
+        told(lambda options: tune_model(Model(THREE), CPU, options=options), late)
 
 
 @one_of_three
@@ -142,13 +145,13 @@ def test_importing_a_model_is_within_the_budget(late: Options, tmp_path: Path) -
     pytest.importorskip("onnx")
     (tmp_path / "model.onnx").write_bytes(b"nobody reads it")
     with in_time():
-        told(tune_model(Model(tmp_path / "model.onnx"), CPU, options=late), late)
+        told(lambda options: tune_model(Model(tmp_path / "model.onnx"), CPU, options=options), late)
 
 
 @one_of_three
 def test_a_family_that_there_is_no_time_to_read_has_a_result(late: Options) -> None:
     with in_time():
-        told(tune_family(Family.parse(GEMM, "8,any"), CPU, options=late), late)
+        told(lambda options: tune_family(Family.parse(GEMM, "8,any"), CPU, options=options), late)
 
 
 @pytest.mark.long
