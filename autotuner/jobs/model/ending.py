@@ -52,15 +52,22 @@ def plan_of(took: Took, *, rivals: int, blocks: int) -> TimePlan:
     )
 
 
-def end_plan(context: Context, tried: Sequence[RouteOutcome], *, also: Sequence[Compiled] = ()) -> TimePlan:
-    """By what the routes took that were tried; `also` are other models that may ship."""
+def end_plan(
+    context: Context,
+    tried: Sequence[RouteOutcome],
+    *,
+    also: Sequence[Compiled] = (),
+    racing: Sequence[Compiled] = (),
+) -> TimePlan:
+    """By what the routes took that were tried; `also` are other models that may ship. Once it is known which ones are
+    `racing`, no others can."""
     good = [t.us for t in tried if t.ok and t.us is not None]
     took = Took(
         default_us=(tried[0].us or 0.0) if tried else 0.0,
         best_us=min(good, default=0.0),
         timing=context.timing_seconds,
         isolated=context.isolated_seconds,
-        compiling=longest_compile(context, tried, also=also),
+        compiling=longest_compile(context, () if racing else tried, also=racing or also),
     )
     return plan_of(took, rivals=2 if len(good) > 1 else 1, blocks=context.options.effort.confirm_blocks)
 

@@ -282,7 +282,10 @@ class _ModelRun:
         lineup = self.lineup
         if len(lineup.modules) == 1:
             return self._nothing_to_race(lineup)
-        context, plan = self.context, self.end_plan
+        context = self.context
+        plan = end_plan(
+            context, self.tried, racing=[build for name, build in lineup.modules.items() if name != BASELINE]
+        )
         judgement = lineup.race(context, benchmark, plan=plan)
         left = context.clock.left - (plan.shipping if judgement.winner else 0.0)
         self.caches = time_cold(context, benchmark, lineup.modules, lineup.rows, judgement, left=left)

@@ -10,9 +10,9 @@ import pytest
 
 from autotuner.iree.compile import Compiled
 from autotuner.jobs.model.context import Context
-from autotuner.jobs.model.ending import Took, compiling_seconds, longest_compile, plan_of
+from autotuner.jobs.model.ending import Took, compiling_seconds, end_plan, longest_compile, plan_of
 from autotuner.jobs.model.routes import RouteOutcome
-from autotuner.targets import PLAIN
+from autotuner.targets import PLAIN, Route
 
 TOOK = Took(default_us=1e5, best_us=5e4, timing=0.5, isolated=0.8, compiling=0.0)
 
@@ -47,6 +47,17 @@ def test_what_the_cache_holds_from_a_busier_machine_keeps_no_time_for_the_end() 
     assert compiling_seconds([then, then], reading=30.0) == 30.0
     assert compiling_seconds([then], reading=8.0) == pytest.approx(99.0 / 4)
     assert compiling_seconds([], reading=8.0) == 0.0
+
+
+def test_the_end_keeps_time_for_what_can_ship_and_not_for_what_took_longer() -> None:
+    """A route that lost had compiled for 42 s on a machine that had become busy: nothing shipped, with 49 s left."""
+    seconds = SimpleNamespace(run=SimpleNamespace(account=SimpleNamespace(seconds={})), timing_seconds=0.5)
+    options = SimpleNamespace(effort=SimpleNamespace(confirm_blocks=24))
+    context = cast(Context, SimpleNamespace(**vars(seconds), isolated_seconds=0.8, options=options))
+    slow, quick = (replace(Compiled.refused(""), failure=None, took=took) for took in (42.0, 10.0))
+    tried = [RouteOutcome(PLAIN, 1, quick, 100.0), RouteOutcome(Route("O3"), 2, slow, 300.0)]
+    assert end_plan(context, tried).shipping == pytest.approx(1.2 * 42.0)
+    assert end_plan(context, tried, racing=[quick]).shipping == pytest.approx(12.0)
 
 
 def test_a_model_whose_kernels_take_long_to_compile_has_time_to_ship() -> None:
