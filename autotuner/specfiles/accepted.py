@@ -30,8 +30,8 @@ _TRANSFORM = _names(
 )
 _KERNELS = _names(
     """
-    builtin.module util.func util.return util.assume.int util.optimization_barrier func.func func.call func.return
-    flow.dispatch hal.dispatch.extern hal.return hal.executable hal.executable_end hal.executable.variant
+    builtin.module util.func util.return util.call util.assume.int util.optimization_barrier func.func func.call
+    func.return flow.dispatch hal.dispatch.extern hal.return hal.executable hal.executable_end hal.executable.variant
     hal.executable.variant_end hal.executable.export hal.interface.binding.subspan hal.interface.constant.load
     hal.interface.workgroup.id hal.interface.workgroup.count hal.interface.workgroup.size
     iree_codegen.dispatch_config iree_codegen.yield iree_codegen.inner_tiled iree_codegen.load_from_buffer

@@ -79,6 +79,18 @@ def refusal(text: str, vet: Callable[..., None] = vet_spec) -> str:
 def test_a_tuning_spec_and_an_executable_of_the_usual_kind_pass() -> None:
     assert not refusal(PLAIN)
     assert not refusal(PREPROCESSING.replace("PASS", ""))
+    around = PREPROCESSING.replace("PASS", "").replace(
+        "transform.with_named_sequence} {",
+        """transform.with_named_sequence} {
+  util.func private @around(%a: tensor<1xf32>) -> tensor<1xf32> {
+    %b = util.call @called(%a) : (tensor<1xf32>) -> tensor<1xf32>
+    util.return %b : tensor<1xf32>
+  }""",
+    )
+    assert "util.call" in around
+    assert not refusal(around), (
+        "what folds a batch norm, or takes a batch as rows, calls the function around the kernel"
+    )
     assert not refusal(EXECUTABLE.format(target=TARGET, objects=""))
     named = 'objects([#hal.executable.object<{path = "kernel.o"}>])'
     assert not refusal(EXECUTABLE.format(target=TARGET, objects=named))
