@@ -36,7 +36,8 @@ def run_compare(
     storage: str | None,
     no_color: bool,
 ) -> None:
-    """Compares, prints in the form that is asked for, and ends with 6 where --fail-on-regression finds something."""
+    """Compares, prints in the form that is asked for, and ends with 6 where --fail-on-regression finds something;
+    where that has nothing to look at, it is an error."""
     if output is not None and output.suffix != ".html":
         raise UsageError(f"-o {output} is not an .html file.", remedy="Name a page, such as -o compare.html.")
     wanted = [name for name, asked in forms.items() if asked]
@@ -60,6 +61,9 @@ def run_compare(
         _print(found, no_color=no_color)
     if fail_on_regression and found.regressed:
         raise typer.Exit(EXIT_REGRESSION)
+    if fail_on_regression and not found.compared:
+        remedy = "Name sets that share problems and a device; --across compares what was measured differently."
+        raise UsageError("nothing could be compared, so nothing is known of regressions.", remedy=remedy)
 
 
 def _print(found: Comparison, *, no_color: bool) -> None:

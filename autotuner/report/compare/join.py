@@ -91,6 +91,11 @@ class Comparison:
         return any(row.verdict in BAD for row in self.rows)
 
     @property
+    def compared(self) -> bool:
+        """Is there any pair of times?"""
+        return any(row.ratio is not None for row in self.rows)
+
+    @property
     def differing(self) -> list[Fact]:
         return [fact for fact in self.environment if fact.differs]
 
@@ -100,8 +105,7 @@ class Comparison:
         counts = self.counts
         bad = sum(counts.get(verdict, 0) for verdict in BAD)
         told = ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
-        compared = any(row.ratio is not None for row in self.rows)
-        word = "regression" if bad else "no regression" if compared else "nothing could be compared"
+        word = "regression" if bad else "no regression" if self.compared else "nothing could be compared"
         return f"{word}: {told}"
 
 

@@ -184,6 +184,17 @@ def test_a_regression_is_exit_6_only_where_that_is_asked_for(store: Store, tmp_p
     assert "improvement" in better.stdout
 
 
+def test_a_check_that_has_nothing_to_compare_does_not_pass(store: Store, tmp_path: Path) -> None:
+    a_run(store)
+    with Store.open(None, workspace=tmp_path / "other") as other:
+        a_run(other, name="gemm_b")
+    assert in_this_process("compare", "w", "other", cwd=tmp_path).returncode == 0
+    done = in_this_process("compare", "w", "other", "--fail-on-regression", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout.startswith("verdict  nothing could be compared: ")
+    assert "nothing is known of regressions" in done.stderr
+
+
 @pytest.mark.parametrize("words", [("--json", "--csv"), ("-o", "page.pdf"), ("--rule", "x"), ("--kernels", "x")])
 def test_options_that_cannot_be_meant_are_refused(store: Store, tmp_path: Path, words: tuple[str, ...]) -> None:
     a_run(store)
