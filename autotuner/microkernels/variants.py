@@ -71,13 +71,13 @@ class Variants:
     ) -> Variants:
         """Refuses when no choice of its parameters fits the problem; `kernel` may bring an object of the user's.
 
-        With `first` there is one variant: the one that the manifest expects to be fastest, or else the defaults with
-        these values, or the first that fits.
+        With `first` there is one variant: of those with these values the one that the manifest expects to be fastest,
+        or else the defaults with these values; where none of them fits, of all.
         """
         objects, symbol = (kernel.objects, kernel.symbol) if kernel else ((), None)
         features = read_features(executable_target)
         rows: list[list[int]] = []
-        expected: list[int] = []
+        expected: list[tuple[bool, int]] = []
         refusal = None
         values = {name: tuple(sorted(choices)) for name, choices in manifest.parameters.items()}
         wanted = {name: value for name, value in (first or {}).items() if value in values.get(name, ())}
@@ -89,7 +89,7 @@ class Variants:
                 refusal = refusal or error
             else:
                 rows.append([values[name].index(value) for name, value in setting.items()])
-                expected.append(manifest.expected(numbers))
+                expected.append((not wanted.items() <= setting.items(), manifest.expected(numbers)))
                 if first is not None and manifest.estimate is None:
                     break
         order = sorted(range(len(rows)), key=expected.__getitem__) if manifest.estimate else []

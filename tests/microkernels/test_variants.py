@@ -77,7 +77,20 @@ def test_too_few_tiles_for_the_chip_share_their_depth_at_first(tmp_path: Path) -
 
 
 def test_without_an_estimate_a_search_begins_with_the_manifests_first_choice(tmp_path: Path) -> None:
-    manifest = load(shipped_folder() / "sgemm_c" / FILE)
-    variants = Variants.of(manifest, Gemm.parse(shape="64x64x64", dtype="f32"), "x86_64", workspace=tmp_path)
+    manifest = load(shipped_folder() / "sgemv_c" / FILE)
+    variants = Variants.of(manifest, Gemm.parse(shape="1x64x64", dtype="f32"), "x86_64", workspace=tmp_path)
     assert manifest.estimate is None
     assert variants.leading() == (variants.default(),)
+
+
+@pytest.mark.parametrize("chip", ["x86_64", "aarch64"])
+@pytest.mark.parametrize("shape", ["128x512x512", "128x512x2048", "64x256x1024"])
+@pytest.mark.parametrize("first", [{}, {"packed": 1}])
+def test_a_product_of_few_rows_is_at_first_shared_by_threads(
+    shape: str, chip: str, first: dict[str, int], tmp_path: Path
+) -> None:
+    """By the first of each parameter one thread computed all of it: two took twice as long as they do now."""
+    manifest, problem = load(shipped_folder() / "sgemm_c" / FILE), Gemm.parse(shape=shape, dtype="f32")
+    chosen = Variants.of(manifest, problem, chip, workspace=tmp_path, first=first).space[0]
+    assert -(-problem.m // int(chosen["mc"])) * -(-problem.n // int(chosen["nc"])) >= 4
+    assert first.items() <= chosen.as_dict().items()
