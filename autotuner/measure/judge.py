@@ -331,7 +331,7 @@ class _Sitting:
         if simpler and timed and (over is None or over.low <= 1.0) and won.confirmed is not None:
             alone = won.confirmed.ratio(stock, contest.baseline, alpha=contest.rules.alpha)
             if alone is not None and alone.low > 1 + contest.rules.smallest_gain:
-                gives = f"{alone.median:.3f} ({alone.low:.3f} to {alone.high:.3f})"
+                gives = f"{alone.median:.3f} ({alone.bounds})"
                 reason = f"fresh blocks give {gives} for {contest.label(stock)}"
                 reason += ", and what was tuned gains nothing certain over it"
                 return replace(won, reason=reason, winner=stock, speedup=alone, confirmed_name=stock, over_stock=SAME)

@@ -74,6 +74,11 @@ class Interval:
     low: float
     high: float
 
+    @property
+    def bounds(self) -> str:
+        """For people."""
+        return f"{self.low:.3f} to {self.high:.3f}"
+
     def to_json(self) -> dict[str, float]:
         return asdict(self)
 
@@ -298,7 +303,7 @@ def confirm(
         return Confirmation(times, "inconclusive", reason, speedup, cut)
     if speedup is None:
         return Confirmation(times, "inconclusive", f"{blocks} blocks are too few for this level")
-    span = f"fresh blocks give {speedup.median:.3f} ({speedup.low:.3f} to {speedup.high:.3f})"
+    span = f"fresh blocks give {speedup.median:.3f} ({speedup.bounds})"
     floor = 1 + rules.smallest_gain
     verdict: Verdict = "win" if speedup.low > floor else "no-winner" if speedup.high < floor else "inconclusive"
     return Confirmation(times, verdict, f"{span}, needed: more than {floor:.3f}", speedup)

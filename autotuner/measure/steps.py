@@ -25,6 +25,22 @@ Steps = Generator[Step, Any, T]
 """Steps one after another; each is sent what the one before came to, or thrown what it raised."""
 
 
+def changed(steps: Steps[T], change: Callable[[Step], Step]) -> Steps[T]:
+    """The same steps, each as `change` makes it."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                came_to = yield change(step)
+            except Exception as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(came_to)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
 def at_once(steps: Steps[T]) -> T:
     """All steps here and now."""
     try:

@@ -92,7 +92,7 @@ class Printer:
 
     def speedup(self, result: AnyResult, *, over: str = " over default") -> None:
         if (ratio := result.speedup) is not None:
-            interval = f"95 % interval {ratio.low:.3f} to {ratio.high:.3f}"
+            interval = f"95 % interval {ratio.bounds}"
             self.line("speedup", f"{ratio.median:.3f}x{over}, {interval}")
             times = result.baseline.us, result.best.us if result.best else None
             if times[0] and times[1] and abs(math.log(times[0] / times[1] / ratio.median)) > _ALIKE:
@@ -105,7 +105,7 @@ class Printer:
 
     def over_stock(self, result: AnyResult, *, what: str) -> None:
         if (ratio := result.speedup_over_stock) is not None:
-            self.line("", f"{ratio.median:.3f}x over the best {what}, {ratio.low:.3f} to {ratio.high:.3f}")
+            self.line("", f"{ratio.median:.3f}x over the best {what}, {ratio.bounds}")
 
     def files(self, result: AnyResult, *, spec: str = "spec", note: str = "", program: Path | None = None) -> None:
         """What was shipped and how it is used, or how to go on."""

@@ -104,7 +104,7 @@ def _header(winner: Winner, flagfile: Path, tools: Tools) -> list[str]:
     speedup, over = (judgement.speedup, judgement.over_stock) if judgement else (None, None)
     verdict = f"{judgement.verdict}, no interval" if judgement else ESTIMATED
     if judgement is not None and speedup is not None:
-        interval = f"95 % interval {speedup.low:.3f} to {speedup.high:.3f}"
+        interval = f"95 % interval {speedup.bounds}"
         verdict = f"{judgement.verdict}, {speedup.median:.3f}x over {winner.standing.over}, {interval}"
     lines = [
         f"{winner.candidate.carrier.title} by autotune {__version__}",
@@ -117,7 +117,7 @@ def _header(winner: Winner, flagfile: Path, tools: Tools) -> list[str]:
     ]
     if judgement is not None and over is not None and judgement.stock != BASELINE:
         route = next(c.route.name for c in plan.stock if c.id == judgement.stock)
-        lines.append(f"over stock: {over.median:.3f}x over route {route}, {over.low:.3f} to {over.high:.3f}")
+        lines.append(f"over stock: {over.median:.3f}x over route {route}, {over.bounds}")
     if winner.caches is not None:
         lines.append(f"cold cache: {winner.caches.words()}")
     lines += [

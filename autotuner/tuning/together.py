@@ -12,7 +12,7 @@ from typing import TypeVar
 from autotuner.devices.many import Devices
 from autotuner.errors import AutotuneError, OutOfTimeError, StorageError, ToolMissingError
 from autotuner.measure.check import too_large
-from autotuner.measure.steps import Step, Steps
+from autotuner.measure.steps import Step, Steps, changed
 from autotuner.system import process
 from autotuner.system.progress import Clock, Progress, Reporter, Stop, clocked
 from autotuner.system.text import count
@@ -142,7 +142,7 @@ class Part:
 
     def _within(self, loop: TimedLoop, clock: Callable[[], Clock]) -> Steps[Result]:
         """The steps of its end, of which each keeps to the time that began with the first."""
-        steps, began = self.run.concluded(loop, self._leaders), False
+        began = False
 
         def timely(step: Step) -> object:
             nonlocal began
@@ -152,18 +152,8 @@ class Part:
             with process.until(loop.clock.latest):
                 return step.do()
 
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    value = yield replace(step, do=partial(timely, step))
-                except Exception as error:
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(value)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
+        steps = self.run.concluded(loop, self._leaders)
+        return (yield from changed(steps, lambda step: replace(step, do=partial(timely, step))))
 
     def tune(self, seconds: float) -> None:
         """Alone, from its beginning to its end."""

@@ -61,7 +61,7 @@ def ship(side: ArmRun, subject: Subject, judgement: Judgement, run: Run) -> tupl
         seconds=run.clock.elapsed,
         command=command,
     ).stamped(tools, speedup, run.environment)
-    interval = f"{speedup.median:.3f}x, 95 % interval {speedup.low:.3f} to {speedup.high:.3f}" if speedup else ""
+    interval = f"{speedup.median:.3f}x, 95 % interval {speedup.bounds}" if speedup else ""
     header = [
         f"{MicrokernelCarrier.title} by autotune {__version__}",
         f"problem:    {subject.name}",

@@ -202,7 +202,7 @@ def _listing(problems: Sequence[ProblemRows], *, several: bool) -> Listing:
         default = one.by_name.get(IREE)
         for row in one.rows:
             ratio, gflops = row.over(default), one.gflops(row)
-            over = f"{ratio.median:.3f}x ({ratio.low:.3f} to {ratio.high:.3f})" if ratio and row.name != IREE else ""
+            over = f"{ratio.median:.3f}x ({ratio.bounds})" if ratio and row.name != IREE else ""
             cells = (
                 row.name,
                 microseconds(row.us),

@@ -21,6 +21,6 @@ def tell_family(result: FamilyResult, printer: Printer) -> None:
             where = "dynamic M" if member.m is None else f"M = {member.m}"
             told = member.failure or ("built, proven and right" if member.checked else "built and proven")
             if member.speedup is not None:
-                span = f"{member.speedup.median:.3f}x ({member.speedup.low:.3f} to {member.speedup.high:.3f})"
+                span = f"{member.speedup.median:.3f}x ({member.speedup.bounds})"
                 told = f"{microseconds(member.us)}, default {microseconds(member.baseline_us)}, {span}"
             printer.line("", f"  {where}: {told}")

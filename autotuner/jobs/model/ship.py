@@ -29,7 +29,7 @@ def claimed(verdict: FinalVerdict, reason: str, judgement: Judgement | None) -> 
     gain = judgement.speedup if judgement else None
     if gain is None:
         return f"{verdict}, {reason}"
-    return f"{verdict}, {gain.median:.3f}x, 95 % interval {gain.low:.3f} to {gain.high:.3f}"
+    return f"{verdict}, {gain.median:.3f}x, 95 % interval {gain.bounds}"
 
 
 def ship(

@@ -81,4 +81,4 @@ def decide(stands: Standing, searched: Searched | None, *, timed: bool = True) -
 
 def _ratio(raced: Raced) -> str:
     ratio = raced.speedup
-    return f"{ratio.median:.3f}x ({ratio.low:.3f} to {ratio.high:.3f})" if ratio else ""
+    return f"{ratio.median:.3f}x ({ratio.bounds})" if ratio else ""

@@ -86,7 +86,7 @@ class Races:
         if found.verdict != "win" or flagfile is None:
             return Searched(False, f"{found.verdict}, {found.reason}"), None
         ratio = found.speedup
-        words = f"{ratio.median:.3f}x over the default ({ratio.low:.3f} to {ratio.high:.3f})" if ratio else "win"
+        words = f"{ratio.median:.3f}x over the default ({ratio.bounds})" if ratio else "win"
         if stands.works:
             new = FlagfileArm("new", flagfile, self.trust)
             old = arm_of(part.unit, trust=self.trust, proofs={})
