@@ -26,9 +26,9 @@ from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import open_resident
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.tools import Tools
+from autotuner.measure.blocks import Entrant
 from autotuner.measure.check import Data
 from autotuner.measure.judge import Contest, judge
-from autotuner.measure.race import Entrant
 from autotuner.measure.takes import timed_by
 from autotuner.problems import Gemm, Problem
 from autotuner.system.cache import Cache

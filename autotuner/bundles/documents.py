@@ -13,12 +13,12 @@ from autotuner.bundles.fields import Fields
 from autotuner.devices.conditions import Conditions, DeviceState, Sample, State
 from autotuner.devices.device import MAX_REPEAT, Timing
 from autotuner.iree.benchmark import CacheState
+from autotuner.measure.blocks import Interval, Verdict
 from autotuner.measure.caches import Cache, Caches, Pair
 from autotuner.measure.check import Check
 from autotuner.measure.contestant import BASELINE as BASELINE
 from autotuner.measure.contestant import Kind
 from autotuner.measure.judge import Cause, Judgement
-from autotuner.measure.race import Interval, Verdict
 
 SCHEMA = 1
 BUNDLE_KIND, RESULT_KIND = "autotune-bundle", "autotune-bundle-result"

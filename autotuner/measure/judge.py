@@ -12,21 +12,9 @@ import numpy as np
 
 from autotuner.devices.device import Timing
 from autotuner.errors import DeviceError, OutOfTimeError
-from autotuner.measure.race import (
-    DEFAULT_RULES,
-    BlockTimes,
-    Confirmation,
-    Entrant,
-    Interval,
-    RaceResult,
-    Rules,
-    Timekeeper,
-    TimingFailed,
-    Verdict,
-    confirm,
-    decide,
-    race,
-)
+from autotuner.measure.blocks import DEFAULT_RULES, BlockTimes, Entrant, Interval, RaceResult, Rules, Verdict
+from autotuner.measure.decision import decide
+from autotuner.measure.race import Confirmation, Timekeeper, TimingFailed, confirm, race
 from autotuner.measure.shortlist import Screened, pick_for_race, shortlist
 from autotuner.measure.takes import Take, Takes
 from autotuner.measure.timeplan import (

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from autotuner.measure.race import LOOKS
+from autotuner.measure.blocks import LOOKS
 from autotuner.system.progress import LATE_SECONDS, Clock, Stop
 
 SURE_BLOCKS = 9

@@ -10,8 +10,8 @@ from statistics import median
 from typing import Any
 
 from autotuner.iree.figures import NO_FIGURES, Isa
+from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.measure.interval import median_interval
-from autotuner.measure.race import ALPHA, Interval
 from autotuner.space.table import ABSENT, Value
 from autotuner.store.reader import Reader
 from autotuner.store.rows import CandidateRow, Json, RunRow

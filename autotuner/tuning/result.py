@@ -11,9 +11,9 @@ from typing_extensions import TypeVar
 
 from autotuner.carriers.carrier import CarrierName
 from autotuner.iree.figures import Isa
+from autotuner.measure.blocks import Interval
 from autotuner.measure.caches import Caches, Pair
 from autotuner.measure.judge import Cause
-from autotuner.measure.race import Interval
 from autotuner.measure.reference import Reference
 from autotuner.space import Value
 from autotuner.store.store import Store

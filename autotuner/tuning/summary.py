@@ -8,9 +8,9 @@ from types import MappingProxyType
 
 from autotuner.iree.figures import NO_FIGURES
 from autotuner.measure.baselines import spread_words
+from autotuner.measure.blocks import ALPHA
 from autotuner.measure.caches import Caches
 from autotuner.measure.judge import Judgement
-from autotuner.measure.race import ALPHA
 from autotuner.measure.standing import Standing
 from autotuner.tuning.estimate import Estimate
 from autotuner.tuning.evaluate import Evaluator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autotuner.measure.race import ALPHA
+from autotuner.measure.blocks import ALPHA
 from autotuner.measure.timeplan import longer
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.options import Options

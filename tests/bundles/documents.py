@@ -8,10 +8,10 @@ from typing import Any
 from autotuner.bundles.documents import BASELINE, Entry, Manifest, Report, Taken, Tried
 from autotuner.devices.conditions import Conditions, Sample
 from autotuner.devices.device import Timing
+from autotuner.measure.blocks import Interval
 from autotuner.measure.caches import Caches, Pair
 from autotuner.measure.check import Check
 from autotuner.measure.judge import Judgement
-from autotuner.measure.race import Interval
 
 DIGEST = "0" * 64
 MANIFEST = Manifest(

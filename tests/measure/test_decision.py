@@ -10,18 +10,9 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from autotuner.measure.race import (
-    BlockTimes,
-    Drop,
-    Entrant,
-    RaceResult,
-    Rules,
-    Timekeeper,
-    TimingFailed,
-    confirm,
-    decide,
-    race,
-)
+from autotuner.measure.blocks import BlockTimes, Drop, Entrant, RaceResult, Rules
+from autotuner.measure.decision import decide
+from autotuner.measure.race import Timekeeper, TimingFailed, confirm, race
 from tests.support.mock_timer import BASELINE
 
 Speeds = Mapping[str, Sequence[float]]
@@ -113,6 +104,13 @@ def test_where_time_ends_a_race_a_simpler_one_wins_only_if_it_is_about_as_fast(s
     stopped = stands(times, blocks=12, ended="stopped", complexity={"fast": 5})
     assert decide(stopped).winner == winner
     assert decide(replace(stopped, ended="last-look")).winner == "simple", "12 blocks cannot tell them apart"
+
+
+def test_where_time_ends_a_race_the_simplest_of_those_about_as_fast_wins() -> None:
+    times = {BASELINE: STEADY, "fast": (1.2,) * 10 + (1.05,) * 2, "simplest": (1.10,), "simple": (1.196,)}
+    complexity = {"fast": 5, "simple": 2, "simplest": 1}
+    stopped = decide(stands(times, blocks=12, ended="stopped", complexity=complexity))
+    assert (stopped.winner, stopped.leader) == ("simple", "fast")
 
 
 def test_what_the_last_look_leaves_open_is_inconclusive() -> None:

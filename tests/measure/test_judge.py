@@ -11,8 +11,9 @@ import pytest
 
 from autotuner.devices.device import Timing
 from autotuner.errors import DeviceError, OutOfTimeError
+from autotuner.measure.blocks import Entrant, Rules
 from autotuner.measure.judge import SAME, Contest, Judgement, JudgePhase, judge, lead
-from autotuner.measure.race import Entrant, Rules, TimingFailed
+from autotuner.measure.race import TimingFailed
 from autotuner.measure.shortlist import Screened
 from autotuner.measure.takes import Takes
 from autotuner.measure.timeplan import LEAD_BLOCKS, RACE_SHARE, SURE_BLOCKS, Pace, TimePlan

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from autotuner.measure.race import BlockTimes, Entrant, RaceResult, Timekeeper, TimingFailed, confirm, decide, race
+from autotuner.measure.blocks import BlockTimes, Entrant, RaceResult
+from autotuner.measure.decision import decide
+from autotuner.measure.race import Timekeeper, TimingFailed, confirm, race
 from autotuner.measure.shortlist import Screened, pick_for_race, shortlist
 from tests.support.mock_timer import BASELINE, MockTimer, run_protocol
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotuner.devices.device import Timing
+from autotuner.measure.blocks import LOOKS, Entrant
 from autotuner.measure.judge import Contest, Judgement, judge
-from autotuner.measure.race import LOOKS, Entrant
 from autotuner.measure.shortlist import Screened
 from autotuner.measure.takes import Takes
 from autotuner.measure.timeplan import (

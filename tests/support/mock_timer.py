@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from autotuner.devices.device import Timing
+from autotuner.measure.blocks import Entrant, Rules
+from autotuner.measure.decision import decide
 from autotuner.measure.judge import Contest, JudgePhase, judge
-from autotuner.measure.race import Entrant, Rules, TimingFailed, decide
+from autotuner.measure.race import TimingFailed
 from autotuner.measure.shortlist import Screened
 from autotuner.measure.takes import Takes
 from autotuner.system.progress import Clock, Stop

@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from autotuner import errors
-from autotuner.measure.race import Interval
+from autotuner.measure.blocks import Interval
 from autotuner.tuning.advice import ENDS, advice
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.effort import EFFORTS

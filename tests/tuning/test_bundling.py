@@ -19,9 +19,9 @@ from autotuner.bundles.command import NEEDS, _parser
 from autotuner.bundles.documents import BASELINE, Manifest, Report, Taken, Tried
 from autotuner.cli.commands.bundle import app as cli
 from autotuner.devices.device import Timing
+from autotuner.measure.blocks import Interval
 from autotuner.measure.check import Check
 from autotuner.measure.judge import Judgement
-from autotuner.measure.race import Interval
 from autotuner.targets import PLAIN
 from autotuner.tuning.bundling import ladder, travelling
 from autotuner.tuning.outcome import Outcome

@@ -10,8 +10,8 @@ import pytest
 from autotuner.jobs.ab.result import AbDetails
 from autotuner.jobs.model.kernels import KernelEntry
 from autotuner.jobs.model.result import ModelDetails
+from autotuner.measure.blocks import Interval
 from autotuner.measure.caches import Caches, Pair
-from autotuner.measure.race import Interval
 from autotuner.system.text import count
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.result import Best, Files, Measured, Result

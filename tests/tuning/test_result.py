@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from autotuner.build import Isa
-from autotuner.measure.race import Interval
+from autotuner.measure.blocks import Interval
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.result import Best, Files, Measured, Result, read_result
 

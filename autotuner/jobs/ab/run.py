@@ -30,9 +30,9 @@ from autotuner.jobs.ab.ship import claim, ship
 from autotuner.jobs.ab.subject import Inside, Subject, difference
 from autotuner.jobs.model.context import compile_timeout, model_clock, run_timeout
 from autotuner.jobs.model.ending import MIN_TIME
+from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.measure.caches import Caches
 from autotuner.measure.judge import SAME, Judgement
-from autotuner.measure.race import ALPHA, Interval
 from autotuner.microkernels.instance import crash_words
 from autotuner.store.rows import BuildRow
 from autotuner.system import process

@@ -13,8 +13,8 @@ from typing import Any
 
 from autotuner.devices.conditions import NO_SAMPLE, Sample
 from autotuner.jobs.bench.backends import IREE, TUNED, LeftOut
+from autotuner.measure.blocks import Interval
 from autotuner.measure.interval import interval_rank, median_interval
-from autotuner.measure.race import Interval
 from autotuner.system.listing import Column, Listing
 from autotuner.system.text import count, microseconds
 from autotuner.tuning.printer import Printer

@@ -17,9 +17,9 @@ from autotuner.iree.compile import first_error
 from autotuner.iree.context import text_context
 from autotuner.iree.mlir import Dispatch
 from autotuner.jobs.buckets.bounds import Bucket, Family
+from autotuner.measure.blocks import Entrant, Interval, Rules
 from autotuner.measure.check import Check, Data
 from autotuner.measure.judge import Contest, judge
-from autotuner.measure.race import Entrant, Interval, Rules
 from autotuner.measure.takes import seconds_of, timed_by
 from autotuner.measure.timeplan import Pace, TimePlan
 from autotuner.space.gpu_config import CompilationInfo

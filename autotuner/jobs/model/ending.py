@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from autotuner.iree.compile import Compiled
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.routes import RouteOutcome
-from autotuner.measure.race import LOOKS
+from autotuner.measure.blocks import LOOKS
 from autotuner.measure.timeplan import Pace, TimePlan
 from autotuner.tuning.first_plan import compile_seconds
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from autotuner.measure.race import LOOKS
+from autotuner.measure.blocks import LOOKS
 from autotuner.measure.timeplan import longer
 
 _PER_DISPATCH = 0.05

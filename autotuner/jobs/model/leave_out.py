@@ -19,7 +19,8 @@ import numpy as np
 
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import Compiled
-from autotuner.measure.race import BlockTimes, Interval, TimingFailed
+from autotuner.measure.blocks import BlockTimes, Interval
+from autotuner.measure.race import TimingFailed
 
 BLOCKS = 8
 """How often two models are timed in turns."""

@@ -39,9 +39,9 @@ from autotuner.jobs.model.ship import claimed, report_text, ship
 from autotuner.jobs.model.where import time_cold, time_table
 from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.jobs.model.won_routes import routes_that_won
+from autotuner.measure.blocks import ALPHA
 from autotuner.measure.caches import Caches
 from autotuner.measure.judge import Judgement
-from autotuner.measure.race import ALPHA
 from autotuner.measure.timeplan import TimePlan, longer
 from autotuner.system import process
 from autotuner.targets import PLAIN, Target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from autotuner.measure.race import Interval
+from autotuner.measure.blocks import Interval
 from autotuner.system.text import microseconds
 from autotuner.tuning.result import FinalVerdict
 

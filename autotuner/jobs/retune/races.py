@@ -20,7 +20,7 @@ from autotuner.jobs.retune.decide import Raced, Searched, Standing
 from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.proof import Key, Proof
 from autotuner.jobs.retune.unit import Unit
-from autotuner.measure.race import Interval
+from autotuner.measure.blocks import Interval
 from autotuner.microkernels.variants import Kernel
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.store.rows import RunRow

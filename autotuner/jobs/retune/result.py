@@ -13,7 +13,7 @@ from rich.text import Text
 from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.provenance import Provenance
 from autotuner.jobs.retune.decide import Raced, State
-from autotuner.measure.race import ALPHA, Interval
+from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.system.listing import Listing
 from autotuner.system.text import count, microseconds
 from autotuner.tuning.counts import Counts

@@ -14,7 +14,7 @@ from autotuner.jobs.suite.rows import TUNED, Row
 from autotuner.jobs.suite.ship import Group
 from autotuner.jobs.suite.uplift import Uplift
 from autotuner.jobs.suite.workload import Workload
-from autotuner.measure.race import ALPHA, Interval
+from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.measure.timeplan import longer
 from autotuner.system.text import count
 from autotuner.tuning.counts import Counts

@@ -8,7 +8,7 @@ import pytest
 
 from autotuner.jobs.retune.decide import Raced, Searched, decide, standing
 from autotuner.jobs.retune.result import _next
-from autotuner.measure.race import Interval
+from autotuner.measure.blocks import Interval
 
 WIN = Raced("win", "fresh blocks", us=100.0, baseline_us=150.0, speedup=Interval(1.5, 1.4, 1.6))
 EQUAL = Raced("no-winner", "not faster", us=100.0, baseline_us=100.0, speedup=Interval(1.0, 0.99, 1.005))
