@@ -41,6 +41,8 @@ _IFUNC = "STT_LOOS"
 """GNU's, by the name that pyelftools has for its number: `target_clones` makes one."""
 _FUNCTIONS = {"STT_FUNC", _IFUNC}
 _SERVED = {"STT_TLS": "thread-local", _IFUNC: "chosen at load"}
+_MADE_UP = ("$", ".L")
+"""How names begin that an assembler for Arm gives to what others name too: `$d` to data, `.LANCHOR0` to their begin."""
 _LEAST_SYMBOL = 16
 _LEAST_HEADER = 32
 
@@ -108,7 +110,7 @@ def elf_symbols(elf: ELFFile) -> Symbols:
     for symbol in table.iter_symbols() if table is not None else ():
         binding, kind = symbol["st_info"]["bind"], symbol["st_info"]["type"]
         if kind in _SERVED:
-            served.add(f"{symbol.name} ({_SERVED[kind]})")
+            served.add((symbol.name, _SERVED[kind]))
         if not symbol.name or binding not in ("STB_GLOBAL", "STB_WEAK"):
             continue
         if symbol["st_shndx"] == "SHN_UNDEF":
@@ -119,7 +121,9 @@ def elf_symbols(elf: ELFFile) -> Symbols:
         # Assembly without a .type directive gives functions no type.
         if kind in _FUNCTIONS or (kind == "STT_NOTYPE" and _is_code(elf, symbol["st_shndx"])):
             functions[symbol.name] = None
-    return Symbols(tuple(functions), frozenset(defined), tuple(sorted(undefined - _LINKERS_OWN)), tuple(sorted(served)))
+    named = {one for one in served if not one[0].startswith(_MADE_UP)} or served
+    loaded = tuple(f"{name} ({kind})" for name, kind in sorted(named))
+    return Symbols(tuple(functions), frozenset(defined), tuple(sorted(undefined - _LINKERS_OWN)), loaded)
 
 
 def _is_code(elf: ELFFile, section: int | str) -> bool:

@@ -39,12 +39,20 @@ WIDE = Attention.parse(shape="1x1x8x8x256", dtype="f32")
 DECOMPOSED = next(route for route in CPU.routes if route.name == "decomposed")
 TWO_WAYS = replace(CPU, routes=(PLAIN, DECOMPOSED), knobs=())
 RIGHT = "*decompose-attention*"
-WRONG = "IREE's default gives wrong results for this problem (relative error 0.703 against numpy)"
+
+
+def wrong(result: Result) -> str:
+    """That the default is, and by how much: that is another number on another processor."""
+    assert result.reference is not None
+    assert result.reference.default_error is not None
+    assert 0.5 < result.reference.default_error < 1
+    error = f"{result.reference.default_error:.3g}"
+    return f"IREE's default gives wrong results for this problem (relative error {error} against numpy)"
 
 
 def test_a_right_route_wins_over_a_wrong_default(fake: Fake, workspace: Path) -> None:
     result = run(fake(rules=[(RIGHT, BASE_MS / 2)]), workspace, target=TWO_WAYS, problem=WIDE, trials=1)
-    assert result.reason.startswith(f"{WRONG}; what wins is right, and faster than it: ")
+    assert result.reason.startswith(f"{wrong(result)}; what wins is right, and faster than it: ")
     assert (result.verdict, result.carrier) == ("win", "flags")
     assert result.flagfile is not None
     assert set(decomposed_attention()) <= {*result.flagfile.read_text().splitlines()}
@@ -53,9 +61,8 @@ def test_a_right_route_wins_over_a_wrong_default(fake: Fake, workspace: Path) ->
     assert document["baseline"]["us"] == pytest.approx(1000 * BASE_MS)
     assert document["reference"]["source"] == "numpy"
     assert document["reference"]["default_is_right"] is False
-    assert document["reference"]["default_error"] == pytest.approx(0.703, abs=1e-3)
     assert document["reference"]["default_us"] == pytest.approx(1000 * BASE_MS)
-    assert WRONG in document["notes"]
+    assert wrong(result) in document["notes"]
     (default,) = [row for row in candidates(workspace, result.run) if row.kind == "baseline"]
     assert (default.state, default.failure, default.us) == ("timed", "wrong-result", 1000 * BASE_MS)
     assert resumed(default) == ("wrong-result", 1000 * BASE_MS, default.error)
@@ -89,7 +96,7 @@ def test_where_the_wrong_default_is_faster_the_win_is_over_the_best_right_route(
     result = run(fake(rules=rules), workspace, target=TWO_WAYS, problem=WIDE, trials=1)
     over = "what wins is right, and faster than route decomposed, the best of the routes that are: "
     assert result.verdict == "win"
-    assert result.reason.startswith(f"{WRONG}; {over}")
+    assert result.reason.startswith(f"{wrong(result)}; {over}")
     assert (result.baseline.route, result.baseline.us) == ("decomposed", 2000 * BASE_MS)
     assert result.reference is not None
     assert result.reference.default_us == 1000 * BASE_MS
@@ -98,7 +105,7 @@ def test_where_the_wrong_default_is_faster_the_win_is_over_the_best_right_route(
     assert "x over route decomposed, 95 % interval" in str(result)
     assert result.spec is not None
     header = result.spec.read_text().splitlines()
-    assert f"// default:    {WRONG}" in header
+    assert f"// default:    {wrong(result)}" in header
     assert any(line.startswith("// verdict:    win, 1.333x over route decomposed, the best") for line in header)
 
 
@@ -109,7 +116,7 @@ def slower(fake: Fake, workspace: Path) -> Result:
 
 def test_a_wrong_default_is_not_kept_where_all_that_is_right_is_slower(slower: Result) -> None:
     assert (slower.verdict, slower.flagfile) == ("no-winner", None)
-    assert slower.reason.startswith(f"{WRONG}; ")
+    assert slower.reason.startswith(f"{wrong(slower)}; ")
     assert slower.reason.endswith("; the best that is right takes 2.00 times as long")
     assert (slower.stock.us, slower.best.us if slower.best else None) == (None, 2000 * BASE_MS)
     text = str(slower)
