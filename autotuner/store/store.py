@@ -75,6 +75,10 @@ class Store(Reader):
         document = None if result is None else dict(result)
         self._update(RUNS, run, status=status, ended=_text(datetime.now(UTC)), result=document)
 
+    def keep_so_far(self, run: str, result: Json) -> None:
+        """What a run that goes on has come to: the document that stays if it is killed."""
+        self._update(RUNS, run, result=dict(result))
+
     def resume_run(self, run: str) -> None:
         """The run goes on."""
         self._update(RUNS, run, status="running", ended=None, result=None)

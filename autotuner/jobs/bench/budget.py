@@ -31,7 +31,7 @@ def share_of(clock: Clock, problems: int) -> float:
 
 
 def unreached(clock: Clock, done: int, problems: int) -> str:
-    """Which problems are left out, and what would do; nothing where all were reached."""
+    """How many problems are left out by the budget, and what would do; nothing where all were reached."""
     if done == problems:
         return ""
     would_do = longer(max(clock.elapsed, clock.budget) * problems / max(done, 1))

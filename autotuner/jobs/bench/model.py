@@ -82,5 +82,6 @@ def _timed(model: Model, terms: Terms, run: Run, inside: Inside, libraries: Libr
         timeout=run_timeout(options),
         ends=run.clock.budget,
     ).go()
-    result = BenchResult(run.facts(), (found,), libraries.left_out, terms.blocks, terms.csv)
+    rows, missing = ((), (inside.name,)) if found is None else ((found,), ())
+    result = BenchResult(run.facts(), rows, libraries.left_out, terms.blocks, terms.csv, not_reached=missing)
     return concluded(run, result)

@@ -84,23 +84,25 @@ class ProblemBench:
     slowed: set[str] = field(default_factory=set)
     _too_short: str = ""
 
-    def go(self) -> ProblemRows:
+    def go(self) -> ProblemRows | None:
+        """None where it was stopped before anything was timed."""
         given = self.given.result()
         self.run.account.stage("preparing")
-        for name, build in self.builds.items():
-            self._prepare_iree(name, build, given)
-        for name, library in self.libraries.items():
-            self._prepare_library(name, library, given)
+        steps: list[Callable[[], None]] = [partial(self._prepare_iree, *one, given) for one in self.builds.items()]
+        steps += [partial(self._prepare_library, *one, given) for one in self.libraries.items()]
         if self.hipblaslt is not None:
-            self._prepare_hipblaslt(self.hipblaslt, given)
-        self._settle_checks()
+            steps.append(partial(self._prepare_hipblaslt, self.hipblaslt, given))
+        for step in (*steps, self._settle_checks):
+            if self.run.stopped:
+                return None
+            step()
         self.run.account.stage(f"timing {', '.join(self._alive())}")
         with self.run.account.clocked("time"):
             self._time_blocks()
             if self.cold and given.repeated:
                 with suppress(OutOfTimeError):
                     self._time_cold()
-        return self._rows(given)
+        return self._rows(given) if self._timed() or not self.run.stopped else None
 
     # --- preparing ------------------------------------------------------------------------------------------------
 
@@ -213,15 +215,18 @@ class ProblemBench:
         turns, done = Turns(self.run.clock, self._warm_ends()), 0
         with suppress(OutOfTimeError):
             while done < self.blocks and turns.another():
-                self._time_block(done)
-                done += 1
-                if self.run.stopped:
+                whole = self._time_block(done)
+                done += whole
+                if not whole or self.run.stopped:
                     break
-        if done < self.blocks and not self.run.stopped:
-            self._too_short = f"{done} of {self.blocks} blocks fit into --budget"
+        if done < self.blocks:
+            had, why = ("fit into --budget", "the time was up before its turn: a longer --budget would do")
+            if self.run.stopped:
+                had, why = ("were timed before it was stopped", "it was stopped before its turn")
+            self._too_short = f"{done} of {self.blocks} blocks {had}"
             for part in self.parts.values():
                 if part.alive and not part.timings:
-                    self._fail(part, UNTIMED, "the time was up before its turn: a longer --budget would do")
+                    self._fail(part, UNTIMED, why)
         for part in self._timed():
             store.set_us(part.id, median(timing.median for timing in part.timings))
 
@@ -230,9 +235,12 @@ class ProblemBench:
         now = self.run.clock.elapsed
         return now + WARM_SHARE * (self.ends - now) if self.cold and math.isfinite(self.ends) else self.ends
 
-    def _time_block(self, block: int) -> None:
+    def _time_block(self, block: int) -> bool:
+        """Whether all had their turn before it was stopped."""
         for name in _turned(self._alive(), block):
             part = self.parts[name]
+            if self.run.stopped:
+                return False
             if part.side is None:
                 continue
             known = part.timings[0].median if part.timings else 0.0
@@ -243,6 +251,7 @@ class ProblemBench:
                 continue
             part.timings.append(timing)
             self.run.session.store.record_timing(part.id, timing, phase="bench", block=block)
+        return True
 
     def _time_cold(self) -> None:
         turns = Turns(self.run.clock, self.ends)

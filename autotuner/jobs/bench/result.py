@@ -92,6 +92,10 @@ class ProblemRows:
     def by_name(self) -> dict[str, BackendRow]:
         return {row.name: row for row in self.rows}
 
+    def line(self) -> str:
+        """Each backend with its time, or what kept it from one."""
+        return ", ".join(f"{row.name} {microseconds(row.us) if row.us else row.failure}" for row in self.rows)
+
     def gflops(self, row: BackendRow) -> float | None:
         flops = self.problem.get("flops")
         return flops / row.us / 1e3 if flops and row.us else None
@@ -127,6 +131,8 @@ class BenchResult:
     left_out: tuple[LeftOut, ...] = ()
     blocks: int = 0
     csv: Path | None = None
+    not_reached: tuple[str, ...] = ()
+    """Problems that the end came before, by name."""
     verdict: str = field(default="measured", init=False)
 
     @property
@@ -167,13 +173,15 @@ class BenchResult:
             "problems": [one.to_json() for one in self.problems],
             "summary": self.summary(),
             "left_out": [one.to_json() for one in self.left_out],
+            "interrupted": self.interrupted,
+            "not_reached": list(self.not_reached),
             "csv": str(self.csv) if self.csv else None,
             "notes": list(self.facts["notes"]),
         }
 
     def printer(self) -> Printer:
         printer = Printer()
-        several = len(self.problems) > 1
+        several = len(self.problems) + len(self.not_reached) > 1
         printer.table(_listing(self.problems, several=several))
         where = f"on {self.facts['target']} ({self.facts['device']})"
         printer.line("problem" if not several else "suite", f"{self.facts['problem']['name']} {where}")
@@ -183,6 +191,8 @@ class BenchResult:
             printer.line("against", f"{ahead}{mean if several else ''}")
         for one in self.left_out:
             printer.line("left out", str(one))
+        if self.not_reached:
+            printer.line("not reached", f" {', '.join(self.not_reached)}")
         for note in self.facts["notes"]:
             if note not in map(str, self.left_out):
                 printer.line("note", note)

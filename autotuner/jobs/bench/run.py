@@ -28,6 +28,7 @@ from autotuner.store.rows import Json
 from autotuner.system import process
 from autotuner.system.execution import local_executor
 from autotuner.system.progress import Clock
+from autotuner.system.text import count
 from autotuner.system.workspace import write_whole
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
@@ -97,6 +98,7 @@ class _BenchRun:
         self.entries = self.workload.entries
         self.on_host = self.target.backend.on_host
         self.throttle = open_throttle(self.session.device)
+        self._open = [*range(len(self.entries))]
 
     def go(self) -> BenchResult:
         with ExitStack() as stack:
@@ -108,16 +110,30 @@ class _BenchRun:
                     break
                 try:
                     self._look_ahead(number, ahead, folder, beside)
-                    self._one(number, ahead.pop(number), beside)
+                    if self._one(number, ahead.pop(number), beside):
+                        self._open.remove(number)
                 except OutOfTimeError:
                     break
+                if self._open and self.rows:
+                    self._keep()
                 shutil.rmtree(folder / str(number), ignore_errors=True)
-        if (missing := unreached(self.run.clock, len(self.rows), len(self.entries))) and not self.run.stopped:
-            self.run.account.note(missing)
-        rows, terms = tuple(self.rows), self.terms
-        return concluded(
-            self.run, BenchResult(self.run.facts(), rows, self.libraries.left_out, terms.blocks, terms.csv)
-        )
+        missing, problems = len(self._open), len(self.entries)
+        if missing and self.run.stopped:
+            self.run.account.note(f"it was stopped: {missing} of {count(problems, 'problem')} were not reached")
+        elif said := unreached(self.run.clock, problems - missing, problems):
+            self.run.account.note(said)
+        return concluded(self.run, self._so_far())
+
+    def _so_far(self) -> BenchResult:
+        terms, names = self.terms, tuple(self.entries[number].problem.name for number in self._open)
+        left_out = self.libraries.left_out
+        return BenchResult(self.run.facts(), tuple(self.rows), left_out, terms.blocks, terms.csv, not_reached=names)
+
+    def _keep(self) -> None:
+        """What is there if nothing follows: a kill ends the command, not what was measured."""
+        result = self._so_far()
+        self.run.session.store.keep_so_far(self.run.id, result.to_json())
+        write_table(result)
 
     def _look_ahead(self, number: int, ahead: dict[int, _Ahead], folder: Path, beside: Executor | None) -> None:
         """On a processor this problem alone; else all are compiled at once, and the next one's answer is computed."""
@@ -145,12 +161,11 @@ class _BenchRun:
 
         return beside.submit(make) if beside is not None else at_once(make)
 
-    def _one(self, number: int, ahead: _Ahead, beside: Executor | None) -> None:
-        """One problem; what goes wrong with it is its own end."""
+    def _one(self, number: int, ahead: _Ahead, beside: Executor | None) -> bool:
+        """One problem; what goes wrong with it is its own end. Whether it was reached."""
         entry = self.entries[number]
         if len(self.entries) == 1:
-            self.rows.append(self._bench(self.run, entry, ahead, beside))
-            return
+            return self._add(self._bench(self.run, entry, ahead, beside))
         session = self.run.within(f"{number + 1}/{len(self.entries)} {entry.problem.name}: ")
         asked = question(entry.problem.describe(), self.terms, self.target, session)
         whole = self.run.clock
@@ -159,15 +174,24 @@ class _BenchRun:
         try:
             with Run.begin(asked, session=session, options=self.options, account=account) as part:
                 found = self._bench(part, entry, ahead, beside)
-                part.finish(BenchResult(part.facts(), (found,), blocks=self.terms.blocks))
-            self.rows.append(found)
+                rows = () if found is None else (found,)
+                part.finish(BenchResult(part.facts(), rows, blocks=self.terms.blocks))
+            if found is not None:
+                session.reporter.stage(found.line())
+            return self._add(found)
         except (StorageError, OutOfTimeError):
             raise
         except AutotuneError as error:
             self.run.account.note(f"{entry.problem.name} failed: {error}")
-        self.run.account.add(account.seconds)
+            return True
+        finally:
+            self.run.account.add(account.seconds)
 
-    def _bench(self, run: Run, entry: Entry, ahead: _Ahead, beside: Executor | None) -> ProblemRows:
+    def _add(self, found: ProblemRows | None) -> bool:
+        self.rows += () if found is None else (found,)
+        return found is not None
+
+    def _bench(self, run: Run, entry: Entry, ahead: _Ahead, beside: Executor | None) -> ProblemRows | None:
         if ahead.given is None:
             raise ValueError("its inputs were not made")
         try:
@@ -185,7 +209,7 @@ class _BenchRun:
                 checks=beside,
                 seconds=self.options.effort.repetition_seconds,
                 timeout=self.options.effort.run_timeout,
-                ends=share_of(run.clock, len(self.entries) - len(self.rows)),
+                ends=share_of(run.clock, len(self._open)),
             ).go()
         except MemoryError as error:
             raise too_large(entry.problem) from error
@@ -207,10 +231,15 @@ def start_builds(site: Site, terms: Terms, tuned: Arm | str) -> dict[str, Future
 
 def concluded(run: Run, result: BenchResult) -> BenchResult:
     """The end of a comparison: its table, and its row."""
-    if result.csv is not None:
-        write_whole(result.csv, to_csv(result.problems))
+    write_table(result)
     run.finish(result)
     return result
+
+
+def write_table(result: BenchResult) -> None:
+    """The table that --csv asks for."""
+    if result.csv is not None:
+        write_whole(result.csv, to_csv(result.problems))
 
 
 def at_once(make: Callable[[], Given]) -> Future[Given]:
