@@ -4,46 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
-from distributed import KilledWorker, Semaphore
-from distributed.client import Future as DaskFuture
+from distributed import Semaphore
 from distributed.client import FutureCancelledError
 
 from autotuner.build.builder import Builder
 from autotuner.build.executor import BuildExecutor
-from autotuner.build.jobs import Document, failed_answer
 from autotuner.cluster import tasks
 from autotuner.cluster.address import Scheduler
-from autotuner.cluster.facts import BUILD, Facts
-from autotuner.cluster.link import Link
+from autotuner.cluster.attendance import LOOK_SECONDS, Attendance
+from autotuner.cluster.builds import Builds
+from autotuner.cluster.facts import Facts
+from autotuner.cluster.link import ANSWER_SECONDS, Link, first
 from autotuner.cluster.remote import RemoteDevice
 from autotuner.cluster.roster import Member, Roster
-from autotuner.cluster.wire import Message, raise_from_json
+from autotuner.cluster.wire import Message
 from autotuner.cluster.workplace import PIECE_BYTES
 from autotuner.devices.conditions import DeviceState
-from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure, OutOfTimeError
-from autotuner.system import process
-from autotuner.system.waiting import turns
+from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure
 from autotuner.targets import Target
 
-T = TypeVar("T")
-LOOK_SECONDS = 1.0
-"""How often the scheduler is asked who is there."""
-JOIN_SECONDS = 30.0
-"""How long workers are waited for where none can be used."""
-ANSWER_SECONDS = 20.0
-"""An answer may come so much later than the work's own time-out."""
 _BUSY_SECONDS = 5.0
-_COMPILES = 4
-"""Compiles that a build is made of at the most, each with its own time-out, and one that it waited for."""
 
 
 class WorkerLostError(DeviceError):
@@ -54,14 +42,8 @@ class WorkerLostError(DeviceError):
 class Cluster:
     """What a run has of a cluster."""
 
-    link: Link
-    scheduler: Scheduler
-    roster: Roster
+    here: Attendance
     session: str = field(default_factory=lambda: uuid.uuid4().hex)
-    _down: str = ""
-    """Why the scheduler is gone."""
-    _moved: dict[str, asyncio.Event] = field(default_factory=dict)
-    """By a build's key: set where its worker is lost."""
     _leases: dict[str, Semaphore] = field(default_factory=dict)
 
     @classmethod
@@ -70,17 +52,25 @@ class Cluster:
         cls, scheduler: Scheduler, own: Facts, target: Target, *, timed: bool, wanted: str, note: Callable[[str], None]
     ) -> Iterator[Cluster]:
         with Link.open(scheduler) as link:
-            cluster = cls(link, scheduler, Roster(own, target, timed, wanted, note))
-            link.run(cluster._look())
-            watch = link.start(cluster._watch())
+            cluster = cls(Attendance(link, scheduler, Roster(own, target, timed, wanted, note)))
+            link.run(cluster.here.look())
+            watch = link.start(cluster.here.watch())
             try:
-                link.run(cluster._wait_for_workers())
+                link.run(cluster.here.wait_for_workers())
                 yield cluster
             finally:
                 watch.cancel()
                 link.run(cluster._give_back())
 
     # --- who is there -------------------------------------------------------------------------------------------
+
+    @property
+    def link(self) -> Link:
+        return self.here.link
+
+    @property
+    def roster(self) -> Roster:
+        return self.here.roster
 
     @property
     def jobs(self) -> int:
@@ -97,126 +87,9 @@ class Cluster:
         """What microkernels for these devices are made for; empty: the target says."""
         return next((member.facts.chip for member in self.roster.devices()), "")
 
-    async def _watch(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            try:
-                await self._look()
-            except (OSError, ValueError) as error:
-                self._down = str(error) or type(error).__name__
-                for event in self._moved.values():
-                    event.set()
-                for member in [*self.roster.builders(), *self.roster.devices()]:
-                    member.lost.set()
-                return
-
-    async def _look(self) -> None:
-        told = await self.link.client.scheduler.identity(n_workers=-1)
-        self.roster.update(told["workers"])
-        await self._move_builds(self.roster.dropped & set(told["workers"]))
-
-    async def _move_builds(self, addresses: set[str]) -> None:
-        """Dask moves the work of workers that are gone. Those that are silent it gives more of what was queued."""
-        if not addresses:
-            return
-        under_way = await self.link.client.processing()
-        for address in addresses & set(under_way):
-            for key in under_way[address]:
-                if key in self._moved:
-                    self._moved[key].set()
-
-    async def _wait_for_workers(self) -> None:
-        for waited in range(math.ceil(JOIN_SECONDS / LOOK_SECONDS)):
-            if self.roster.builders() and (self.roster.devices() or not self.roster.timed):
-                return
-            if self.roster.refusals and waited * LOOK_SECONDS > JOIN_SECONDS / 10:
-                break  # who is there is told at once; who is not yet may still come
-            await asyncio.sleep(LOOK_SECONDS)
-        raise self._nobody()
-
-    def _nobody(self) -> EnvironmentFailure:
-        where, reasons = self.scheduler.address, "; ".join(self.roster.reasons())
-        device = self.roster.timed and bool(self.roster.builders())
-        option = f" --device {self.roster.target.device}" if self.roster.timed else ""
-        what = "with a device that can be timed" if device else "that can be used"
-        return EnvironmentFailure(
-            f"{where} has no worker {what}{': ' + reasons if reasons else ''}.",
-            remedy=f"Start one with `autotune worker{option} {where}`.",
-        )
-
-    def _gone(self) -> EnvironmentFailure:
-        return EnvironmentFailure(
-            f"the scheduler {self.scheduler.address} is gone: {self._down}.",
-            remedy="Start it and its workers again, and go on with --resume.",
-        )
-
-    def _forgotten(self, error: FutureCancelledError) -> EnvironmentFailure:
-        """Nobody takes work back here: what is cancelled is what a scheduler has taken along."""
-        self._down = self._down or f"its connection is lost ({error.reason})"
-        return self._gone()
-
-    # --- builds -------------------------------------------------------------------------------------------------
-
     def executor(self, builder: Builder, here: Executor, answers: Executor | None = None) -> BuildExecutor:
-        """Modules that come are written by threads of `answers`: meanwhile this one talks to the others."""
-        workers, work = _Workers(self), cast(Callable[[Document], Document], tasks.build_here)
-        return BuildExecutor(builder, workers, work, here, answers, elsewhere=True)
-
-    async def build(self, job: Document, left: float) -> Message:
-        """One build, on whichever worker has room; on another where that one is lost."""
-        end = asyncio.get_running_loop().time() + left
-        limit = _COMPILES * job["timeout"] + ANSWER_SECONDS
-        while True:
-            now = asyncio.get_running_loop().time()
-            if end <= now:
-                raise OutOfTimeError
-            answer = await self._attempt(job, end - now, limit)
-            if answer is not None:
-                raise_from_json(answer, worker="")
-                return answer
-
-    async def _attempt(self, job: Document, left: float, limit: float) -> Message | None:
-        """None where its worker is lost."""
-        if self._down:
-            raise self._gone()
-        workers = [member.address for member in self.roster.builders()]
-        if not workers:
-            await self._wait_for_workers()
-            return None
-        key, moved = f"build-{uuid.uuid4().hex}", asyncio.Event()
-        self._moved[key] = moved
-        given = left if math.isfinite(left) else None
-        future = self.link.client.submit(
-            tasks.build_here,
-            json.dumps(job).encode(),
-            given,
-            key=key,
-            workers=workers,
-            resources={BUILD: 1},
-            pure=False,
-        )
-        try:
-            answer: Message | None = await _first(future, moved, min(left + ANSWER_SECONDS, limit))
-            return answer
-        except TimeoutError:
-            await self._drop_worker_of(key, limit)
-            return None
-        except FutureCancelledError as error:
-            raise self._forgotten(error) from error
-        except KilledWorker as error:
-            return failed_answer(job, f"the workers that compiled it died, one after the other: {error}")
-        finally:
-            del self._moved[key]
-            with suppress(Exception):
-                future.release()
-
-    async def _drop_worker_of(self, key: str, seconds: float) -> None:
-        under_way = await self.link.client.processing()
-        holder = next((address for address, keys in under_way.items() if key in keys), None)
-        for member in self.roster.builders():
-            if member.address == holder:
-                self.roster.drop(member, f"has not finished a build in {seconds:.0f} s")
-                await self._move_builds({member.address})
+        """Builds there. Modules that come are written by threads of `answers`: meanwhile others are talked to."""
+        return Builds(self.here).executor(builder, here, answers)
 
     # --- devices ------------------------------------------------------------------------------------------------
 
@@ -230,7 +103,7 @@ class Cluster:
                 futures = [side_by_side.submit(self.opened, member, isolate, state) for member in taken]
                 opened += [one for one in (future.result() for future in futures) if one is not None]
             if not opened:
-                raise self._nobody()
+                raise self.here.nobody()
             yield opened
         finally:
             for device in opened:
@@ -260,7 +133,7 @@ class Cluster:
                 self.roster.note("waiting: another coordinator has the devices of this cluster")
             await asyncio.sleep(_BUSY_SECONDS)
             if not self.roster.devices():
-                raise self._nobody()
+                raise self.here.nobody()
 
     def has(self, member: Member) -> bool:
         """Its device is this coordinator's."""
@@ -299,13 +172,13 @@ class Cluster:
             key=f"device-{uuid.uuid4().hex}",
         )
         try:
-            answer = await _first(future, member.lost, timeout + ANSWER_SECONDS)
+            answer = await first(future, member.lost, timeout + ANSWER_SECONDS)
         except TimeoutError:
             self.roster.drop(member, f"has not answered for {timeout + ANSWER_SECONDS:.0f} s")
-            await self._move_builds({member.address})
+            await self.here.move_builds({member.address})
             answer = None
         except FutureCancelledError as error:
-            raise self._forgotten(error) from error
+            raise self.here.forgotten(error) from error
         finally:
             with suppress(Exception):
                 future.release()
@@ -319,43 +192,12 @@ class Cluster:
             raise self._lost(member)
 
     def _lost(self, member: Member) -> EnvironmentFailure:
-        if self._down:
-            return self._gone()
+        if self.here.down:
+            return self.here.gone()
         return WorkerLostError(
             f"worker {member.name} ({member.facts.model or member.facts.device}) is lost.",
             remedy="Start it again, and go on with --resume.",
         )
-
-
-async def _first(future: DaskFuture, lost: asyncio.Event, seconds: float) -> Any:
-    """The result; None where `lost` comes first, TimeoutError where neither comes."""
-    result, gone = asyncio.ensure_future(_result(future)), asyncio.ensure_future(lost.wait())
-    try:
-        for turn in turns(seconds):
-            done, _ = await asyncio.wait({result, gone}, timeout=turn, return_when=asyncio.FIRST_COMPLETED)
-            if done:
-                return result.result() if result in done else None
-        raise TimeoutError
-    finally:
-        result.cancel()
-        gone.cancel()
-
-
-async def _result(future: DaskFuture) -> Any:
-    return await future
-
-
-@dataclass(frozen=True)
-class _Workers(Executor):
-    """Where a BuildExecutor's jobs go."""
-
-    cluster: Cluster
-
-    def submit(self, fn: Callable[..., T], /, *words: Any, **named: Any) -> Future[T]:
-        del fn, named
-        (job,) = words
-        work: Any = self.cluster.build(job, process.seconds_left())
-        return self.cluster.link.start(work)
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,17 @@ from typing import Any, TypeVar
 
 import dask
 from distributed import Client
+from distributed.client import Future as DaskFuture
 from distributed.security import Security
 
 from autotuner.cluster.address import Scheduler
 from autotuner.errors import EnvironmentFailure
+from autotuner.system.waiting import turns
 
 T = TypeVar("T")
 CONNECT_SECONDS = 15.0
+ANSWER_SECONDS = 20.0
+"""An answer may come so much later than the work's own time-out."""
 _CLOSE_SECONDS = 5.0
 
 
@@ -105,3 +109,21 @@ async def _connected(scheduler: Scheduler) -> Client:
             )
         except (OSError, ValueError) as error:  # a time-out is an OSError; certificates may be unreadable
             raise unreachable(scheduler, error) from error
+
+
+async def first(future: DaskFuture, lost: asyncio.Event, seconds: float) -> Any:
+    """The result; None where `lost` comes first, TimeoutError where neither comes."""
+    result, gone = asyncio.ensure_future(_result(future)), asyncio.ensure_future(lost.wait())
+    try:
+        for turn in turns(seconds):
+            done, _ = await asyncio.wait({result, gone}, timeout=turn, return_when=asyncio.FIRST_COMPLETED)
+            if done:
+                return result.result() if result in done else None
+        raise TimeoutError
+    finally:
+        result.cancel()
+        gone.cancel()
+
+
+async def _result(future: DaskFuture) -> Any:
+    return await future

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from autotuner.cluster.coordinator import LOOK_SECONDS, Cluster
+from autotuner.cluster.attendance import LOOK_SECONDS
+from autotuner.cluster.coordinator import Cluster
 from autotuner.cluster.remote import RemoteDevice
 from autotuner.cluster.roster import Member
 from autotuner.devices.conditions import DeviceState
