@@ -37,7 +37,7 @@ def run_bench(wanted: BenchWords, request: BenchRequest) -> None:
     if TUNED not in chosen.names:
         request.given.refuse(["spec"], "is for the backend `tuned`", remedy="Add it to --backends.")
     arm = given_arm(wanted.spec, workspace=request.workspace, trust=wanted.trust)
-    terms = Terms(chosen, arm, wanted.blocks, wanted.csv)
+    terms = Terms(chosen, arm, wanted.blocks, wanted.csv, wanted.onnx)
     model = _model(wanted, request)
     if model is not None:
         with watched(request) as watch:
@@ -63,7 +63,7 @@ def _model(wanted: BenchWords, request: BenchRequest) -> Model | None:
     """The model, where the file is one."""
     path = Path(wanted.workload or "")
     if path.suffix not in FORMATS:
-        request.given.refuse(["function", "inputs", "parameters", "tolerance", "expected"], "is for a model")
+        request.given.refuse(["onnx", "function", "inputs", "parameters", "tolerance", "expected"], "is for a model")
         return None
     request.given.refuse(["cache"], "is for single problems: a model is timed with the cache that it leaves itself")
     request.given.refuse(["sample", "shape"], "has no meaning with a model")

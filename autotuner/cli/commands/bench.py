@@ -48,6 +48,10 @@ class BenchWords:
     blocks: Annotated[int, typer.Option("--blocks", help="Blocks of timings of each backend, in turns.")] = 6
     sample: Annotated[int | None, typer.Option("--sample", help="Only so many problems, chosen by --seed.")] = None
     csv: Annotated[Path | None, typer.Option("--csv", help="Write the table to this file too.")] = None
+    onnx: Annotated[
+        Path | None,
+        typer.Option("--onnx", help="The same model for the libraries, which take ONNX, where IREE is given MLIR."),
+    ] = None
     function: o.FunctionOption = None
     inputs: o.InputOption = None
     parameters: o.ParametersOption = None

@@ -177,7 +177,7 @@ class ModelGiven:
     inside: Inside
     described: Mapping[str, Any]
     path: Path
-    """As the user named it: other libraries take ONNX."""
+    """As other libraries take it: in ONNX."""
     tensors: tuple[Tensor, ...]
     _begun: bool = False
 

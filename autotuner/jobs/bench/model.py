@@ -73,7 +73,7 @@ def _timed(model: Model, terms: Terms, run: Run, inside: Inside, libraries: Libr
         hipblaslt=libraries.hipblaslt,
         site=site,
         builds=builds,
-        given=at_once(lambda: ModelGiven.make(inside, described, model.path, run.folder / "inputs")),
+        given=at_once(lambda: ModelGiven.make(inside, described, terms.onnx or model.path, run.folder / "inputs")),
         blocks=terms.blocks,
         cold=False,
         throttle=open_throttle(session.device),

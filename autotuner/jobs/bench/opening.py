@@ -41,8 +41,12 @@ class Terms:
     """What `tuned` is made of; None: the last that won in the workspace."""
     blocks: int = BLOCKS
     csv: Path | None = None
+    onnx: Path | None = None
+    """The model as other libraries take it, where IREE is given another file."""
 
     def __post_init__(self) -> None:
+        if self.onnx is not None and not (self.onnx.suffix == ".onnx" and self.onnx.is_file()):
+            raise UsageError(f"--onnx {self.onnx} is no ONNX file.", remedy="Name the model's .onnx file.")
         if not 1 <= self.blocks <= MOST_BLOCKS:
             raise UsageError(
                 f"--blocks {self.blocks} is not between 1 and {MOST_BLOCKS}.", remedy=f"{BLOCKS} is the default."

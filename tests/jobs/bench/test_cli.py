@@ -58,6 +58,8 @@ def test_backends_are_timed_in_turns_and_every_step_is_a_row(tmp_path: Path) -> 
     [
         (("bench",), 2, "bench needs a name, a file or a --shape"),
         (("bench", "unet", "--shape", "8x8x8"), 2, "are two things to time"),
+        ((*SHAPE, "--onnx", "model.onnx"), 2, "--onnx is for a model"),
+        (("bench", "model.mlir", "--onnx", "model.mlir"), 2, "--onnx model.mlir is no ONNX file"),
         ((*SHAPE, "--device", "none"), 2, "--device none runs nothing"),
         ((*SHAPE, "--device", "local-task,local-task"), 2, "names several. Name one"),
         ((*SHAPE, "--cache", "cold"), 2, "--cache both"),

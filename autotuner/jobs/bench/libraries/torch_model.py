@@ -1,4 +1,5 @@
-"""A model in ONNX by torch: its graph is executed operation by operation. Those of image networks are known."""
+"""A model in ONNX by torch: its graph is executed operation by operation. Those of image networks and of
+transformers are known."""
 
 from __future__ import annotations
 
@@ -91,7 +92,20 @@ def _operations(torch: Any) -> dict[str, Operation]:
             x, at["size"], at.get("alpha", 1e-4), at.get("beta", 0.75), at.get("bias", 1.0)
         )
 
+    def rms_norm(at: dict[str, Any], x: Any, scale: Any) -> Any:
+        return functional.rms_norm(x, x.shape[at.get("axis", -1) :], scale, at.get("epsilon", 1e-5))
+
+    def gelu(at: dict[str, Any], x: Any) -> Any:
+        return functional.gelu(x, approximate=at.get("approximate", b"none").decode())
+
+    def attention(at: dict[str, Any], query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+        attend, causal = functional.scaled_dot_product_attention, bool(at.get("is_causal", 0))
+        return attend(query, key, value, mask, is_causal=causal, scale=at.get("scale"))
+
     return {
+        "Attention": attention,
+        "Gelu": gelu,
+        "RMSNormalization": rms_norm,
         "Conv": conv,
         "MaxPool": max_pool,
         "AveragePool": average_pool,
