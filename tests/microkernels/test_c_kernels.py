@@ -76,6 +76,10 @@ CONVOLUTIONS: dict[str, tuple[Conv, Setting]] = {
     "first: one pixel": (conv(FIRST, shape="2x1x1x33", filter="1x1x40", epilogue="bias"), {}),
     "first: steps wider than filters": (conv(FIRST, shape="1x17x19x6", filter="2x2x9", stride="3x4", pad="0x1"), {}),
     "first: one by one, strided": (conv(FIRST, shape="1x15x16x40", filter="1x1x24", stride="2x2"), {}),
+    "first: one by one, strided, grouped, rows beside each other": (
+        conv(FIRST, shape="2x31x27x12", filter="1x1x20", stride="3x2", groups=2, epilogue=ALL),
+        {},
+    ),
     "depthwise, rows that are long": (
         conv(LAST, shape="1x10x112x20", filter="3x3x20", pad="1x1", stride="2x2", groups=20),
         {},

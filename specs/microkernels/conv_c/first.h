@@ -59,6 +59,21 @@ static __attribute__((noinline)) void make_plain_panel(const float* restrict ima
   }
 }
 
+// The same where strides go over pixels: all lines have them in the same places, and the last one stands for those behind it.
+static __attribute__((noinline)) void make_strided_panel(const Tile* t, const float* restrict image, ptrdiff_t depth,
+                                                         ptrdiff_t l, float* restrict panel) {
+  const ptrdiff_t plane = t->h * t->w, last = t->tile_rows * t->wo - 1;
+  ptrdiff_t from[AT_ONCE];
+  for (ptrdiff_t i = 0; i < AT_ONCE; ++i) {
+    const ptrdiff_t pixel = least(l + i, last);
+    from[i] = pixel / t->wo * t->stride_h * t->w + pixel % t->wo * t->stride_w;
+  }
+  for (ptrdiff_t p = 0; p < depth; ++p, panel += AT_ONCE, image += plane) {
+    UNROLL
+    for (int i = 0; i < AT_ONCE; ++i) panel[i] = image[from[i]];
+  }
+}
+
 // `have` pixels from `l` of the tile on, in `nv` vectors, of all filters: lines of the panel are `apart`.
 INLINE void filters(const Tile* t, const float* restrict panel, ptrdiff_t apart, ptrdiff_t depth, const float* weights,
                     ptrdiff_t filter, ptrdiff_t filters_end, ptrdiff_t l, ptrdiff_t have, Results results, const int nv) {
@@ -123,13 +138,16 @@ INLINE void pixels(const Tile* t, const float* panel, ptrdiff_t apart, ptrdiff_t
 static void channels(const Tile* t, const float* from, const int32_t* offsets, const float* weights, ptrdiff_t c,
                      ptrdiff_t count, ptrdiff_t filter, ptrdiff_t end, Results results) {
   float panel[STEPS * AT_ONCE + LANES] __attribute__((aligned(64)));
-  const ptrdiff_t taps = t->kh * t->kw, depth = count * taps, all = t->tile_rows * t->wo, plane = t->h * t->w;
+  const ptrdiff_t taps = t->kh * t->kw, depth = count * taps, all = t->tile_rows * t->wo;
   weights += c * taps * (PACKED ? WIDTH : 1);
   for (ptrdiff_t l = 0; l < all; l += AT_ONCE) {
     const ptrdiff_t have = least(AT_ONCE, all - l);
 #if PLAIN
-    const float* image = from + t->row * t->w + l;
-    make_plain_panel(image, plane, depth, have, panel);
+    const float* image = from + t->row * t->stride_h * t->w;
+    if (t->stride_h * t->stride_w == 1)
+      make_plain_panel(image + l, t->h * t->w, depth, have, panel);
+    else
+      make_strided_panel(t, image, depth, l, panel);
 #else
     Copies copies;
     find_copies(t, l, &copies);
