@@ -10,6 +10,11 @@
 #define NV VECTORS
 #include "blocks.h"
 
+#if defined(__aarch64__)
+#define AHEAD 12  // steps that are asked for before they are packed: what is a stride apart, no cache foresees
+#else
+#define AHEAD 0
+#endif
 #ifndef TRANSPOSE_LHS
 #define TRANSPOSE_LHS 0
 #endif
@@ -56,6 +61,7 @@ INLINE void pack_across(const float* restrict from, ptrdiff_t stride, ptrdiff_t 
 INLINE void pack_along(const float* restrict from, ptrdiff_t stride, ptrdiff_t depth, ptrdiff_t have, int width,
                        float* restrict to) {
   for (ptrdiff_t p = 0; p < depth; ++p, from += stride, to += width) {
+    if (AHEAD) __builtin_prefetch(from + AHEAD * stride);
     if (have == width) {
       UNROLL
       for (int i = 0; i + LANES <= width; i += LANES) *(loose_vec*)(to + i) = *(const loose_vec*)(from + i);
@@ -111,6 +117,7 @@ void sgemm(const float* restrict a, const float* restrict b,
         const Place place = {c + at + i * N + j, bias + column + j, residual + at + i * N + j};
         vec sum[MR][NV];
         clear(sum, NV);
+        if (AHEAD) expect(place.out, N, NV);
         multiply(sum, left + i * KC, right, NR, depth, NV);
         put(sum, place, N, least(MR, rows - i), least(NR, columns - j), p > 0, p + depth == K, NV);
       }
