@@ -44,8 +44,11 @@ def fitting(manifest: Manifest, *, file: Path, device: str | None = None) -> Fit
 
 def _refuse_chip(manifest: Manifest, target: Target, tools: RuntimeTools, file: Path, device: str | None) -> None:
     if target.backend.on_host:
-        fits, here = manifest.chip in (tools.processor, platform.machine()), f"this {platform.machine()} processor"
-        wanted = "another processor" if manifest.chip.startswith(platform.machine()) else manifest.chip
+        fits, here = manifest.chip in (tools.processor, platform.machine()), f"an {platform.machine()} processor"
+        if manifest.chip.startswith(platform.machine()):
+            wanted, here = f"a certain {platform.machine()} processor", "a different one"
+        else:
+            wanted = manifest.chip.partition("|")[0]
     else:
         # Kernels for a chip that the user named need that very one: those for sm_90 run on no later chip.
         there, named = target.backend.chip_there(which_device(device or target.device)), manifest.chip != target.name

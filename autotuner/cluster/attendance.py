@@ -19,6 +19,16 @@ JOIN_SECONDS = 30.0
 """How long workers are waited for where none can be used."""
 
 
+@dataclass(frozen=True, eq=False)
+class UnderWay:
+    """A build that was sent out."""
+
+    workers: frozenset[str]
+    """Addresses of those that may take it."""
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set where it must be sent out anew: its worker is lost, or all that may take it."""
+
+
 @dataclass(eq=False)
 class Attendance:
     """The workers that are there, and whether the scheduler is."""
@@ -28,8 +38,10 @@ class Attendance:
     roster: Roster
     down: str = ""
     """Why the scheduler is gone."""
-    builds: dict[str, asyncio.Event] = field(default_factory=dict)
-    """Those under way, by key: set where the worker is lost."""
+    builds: dict[str, UnderWay] = field(default_factory=dict)
+    """Those under way, by key."""
+    _waiting: bool = False
+    """It is said that workers are waited for."""
 
     async def watch(self) -> None:
         while True:
@@ -38,8 +50,8 @@ class Attendance:
                 await self.look()
             except (OSError, ValueError) as error:
                 self.down = str(error) or type(error).__name__
-                for event in self.builds.values():
-                    event.set()
+                for build in self.builds.values():
+                    build.moved.set()
                 for member in [*self.roster.builders(), *self.roster.devices()]:
                     member.lost.set()
                 return
@@ -47,7 +59,12 @@ class Attendance:
     async def look(self) -> None:
         told = await self.link.client.scheduler.identity(n_workers=-1)
         self.roster.update(told["workers"])
-        await self.move_builds(self.roster.dropped & set(told["workers"]))
+        there = set(told["workers"])
+        await self.move_builds(self.roster.dropped & there)
+        for build in self.builds.values():
+            # Dask keeps what nobody may take, for ever.
+            if build.workers.isdisjoint(there - self.roster.dropped):
+                build.moved.set()
 
     async def move_builds(self, addresses: set[str]) -> None:
         """Dask moves the work of workers that are gone. Those that are silent it gives more of what was queued."""
@@ -57,25 +74,37 @@ class Attendance:
         for address in addresses & set(under_way):
             for key in under_way[address]:
                 if key in self.builds:
-                    self.builds[key].set()
+                    self.builds[key].moved.set()
 
     async def wait_for_workers(self) -> None:
         for waited in range(math.ceil(JOIN_SECONDS / LOOK_SECONDS)):
+            if self.down:
+                raise self.gone()
             if self.roster.builders() and (self.roster.devices() or not self.roster.timed):
+                self._waiting = False
                 return
-            if self.roster.refusals and waited * LOOK_SECONDS > JOIN_SECONDS / 10:
+            if self.roster.refusals and not self.roster.dropped and waited * LOOK_SECONDS > JOIN_SECONDS / 10:
                 break  # who is there is told at once; who is not yet may still come
+            if not self._waiting:
+                self._waiting = True
+                self.roster.note(f"waiting up to {JOIN_SECONDS:.0f} s for a worker {self._wanted}")
             await asyncio.sleep(LOOK_SECONDS)
         raise self.nobody()
 
+    @property
+    def _wanted(self) -> str:
+        """What is missing."""
+        device = self.roster.timed and bool(self.roster.builders())
+        return "with a device that can be timed" if device else "that can be used"
+
     def nobody(self) -> EnvironmentFailure:
         where, reasons = self.scheduler.address, "; ".join(self.roster.reasons())
-        device = self.roster.timed and bool(self.roster.builders())
         option = f" --device {self.roster.target.device}" if self.roster.timed else ""
-        what = "with a device that can be timed" if device else "that can be used"
+        after = ", and go on with --resume" if self.roster.dropped else ""
+        any_more = " any more" if self.roster.dropped else ""
         return EnvironmentFailure(
-            f"{where} has no worker {what}{': ' + reasons if reasons else ''}.",
-            remedy=f"Start one with `autotune worker{option} {where}`.",
+            f"{where} has no worker {self._wanted}{any_more}{': ' + reasons if reasons else ''}.",
+            remedy=f"Start one with `autotune worker{option} {where}`{after}.",
         )
 
     def gone(self) -> EnvironmentFailure:

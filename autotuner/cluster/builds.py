@@ -19,7 +19,7 @@ from autotuner.build.builder import Builder
 from autotuner.build.executor import BuildExecutor
 from autotuner.build.jobs import Document, failed_answer
 from autotuner.cluster import tasks
-from autotuner.cluster.attendance import Attendance
+from autotuner.cluster.attendance import Attendance, UnderWay
 from autotuner.cluster.facts import BUILD
 from autotuner.cluster.link import ANSWER_SECONDS, first
 from autotuner.cluster.wire import Message, raise_from_json
@@ -62,8 +62,8 @@ class Builds:
         if not workers:
             await self.here.wait_for_workers()
             return None
-        key, moved = f"build-{uuid.uuid4().hex}", asyncio.Event()
-        self.here.builds[key] = moved
+        key, sent = f"build-{uuid.uuid4().hex}", UnderWay(frozenset(workers))
+        self.here.builds[key] = sent
         given = left if math.isfinite(left) else None
         future = self.here.link.client.submit(
             tasks.build_here,
@@ -75,7 +75,7 @@ class Builds:
             pure=False,
         )
         try:
-            answer: Message | None = await first(future, moved, min(left + ANSWER_SECONDS, limit))
+            answer: Message | None = await first(future, sent.moved, min(left + ANSWER_SECONDS, limit))
             return answer
         except TimeoutError:
             await self._drop_worker_of(key, limit)

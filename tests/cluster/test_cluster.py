@@ -12,7 +12,7 @@ import pytest
 
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.render import problem_mlir
-from autotuner.cluster import coordinator
+from autotuner.cluster import attendance, coordinator
 from autotuner.cluster.address import Scheduler
 from autotuner.cluster.coordinator import Cluster
 from autotuner.cluster.facts import Facts
@@ -215,3 +215,23 @@ def test_tls_joins_those_who_have_a_certificate_and_when_the_scheduler_is_gone_i
             cluster.scheduler.kill()
             with pytest.raises(EnvironmentFailure, match=r"is gone: .*Start it and its workers again, .* --resume"):
                 build.result(ENOUGH)
+
+
+def test_a_build_whose_only_worker_is_lost_goes_to_one_that_joins_later(
+    tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attendance, "JOIN_SECONDS", ENOUGH)
+    notes: list[str] = []
+    with local_cluster(tmp_path) as cluster:
+        cluster.start("first", "--jobs", "1").ready()
+        with joined(cluster, tools, notes, timed=False) as made, local_executor(1) as here:
+            cluster.workers["first"].send(signal.SIGSTOP)
+            build = made.executor(own_builder(tools, tmp_path), here).start(job(10))
+            cluster.workers["first"].send(signal.SIGKILL)
+            assert wait_until(lambda: "for a worker that can be used" in " ".join(notes))
+            cluster.start("second", "--jobs", "1")
+            assert build.result(ENOUGH).ok
+            cluster.end("second")
+            monkeypatch.setattr(attendance, "JOIN_SECONDS", 1.0)
+            with pytest.raises(EnvironmentFailure, match=r"no worker that can be used any more.* go on with --resume"):
+                made.executor(own_builder(tools, tmp_path), here).start(job(11)).result(ENOUGH)
