@@ -11,6 +11,10 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does
+
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
