@@ -11,6 +11,7 @@ from typing import Any
 from iree.compiler import ir
 from iree.compiler.dialects import linalg
 
+from autotuner.carriers import attention
 from autotuner.carriers.calls import described
 from autotuner.carriers.flat import is_or_becomes, shared_matrix
 from autotuner.carriers.forms import ATTENTION, CONSTANT, PAD, Forms, Pad, is_main, prepare, read_forms, read_pads
@@ -30,10 +31,6 @@ FILL, INSERTION = "linalg.fill", "tensor.insert_slice"
 _NUMBER = "number"
 _F8 = ("f8E4M3FN", "f8E4M3FNUZ")
 _IMAGE_RANK = 4
-_SCALES = {"f32": 1e-6, "f16": 1e-3, "bf16": 1e-2}
-"""How well a type has the scale of an attention."""
-_UNMASKED = 5
-"""Operands of an attention: query, key, value, scale and the result; one more is a mask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +79,9 @@ def read_operations(text: str) -> tuple[Operation, ...]:
     """All of a program as `preprocess` prints it."""
     with ir.Context() as context:
         module = parse(text, context)  # operations live as long as their module
-        mains = []
+        mains, masks = [], attention.Masks()
         for number, op in enumerate(op for op in walk(module.operation) if is_main(op)):
-            mains.append(_Main.read(op))
+            mains.append(_Main.read(op, masks))
             # Weights are elided in the text: without numbers two operations that differ in nothing else become one.
             op.attributes[_NUMBER] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), number)
         detached = any(main.detachable for main in mains)
@@ -112,8 +109,8 @@ class _Main:
     """It starts from something that is computed: a bias, mostly."""
 
     @classmethod
-    def read(cls, op: Any) -> _Main:
-        problems = tuple(p for p in _problems(op) if _is_flat(op, p) or _same_operation(op, p))
+    def read(cls, op: Any, masks: attention.Masks) -> _Main:
+        problems = tuple(p for p in _problems(op, masks) if _is_flat(op, p) or _same_operation(op, p))
         start = _start(op)
         computed = start is not None and start.name.startswith("linalg.") and start.name != FILL
         grouped = read_grouped(op, channel=_channel(op, problems[0])) if problems and _is_grouped(problems[0]) else None
@@ -132,9 +129,10 @@ def _readings(op: Any, main: _Main, taken_away: set[Any], *, detached: bool) -> 
     taken away, and their own are added to these."""
     tails: list[Tail] = []
     for problem in main.problems:
-        if isinstance(problem, Attention) and not problem.causal:
+        if isinstance(problem, Attention):
             match = read_slice(op, list(op.operands)[:3])
-            yield Reading(problem, Forms((match,)) if match is not None else None)
+            if match is not None or not problem.causal:  # the template has but one of the masks that are causal
+                yield Reading(problem, Forms((match,)) if match is not None else None)
             continue
         channel = _channel(op, problem)
         grouped = read_grouped(op, channel=channel) if _is_grouped(problem) else None
@@ -245,12 +243,12 @@ def _before_pad(image: Any) -> Any:
     return owner.operation.operands[0]
 
 
-def _problems(op: Any) -> Iterator[Problem]:
+def _problems(op: Any, masks: attention.Masks) -> Iterator[Problem]:
     types = [str(value.type) for value in op.operands]
     if any("?" in type for type in types):
         return
     if op.name == ATTENTION:
-        yield from _attention(op)
+        yield from attention.read_attention(op, _dtype(str(ir.ShapedType(op.operands[0].type).element_type)), masks)
         return
     dispatch = dispatch_of(op)
     if dispatch is None or dispatch.element_types[0] != dispatch.element_types[1]:
@@ -330,36 +328,6 @@ def _images(op: Any, axes: tuple[int, int]) -> Iterator[tuple[tuple[int, ...], t
     yield tuple(ir.ShapedType(image.type).shape), (0, 0)
 
 
-def _attention(op: Any) -> Iterator[Attention]:
-    query, key = (ir.ShapedType(op.operands[i].type) for i in (0, 1))
-    dtype = _dtype(str(query.element_type))
-    flat = query.rank == _IMAGE_RANK - 1
-    if not (flat or query.rank == _IMAGE_RANK) or key.rank != query.rank or dtype not in ACCUMULATORS:
-        return
-    *lead, queries, width = query.shape
-    if not _is_scaled(op, width):
-        return
-    try:
-        attention = Attention.parse(
-            shape="x".join(map(str, (*lead, *([1] if flat else []), queries, key.shape[-2], width))),
-            dtype=dtype,
-            causal=len(op.operands) > _UNMASKED,
-        )
-    except AutotuneError:
-        return
-    attention = replace(attention, flat=flat)
-    yield attention if dtype != "f8" else attention.with_f8(str(query.element_type))
-
-
-def _is_scaled(op: Any, width: int) -> bool:
-    """By the constant that the problem means: 1/√D, as well as its type has it."""
-    owner = op.operands[3].owner
-    if isinstance(owner, ir.Block) or owner.operation.name != CONSTANT:
-        return False
-    scale = ir.FloatAttr(owner.operation.attributes["value"]).value
-    return math.isclose(scale, 1 / math.sqrt(width), rel_tol=_SCALES.get(str(op.operands[3].type), 0.0))
-
-
 def _dtype(element: str) -> str:
     return "f8" if element in _F8 else element
 
@@ -380,11 +348,9 @@ def _own_operation(problem: Problem) -> tuple[str, tuple[object, ...]]:
 
 
 def _signature(op: Any) -> tuple[object, ...]:
-    types = tuple(str(value.type) for value in op.operands)
     if op.name == ATTENTION:
-        # The template's mask is matched with the template's scale; else the scale may have any type.
-        mattering = types if len(types) > _UNMASKED else (*types[:3], *types[4:])
-        return (*mattering, str(op.attributes["indexing_maps"]))
+        return attention.signature(op)
+    types = tuple(str(value.type) for value in op.operands)
     dispatch = dispatch_of(op)
     if dispatch is not None and dispatch.kind == "contraction" and _is_float(op):
         return (*types, _in_order(dispatch.maps))  # what it is matched with is read from the program itself

@@ -37,7 +37,7 @@ def _between(root: Any, inputs: set[Any]) -> list[Any] | None:
         if op in found:
             continue
         found[op] = None
-        if op.name == "arith.constant" and _is_large(op.results[0].type):
+        if op.name == "arith.constant" and _has_many_values(op):
             return None
         for value in op.operands:
             if value in inputs:
@@ -48,8 +48,12 @@ def _between(root: Any, inputs: set[Any]) -> list[Any] | None:
     return [op.operation for op in root.parent.regions[0].blocks[0].operations if op.operation in found]
 
 
-def _is_large(type: Any) -> bool:
-    return isinstance(type, ir.ShapedType) and ir.ShapedType(type).rank > 0
+def _has_many_values(constant: Any) -> bool:
+    """It is a tensor that is not one number all over."""
+    type, value = constant.results[0].type, constant.attributes["value"]
+    if not isinstance(type, ir.ShapedType) or ir.ShapedType(type).rank == 0:
+        return False
+    return not (isinstance(value, ir.DenseElementsAttr) and ir.DenseElementsAttr(value).is_splat)
 
 
 def _from_outside(inner: Any, op: Any) -> list[Any]:

@@ -36,6 +36,7 @@ ROOTS = {
     "torch_inception.mlir": "2 conv, 1 matmul",
     "torch_unet.mlir": "2 conv, 1 matmul",
     "torch_functions.mlir": "1 matmul",
+    "torch_causal.mlir": "1 attention",
     "onnx_llama.onnx": "7 matmul",
     "onnx_lstm.onnx": "1 matmul",
     "onnx_qdq.onnx": "1 conv, 3 matmul",
@@ -46,7 +47,7 @@ ROOTS = {
 }
 """What each has to tune. The zero point of the ConvInteger is an input: no configuration fits such an operation."""
 INPUTS = {"torch_bert.mlir": ("1x8xi64",), "onnx_dynamic.onnx": ("4x8xf32",)}
-FUNCTIONS = {"torch_functions.mlir": "decode"}
+FUNCTIONS = {"torch_functions.mlir": "decode", "torch_causal.mlir": "causal_flag"}
 _KINDS = {"contraction": "matmul", "convolution": "conv", "attention": "attention"}
 
 
