@@ -9,7 +9,7 @@ from pathlib import Path
 
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.carriers.render import problem_mlir
-from autotuner.devices.device import choose_repeat
+from autotuner.devices.device import Timing, choose_repeat
 from autotuner.errors import AutotuneError, DeviceError, NoCandidateError, OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import first_error
@@ -105,9 +105,20 @@ class DefaultTimer:
             return Default(None, too_large(problem))
         benchmark = Benchmark(data.invocation(), self.effort.repetition_seconds, self.effort.run_timeout)
         try:
-            timing = self.session.runner.time(build, benchmark, repetitions=REPETITIONS)
+            timing = self._timed(build, benchmark)
         except DeviceError as error:
             return Default(None, DeviceError(f"IREE's default cannot be timed: {error.message}"))
         if not timing.ok:
             return Default(None, DeviceError(f"IREE's default cannot be timed: {failed_because(timing.detail)}"))
         return Default(timing.median)
+
+    def _timed(self, build: Compiled, benchmark: Benchmark) -> Timing:
+        """All on the first device, so that shares are of one chip; on the next one where that is lost."""
+        devices = self.session.devices
+        while True:
+            device = devices.first
+            try:
+                return device.time(build, benchmark, repetitions=REPETITIONS)
+            except DeviceError as error:
+                if not devices.retire(device, error.message):
+                    raise

@@ -1,0 +1,74 @@
+"""Defaults that shares are made of: all on one device, and on the next where that one is lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from autotuner.build import Builder, Compiled
+from autotuner.devices.device import Device, Timing
+from autotuner.devices.many import Devices
+from autotuner.errors import DeviceError
+from autotuner.jobs.suite.defaults import DefaultTimer
+from autotuner.problems import Gemm
+from autotuner.system.cache import Cache
+from autotuner.system.execution import done
+from autotuner.targets import Target
+from autotuner.tuning.effort import parse_effort
+from autotuner.tuning.session import Session
+
+SECOND_US = 1e6
+
+
+@dataclass
+class Fake:
+    """A device that takes a second, or is lost after so many calls."""
+
+    uri: str
+    left: float = float("inf")
+    invocation_us: float = 1.0
+
+    def time(self, module: Any, benchmark: Any, *, repetitions: int) -> Timing:
+        del module, benchmark
+        if self.left <= 0:
+            raise DeviceError(f"{self.uri} is lost", remedy="Look at it.")
+        self.left -= 1
+        return Timing((SECOND_US,) * repetitions)
+
+
+def timer(folder: Path, *fakes: Fake) -> tuple[DefaultTimer, Devices]:
+    devices = Devices(tuple(cast(Device, one) for one in fakes))
+    built = Compiled(None, "", 0.0, (), folder / "module.vmfb", binary="one", applied=1)
+    executor = SimpleNamespace(start=lambda _: done(built))
+    session = SimpleNamespace(devices=devices, runner=fakes[0], executor=executor)
+    builder = SimpleNamespace(cache=Cache(folder / "cache"))
+    made = DefaultTimer(
+        target=Target.parse("cpu"),
+        session=cast(Session, session),
+        builder=cast(Builder, builder),
+        effort=parse_effort("quick"),
+        seed=0,
+        jobs=2,
+    )
+    return made, devices
+
+
+PROBLEMS = [Gemm.parse(shape=f"{size}x8x8", dtype="f32") for size in (8, 16, 24)]
+
+
+def test_when_the_first_device_is_lost_the_next_one_times_what_is_left(tmp_path: Path) -> None:
+    first, second = Fake("cuda://0", left=1), Fake("cuda://1")
+    made, devices = timer(tmp_path, first, second)
+    found = [default.us for _, default in made.time(PROBLEMS, should_stop=lambda: False)]
+    assert found == [SECOND_US] * len(PROBLEMS)
+    assert devices.retired == {"cuda://0": "cuda://0 is lost"}
+
+
+def test_when_the_last_device_is_lost_each_problem_says_so(tmp_path: Path) -> None:
+    made, devices = timer(tmp_path, Fake("cuda://0", left=1))
+    found = [default for _, default in made.time(PROBLEMS, should_stop=lambda: False)]
+    assert [default.us for default in found] == [SECOND_US, None, None]
+    assert "cuda://0 is lost" in str(found[-1].error)
+    assert devices.retired == {}
