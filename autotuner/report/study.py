@@ -23,7 +23,7 @@ from autotuner.space.table import ABSENT, Value
 from autotuner.store.rows import CandidateRow, RunRow
 from autotuner.store.store import Store
 
-METRIC = "µs"
+METRIC, ROUTE = "µs", "route"
 _STATES = {"timed": TrialState.COMPLETE, "failed": TrialState.FAIL, "duplicate": TrialState.PRUNED}
 """What is built to the binary of another is not timed again. What is only asked for is no trial yet."""
 
@@ -49,6 +49,8 @@ def _write(storage: JournalStorage, store: Store, run: RunRow, candidates: Seque
     for name, value in _about(store, run).items():
         study.set_user_attr(name, value)
     space = distributions(candidates)
+    if not space:  # the dashboard has no page for a study without parameters
+        space = {ROUTE: CategoricalDistribution(list(dict.fromkeys(map(_route, candidates))))}
     times: dict[int, list[datetime]] = {}
     for timing in store.timings(run.id):
         times.setdefault(timing.candidate, []).append(timing.time)
@@ -99,10 +101,15 @@ def _knobs(candidate: CandidateRow) -> Mapping[str, Value]:
     return {name: value for name, value in candidate.config.as_dict().items() if value != ABSENT}
 
 
+def _route(candidate: CandidateRow) -> str:
+    return candidate.route or candidate.kind
+
+
 def _trial(
     candidate: CandidateRow, space: Mapping[str, BaseDistribution], times: Sequence[datetime], baseline: float | None
 ) -> FrozenTrial:
-    own = {name: space[name] for name in _knobs(candidate)}
+    knobs = {ROUTE: _route(candidate)} if [*space] == [ROUTE] else _knobs(candidate)
+    own = {name: space[name] for name in knobs}
     attributes = {
         "ordinal": candidate.ordinal,
         "kind": candidate.kind,
@@ -118,8 +125,7 @@ def _trial(
         state=state,
         value=candidate.us if state is TrialState.COMPLETE else None,
         params={
-            name: value if isinstance(space[name], IntDistribution) else str(value)
-            for name, value in _knobs(candidate).items()
+            name: value if isinstance(space[name], IntDistribution) else str(value) for name, value in knobs.items()
         },
         distributions=own,
         user_attrs={name: value for name, value in attributes.items() if value not in (None, "")},

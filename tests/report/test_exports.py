@@ -23,6 +23,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 from pyarrow import parquet
 
+from autotuner.devices.device import Timing
 from autotuner.errors import UsageError
 from autotuner.iree.compile import FAILURE_CLASSES
 from autotuner.report.exports import flat_records
@@ -205,7 +206,8 @@ def test_a_store_without_candidates_has_no_study(tmp_path: Path) -> None:
 
 def test_optunas_dashboard_opens_the_study_of_a_run(store: Store, tmp_path: Path) -> None:
     run = won_run(store)
-    done = in_this_process("export", run, "--optuna", "-o", "study.journal", cwd=tmp_path)
+    _without_knobs(store)
+    done = in_this_process("export", "--optuna", "-o", "study.journal", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -218,16 +220,30 @@ def test_optunas_dashboard_opens_the_study_of_a_run(store: Store, tmp_path: Path
     ) as server:
         try:
             studies = asked(server, f"http://127.0.0.1:{port}/api/studies")["study_summaries"]
-            (summary,) = studies
-            assert summary["study_name"].endswith(run)
+            (summary,) = (one for one in studies if one["study_name"].endswith(run))
+            assert len(studies) == 2
             attributes = {one["key"]: one["value"] for one in summary["user_attrs"]}
             assert attributes["verdict"] == "win"
             detail = asked(server, f"http://127.0.0.1:{port}/api/studies/{summary['study_id']}")
             assert detail["objective_names"] == ["µs"]
             assert min(one["values"][0] for one in detail["best_trials"]) == 10.0
             assert len(detail["trials"]) == 6
+            for study in studies:
+                place = f"http://127.0.0.1:{port}/api/studies/{study['study_id']}/param_importances"
+                (importances,) = asked(server, place)["param_importances"]
+                assert importances, "of the knobs; without knobs, of the routes"
         finally:
             server.terminate()
+
+
+def _without_knobs(store: Store) -> None:
+    """A comparison of two backends: its candidates have routes and nothing else."""
+    new = NewRun(kind="bench", key="k", command=(), problem={"name": "p"}, target="cpu", device="local-task", seed=0)
+    run = store.start_run(new)
+    for ordinal, (route, us) in enumerate({"iree": 20.0, "numpy": 30.0}.items()):
+        row = store.add_candidate(run, ordinal=ordinal, config=Config(()), kind="library", route=route)
+        store.record_timing(row, Timing((us, us)), phase="bench", block=0)
+    store.finish_run(run, "finished", result={"verdict": "measured"})
 
 
 def asked(server: subprocess.Popen[bytes], url: str, *, patience: float = ENOUGH) -> dict[str, Any]:
