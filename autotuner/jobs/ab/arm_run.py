@@ -14,6 +14,8 @@ from autotuner.jobs.ab.subject import Answer
 from autotuner.targets import Target
 
 A, B = "a", "b"
+_ALIKE, _CALL_US = 2.0, 500.0
+"""A single call that takes so many times as long as before, and so much longer, is not as it was."""
 
 
 @dataclass
@@ -30,12 +32,22 @@ class ArmRun:
     timed: Compiled | None = None
     """As it is raced."""
     answer: Answer | None = None
+    expected_us: float | None = None
+    """What it took on this machine before."""
     us: float | None = None
     timing_seconds: float = 0.0
     """What its last timing took."""
     failure: str = ""
     exports: tuple[str, ...] = ()
     share: float | None = None
+
+    @property
+    def likely_us(self) -> float | None:
+        """What it takes when it is repeated: a single call is mostly overhead, so what is known from before counts."""
+        before = self.expected_us
+        if self.us is None or before is None or self.timed is not None or self.us > _ALIKE * before + _CALL_US:
+            return self.us
+        return min(self.us, before)
 
     @property
     def once(self) -> Compiled:

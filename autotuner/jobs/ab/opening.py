@@ -36,6 +36,8 @@ class Experiment:
     inputs: tuple[str, ...] = ()
     has_won: bool = False
     """B was found to be faster before: it is confirmed at once, and no race comes first."""
+    expected_us: tuple[float, float] | None = None
+    """What A and B took on this machine before: how often they are repeated is known before they are timed."""
 
 
 @dataclass(frozen=True)

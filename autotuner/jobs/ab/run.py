@@ -47,6 +47,8 @@ from autotuner.tuning.too_short import unread
 
 _LENGTHENED = 3
 """How often, at the most, an arm is compiled anew to last long enough."""
+_LONG_ENOUGH = 1.25
+"""Times as many repeats are not worth another compile."""
 
 
 def run_experiment(
@@ -97,7 +99,10 @@ class _ExperimentRun:
     """What is shipped was written by this run."""
 
     def __post_init__(self) -> None:
-        self.sides = (ArmRun(A, self.wanted.a), ArmRun(B, self.wanted.b))
+        known = (self.wanted.expected_us if self.run.timed else None) or (None, None)
+        arms = ((A, self.wanted.a), (B, self.wanted.b))
+        a, b = (ArmRun(*one, expected_us=us) for one, us in zip(arms, known, strict=True))
+        self.sides = (a, b)
         self.earlier = EarlierRace.read(self.run)
 
     def go(self) -> AbResult:
@@ -193,6 +198,8 @@ class _ExperimentRun:
         run.account.stage("compiling both arms")
         with run.account.clocked("build"):
             jobs = [self._compile(side, subject, 1) for side in self.sides]
+            for side in self.sides:
+                self._compile_ahead(side, subject)
             for side, job in zip(self.sides, jobs, strict=True):
                 side.built = job.result()
         for side in self.sides:
@@ -204,6 +211,12 @@ class _ExperimentRun:
                     f"{side.arm.name} does not compile {subject.name}: {first_error(side.module.stderr)}",
                     remedy=f"{side.folder / 'stderr.txt'} has all of it.",
                 )
+
+    def _compile_ahead(self, side: ArmRun, subject: Subject) -> None:
+        """As it will be timed, into the cache, where what it takes is known: both compile while results are checked."""
+        repeat = choose_repeat(side.expected_us or math.inf)
+        if repeat > 1 and subject.repeated and side.how.repeatable and isinstance(subject.program, str):
+            self.run.session.executor.start(side.how.job(subject.program, timeout=self.compile_timeout, repeat=repeat))
 
     def _compile(self, side: ArmRun, subject: Subject, repeat: int) -> Future[Compiled]:
         job = side.how.job(subject.program, timeout=self.compile_timeout, repeat=repeat)
@@ -270,8 +283,8 @@ class _ExperimentRun:
         run = self.run
         # What a single call takes is mostly overhead: how often to repeat shows only when it is repeated.
         for _ in range(_LENGTHENED):
-            repeat = choose_repeat(side.us or math.inf)
-            if not subject.repeated or not side.how.repeatable or repeat <= side.module.repeat:
+            repeat = choose_repeat(side.likely_us or math.inf)
+            if not subject.repeated or not side.how.repeatable or repeat <= _LONG_ENOUGH * side.module.repeat:
                 return
             run.account.stage(f"compiling {side.arm.name} to be timed")
             with run.account.clocked("build"):

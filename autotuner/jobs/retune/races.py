@@ -62,7 +62,11 @@ class Races:
 
     def against_default(self, part: Part, proofs: Mapping[Key, Proof], budget: float) -> Raced:
         """The old winner and the new default, in turns."""
-        return self._race(part, DEFAULT, arm_of(part.unit, trust=self.trust, proofs=proofs), budget, has_won=True)
+        old, before = part.old, None
+        if old is not None and old.us and old.baseline_us and old.taken_on(self.run.environment):
+            before = (old.baseline_us, old.us)
+        arm = arm_of(part.unit, trust=self.trust, proofs=proofs)
+        return self._race(part, DEFAULT, arm, budget, has_won=True, before=before)
 
     def binary(self, race: str) -> str:
         """The code of the second arm of a race."""
@@ -97,12 +101,21 @@ class Races:
 
     # --- one run each -----------------------------------------------------------------------------------------------
 
-    def _race(self, part: Part, a: Arm, b: Arm, budget: float, *, has_won: bool = False) -> Raced:
-        if (before := self._recalled(part, a, b)) is not None:
-            return before
+    def _race(
+        self,
+        part: Part,
+        a: Arm,
+        b: Arm,
+        budget: float,
+        *,
+        has_won: bool = False,
+        before: tuple[float, float] | None = None,
+    ) -> Raced:
+        if (recalled := self._recalled(part, a, b)) is not None:
+            return recalled
         model = part.model
         inputs = model.inputs if model is not None else ()
-        wanted = Experiment(a, b, part.problem, model, inputs, has_won)
+        wanted = Experiment(a, b, part.problem, model, inputs, has_won, before)
         try:
             within = self.run.within(f"{part.name}: ")
             result = experiment(wanted, self.run.target, options=self._options(budget), session=within)

@@ -11,7 +11,7 @@ from typing import Unpack
 
 from autotuner.build import BuildJob
 from autotuner.carriers.microkernel import executable_target
-from autotuner.carriers.provenance import Provenance, machine_of
+from autotuner.carriers.provenance import Provenance
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import AutotuneError, NoCandidateError, OutOfTimeError, StorageError, UsageError
 from autotuner.iree.compile import CONFIGURED, shell_line
@@ -295,8 +295,7 @@ class _RetuneRun:
     def _old_us(self, part: Part) -> float | None:
         """Times of another machine are not compared."""
         old = part.old
-        same = old is not None and old.machine and old.machine == machine_of(self.run.environment)
-        return old.us if old is not None and same else None
+        return old.us if old is not None and old.taken_on(self.run.environment) else None
 
     def _provenance(self, old: Provenance | None, raced: Raced | None, part: Part) -> Provenance:
         """What a kept entry says of itself: a model's own entries were not raced alone."""
