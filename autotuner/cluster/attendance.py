@@ -87,7 +87,7 @@ class Attendance:
                 break  # who is there is told at once; who is not yet may still come
             if not self._waiting:
                 self._waiting = True
-                self.roster.note(f"waiting up to {JOIN_SECONDS:.0f} s for a worker {self._wanted}")
+                self.roster.note(f"waiting for a worker {self._wanted}")
             await asyncio.sleep(LOOK_SECONDS)
         raise self.nobody()
 
