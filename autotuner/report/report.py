@@ -218,11 +218,15 @@ def _standing(run: Run) -> str:
     timed = list(_timed(run))
     known = [at for at in timed if at is not None]
     last = f", the last at {max(known):%H:%M:%S} UTC" if known else ""
+    # A comparison has no --resume: what it has not reached is named instead.
+    missing = ", ".join(map(str, run.document.get("not_reached") or ()))
+    left = f" Not reached: {missing}." if missing else ""
+    comparison = run.row.kind == "bench"
     if run.row.status == "running":
-        so_far = f"{count(len(timed), 'candidate')} timed so far{last}"
-        return f"This run goes on, or was killed: {so_far}. After a kill, the same command with --resume goes on."
-    resumed = "This run was cut short. The same command with --resume goes on."
-    return resumed if run.row.status == "interrupted" else ""
+        so_far = f"This run goes on, or was killed: {count(len(timed), 'candidate')} timed so far{last}."
+        return f"{so_far}{left if comparison else ' After a kill, the same command with --resume goes on.'}"
+    cut = f"This run was cut short.{left if comparison else ' The same command with --resume goes on.'}"
+    return cut if run.row.status == "interrupted" else ""
 
 
 def _timed(run: Run) -> Iterator[datetime | None]:
