@@ -36,9 +36,9 @@ def run_bench(wanted: BenchWords, request: BenchRequest) -> None:
     chosen = Chosen.parse(wanted.backends, wanted.pythons or ())
     if TUNED not in chosen.names:
         request.given.refuse(["spec"], "is for the backend `tuned`", remedy="Add it to --backends.")
+    model = _model(wanted, request)
     arm = given_arm(wanted.spec, workspace=request.workspace, trust=wanted.trust)
     terms = Terms(chosen, arm, wanted.blocks, wanted.csv, wanted.onnx)
-    model = _model(wanted, request)
     if model is not None:
         with watched(request) as watch:
             result = bench_model(model, terms, target, options=options, **watch)
