@@ -50,9 +50,15 @@ def _put(
         value = tl.maximum(value, number(LOW_BITS), propagate_nan=tl.PropagateNan.ALL)
     if CLIP_HIGH:
         value = tl.minimum(value, number(HIGH_BITS), propagate_nan=tl.PropagateNan.ALL)
-    # x * (1 + tanh(y)) / 2 is x * sigmoid(2 y).
+    # x * (1 + tanh(y)) / 2 is x * sigmoid(2 y). Half of erfc comes by Hastings' polynomial, good to 1e-7: the library's
+    # erf has more instructions.
     if ACTIVATION == 1:
-        value = 0.5 * value * (1.0 + tl.math.erf(value * 0.7071067811865476))
+        size = tl.abs(value) * 0.7071067811865476
+        step = 1.0 / (1.0 + 0.3275911 * size)
+        tail = 0.5307027145 * step - 0.7265760135
+        tail = (tail * step + 0.7107068705) * step - 0.142248368
+        tail = (tail * step + 0.127414796) * step * tl.math.exp(-size * size)
+        value *= tl.where(value >= 0.0, 1.0 - tail, tail)
     elif ACTIVATION == 2:
         bent = (-2.0 * number(FACTOR_BITS)) * (value + 0.044715 * value * value * value)
         value = value / (1.0 + tl.math.exp(bent))
