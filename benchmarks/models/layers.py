@@ -3,7 +3,7 @@
     pip install torch onnxscript iree-turbine
     python -m benchmarks.models.layers FOLDER [--tokens 1024]
 
-An encoder layer (norm after, gelu) and a decoder layer (norm before, causal, gated by silu), f16, width 1024, seeded weights:
+An encoder layer (norm after, gelu) and a decoder layer (norm before, causal, gated by silu): f16, width 1024, seeded.
 FOLDER/encoder_layer.mlir and .onnx, FOLDER/decoder_layer.mlir and .onnx. Then:
 
     autotune model encoder_layer.mlir --target sm_80 --microkernels auto --budget 100s
