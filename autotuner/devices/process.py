@@ -28,6 +28,7 @@ from autotuner.problems import Array
 from autotuner.problems.dtypes import element_type
 from autotuner.system import process
 from autotuner.system.execution import done, local_executor
+from autotuner.system.parsing import PARSING
 from autotuner.targets.naming import iree_uri
 
 _FORMAT = dict.fromkeys(("bf16", "f8E4M3FN", "f8E4M3FNUZ"), "bin")
@@ -153,5 +154,6 @@ class ProcessDevice:
 
 def _read(path: Path, element: str) -> Array:
     if path.suffix == ".npy":
-        return np.asarray(np.load(path, allow_pickle=False))
+        with PARSING:
+            return np.asarray(np.load(path, allow_pickle=False))
     return np.fromfile(path, element_type(element).numpy)

@@ -45,6 +45,7 @@ from autotuner.tuning.run import Account, Run
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.too_short import unread
 
+ONCE = "once.vmfb"
 _LENGTHENED = 3
 """How often, at the most, an arm is compiled anew to last long enough."""
 _LONG_ENOUGH = 1.25
@@ -201,7 +202,7 @@ class _ExperimentRun:
             for side in self.sides:
                 self._compile_ahead(side, subject)
             for side, job in zip(self.sides, jobs, strict=True):
-                side.built = job.result()
+                side.built = _kept_apart(job.result())
         for side in self.sides:
             self._record(side, side.module)
         for side in self.sides:
@@ -388,3 +389,10 @@ class _ExperimentRun:
             timed=timed - int(self.same_code and self.difference is not None),
             failed=failed,
         )
+
+
+def _kept_apart(once: Compiled) -> Compiled:
+    """Under a name of its own: the module that repeats its dispatches comes into the same folder with the usual one."""
+    if not once.ok:
+        return once
+    return replace(once, vmfb=Path(shutil.copy(once.vmfb, once.vmfb.with_name(ONCE))))

@@ -23,6 +23,7 @@ from autotuner.problems.dtypes import element_type, known_type
 from autotuner.specfiles.vetting import vet_program
 from autotuner.system.cache import Cache
 from autotuner.system.digests import known_digest
+from autotuner.system.parsing import PARSING
 
 FORMATS = (".mlir", ".mlirbc", ".onnx")
 _READ: tuple[Dump, ...] = ("configurations", "phases")
@@ -176,7 +177,8 @@ def input_shapes(given: Sequence[str]) -> list[tuple[int, ...] | None]:
 
 def _npy_shape(path: Path) -> tuple[int, ...] | None:
     try:
-        return tuple(np.load(path, mmap_mode="r", allow_pickle=False).shape)
+        with PARSING:
+            return tuple(np.load(path, mmap_mode="r", allow_pickle=False).shape)
     except (OSError, ValueError):
         return None  # the tools that run the model will say what is wrong with it
 

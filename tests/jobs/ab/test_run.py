@@ -73,6 +73,18 @@ def executables(module: Path) -> dict[str, bytes]:
     return found
 
 
+def test_the_module_that_repeats_its_dispatches_is_not_written_over_the_other(
+    fake: Fake, experiment: Run, flagfile: Write
+) -> None:
+    """Cold times are those of single calls."""
+    result = experiment("default", flagfile("tiled", TILED), fake(("*", 15.0)).tools)
+    for arm in result.details.arms:
+        assert arm.repeat > 1
+        once, often = arm.folder / "once.vmfb", arm.folder / "module.vmfb"
+        assert executables(once) == executables(often)
+        assert once.read_bytes() != often.read_bytes()
+
+
 @pytest.mark.long
 def test_the_commands_of_both_arms_can_be_pasted(fake: Fake, experiment: Run, flagfile: Write, tools: Tools) -> None:
     """Arms so short that their dispatches are repeated; in the end the lines are run by the real programs."""
