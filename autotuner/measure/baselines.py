@@ -16,6 +16,10 @@ from autotuner.iree.run import failed_because
 from autotuner.measure.calibrate import LISTENED, Calibration, M
 from autotuner.measure.screening import DriftWatch, Measured, measure
 
+SPREAD_SHARE = 0.1
+"""Of the time that is left: what devices may take that time the default for no other reason than to tell how far they
+are apart. One of them does in any case."""
+
 
 @dataclass(eq=False)
 class OnDevice(Generic[M]):
@@ -98,6 +102,6 @@ def spread_words(us: Mapping[str, float]) -> str:
     """How far devices of one kind are apart, by what IREE's default takes on each; nothing of a single one."""
     if len(us) < 2:
         return ""
-    fastest, slowest = min(us, key=us.__getitem__), max(us, key=us.__getitem__)
+    fastest, *_, slowest = sorted(us, key=us.__getitem__)
     percent = 100 * (us[slowest] / us[fastest] - 1)
     return f"; the default takes {percent:.1f} % longer on {slowest} than on {fastest}, of {len(us)} devices"

@@ -341,9 +341,13 @@ class TimedEvaluator(Evaluator):
         return self.baselines.measure(build, device, best_us=best_us)
 
     def settle(self, outcome: Outcome, measured: Measured) -> list[Outcome]:
-        if (arrived := self.baselines.arrival(measured.device)) is not None:
-            self.settle_drift(arrived, measured.device)
+        self.settle_arrival(measured.device)
         return super().settle(outcome, measured)
+
+    def settle_arrival(self, device: str) -> None:
+        """The default on a device that is new here, once."""
+        if (arrived := self.baselines.arrival(device)) is not None:
+            self.settle_drift(arrived, device)
 
     def settle_drift(self, timing: Timing, device: str) -> float | None:
         """The baseline once more, to see a device drift; its ratio to the first time there."""

@@ -1,18 +1,23 @@
-"""On which of several devices a problem is calibrated, and on which its race stays."""
+"""On which of several devices a problem is calibrated, which time its default, and on which its race stays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from autotuner.devices.device import Device
 from autotuner.devices.many import Devices
-from autotuner.errors import DeviceError
+from autotuner.errors import DeviceError, OutOfTimeError
+from autotuner.measure.baselines import SPREAD_SHARE
 from autotuner.measure.calibrate import Calibration, Calibrator, M
 from autotuner.measure.steps import Step, Steps
+from autotuner.system import process
+from autotuner.system.progress import Clock
 from autotuner.tuning.evaluate import TimedEvaluator
+from autotuner.tuning.loop import TimedLoop
+from autotuner.tuning.plan import BASELINE
 
 T = TypeVar("T")
 
@@ -29,6 +34,35 @@ def calibrated(calibrator: Calibrator[M], devices: Devices) -> Steps[Calibration
         found = yield from replace(calibrator, device=other).steps()
         devices.retire(calibrator.device, error.message)
         return found
+
+
+def default_everywhere(loop: TimedLoop, clock: Clock) -> Steps[None]:
+    """Before a race: IREE's default on the devices that have timed none of the candidates, for a win says how far the
+    devices are apart. `clock` has the time of the end; one other device times it in any case, the rest as it fits."""
+    evaluator = loop.evaluator
+    rival = any(outcome.candidate.id != BASELINE for outcome in evaluator.contenders())
+    if not rival or not loop.time_plan.judges or loop.stop.requested:
+        return
+    enough = clock.elapsed + SPREAD_SHARE * max(clock.left, 0.0)
+
+    def arrive(device: Device) -> None:
+        with process.until(clock.latest), loop.clocked("time"):
+            evaluator.baselines.on(device)
+
+    for device in _others(evaluator.calibration.device, evaluator.devices):
+        known = evaluator.default_us()
+        if device.uri in known:
+            continue
+        if len(known) > 1 and clock.elapsed > enough:
+            return
+        try:
+            yield Step("device", partial(arrive, device), device)
+        except OutOfTimeError:
+            return
+        except DeviceError as error:
+            evaluator.devices.retire(device, error.message)  # where it is the last one, the race says so
+        else:
+            evaluator.settle_arrival(device.uri)
 
 
 def on_one_device(evaluator: TimedEvaluator, judged: Callable[[], T]) -> Steps[T]:
@@ -54,4 +88,11 @@ def on_one_device(evaluator: TimedEvaluator, judged: Callable[[], T]) -> Steps[T
 
 
 def _another(device: Device, devices: Devices) -> Device | None:
-    return next((one for one in devices.live if one.uri != device.uri), None)
+    return next(_others(device, devices), None)
+
+
+def _others(device: Device, devices: Devices) -> Iterator[Device]:
+    """Those at work that follow it, round to those before it: problems with different homes ask different ones."""
+    live = devices.live
+    place = next((place for place, one in enumerate(live, 1) if one.uri == device.uri), 0)
+    yield from (one for one in (*live[place:], *live[:place]) if one.uri != device.uri)

@@ -33,7 +33,7 @@ from autotuner.tuning.crashes import first_crashes
 from autotuner.tuning.default_builds import DefaultBuilds
 from autotuner.tuning.evaluate import Evaluator, TimedEvaluator
 from autotuner.tuning.first_plan import AfterVerdict, first_plan
-from autotuner.tuning.homes import calibrated, on_one_device
+from autotuner.tuning.homes import calibrated, default_everywhere, on_one_device
 from autotuner.tuning.learned import learned
 from autotuner.tuning.loop import Loop, TimedLoop
 from autotuner.tuning.options import Options
@@ -193,6 +193,7 @@ class SingleRun:
             loop.evaluate(self.plan.stock)
         self.reporter.stage(f"searching {count(len(self.plan.space), 'configuration')}")
         loop.search()
+        at_once(default_everywhere(loop, self.clock))
         return at_once(self.concluded(loop))
 
     def concluded(self, loop: TimedLoop, leaders: Finalists | None = None) -> Steps[Result]:
@@ -203,8 +204,7 @@ class SingleRun:
             return self.summary.result("inconclusive", "interrupted before the race")
         if not self.task.race:
             return (yield from self._leading(loop, leaders))
-        judge = partial(judge_finalists, loop, self.options.effort)
-        judgement = yield from on_one_device(loop.evaluator, judge)
+        judgement = yield from on_one_device(loop.evaluator, partial(judge_finalists, loop, self.options.effort))
         timed = partial(self._caches, loop, judgement)
         caches: Caches | None = yield Step("device", timed, loop.evaluator.calibration.device)
         result: Result = yield Step("builders", partial(self.ended, judgement, caches))

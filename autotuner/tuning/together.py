@@ -17,6 +17,7 @@ from autotuner.system import process
 from autotuner.system.progress import Clock, Progress, Reporter, Stop, clocked
 from autotuner.system.text import count
 from autotuner.tuning.contest import Finalists, start_leaders
+from autotuner.tuning.homes import default_everywhere
 from autotuner.tuning.loop import Loop, TimedLoop
 from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.pool import Opening, Pool, Unopened
@@ -129,6 +130,7 @@ class Part:
     def conclude(self, loop: TimedLoop, clock: Callable[[], Clock]) -> Opening:
         """Its verdict, or who is ahead; within the time that it is given when a device begins with it."""
         try:
+            yield from default_everywhere(loop, clock())
             result = yield from self._within(loop, clock)
         except OutOfTimeError:
             result = self.run.summary.result("inconclusive", "the time was up before the best were compared")

@@ -36,7 +36,7 @@ from autotuner.jobs.model.reading import question_of, question_unread, read_mode
 from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.routes import RouteOutcome, RouteRace, side
 from autotuner.jobs.model.ship import claimed, report_text, ship
-from autotuner.jobs.model.where import time_cold, time_table
+from autotuner.jobs.model.where import time_cold, time_table, told_of_devices
 from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.jobs.model.won_routes import routes_that_won
 from autotuner.measure.blocks import ALPHA
@@ -287,8 +287,10 @@ class _ModelRun:
             context, self.tried, racing=[build for name, build in lineup.modules.items() if name != BASELINE]
         )
         judgement = lineup.race(context, benchmark, plan=plan)
-        left = context.clock.left - (plan.shipping if judgement.winner else 0.0)
-        self.caches = time_cold(context, benchmark, lineup.modules, lineup.rows, judgement, left=left)
+        kept = plan.shipping if judgement.winner else 0.0
+        judgement = told_of_devices(context, benchmark, lineup.default, judgement, left=context.clock.left - kept)
+        modules, rows, left = lineup.modules, lineup.rows, context.clock.left - kept
+        self.caches = time_cold(context, benchmark, modules, rows, judgement, left=left)
         return judgement
 
     @property

@@ -1,4 +1,5 @@
-"""What is told of a model beside the verdict: where its time goes, and what a cold cache makes of it."""
+"""What is told of a model beside the verdict: where its time goes, what a cold cache makes of it, and how far devices
+are apart."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from autotuner.devices.device import Timing
-from autotuner.errors import OutOfTimeError
+from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled
 from autotuner.jobs.model.breakdown import Breakdown, TimeTable
@@ -16,11 +17,14 @@ from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.result import Row
-from autotuner.jobs.model.routes import RouteOutcome
+from autotuner.jobs.model.routes import SLOW_US, RouteOutcome
 from autotuner.jobs.model.whole import Tuned
+from autotuner.measure.baselines import SPREAD_SHARE, spread_words
 from autotuner.measure.cache_timer import LEAST_PAIRS, NO_TIME, PAIRS_US, ROUNDS, CacheTimer, Modules
 from autotuner.measure.caches import Caches
 from autotuner.measure.judge import Judgement
+from autotuner.system import process
+from autotuner.system.progress import LATE_SECONDS
 from autotuner.targets import PLAIN
 from autotuner.tuning.plan import BASELINE
 
@@ -125,3 +129,32 @@ def time_cold(
     for note in notes:
         context.note(note)
     return found
+
+
+def told_of_devices(
+    context: Context, benchmark: Benchmark, default: RouteOutcome, judgement: Judgement, *, left: float
+) -> Judgement:
+    """With how far the devices are apart, where it is a win: by what the default takes on each, one after another.
+
+    `left` are the seconds before what wins is compiled to be shipped. Two devices are timed in any case, the rest as it
+    fits.
+    """
+    devices, clock, us = context.session.devices, context.clock, context.default_us
+    if judgement.verdict != "win" or default.build is None or len(devices.live) < 2 or context.run.stopped:
+        return judgement
+    context.stage(f"timing the default on {len(devices.live)} devices")
+    now, left = clock.elapsed, max(left, 0.0)
+    repetitions = 1 if (default.us or 0.0) > SLOW_US else 3
+    with context.clocked("time"), process.until(clock.at(now + left + LATE_SECONDS)), suppress(OutOfTimeError):
+        for block, device in enumerate(devices.live):
+            if len(us) > 1 and clock.elapsed > now + SPREAD_SHARE * left:
+                break
+            try:
+                timing = device.time(default.build, benchmark, repetitions=repetitions)
+            except DeviceError as error:
+                devices.retire(device, error.message)
+                continue
+            if timing.ok:
+                us[device.uri] = timing.median
+                context.session.store.record_timing(default.row, timing, phase="drift", block=block)
+    return replace(judgement, reason=judgement.reason + spread_words(us))

@@ -78,11 +78,12 @@ def test_without_time_it_is_said_and_where_it_is_not_wanted_it_is_not_done() -> 
 
 def test_a_model_says_that_it_was_judged_warm_also_where_its_dispatches_were_searched_cold() -> None:
     def told(timing: dict[str, str] | None) -> Any:
-        run = SimpleNamespace(facts=lambda: {"run": "r", "timing": timing})
+        run = SimpleNamespace(facts=lambda: {"run": "r", "devices": (), "timing": timing})
         return Context(*(cast("Any", None),) * 3, run=cast("Any", run)).facts()
 
     assert told({"state": "sustained", "cache": "cold"}) == {
         "run": "r",
+        "devices": (),
         "timing": {"state": "sustained", "cache": "warm", "search_cache": "cold"},
     }
-    assert told(None) == {"run": "r", "timing": None}
+    assert told(None) == {"run": "r", "devices": (), "timing": None}
