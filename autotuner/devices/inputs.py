@@ -14,7 +14,7 @@ import numpy as np
 from autotuner.iree.run import Invocation
 from autotuner.problems import Array
 from autotuner.problems.dtypes import ElementType, element_type, known_type
-from autotuner.system.parsing import PARSING
+from autotuner.system.parsing import read_npy
 
 _TYPED = re.compile(r"((?:\d+x)*)([a-zA-Z]\w*)")
 _BETWEEN = re.compile(r"[\s,\[\]]+")
@@ -80,8 +80,7 @@ def _tensor(text: str, folder: Path) -> Tensor | None:
 
 def _numpy_file(path: Path, folder: Path) -> Tensor | None:
     try:
-        with PARSING:
-            array = np.load(path, allow_pickle=False)
+        array = read_npy(path)
     except (OSError, ValueError):
         return None
     names = {np.dtype(element_type(name).numpy): name for name in _IN_NUMPY}

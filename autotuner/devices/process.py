@@ -28,7 +28,7 @@ from autotuner.problems import Array
 from autotuner.problems.dtypes import element_type
 from autotuner.system import process
 from autotuner.system.execution import done, local_executor
-from autotuner.system.parsing import PARSING
+from autotuner.system.parsing import read_npy
 from autotuner.targets.naming import iree_uri
 
 _FORMAT = dict.fromkeys(("bf16", "f8E4M3FN", "f8E4M3FNUZ"), "bin")
@@ -154,6 +154,5 @@ class ProcessDevice:
 
 def _read(path: Path, element: str) -> Array:
     if path.suffix == ".npy":
-        with PARSING:
-            return np.asarray(np.load(path, allow_pickle=False))
+        return read_npy(path)
     return np.fromfile(path, element_type(element).numpy)

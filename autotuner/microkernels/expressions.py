@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from autotuner.errors import UsageError
-from autotuner.system.parsing import PARSING
+from autotuner.system.parsing import parsed
 
 MAX_LENGTH = 500
 _MAX_DEPTH = 40
@@ -221,8 +221,7 @@ def _tree(text: str) -> ast.expr:
             raise _refusal(text, f"has {text[at]!r} at character {at + 1}, which is not part of one", remedy)
         at = token.end()
     try:
-        with PARSING:
-            tree = ast.parse(text.strip(), mode="eval").body
+        tree: ast.expr = parsed(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise _refusal(text, "is not an expression", remedy) from None
     why = _objection(tree, depth=0)

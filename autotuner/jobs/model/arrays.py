@@ -8,14 +8,13 @@ import numpy as np
 
 from autotuner.errors import UsageError
 from autotuner.problems import Array
-from autotuner.system.parsing import PARSING
+from autotuner.system.parsing import read_npy
 
 
 def load_array(path: Path, said: str) -> Array:
     """The array of an .npy file, not read before its shape is known to fit; `said` is what the user wrote."""
     try:
-        with PARSING:
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        array = read_npy(path, mapped=True)
     except OSError as error:
         raise UsageError(f"{said}: {error.strerror or error}.", remedy="Is the path right?") from error
     except (ValueError, EOFError) as error:

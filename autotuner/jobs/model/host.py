@@ -18,7 +18,7 @@ from autotuner.jobs.model.program import ProgramBuilder
 from autotuner.problems import Array
 from autotuner.problems.dtypes import element_type, known_type
 from autotuner.system import process
-from autotuner.system.parsing import PARSING
+from autotuner.system.parsing import read_npy
 from autotuner.targets import Target
 from autotuner.targets.attention import decomposed_attention
 from autotuner.targets.backends.llvm_cpu import CPU_FLAG, LLVM_CPU
@@ -77,8 +77,7 @@ def _nudged(text: str, path: Path, seed: int) -> str:
         return f"{form}=@{path.with_suffix('.bin')}"
     if not text.startswith("@") or not text.endswith(".npy"):
         return text
-    with PARSING:
-        array = np.load(text[1:], allow_pickle=False)
+    array = read_npy(text[1:])
     if array.dtype.kind != "f":
         return text
     np.save(path.with_suffix(".npy"), _moved(array, seed))

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-
 from autotuner.build import Builder, BuildJob
 from autotuner.errors import UsageError
 from autotuner.iree.compile import CONFIGURED, ROOT_ATTRIBUTES, Compile, Compiled, Dump, compile_program, inspect
@@ -23,7 +21,7 @@ from autotuner.problems.dtypes import element_type, known_type
 from autotuner.specfiles.vetting import vet_program
 from autotuner.system.cache import Cache
 from autotuner.system.digests import known_digest
-from autotuner.system.parsing import PARSING
+from autotuner.system.parsing import read_npy
 
 FORMATS = (".mlir", ".mlirbc", ".onnx")
 _READ: tuple[Dump, ...] = ("configurations", "phases")
@@ -177,8 +175,7 @@ def input_shapes(given: Sequence[str]) -> list[tuple[int, ...] | None]:
 
 def _npy_shape(path: Path) -> tuple[int, ...] | None:
     try:
-        with PARSING:
-            return tuple(np.load(path, mmap_mode="r", allow_pickle=False).shape)
+        return tuple(read_npy(path, mapped=True).shape)
     except (OSError, ValueError):
         return None  # the tools that run the model will say what is wrong with it
 

@@ -34,7 +34,7 @@ from autotuner.problems import Operation, Problem
 from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.system.digests import file_digest
-from autotuner.system.parsing import PARSING
+from autotuner.system.parsing import parsed
 from autotuner.system.settings import cache_dir
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
@@ -199,8 +199,7 @@ def _element(buffer: Buffer, problem: Problem) -> str:
 def kernel_parameters(source: bytes, symbol: str) -> list[tuple[str, bool]]:
     """The names of the kernel's parameters and whether each is a constexpr; the source is read, not run."""
     try:
-        with PARSING:
-            tree = ast.parse(source)
+        tree = parsed(source)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise UsageError(f"the kernel's source is not Python: {error}.", remedy="Correct it.") from None
     for node in tree.body:

@@ -9,7 +9,7 @@ from pathlib import Path
 from autotuner.errors import UsageError
 from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.providers.triton_compile import SOURCE
-from autotuner.system.parsing import PARSING
+from autotuner.system.parsing import parsed
 
 _TRITON = "triton"
 
@@ -49,8 +49,7 @@ def _module(name: str, source: Path) -> Path | None:
 def _imported(text: bytes) -> Iterator[str]:
     """Modules that stand by themselves; the source is read, not run. What is no Python is told by who needs it."""
     try:
-        with PARSING:
-            tree = ast.parse(text)
+        tree = parsed(text)
     except (SyntaxError, ValueError, RecursionError):
         return
     for node in ast.walk(tree):
