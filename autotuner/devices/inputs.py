@@ -84,7 +84,7 @@ def _numpy_file(path: Path, folder: Path) -> Tensor | None:
     except (OSError, ValueError):
         return None
     names = {np.dtype(element_type(name).numpy): name for name in _IN_NUMPY}
-    if not isinstance(array, np.ndarray) or array.dtype not in names:
+    if array.dtype not in names:
         return None
     return _written(array, names[array.dtype], folder)
 

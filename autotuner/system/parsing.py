@@ -22,7 +22,21 @@ def parsed(text: str | bytes, *, mode: str = "exec") -> Any:
         return ast.parse(text, mode=mode)
 
 
+class SeveralArraysError(ValueError):
+    """An archive of arrays (.npz) where one array is asked for."""
+
+
 def read_npy(path: Path | str, *, mapped: bool = False) -> npt.NDArray[Any]:
-    """A .npy file, without pickles; `mapped`: what is not looked at is not read."""
-    with _PARSING:
-        return np.asanyarray(np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False))
+    """A .npy file, without pickles; `mapped`: what is not looked at is not read.
+
+    OSError where it cannot be read, ValueError where it is none.
+    """
+    try:
+        with _PARSING:
+            array = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except EOFError as error:
+        raise ValueError(f"{path} is empty") from error
+    if isinstance(array, np.ndarray):
+        return array
+    array.close()
+    raise SeveralArraysError(f"{path} holds several arrays")
