@@ -1,4 +1,7 @@
-"""Runs as studies of Optuna, for its dashboard: a study a run, a trial a candidate.
+"""Runs as studies of Optuna, for its dashboard: a trial a candidate.
+
+Optuna tells the importance of parameters that all timed trials have, and each route has knobs of its own, IREE's
+default none. So a run is a study over its routes, of all candidates, and one over the knobs of each route.
 
 They are written as a journal, Optuna's file of JSON lines: in its tables in SQL each trial takes many times as long.
 """
@@ -6,7 +9,7 @@ They are written as a journal, Optuna's file of JSON lines: in its tables in SQL
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +26,7 @@ from autotuner.space.table import ABSENT, Value
 from autotuner.store.rows import CandidateRow, RunRow
 from autotuner.store.store import Store
 
-METRIC, ROUTE = "µs", "route"
+METRIC, ROUTE, DEFAULT = "µs", "route", "default"
 _STATES = {"timed": TrialState.COMPLETE, "failed": TrialState.FAIL, "duplicate": TrialState.PRUNED}
 """What is built to the binary of another is not timed again. What is only asked for is no trial yet."""
 
@@ -44,18 +47,32 @@ def export_studies(store: Store, run: str | None = None) -> bytes:
 
 
 def _write(storage: JournalStorage, store: Store, run: RunRow, candidates: Sequence[CandidateRow]) -> None:
-    study = optuna.create_study(storage=storage, study_name=f"{run.problem.get('name', '')} {run.id}".strip())
-    study.set_metric_names([METRIC])
-    for name, value in _about(store, run).items():
-        study.set_user_attr(name, value)
-    space = distributions(candidates)
-    if not space:  # the dashboard has no page for a study without parameters
-        space = {ROUTE: CategoricalDistribution(list(dict.fromkeys(map(_route, candidates))))}
+    name, about = f"{run.problem.get('name', '')} {run.id}".strip(), _about(store, run)
     times: dict[int, list[datetime]] = {}
     for timing in store.timings(run.id):
         times.setdefault(timing.candidate, []).append(timing.time)
     baseline = min((c.us for c in candidates if c.kind == "baseline" and c.us), default=None)
-    study.add_trials([_trial(one, space, times.get(one.id, [run.started]), baseline) for one in candidates])
+    for title, parameters in _studies(candidates).items():
+        study = optuna.create_study(storage=storage, study_name=f"{name} {title}".strip())
+        study.set_metric_names([METRIC])
+        for attribute, value in about.items():
+            study.set_user_attr(attribute, value)
+        space = distributions(parameters.values())
+        trials = [
+            _trial(one, parameters[one.id], space, times.get(one.id, [run.started]), baseline)
+            for one in candidates
+            if one.id in parameters
+        ]
+        study.add_trials(trials)
+
+
+def _studies(candidates: Sequence[CandidateRow]) -> dict[str, dict[int, Mapping[str, Value]]]:
+    """What the name of a study ends with -> its candidates -> their parameters."""
+    studies: dict[str, dict[int, Mapping[str, Value]]] = {"": {one.id: {ROUTE: _route(one)} for one in candidates}}
+    for one in candidates:
+        if knobs := _knobs(one):
+            studies.setdefault(f"knobs of {_route(one)}", {})[one.id] = knobs
+    return studies
 
 
 def _about(store: Store, run: RunRow) -> dict[str, Any]:
@@ -80,11 +97,11 @@ def _about(store: Store, run: RunRow) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def distributions(candidates: Sequence[CandidateRow]) -> dict[str, BaseDistribution]:
-    """Each knob over the values that were tried: numbers in their order, which the plots need, else categories."""
+def distributions(parameters: Iterable[Mapping[str, Value]]) -> dict[str, BaseDistribution]:
+    """Each parameter over the values that were tried: numbers in their order, which the plots need, else categories."""
     tried: dict[str, dict[Value, None]] = {}
-    for candidate in candidates:
-        for name, value in _knobs(candidate).items():
+    for one in parameters:
+        for name, value in one.items():
             tried.setdefault(name, {})[value] = None
     return {name: _distribution(list(values)) for name, values in tried.items()}
 
@@ -98,18 +115,21 @@ def _distribution(values: Sequence[Value]) -> BaseDistribution:
 
 
 def _knobs(candidate: CandidateRow) -> Mapping[str, Value]:
-    return {name: value for name, value in candidate.config.as_dict().items() if value != ABSENT}
+    """Those that have a say in its route; the route itself is none of them."""
+    return {name: value for name, value in candidate.config.as_dict().items() if value != ABSENT and name != ROUTE}
 
 
 def _route(candidate: CandidateRow) -> str:
-    return candidate.route or candidate.kind
+    return DEFAULT if candidate.kind == "baseline" else candidate.route or candidate.kind
 
 
 def _trial(
-    candidate: CandidateRow, space: Mapping[str, BaseDistribution], times: Sequence[datetime], baseline: float | None
+    candidate: CandidateRow,
+    parameters: Mapping[str, Value],
+    space: Mapping[str, BaseDistribution],
+    times: Sequence[datetime],
+    baseline: float | None,
 ) -> FrozenTrial:
-    knobs = {ROUTE: _route(candidate)} if [*space] == [ROUTE] else _knobs(candidate)
-    own = {name: space[name] for name in knobs}
     attributes = {
         "ordinal": candidate.ordinal,
         "kind": candidate.kind,
@@ -125,9 +145,10 @@ def _trial(
         state=state,
         value=candidate.us if state is TrialState.COMPLETE else None,
         params={
-            name: value if isinstance(space[name], IntDistribution) else str(value) for name, value in knobs.items()
+            name: value if isinstance(space[name], IntDistribution) else str(value)
+            for name, value in parameters.items()
         },
-        distributions=own,
+        distributions={name: space[name] for name in parameters},
         user_attrs={name: value for name, value in attributes.items() if value not in (None, "")},
     )
     # Optuna's clocks have no zone; theirs is the machine's.

@@ -187,13 +187,18 @@ def test_a_study_has_a_trial_for_each_candidate_that_came_to_something(store: St
     store.add_candidate(run, ordinal=9, config=Config.of({"tile": 1}))
     (tmp_path / "journal").write_bytes(export_studies(store, run))
     storage = JournalStorage(JournalFileBackend(str(tmp_path / "journal")))
-    study = optuna.load_study(study_name=f"gemm_512x512x1024_f16_f32_nn {run}", storage=storage)
+    name = f"gemm_512x512x1024_f16_f32_nn {run}"
+    assert optuna.get_all_study_names(storage) == [name, f"{name} knobs of plain"]
+    study = optuna.load_study(study_name=name, storage=storage)
     states = [trial.state for trial in study.trials]
     assert states == [TrialState.COMPLETE] * 3 + [TrialState.PRUNED] + [TrialState.FAIL] * 2
-    assert (study.best_value, study.best_params) == (10.0, {"tile": 16, "pipeline": "p1", "pad": "False"})
+    assert [trial.params["route"] for trial in study.trials] == ["default"] + ["plain"] * 5
     assert study.best_trial.user_attrs["speedup"] == 2.0
     assert study.trials[4].user_attrs["failure"] == "wrong-result"
     assert study.trials[4].user_attrs["stderr"] == "off by 3"
+    knobs = optuna.load_study(study_name=f"{name} knobs of plain", storage=storage)
+    assert [trial.state for trial in knobs.trials] == states[1:], "the default has no knobs"
+    assert (knobs.best_value, knobs.best_params) == (10.0, {"tile": 16, "pipeline": "p1", "pad": "False"})
     assert study.user_attrs["verdict"] == "win"
     assert study.user_attrs["speedup_interval"] == [1.9, 2.1]
 
@@ -206,6 +211,7 @@ def test_a_store_without_candidates_has_no_study(tmp_path: Path) -> None:
 
 def test_optunas_dashboard_opens_the_study_of_a_run(store: Store, tmp_path: Path) -> None:
     run = won_run(store)
+    _one_knob_matters(store, run)
     _without_knobs(store)
     done = in_this_process("export", "--optuna", "-o", "study.journal", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -221,19 +227,31 @@ def test_optunas_dashboard_opens_the_study_of_a_run(store: Store, tmp_path: Path
         try:
             studies = asked(server, f"http://127.0.0.1:{port}/api/studies")["study_summaries"]
             (summary,) = (one for one in studies if one["study_name"].endswith(run))
-            assert len(studies) == 2
+            assert len(studies) == 3
             attributes = {one["key"]: one["value"] for one in summary["user_attrs"]}
             assert attributes["verdict"] == "win"
             detail = asked(server, f"http://127.0.0.1:{port}/api/studies/{summary['study_id']}")
             assert detail["objective_names"] == ["µs"]
             assert min(one["values"][0] for one in detail["best_trials"]) == 10.0
-            assert len(detail["trials"]) == 6
+            assert len(detail["trials"]) == 46
             for study in studies:
                 place = f"http://127.0.0.1:{port}/api/studies/{study['study_id']}/param_importances"
                 (importances,) = asked(server, place)["param_importances"]
-                assert importances, "of the knobs; without knobs, of the routes"
+                found = {one["name"]: one["importance"] for one in importances}
+                if "knobs" in study["study_name"]:
+                    assert found["tile"] > 2 * found["pad"], "the default, which has no knobs, is no trial of theirs"
+                else:
+                    assert [*found] == ["route"]
         finally:
             server.terminate()
+
+
+def _one_knob_matters(store: Store, run: str) -> None:
+    for ordinal in range(40):
+        knobs: dict[str, int | str | bool] = {"tile": 8 << ordinal % 5, "pipeline": "p1", "pad": ordinal % 2 == 0}
+        row = store.add_candidate(run, ordinal=10 + ordinal, config=Config.of(knobs), route="plain")
+        us = 100.0 * 2.0 ** (ordinal % 5) + ordinal / 100
+        store.record_timing(row, Timing((us, us)), phase="screen", block=0)
 
 
 def _without_knobs(store: Store) -> None:
