@@ -6,7 +6,8 @@
 Each problem is tuned by one command in a short budget; then `autotune bench` times default, the best that was found and
 torch in turns, in one state of the device, with the same types of results: that is the table. A best that the search
 had no time to give a verdict on is timed there, too. OUT.json is written after each problem. When `--seconds` are near
-their end, the problems that are left are named and not tuned. Needs torch. `--table` prints the table of such files.
+their end, the problems that are left are named and not tuned. Needs torch. `--table` prints the table of such files;
+`python -m benchmarks.winners` ships what won in them.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autotuner.carriers.microkernel import spec_mlir
+from autotuner.build.ship import write_parts
+from autotuner.carriers.outputs import MICROKERNEL, Outputs
 from autotuner.jobs.suite.suites import SUITES
-from autotuner.microkernels.library import find, search_folders
-from autotuner.microkernels.variants import Variants, kernel_chip
+from autotuner.microkernels.variants import kernel_chip
 from autotuner.problems import Problem
 from autotuner.system import process
 from autotuner.targets import Target
-from autotuner.tuning.plan import KERNEL
+from benchmarks.winners import SUITE, built
 
-SUITE, BEST, CODEGEN = "hopper", "best", "codegen"
+BEST, CODEGEN = "best", "codegen"
 BENCH_SECONDS = 11.0
 """Kept for each tuned problem's comparison."""
 STARTING = 15.0
@@ -115,16 +116,10 @@ def write_spec(problem: Problem, row: Row, target: Target, workspace: Path) -> N
     best = row["best"] or {}
     if best.get("kind") != "microkernel":
         return
-    manifest = find(best["config"][KERNEL], search_folders(workspace))
-    variants = Variants.of(manifest, problem, kernel_chip(target, ""), workspace=workspace)
-    chosen = {name: value for name, value in best["config"].items() if name in manifest.parameters}
-    call = variants.call(variants.space[variants.space.nearest(chosen)])
-    spec = workspace / BEST / f"{problem.name}-{target.name}.mlir"
-    objects = spec.with_suffix(".objects")
-    objects.mkdir(parents=True, exist_ok=True)
-    spec.write_text(spec_mlir([call]))
-    for path in call.instance.objects:
-        shutil.copy(path, objects)
+    carrier = built(problem, best["config"], kernel_chip(target, ""), workspace)
+    files = Outputs(workspace / BEST / f"{problem.name}-{target.name}.mlir", MICROKERNEL)
+    shutil.rmtree(files.objects, ignore_errors=True)  # of an earlier search
+    write_parts(files, carrier.parts())
 
 
 def write_workload(path: Path, problems: Sequence[Problem]) -> None:

@@ -16,7 +16,7 @@ from tests.docs.figures import ROOT
 
 DOCUMENTS = sorted(
     str(path.relative_to(ROOT))
-    for pattern in ("*.md", "docs/*.md", "benchmarks/*.md", "results/**/*.md", "specs/*.md", "candidates/*.md")
+    for pattern in ("*.md", "docs/*.md", "benchmarks/*.md", "results/**/*.md", "specs/**/*.md", "candidates/*.md")
     for path in ROOT.glob(pattern)
     if path.parent.name != "encoder"  # a report as the command wrote it
 )
