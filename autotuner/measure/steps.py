@@ -25,20 +25,13 @@ Steps = Generator[Step, Any, T]
 """Steps one after another; each is sent what the one before came to, or thrown what it raised."""
 
 
-def changed(steps: Steps[T], change: Callable[[Step], Step]) -> Steps[T]:
-    """The same steps, each as `change` makes it."""
+def following(steps: Steps[T], came_to: Callable[[], Any]) -> Step:
+    """The step after this one, which `came_to` gives the value of, or raises the error of; at the end StopIteration."""
     try:
-        step = next(steps)
-        while True:
-            try:
-                came_to = yield change(step)
-            except Exception as error:
-                step = steps.throw(error)
-            else:
-                step = steps.send(came_to)
-    except StopIteration as end:
-        value: T = end.value
-        return value
+        value = came_to()
+    except Exception as error:
+        return steps.throw(error)
+    return steps.send(value)
 
 
 def at_once(steps: Steps[T]) -> T:
@@ -46,12 +39,21 @@ def at_once(steps: Steps[T]) -> T:
     try:
         step = next(steps)
         while True:
-            try:
-                came_to = step.do()
-            except Exception as error:
-                step = steps.throw(error)
-            else:
-                step = steps.send(came_to)
+            step = following(steps, step.do)
     except StopIteration as end:
         value: T = end.value
         return value
+
+
+class Changed(Generator[Step, Any, T]):
+    """The same steps, each as `change` makes it."""
+
+    def __init__(self, steps: Steps[T], change: Callable[[Step], Step]) -> None:
+        self._steps, self._change = steps, change
+
+    def send(self, value: Any) -> Step:
+        return self._change(self._steps.send(value))
+
+    def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Step:
+        del val, tb  # an error has both
+        return self._change(self._steps.throw(typ))

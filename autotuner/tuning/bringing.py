@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
@@ -20,7 +21,7 @@ from autotuner.targets import NO_DEVICE, Target
 from autotuner.targets.attention import right_target
 from autotuner.tuning.options import Options
 from autotuner.tuning.outcome import Outcome
-from autotuner.tuning.plan import SEARCHED, Candidate
+from autotuner.tuning.plan import KERNEL, SEARCHED, Candidate
 from autotuner.tuning.result import Result
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.single import SingleRun
@@ -104,15 +105,28 @@ def _written_down(steps: SingleRun, manifest: Manifest, report: Report, file: Pa
         for entry in manifest.entries
         if entry.id in tried
     ]
-    for entry, outcome, future in begun:
-        build = future.result()
-        if build.binary != entry.binary:
-            raise EnvironmentFailure(
-                f"{entry.id} of {file} is other code than IREE makes here now.",
-                remedy="Import it with the IREE, on the kind of machine, that made the bundle; or make a new one.",
-            )
+    built = [(entry, outcome, future.result()) for entry, outcome, future in begun]
+    refuse_other_code([entry for entry, _, build in built if build.binary != entry.binary], file)
+    for entry, outcome, build in built:
         evaluator.settle_build(outcome, build)
         _settle(steps, outcome, tried[entry.id])
+
+
+def refuse_other_code(others: Sequence[Entry], file: Path) -> None:
+    """Whose code has changed: where all that IREE makes alone is as it was, it is the kernel's."""
+    if not others:
+        return
+    first = next((one for one in others if one.kind != "microkernel"), others[0])
+    if first.kind != "microkernel":
+        raise EnvironmentFailure(
+            f"{first.id} of {file} is other code than IREE makes here now.",
+            remedy="Import it with the IREE, on the kind of machine, that made the bundle; or make a new one.",
+        )
+    kernel = dict(first.config)[KERNEL]
+    raise EnvironmentFailure(
+        f"{first.id} of {file} is other code than the microkernel {kernel} is here now; IREE's own is the same.",
+        remedy="Its source or its compiler has changed: import it with those that made the bundle, or make a new one.",
+    )
 
 
 def _candidate(steps: SingleRun, entry: Entry, file: Path) -> Candidate:

@@ -21,7 +21,7 @@ from autotuner.build import Compiled
 from autotuner.devices.many import Devices
 from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.measure.screening import Measured
-from autotuner.measure.steps import Step, Steps
+from autotuner.measure.steps import Step, Steps, following
 from autotuner.system.execution import in_a_thread
 from autotuner.system.process import behind_timings
 from autotuner.system.progress import clocked
@@ -322,15 +322,7 @@ class Pool:
     def _advance(self, opening: Opening, came_to: Callable[[], Any] | None) -> None:
         """The next step of an opening, given what the last one came to."""
         try:
-            if came_to is None:
-                step = next(opening)
-            else:
-                try:
-                    value = came_to()
-                except Exception as error:
-                    step = opening.throw(error)
-                else:
-                    step = opening.send(value)
+            step = next(opening) if came_to is None else following(opening, came_to)
         except StopIteration as end:
             if end.value is not None:
                 self._lanes.append(end.value)

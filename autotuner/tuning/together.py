@@ -12,7 +12,7 @@ from typing import TypeVar
 from autotuner.devices.many import Devices
 from autotuner.errors import AutotuneError, OutOfTimeError, StorageError, ToolMissingError
 from autotuner.measure.check import too_large
-from autotuner.measure.steps import Step, Steps, changed
+from autotuner.measure.steps import Changed, Step, Steps
 from autotuner.system import process
 from autotuner.system.progress import Clock, Progress, Reporter, Stop, clocked
 from autotuner.system.text import count
@@ -155,7 +155,7 @@ class Part:
                 return step.do()
 
         steps = self.run.concluded(loop, self._leaders)
-        return (yield from changed(steps, lambda step: replace(step, do=partial(timely, step))))
+        return (yield from Changed(steps, lambda step: replace(step, do=partial(timely, step))))
 
     def tune(self, seconds: float) -> None:
         """Alone, from its beginning to its end."""

@@ -19,15 +19,20 @@ from autotuner.bundles.command import NEEDS, _parser
 from autotuner.bundles.documents import BASELINE, Manifest, Report, Taken, Tried
 from autotuner.cli.commands.bundle import app as cli
 from autotuner.devices.device import Timing
+from autotuner.errors import EnvironmentFailure
 from autotuner.measure.blocks import Interval
 from autotuner.measure.check import Check
+from autotuner.measure.contestant import Kind
 from autotuner.measure.judge import Judgement
 from autotuner.targets import PLAIN
+from autotuner.tuning.bringing import refuse_other_code
 from autotuner.tuning.bundling import ladder, travelling
 from autotuner.tuning.outcome import Outcome
-from autotuner.tuning.plan import Candidate
+from autotuner.tuning.plan import KERNEL, Candidate
+from tests.bundles.documents import MANIFEST
 from tests.support.command_line import complaint, in_this_process
 from tests.support.contract import hold_contract
+from tests.support.kernels import own_kernel
 from tests.support.patience import ENOUGH, one_of_three
 
 NO_ROUTES = ("--flag=--iree-opt-data-tiling=false", "--flag=--iree-llvmcpu-enable-ukernels=none")
@@ -117,9 +122,37 @@ def test_a_result_of_a_bundle_from_elsewhere_is_refused(home: Path, manifest: Ma
     assert not list(home.rglob("evil"))
 
 
-def said_to_win(manifest: Manifest, folder: Path) -> Path:
+@pytest.mark.long
+def test_where_a_kernel_has_changed_since_it_says_whose_code_it_is(tmp_path: Path) -> None:
+    kernel = own_kernel(tmp_path)
+    words = ("gemm", "--shape", "64x64x64", "--dtype", "f32", "--trials", "3", *NO_ROUTES, "--effort", "quick")
+    made = in_this_process(*words, "--microkernels", "mine", "--bundle", "out.zip", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    with zipfile.ZipFile(tmp_path / "out.zip") as file:
+        manifest = Manifest.read(json.loads(file.read(archive.MANIFEST)), "out.zip")
+    result = said_to_win(manifest, tmp_path, kind="microkernel")
+    source = kernel / "sgemm.c"
+    source.write_text(
+        f"{source.read_text()}\n__attribute__((used)) static int changed_since(int x) {{ return 3 * x; }}\n"
+    )
+    refused = in_this_process("bundle", "import", str(result), cwd=tmp_path)
+    assert "is other code than the microkernel mine is here now; IREE's own is the same" in complaint(refused, 3)
+
+
+def test_other_code_is_the_kernels_where_only_kernels_differ() -> None:
+    default, codegen = MANIFEST.entries
+    kernel = replace(codegen, id="c0002", kind="microkernel", config=((KERNEL, "sgemm_c"),))
+    refuse_other_code([], Path("out.zip"))
+    with pytest.raises(EnvironmentFailure, match="c0002 of out.zip is other code than the microkernel sgemm_c is here"):
+        refuse_other_code([kernel], Path("out.zip"))
+    for others in ([kernel, codegen], [default, kernel]):
+        with pytest.raises(EnvironmentFailure, match="is other code than IREE makes here now"):
+            refuse_other_code(others, Path("out.zip"))
+
+
+def said_to_win(manifest: Manifest, folder: Path, *, kind: Kind = "codegen") -> Path:
     """A result in which a candidate is twice as fast as the default."""
-    winner = next(one.id for one in manifest.entries if one.kind == "codegen")
+    winner = next(one.id for one in manifest.entries if one.kind == kind)
     times = {BASELINE: 2.0, winner: 1.0}
     data = manifest.to_bytes()
     report = Report(

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -19,7 +19,7 @@ from autotuner.devices.many import Devices
 from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.measure.check import Check
 from autotuner.measure.screening import Measured
-from autotuner.measure.steps import Step, Steps, at_once
+from autotuner.measure.steps import Changed, Step, Steps, at_once
 from autotuner.system import process
 from autotuner.system.execution import local_executor
 from autotuner.targets import PLAIN
@@ -378,3 +378,21 @@ def test_steps_can_be_taken_here_and_now() -> None:
         return int(one) + int(two)
 
     assert at_once(steps()) == 3
+
+
+def test_changed_steps_pass_on_what_they_came_to_and_what_they_raised() -> None:
+    def refused() -> int:
+        raise ValueError("refused")
+
+    def steps() -> Steps[int]:
+        one = yield Step("builders", lambda: 1)
+        try:
+            yield Step("device", refused)
+        except ValueError:
+            one += yield Step("device", lambda: 20)
+        return int(one)
+
+    def whole() -> Steps[int]:
+        return (yield from Changed(steps(), lambda step: replace(step, do=lambda: step.do() * 3)))
+
+    assert at_once(whole()) == 63
