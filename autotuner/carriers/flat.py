@@ -32,10 +32,14 @@ def shared_matrix(op: Any) -> Any:
     if made.name != GENERIC or len(made.operands) != 2:
         return None
     maps = [positions(ir.AffineMapAttr(entry).value) for entry in ir.ArrayAttr(made.attributes["indexing_maps"])]
-    block = made.regions[0].blocks[0]
+    return made.operands[0] if is_copy(made) and maps == [[1, 2], [0, 1, 2]] else None
+
+
+def is_copy(generic: Any) -> bool:
+    """Its elements are those of its first operand, as they are."""
+    block = generic.regions[0].blocks[0]
     body = [child.operation for child in block.operations]
-    copies = body[0].name == YIELD and body[0].operands[0] == block.arguments[0]
-    return made.operands[0] if copies and maps == [[1, 2], [0, 1, 2]] else None
+    return bool(body[0].name == YIELD and body[0].operands[0] == block.arguments[0])
 
 
 def is_or_becomes(type: Any, operand: Operand) -> bool:

@@ -16,6 +16,7 @@ from autotuner.carriers.calls import described
 from autotuner.carriers.flat import is_or_becomes, shared_matrix
 from autotuner.carriers.forms import ATTENTION, CONSTANT, PAD, Forms, Pad, is_main, prepare, read_forms, read_pads
 from autotuner.carriers.grouped import Grouped, read_grouped
+from autotuner.carriers.heads import read_around
 from autotuner.carriers.microkernel import DETACH
 from autotuner.carriers.render import problem_mlir
 from autotuner.carriers.slices import read_slice
@@ -45,8 +46,10 @@ class Reading:
 
     @property
     def bare(self) -> Problem:
-        """The problem without its epilogue."""
+        """The problem without its epilogue, or without what moves its heads."""
         problem = self.problem
+        if isinstance(problem, Attention):
+            return problem.heads_first
         return replace(problem, epilogue=NOTHING) if isinstance(problem, (Gemm, Conv)) else problem
 
 
@@ -130,6 +133,10 @@ def _readings(op: Any, main: _Main, taken_away: set[Any], *, detached: bool) -> 
     tails: list[Tail] = []
     for problem in main.problems:
         if isinstance(problem, Attention):
+            for around in read_around(op, problem):
+                wide = read_slice(around.root, around.inputs)
+                if wide is not None:
+                    yield Reading(around.problem, Forms((wide,)))
             match = read_slice(op, list(op.operands)[:3])
             if match is not None or not problem.causal:  # the template has but one of the masks that are causal
                 yield Reading(problem, Forms((match,)) if match is not None else None)

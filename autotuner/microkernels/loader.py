@@ -62,7 +62,8 @@ def load(file: Path) -> Manifest:
     table = read(file)
     name = checked_name(file.absolute().parent.name)
     operation = OPERATIONS[table.choice("operation", tuple(OPERATIONS))]
-    layouts = table.choices("layouts", operation.layouts) if operation.layouts else ()
+    usual = (operation.usual_layout,) if operation.usual_layout and not table.has("layouts") else ()
+    layouts = usual or table.choices("layouts", operation.layouts)
     provider = _provider(table.table("provider"), file.absolute().parent)
     objects = _objects(table.table("objects"), file.absolute().parent)
     if provider.kind != "prebuilt" and objects:

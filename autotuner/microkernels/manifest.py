@@ -105,7 +105,6 @@ class Manifest:
     operation: str
     dtypes: tuple[str, ...]
     layouts: tuple[str, ...]
-    """Empty where the operation has but one."""
     conditions: tuple[Expression, ...]
     symbol: str
     naming: str
@@ -282,7 +281,7 @@ class Manifest:
             raise self._unfit(f"it computes {self.operation}, not {problem.op}.", f"Give a {self.operation} problem.")
         if dtype not in self.dtypes:
             raise self._unfit(f"it does not compute {dtype}.", f"It computes: {', '.join(self.dtypes)}.")
-        if self.layouts and problem.layout not in self.layouts:
+        if problem.layout not in self.layouts:
             raise self._unfit(f"it does not take layout {problem.layout}.", f"It takes: {', '.join(self.layouts)}.")
         able = {*self.epilogues, *(("relu",) if "clip" in self.epilogues else ())}
         if missing := [part for part in problem.epilogue.parts if part not in able]:

@@ -17,6 +17,7 @@ from autotuner.problems.base import Operand, parse_dims, random_inputs, refuse_i
 from autotuner.problems.dtypes import ElementType, element_type, parse_dtype
 from autotuner.problems.operation import Operation
 
+HEADS_FIRST, TOKENS_FIRST, PACKED = "bhsd", "bshd", "bs3hd"
 _SHARPNESS = 4.0
 """Queries are this much larger than keys: weights that differ make a wrong mask or maximum visible."""
 _EXP_UNITS = 16.0
@@ -39,6 +40,9 @@ class Attention(Operation):
 
     `causal` lets query i see keys 0 to i, as torch has it. `flat` operands have one dimension for batch and heads, as
     models have them.
+
+    `layout` says where the heads are: before the tokens (bhsd); after them, as a linear layer writes them (bshd: Q is
+    BxSQxHxD, and so is the result); or so in one tensor with all three, of which Q is the first (bs3hd: BxSx3xHxD).
     """
 
     batch: int
@@ -51,10 +55,13 @@ class Attention(Operation):
     f8: str = "f8E4M3FN"
     allow: Precision = ""
     flat: bool = False
+    layout: str = HEADS_FIRST
 
     op = "attention"
     kind = "attention"
     template = "attention.mlir.j2"
+    layouts: ClassVar[tuple[str, ...]] = (HEADS_FIRST, TOKENS_FIRST, PACKED)
+    usual_layout: ClassVar[str] = HEADS_FIRST
     letters: ClassVar[Mapping[str, str]] = {"query": "bhqd", "key": "bhkd", "value": "bhkd", "out": "bhqd"}
 
     @classmethod
@@ -77,14 +84,28 @@ class Attention(Operation):
             "keys": self.keys,
             "width": self.width,
             "causal": int(self.causal),
+            # Heads that lie side by side in a row of what is read, and of what is written.
+            "row": {HEADS_FIRST: 1, TOKENS_FIRST: self.heads, PACKED: 3 * self.heads}[self.layout],
+            "out_row": 1 if self.layout == HEADS_FIRST else self.heads,
         }
 
+    @property
+    def operand_names(self) -> tuple[str, ...]:
+        """What is packed comes as the query."""
+        return ("query", "out") if self.layout == PACKED else super().operand_names
+
     def dimensions(self, operand: str) -> str:
-        return self.letters[operand].replace("h", "") if self.flat else self.letters[operand]
+        letters = self.letters[operand]
+        if self.flat:
+            return letters.replace("h", "")
+        if self.layout == PACKED and operand == "query":
+            return "bq3hd"
+        return letters if self.layout == HEADS_FIRST else "".join(letters[axis] for axis in (0, 2, 1, 3))
 
     @property
     def name(self) -> str:
         ends = ("_causal" if self.causal else "") + ("_flat" if self.flat else "")
+        ends += f"_{self.layout}" if self.layout != HEADS_FIRST else ""
         return f"attention_{self.batch}x{self.heads}x{self.queries}x{self.keys}x{self.width}_{self.dtype}{ends}"
 
     @property
@@ -109,14 +130,25 @@ class Attention(Operation):
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        lead = (self.batch * self.heads,) if self.flat else (self.batch, self.heads)
-        keys = Operand((*lead, self.keys, self.width), self.element)
-        out = element_type("f32") if self.dtype == "f8" else self.element
-        rows = (*lead, self.queries, self.width)
-        return Operand(rows, self.element), keys, keys, Operand(rows, out)
+        rows, keys = self._shape(self.queries), Operand(self._shape(self.keys), self.element)
+        out = Operand(rows, element_type("f32") if self.dtype == "f8" else self.element)
+        if self.layout == PACKED:
+            return Operand((self.batch, self.queries, 3, self.heads, self.width), self.element), out
+        return Operand(rows, self.element), keys, keys, out
+
+    def _shape(self, tokens: int) -> tuple[int, ...]:
+        if self.flat:
+            return self.batch * self.heads, tokens, self.width
+        lead = (self.heads, tokens) if self.layout == HEADS_FIRST else (tokens, self.heads)
+        return self.batch, *lead, self.width
+
+    @property
+    def heads_first(self) -> Attention:
+        """The same without what stands around it in another layout."""
+        return replace(self, layout=HEADS_FIRST)
 
     def template_values(self) -> Mapping[str, object]:
-        query, key, value, out = (o.mlir for o in self.operands)
+        query, key, value, out = (o.mlir for o in self.heads_first.operands)
         return {
             "query": query,
             "key": key,
@@ -127,18 +159,34 @@ class Attention(Operation):
             "scale_type": "f32" if self.dtype == "f8" else self.element.mlir,
             "flat": self.flat,
             "mask": f"tensor<{self.queries}x{self.keys}xi1>" if self.causal else "",
+            "given": [operand.mlir for operand in self.operands] if self.layout != HEADS_FIRST else [],
+            "packed": self.layout == PACKED,
+            "part": Operand(self._shape(self.queries), self.element).mlir,
+            "sizes": (self.batch, self.queries, self.heads, self.width),
         }
 
     def inputs(self, seed: int) -> tuple[Array, ...]:
-        query, key, value = random_inputs(self.operands[:3], seed)
-        return (query.astype(np.float32) * _SHARPNESS).astype(query.dtype), key, value
+        query, key, value = random_inputs(self.heads_first.operands[:3], seed)
+        return self._laid_out(((query.astype(np.float32) * _SHARPNESS).astype(query.dtype), key, value))
 
     def reference(self, inputs: tuple[Array, ...]) -> Array:
         return self._attended(inputs)
 
+    def _laid_out(self, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Queries, keys and values with the heads first, as this layout has them."""
+        if self.layout == HEADS_FIRST:
+            return operands
+        turned = tuple(np.ascontiguousarray(np.swapaxes(operand, 1, 2)) for operand in operands)
+        return (np.stack(turned, axis=2),) if self.layout == PACKED else turned
+
+    def _heads_first(self, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
+        """The other way round."""
+        parts = tuple(np.moveaxis(inputs[0], 2, 0)) if self.layout == PACKED else inputs
+        return parts if self.layout == HEADS_FIRST else tuple(np.swapaxes(part, 1, 2) for part in parts)
+
     def _attended(self, inputs: tuple[Array, ...], *, squares: bool = False) -> Array:
         """The values by their weights; `squares`: the sum of the squared terms instead."""
-        wide = widened(inputs, flops=self.flops)
+        wide = widened(self._heads_first(inputs), flops=self.flops)
         query, key, value = (x.reshape(self.batch * self.heads, -1, self.width) for x in wide)
         out = np.empty((self.batch * self.heads, self.queries, self.width))
 
@@ -159,11 +207,13 @@ class Attention(Operation):
         with ThreadPoolExecutor(min(os.cpu_count() or 1, _THREADS)) as pool:
             blocks = product(range(self.batch * self.heads), range(0, self.queries, _BLOCK))
             list(pool.map(lambda block: attend(*block), blocks))
-        return out.reshape(self.output.shape)
+        if self.layout == HEADS_FIRST:
+            return out.reshape(self.output.shape)
+        return np.swapaxes(out.reshape(self.batch, self.heads, self.queries, self.width), 1, 2)
 
     def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
         """Scores round as sums of products do, and the weights are stored in the operands' type on the way."""
-        query, key, _ = (x.astype(np.float32) for x in inputs)
+        query, key, _ = (x.astype(np.float32) for x in self._heads_first(inputs))
         size = float(np.linalg.norm(query, axis=-1).max() * np.linalg.norm(key, axis=-1).max()) / self.width
         spread = np.sqrt(self._attended(inputs, squares=True))
         unit, sums = max(UNITS[self.element.name], UNITS["f16"] if self.allow else 0.0), UNITS["f32"]
@@ -178,14 +228,14 @@ class Attention(Operation):
         The weights are 1 or 0 then, and the sums of whole numbers exact: a key that is missed, or seen in vain, shows.
         """
         rng = np.random.default_rng(seed)
-        queries, keys, values, _ = self.operands
+        queries, keys, values, _ = self.heads_first.operands
         looks = rng.integers(0, self.width, queries.shape[:-1])
         far = min(_FAR * math.sqrt(self.width), _FARTHEST.get(self.element.name, math.inf))
         query = np.zeros(queries.shape, np.float32)
         np.put_along_axis(query, looks[..., None], -far, axis=-1)
         key = (rng.random(keys.shape) < 0.5).astype(np.float32)
         value = whole_numbers(values.shape, self.element, limit=_VALUES, rng=rng)
-        return query.astype(self.element.numpy), key.astype(self.element.numpy), value
+        return self._laid_out((query.astype(self.element.numpy), key.astype(self.element.numpy), value))
 
     def whole_bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
         """Dividing by the number of keys rounds, before the sum or after it."""

@@ -71,7 +71,9 @@ def _conv(parts: Sequence[str]) -> Problem:
 
 def _attention(parts: Sequence[str]) -> Problem:
     shape, dtype, *rest = parts
-    return replace(Attention.parse(shape=shape, dtype=dtype, causal="causal" in rest), flat="flat" in rest)
+    attention = Attention.parse(shape=shape, dtype=dtype, causal="causal" in rest)
+    layout = rest[-1] if rest and rest[-1] in Attention.layouts else attention.layout
+    return replace(attention, flat="flat" in rest, layout=layout)
 
 
 def _epilogue(parts: Sequence[str]) -> str:

@@ -27,7 +27,9 @@ class Operation(Problem):
 
     kind: ClassVar[Kind]
     """What IREE's compiler calls its dispatch."""
-    layouts: ClassVar[tuple[str, ...]] = ()
+    layouts: ClassVar[tuple[str, ...]]
+    usual_layout: ClassVar[str] = ""
+    """What a manifest means that names none; empty: it must name some."""
     letters: ClassVar[Mapping[str, str]]
     """The operands by the names that manifests use, in the problem's order, the output last; each with all the letters
     that a layout of it may have. Those of an epilogue are there where a problem has it."""

@@ -139,3 +139,102 @@ def test_a_mask_of_scores_for_each_head_is_causal_if_all_of_them_are(last: str, 
     text = text.replace("tensor<8x16xi1>", "tensor<2x3x8x16xf16>").replace("-> (m, k2)", "-> (b, h, m, k2)")
     (operation,) = read_operations(text)
     assert operation.problems == ((HEADS,) if known else ())
+
+
+EXPORT = """\
+func.func @main(%q: tensor<2x8x12xf16>, %k: tensor<2x16x12xf16>, %v: tensor<2x16x12xf16>) -> RESULT {
+  %scale = arith.constant 0.5 : f32
+  %queries = tensor.expand_shape %q [[0], [1], [2, 3]] output_shape [2, 8, 3, 4]
+    : tensor<2x8x12xf16> into tensor<2x8x3x4xf16>
+  %keys = tensor.expand_shape %k [[0], [1], [2, 3]] output_shape [2, 16, 3, 4]
+    : tensor<2x16x12xf16> into tensor<2x16x3x4xf16>
+  %values = tensor.expand_shape %v [[0], [1], [2, 3]] output_shape [2, 16, 3, 4]
+    : tensor<2x16x12xf16> into tensor<2x16x3x4xf16>
+  %few = tensor.empty() : tensor<2x3x8x4xf16>
+  %many = tensor.empty() : tensor<2x3x16x4xf16>
+  %q1 = linalg.transpose ins(%queries : tensor<2x8x3x4xf16>) outs(%few : tensor<2x3x8x4xf16>)
+    permutation = [0, 2, 1, 3]
+  %k1 = linalg.transpose ins(%keys : tensor<2x16x3x4xf16>) outs(%many : tensor<2x3x16x4xf16>)
+    permutation = [0, 2, 1, 3]
+  %v1 = linalg.generic {
+    indexing_maps = [affine_map<(a, b, c, d) -> (a, c, b, d)>, affine_map<(a, b, c, d) -> (a, b, c, d)>],
+    iterator_types = ["parallel", "parallel", "parallel", "parallel"]
+  } ins(%values : tensor<2x16x3x4xf16>) outs(%many : tensor<2x3x16x4xf16>) {
+  ^bb0(%in: f16, %out: f16):
+    linalg.yield %in : f16
+  } -> tensor<2x3x16x4xf16>
+  %q2 = tensor.collapse_shape %q1 [[0, 1], [2], [3]] : tensor<2x3x8x4xf16> into tensor<6x8x4xf16>
+  %k2 = tensor.collapse_shape %k1 [[0, 1], [2], [3]] : tensor<2x3x16x4xf16> into tensor<6x16x4xf16>
+  %v2 = tensor.collapse_shape %v1 [[0, 1], [2], [3]] : tensor<2x3x16x4xf16> into tensor<6x16x4xf16>
+  %empty = tensor.empty() : tensor<6x8x4xf16>
+  %made = "iree_linalg_ext.attention"(%q2, %k2, %v2, %scale, %empty) <{indexing_maps = [
+    affine_map<(b, m, n, k1, k2) -> (b, m, k1)>, affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>,
+    affine_map<(b, m, n, k1, k2) -> (b, k2, n)>, affine_map<(b, m, n, k1, k2) -> ()>,
+    affine_map<(b, m, n, k1, k2) -> (b, m, n)>]}> ({
+  ^bb0(%score: f32):
+    iree_linalg_ext.yield %score : f32
+  }) : (tensor<6x8x4xf16>, tensor<6x16x4xf16>, tensor<6x16x4xf16>, f32, tensor<6x8x4xf16>) -> tensor<6x8x4xf16>
+  %split = tensor.expand_shape %made [[0, 1], [2], [3]] output_shape [2, 3, 8, 4]
+    : tensor<6x8x4xf16> into tensor<2x3x8x4xf16>
+  %order = tensor.empty() : tensor<2x8x3x4xf16>
+  %turned = linalg.transpose ins(%split : tensor<2x3x8x4xf16>) outs(%order : tensor<2x8x3x4xf16>)
+    permutation = [0, 2, 1, 3]
+  %out = tensor.collapse_shape %turned [[0], [1], [2, 3]] : tensor<2x8x3x4xf16> into tensor<2x8x12xf16>
+  RETURN
+}
+"""
+"""As torch exports it: heads are split from the width of a linear layer, and moved before the tokens."""
+ALL = ("tensor<2x8x12xf16>", "return %out : tensor<2x8x12xf16>")
+MOVED = replace(Attention.parse(shape="2x3x8x16x4"), layout="bshd")
+BARE = replace(Attention.parse(shape="6x1x8x16x4"), flat=True)
+
+
+def export(result: str, end: str) -> str:
+    return EXPORT.replace("RESULT", result).replace("RETURN", end)
+
+
+def test_what_moves_the_heads_is_read_with_an_attention() -> None:
+    (operation,) = read_operations(export(*ALL))
+    assert operation.problems == (MOVED, BARE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        export(*ALL).replace("%v2 = tensor.collapse_shape %v1", "%v2 = tensor.collapse_shape %many"),
+        export(*ALL).replace("linalg.yield %in", "%more = arith.addf %in, %in : f16\n    linalg.yield %more"),
+        # Somebody else takes the result before its heads are moved.
+        export("(tensor<2x8x12xf16>, tensor<6x8x4xf16>)", "return %out, %made : tensor<2x8x12xf16>, tensor<6x8x4xf16>"),
+    ],
+    ids=["nothing is moved", "not as they are", "two users"],
+)
+def test_an_attention_is_by_itself_where_anything_else_is_done(text: str) -> None:
+    (operation,) = read_operations(text)
+    assert operation.problems == (BARE,)
+
+
+@pytest.mark.parametrize("layout", ["bshd", "bs3hd", "exported"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_kernel_takes_an_attention_with_what_moves_its_heads(
+    layout: str, causal: bool, tools: Tools, tmp_path: Path
+) -> None:
+    if layout == "exported":
+        text, problem = export(*ALL), MOVED
+    else:
+        problem = replace(Attention.parse(shape="2x3x8x8x4", causal=causal), layout=layout)
+        text = problem_mlir(problem)
+    (program := tmp_path / "program.mlir").write_text(text)
+    (operation,) = read_operations(preprocess(tools, program, FLAGS, timeout=120))
+    assert operation.problems[0] == problem
+    *inputs, out = (Binding(n, "read", operand) for n, operand in enumerate(problem.operands))
+    bindings = (*inputs, replace(out, access="write"))
+    kernel = Instance("k", "k", "gfx942", (Path("k.hsaco"),), bindings, (), (64, 1, 1), 64, 0, (1, 1, 1))
+    calls = [Call(kernel, problem)]
+    spec = tmp_path / "spec.mlir"
+    read = [forms_of(operation.readings[:1])]
+    for forms in (read,) if layout == "exported" else (read, []):
+        spec.write_text(spec_mlir(calls, forms=forms))
+        after = preprocess(tools, program, [*FLAGS, *spec_flags(spec, [kernel])], timeout=120)
+        assert prove(after, kernel_calls(calls)).found == (1,)
+        assert "linalg.transpose" not in after
+        assert "linalg.generic" not in after

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -415,11 +416,12 @@ def test_expressions_may_use_the_problems_numbers() -> None:
     sizes, transposed = {"m": 2, "n": 3, "k": 4, "batch": 1}, {"transpose_lhs": 0, "transpose_rhs": 0}
     assert gemm == sizes | transposed | {"bias": 0, "residual": 0, "relu": 0, "clip": 0, "activation": 0}
     assert (conv["ho"], conv["wo"], conv["k"], conv["f"], conv["y"], conv["stride_h"]) == (4, 8, 4, 4, 3, 2)
-    assert attention == {"batch": 1, "heads": 2, "queries": 3, "keys": 4, "width": 5, "causal": 1}
+    rows = {"row": 1, "out_row": 1}
+    assert attention == {"batch": 1, "heads": 2, "queries": 3, "keys": 4, "width": 5, "causal": 1, **rows}
     assert all(list(problem.smallest().variables()) == list(problem.variables()) for problem in PROBLEMS)
 
 
-def test_attention_takes_no_layouts_and_transposes_heads(folder: Path) -> None:
+def test_attention_may_name_no_layouts_and_transposes_heads(folder: Path) -> None:
     head = GEMM[: GEMM.index("[[bindings")].replace('"gemm"', '"attention"').replace('layouts = ["nn", "tn"]\n', "")
     for old, new in (("m % tile", "queries % tile"), ("n % 64", "width % 64"), ("m // tile", "queries // tile")):
         head = head.replace(old, new)
@@ -435,8 +437,16 @@ def test_attention_takes_no_layouts_and_transposes_heads(folder: Path) -> None:
     assert (key.permutation, key.tensor.text) == ((0, 2, 1, 3), "2x256x4x64xf16")
     assert (value.permutation, value.tensor.text) == ((), "2x4x256x64xf16")
     assert (out_binding.operand, out_binding.tensor.text) == (3, "2x128x4x64xf16")
-    with pytest.raises(UsageError, match="layouts: no such key"):
-        written(folder, 'layouts = ["nn"]\n' + head + reads + out + GEMM[GEMM.index("[objects") :])
+    moved = replace(Attention.parse(shape="2x4x128x256x64"), layout="bshd")
+    with pytest.raises(DoesNotFitError, match="does not take layout bshd"):
+        manifest.bind(moved, "gfx942")
+    both = 'layouts = ["bhsd", "bshd"]\n' + head + reads + out + GEMM[GEMM.index("[objects") :]
+    query, _, value, out_binding = written(folder, both).bind(moved, "gfx942").bindings
+    assert (query.permutation, query.tensor.text) == ((), "2x128x4x64xf16")
+    assert (value.permutation, value.tensor.text) == ((0, 2, 1, 3), "2x4x256x64xf16")
+    assert (out_binding.permutation, out_binding.tensor.text) == ((), "2x128x4x64xf16")
+    with pytest.raises(UsageError, match="layouts: 'nn' is not known"):
+        written(folder, both.replace('["bhsd", "bshd"]', '["nn"]'))
 
 
 LARGE = GEMM.replace(

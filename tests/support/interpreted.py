@@ -6,57 +6,20 @@ reads its setting when it is imported.
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
+from tests.support.interpreter import Memory  # isort: split
+
 import triton
 import triton.language as tl
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "specs" / "microkernels"))
 put = import_module("epilogue").put
-
-
-class Memory:
-    """An array with as much of a tensor as the interpreter asks for."""
-
-    dtype, device = "float32", "cpu"
-
-    def __init__(self, array: npt.NDArray[np.float32]) -> None:
-        self.array = array
-
-    def data_ptr(self) -> int:
-        return self.array.ctypes.data
-
-    def untyped_storage(self) -> Memory:
-        return self
-
-    def cpu(self) -> Memory:
-        return self
-
-    def new_empty(self, *_: object, **__: object) -> Memory:
-        return Memory(self.array)
-
-    def set_(self, storage: Memory, *_: object) -> None:
-        self.array = storage.array
-
-    def storage_offset(self) -> int:
-        return 0
-
-    def size(self) -> tuple[int, ...]:
-        return self.array.shape
-
-    def stride(self) -> tuple[int, ...]:
-        return (1,)
-
-    def copy_(self, other: Memory) -> None:
-        self.array[...] = other.array
 
 
 @triton.jit  # type: ignore[untyped-decorator]

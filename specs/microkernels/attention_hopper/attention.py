@@ -34,10 +34,18 @@ def attention_hopper(
     HEADS,
     BN: gl.constexpr,
     WIDTH: gl.constexpr,
+    ROW: gl.constexpr,
+    OUT_ROW: gl.constexpr,
     CAUSAL: gl.constexpr,
     STAGES: gl.constexpr,
     AHEAD: gl.constexpr,
 ):
+    """ROW heads lie side by side in a row of what is read, OUT_ROW in one of the result. Where there are three times as
+    many of the former, keys and values lie behind the queries."""
+    packed: gl.constexpr = ROW > OUT_ROW
+    if packed:
+        key = query
+        value = query
     dtype: gl.constexpr = query.dtype.element_ty
     rows: gl.constexpr = gl.NVMMASharedLayout.get_default_for([HALF, WIDTH], dtype)
     columns: gl.constexpr = gl.NVMMASharedLayout.get_default_for([BN, WIDTH], dtype)
@@ -50,15 +58,16 @@ def attention_hopper(
     v_ready, v_empty = barriers(STAGES, 2)
     fence_async_shared()
     size = (QUERIES, KEYS, HEADS)
-    how: gl.constexpr = (BN, WIDTH, CAUSAL, STAGES, AHEAD)
+    how: gl.constexpr = (BN, WIDTH, CAUSAL, STAGES, AHEAD, ROW, OUT_ROW)
+    after_queries: gl.constexpr = OUT_ROW if packed else 0
     memory = (q, k, v, o, q_ready, q_empty, k_ready, k_empty, v_ready, v_empty)
     gl.warp_specialize(
         [
             (compute, (0, out, memory, size, how)),
             (compute, (1, out, memory, size, how)),
             (copy_queries, (query, q, q_ready, q_empty, size, how)),
-            (copy_keys, (key, k, k_ready, k_empty, size, how)),
-            (copy_keys, (value, v, v_ready, v_empty, size, how)),
+            (copy_keys, (key, k, k_ready, k_empty, size, how, after_queries)),
+            (copy_keys, (value, v, v_ready, v_empty, size, how, 2 * after_queries)),
         ],
         [4, 1, 1, 1],
         [240, 24, 24, 24],
@@ -104,27 +113,43 @@ def turns(size):
 
 
 @gluon.jit
+def rows_of(pointer, tokens, size, how: gl.constexpr, ROW: gl.constexpr, BLOCK: gl.constexpr, layout: gl.constexpr):
+    """A descriptor of all rows. Heads that lie one behind the other have rows of one head each."""
+    WIDTH: gl.constexpr = how[1]
+    OUT_ROW: gl.constexpr = how[6]
+    return tma.make_tensor_descriptor(
+        pointer, [size[2] // OUT_ROW * tokens, ROW * WIDTH], [ROW * WIDTH, 1], [BLOCK, WIDTH], layout
+    )  # fmt: skip
+
+
+@gluon.jit
+def corner(entry, row, tokens, how: gl.constexpr, BEFORE: gl.constexpr):
+    """Where a block begins that has this head's rows from this one on, behind so many heads of other operands."""
+    WIDTH: gl.constexpr = how[1]
+    OUT_ROW: gl.constexpr = how[6]
+    return [entry // OUT_ROW * tokens + row, (entry % OUT_ROW + BEFORE) * WIDTH]
+
+
+@gluon.jit
 def copy_queries(query, q, ready, empty, size, how: gl.constexpr):
     WIDTH: gl.constexpr = how[1]
-    descriptor = tma.make_tensor_descriptor(
-        query, [size[2] * size[0], WIDTH], [WIDTH, 1], [HALF, WIDTH], q.type.layout
-    )  # fmt: skip
+    descriptor = rows_of(query, size[0], size, how, how[5], HALF, q.type.layout)
     for turn in range(turns(size)):
         there, row, entry, _steps = place(turn, size, how[0], how[2])
         if there:
             for i in gl.static_range(2):
                 mbarrier.wait(empty.index(i), turn & 1 ^ 1)
                 mbarrier.expect(ready.index(i), HALF * WIDTH * 2)
-                copy_in(descriptor, [entry * size[0] + row + i * HALF, 0], ready.index(i), q.index(i))
+                copy_in(descriptor, corner(entry, row + i * HALF, size[0], how, 0), ready.index(i), q.index(i))
 
 
 @gluon.jit
-def copy_keys(key, k, ready, empty, size, how: gl.constexpr):
+def copy_keys(key, k, ready, empty, size, how: gl.constexpr, BEFORE: gl.constexpr):
     """Or values. The last ones first: of causal problems these have a mask, and need no step of their own for it."""
     BN: gl.constexpr = how[0]
     WIDTH: gl.constexpr = how[1]
     STAGES: gl.constexpr = how[3]
-    descriptor = tma.make_tensor_descriptor(key, [size[2] * size[1], WIDTH], [WIDTH, 1], [BN, WIDTH], k.type.layout)
+    descriptor = rows_of(key, size[1], size, how, how[5], BN, k.type.layout)
     done = 0
     for turn in range(turns(size)):
         there, _row, entry, steps = place(turn, size, BN, how[2])
@@ -133,7 +158,8 @@ def copy_keys(key, k, ready, empty, size, how: gl.constexpr):
                 stage = done % STAGES
                 mbarrier.wait(empty.index(stage), done // STAGES & 1 ^ 1)
                 mbarrier.expect(ready.index(stage), BN * WIDTH * 2)
-                copy_in(descriptor, [entry * size[1] + (steps - 1 - step) * BN, 0], ready.index(stage), k.index(stage))
+                first = corner(entry, (steps - 1 - step) * BN, size[1], how, BEFORE)
+                copy_in(descriptor, first, ready.index(stage), k.index(stage))
                 done += 1
 
 
@@ -159,9 +185,7 @@ def compute(WHICH: gl.constexpr, out, memory, size, how: gl.constexpr):
     of_result: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, WIDTH, 16])
     of_weights: gl.constexpr = gl.DotOperandLayout(0, of_result, 2)
     in_rows: gl.constexpr = gl.SliceLayout(1, of_result)
-    results = tma.make_tensor_descriptor(
-        out, [size[2] * size[0], WIDTH], [WIDTH, 1], [HALF, WIDTH], o.type.layout
-    )  # fmt: skip
+    results = rows_of(out, size[0], size, how, how[6], HALF, o.type.layout)
     queries, mine = q.index(WHICH), o.index(WHICH)
     nothing = gl.zeros((HALF, BN), gl.float32, of_scores)
     done = 0
@@ -220,5 +244,5 @@ def compute(WHICH: gl.constexpr, out, memory, size, how: gl.constexpr):
             mine.store(result.to(q.dtype))
             fence_async_shared()
             together()
-            copy_out(results, [entry * size[0] + row + WHICH * HALF, 0], mine)
+            copy_out(results, corner(entry, row + WHICH * HALF, size[0], how, 0), mine)
     tma.store_wait(0)

@@ -17,26 +17,36 @@ def attention_triton(
     BM: tl.constexpr,
     BN: tl.constexpr,
     WIDTH: tl.constexpr,
+    ROW: tl.constexpr,
+    OUT_ROW: tl.constexpr,
     BLOCK_D: tl.constexpr,
     CAUSAL: tl.constexpr,
     EVEN_M: tl.constexpr,
     EVEN_N: tl.constexpr,
     SPLIT: tl.constexpr,
 ):
+    """ROW heads lie side by side in a row of what is read, OUT_ROW in one of the result. Where there are three times as
+    many of the former, keys and values lie behind the queries."""
     # The last rows of a causal problem see most keys: they begin first.
     block = tl.cdiv(QUERIES, BM) - 1 - tl.program_id(0) if CAUSAL else tl.program_id(0)
     entry = tl.program_id(1).to(tl.int64)
-    query += entry * QUERIES * WIDTH
-    out += entry * QUERIES * WIDTH
-    key += entry * KEYS * WIDTH
-    value += entry * KEYS * WIDTH
+    if ROW > OUT_ROW:
+        key = query + OUT_ROW * WIDTH
+        value = query + 2 * OUT_ROW * WIDTH
+    # Heads that lie one behind the other are rows of one head each.
+    lead, head = entry // OUT_ROW, entry % OUT_ROW
+    query += (lead * QUERIES * ROW + head) * WIDTH
+    out += (lead * QUERIES * OUT_ROW + head) * WIDTH
+    key += (lead * KEYS * ROW + head) * WIDTH
+    value += (lead * KEYS * ROW + head) * WIDTH
     rm, rd = block * BM + tl.arange(0, BM), tl.arange(0, BLOCK_D)
     inside = (rm[:, None] < QUERIES) & (rd[None, :] < WIDTH)
-    places = rm[:, None] * WIDTH + rd[None, :]
+    places = rm[:, None] * (OUT_ROW * WIDTH) + rd[None, :]
+    q_places = rm[:, None] * (ROW * WIDTH) + rd[None, :]
     if EVEN_M and BLOCK_D == WIDTH:
-        q = tl.load(query + places)
+        q = tl.load(query + q_places)
     else:
-        q = tl.load(query + places, mask=inside, other=0.0)
+        q = tl.load(query + q_places, mask=inside, other=0.0)
     # Query i sees keys 0 to i: blocks of keys that all rows see whole need no mask.
     if CAUSAL:
         start = 0
@@ -55,11 +65,11 @@ def attention_triton(
     total = tl.zeros((BM,), tl.float32)
     result = tl.zeros((BM, BLOCK_D), tl.float32)
     largest, total, result = keys_between(
-        start, whole, q, key, value, largest, total, result, rm, rd, KEYS, BN, WIDTH, BLOCK_D, CAUSAL, False
+        start, whole, q, key, value, largest, total, result, rm, rd, KEYS, BN, WIDTH, ROW, BLOCK_D, CAUSAL, False
     )
     if CAUSAL or not EVEN_N:
         largest, total, result = keys_between(
-            whole, end, q, key, value, largest, total, result, rm, rd, KEYS, BN, WIDTH, BLOCK_D, CAUSAL, True
+            whole, end, q, key, value, largest, total, result, rm, rd, KEYS, BN, WIDTH, ROW, BLOCK_D, CAUSAL, True
         )
     if SPLIT > 1:
         tile = entry * tl.num_programs(0) + block
@@ -85,6 +95,7 @@ def keys_between(
     KEYS,
     BN: tl.constexpr,
     WIDTH: tl.constexpr,
+    ROW: tl.constexpr,
     BLOCK_D: tl.constexpr,
     CAUSAL: tl.constexpr,
     MASKED: tl.constexpr,
@@ -92,8 +103,8 @@ def keys_between(
     """What these keys add."""
     for first in range(start, end, BN):
         rn = first + tl.arange(0, BN)
-        k_places = rn[None, :] * WIDTH + rd[:, None]
-        v_places = rn[:, None] * WIDTH + rd[None, :]
+        k_places = rn[None, :] * (ROW * WIDTH) + rd[:, None]
+        v_places = rn[:, None] * (ROW * WIDTH) + rd[None, :]
         if MASKED:
             k = tl.load(key + k_places, mask=(rn[None, :] < KEYS) & (rd[:, None] < WIDTH), other=0.0)
         elif BLOCK_D == WIDTH:
