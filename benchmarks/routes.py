@@ -1,12 +1,12 @@
-"""What `autotune model` ships in a short budget, against the best stock flags of all that can be tried.
+"""What `autotune model` comes to in a short budget, against the best stock flags of all that can be tried.
 
-    python -m benchmarks.routes squeezenet.mlir --input 1x3x224x224xf32                  # --budget 90
-    python -m benchmarks.routes encoder.mlir --input 1x128x512xf32 --microkernels auto
+    python -m benchmarks.routes squeezenet mobilenet encoder resnet50 --within 1500 --write results/reference/routes.txt
+    python -m benchmarks.routes program.mlir --microkernels auto                       # --budget 90
 
 All: every product of the settings that say how convolutions, attentions and products are compiled and how much the
 compiler changes the program, then the best of these with each other knob turned. What ships, the best and the default
-are timed in turns at the end. That takes an hour for a network with convolutions on two cores; --keep FOLDER goes on
-where it was interrupted.
+are timed in turns at the end. --within gives all models so many seconds together: what is likely to be fast is tried
+first, and the figures say how many of all were. Wrong results of stock flags are not looked for: that only helps them.
 """
 
 from __future__ import annotations
@@ -18,36 +18,50 @@ import re
 import statistics
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 
 from autotuner import Options, Target
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.context import Model
+from autotuner.jobs.model.onnx_import import import_onnx
+from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.microkernels.variants import Kernel
-from autotuner.targets.knobs import Knob, Route, route_of, sensible, touching
+from autotuner.system.settings import usable_cores
+from autotuner.targets.knobs import PLAIN, Knob, Route, route_of, sensible, touching
 from benchmarks.machine import machine
-from benchmarks.models.__main__ import Watch
+from benchmarks.models.__main__ import MODELS, Watch, write
 
 FIRST = ("convolutions", "attention", "data tiling", "kernels", "level")
 """Knobs whose settings are all combined."""
 AIM = 1.1
-SHIPPED, PLAIN = "shipped", "plain"
-_COMPILE_SECONDS = 900
+SHIPPED, FOUND = "shipped", "found, not shipped"
+_COMPILE_SECONDS, _RUN_SECONDS = 900.0, 120.0
+_FAR = 1.5
+"""A route that takes so many times what the best does is called once and no more."""
+_LAST_SHARE = 0.15
+"""Of a model's time: for timing the best in turns."""
+_HEAD = 1 << 20
+"""Bytes in which a program's first function is."""
 _NAMES = {
     "conv": (b'onnx.Conv"', b"aten.conv", b"linalg.conv_", b"linalg.depthwise_conv_"),
     "attention": (b".attention ",),
 }
+_TORCH = re.compile(r"!torch\.vtensor<\[([\d,]*)\],(\w+)>")
 
 
 def combined(knobs: Sequence[Knob]) -> list[Route]:
-    """Every product of the first knobs' settings, each once; the default before all others."""
+    """Every product of the first knobs' settings, each once: the default, then without a level, most settings first."""
     choices = [(None, *(s.name for s in knob.settings)) for knob in knobs if knob.name in FIRST]
+    levels = {setting.name for knob in knobs if knob.name == "level" for setting in knob.settings}
     names = dict.fromkeys(sensible(knobs, [name for name in one if name]) for one in product(*choices))
-    return [route_of(knobs, one) for one in names]
+    routes = [route_of(knobs, one) for one in names]
+    return sorted(routes, key=lambda r: (r != PLAIN, not levels.isdisjoint(r.settings), -r.forms))
 
 
 def turned(knobs: Sequence[Knob], best: Route) -> Iterator[Route]:
@@ -64,12 +78,15 @@ def operations(model: Path) -> set[str]:
     return {"gemm", *(op for op, names in _NAMES.items() if any(name in text for name in names))}
 
 
-def function(model: Path) -> str:
-    """The first function of a program."""
-    found = re.search(rb"func\.func (?:public )?@([\w$.]+)", model.read_bytes())
+def signature(model: Path) -> tuple[str, tuple[str, ...]]:
+    """The name and the inputs, as SHAPExTYPE, of a program's first function."""
+    with model.open("rb") as file:
+        head = file.read(_HEAD).decode(errors="replace")
+    found = re.search(r"func\.func (?:public )?@([\w$.]+)\((.*?)\) ->", head)
     if found is None:
-        raise SystemExit(f"{model} has no func.func: give --function.")
-    return found[1].decode()
+        raise SystemExit(f"{model} has no func.func with results.")
+    plain = _TORCH.sub(lambda m: f"tensor<{m[1].replace(',', 'x')}x{m[2]}>", found[2])
+    return found[1], tuple(re.findall(r"%\w+: tensor<([\w]+)>", plain))
 
 
 @dataclass
@@ -77,115 +94,167 @@ class Trial:
     """Compiles a model with flags, and times what came of it."""
 
     model: Path
-    function: str
-    inputs: tuple[str, ...]
-    target: Target
     folder: Path
     tools: Tools
+    target: Target = field(default_factory=lambda: Target.parse("cpu"))
+
+    def __post_init__(self) -> None:
+        self.function, self.inputs = signature(self.model)
 
     def compiled(self, name: str, flags: Sequence[str]) -> Path | None:
         """None where these flags do not compile it."""
         vmfb = self.folder / f"{name}.vmfb"
-        if vmfb.exists():
-            return vmfb
-        part = vmfb.with_suffix(".part")
-        command = [str(self.tools.iree_compile), str(self.model), *flags, "-o", str(part)]
+        command = [str(self.tools.iree_compile), str(self.model), *flags, "-o", str(vmfb)]
         try:
             done = subprocess.run(command, capture_output=True, timeout=_COMPILE_SECONDS, check=False)
         except subprocess.TimeoutExpired:
             return None
         # A misspelt pipeline writes a module, too.
-        return part.rename(vmfb) if done.returncode == 0 and b"error:" not in done.stderr else None
+        return vmfb if done.returncode == 0 and b"error:" not in done.stderr else None
 
-    def ms(self, vmfb: Path) -> float:
-        """The median of three repetitions; inf where it does not run."""
+    def ms(self, vmfb: Path, *, best: float = math.inf) -> float:
+        """The median of three repetitions, or a single call where that is far from the best; inf: it does not run."""
+        once = self._ms(vmfb, "--benchmark_repetitions=1", "--benchmark_min_time=0.001s", best=best)
+        if once > _FAR * best:
+            return once
+        return self._ms(vmfb, "--benchmark_repetitions=3", "--benchmark_min_time=0.1s")
+
+    def _ms(self, vmfb: Path, *repeated: str, best: float = math.inf) -> float:
         inputs = [f"--input={text}" for text in self.inputs]
-        repeated = ["--benchmark_repetitions=3", "--benchmark_min_time=0.1s", "--benchmark_format=json"]
         where = [f"--module={vmfb}", f"--function={self.function}", "--device=local-task"]
-        command = [str(self.tools.iree_benchmark_module), *where, *inputs, *repeated]
-        done = subprocess.run(command, capture_output=True, check=False)
+        command = [str(self.tools.iree_benchmark_module), *where, *inputs, *repeated, "--benchmark_format=json"]
+        most = min(_RUN_SECONDS, 3.0 + 20 * best / 1000)
+        try:
+            done = subprocess.run(command, capture_output=True, check=False, timeout=most)
+        except subprocess.TimeoutExpired:
+            return math.inf
         if done.returncode:
             return math.inf
         rows = [row for row in json.loads(done.stdout)["benchmarks"] if row["run_type"] == "iteration"]
         return statistics.median(float(row["real_time"]) for row in rows)
 
 
-def in_turns(trial: Trial, modules: dict[str, Path], rounds: int) -> dict[str, float]:
-    """The median of each one's times, taken in turns."""
+@dataclass
+class Exhaustive:
+    """Every route in turn: compiled side by side, timed one by one while nothing is compiled."""
+
+    trial: Trial
+    ends: float
+    """By `time.monotonic()`: no route is begun later."""
+    known: dict[str, float] = field(default_factory=dict)
+    modules: dict[str, Path] = field(default_factory=dict)
+    wanted: int = 0
+
+    def all(self, knobs: Sequence[Knob]) -> None:
+        first = combined(knobs)
+        self._attempt(first)
+        best = min(first, key=lambda route: self.known.get(route.name, math.inf))
+        self._attempt(list(turned(knobs, best)))
+
+    def _attempt(self, routes: Sequence[Route]) -> None:
+        self.wanted += len(routes)
+        cores = usable_cores()
+        with ThreadPoolExecutor(cores) as pool:
+            for start in range(0, len(routes), cores):
+                if time.monotonic() > self.ends:
+                    return
+                some = routes[start : start + cores]
+                flags = [[*self.trial.target.compile_flags, *route.flags] for route in some]
+                built = list(pool.map(self.trial.compiled, [route.name for route in some], flags))
+                for route, vmfb in zip(some, built, strict=True):
+                    self._time(route, vmfb)
+
+    def _time(self, route: Route, vmfb: Path | None) -> None:
+        best = min(self.known.values(), default=math.inf)
+        self.known[route.name] = ms = math.inf if vmfb is None else self.trial.ms(vmfb, best=best)
+        if vmfb is not None:
+            self.modules[route.name] = vmfb
+        print(f"  {len(self.known):3}/{self.wanted} {route.name:<60} {ms:10.2f} ms", flush=True)
+        for name in set(self.modules) - {PLAIN.name, *self.fastest}:  # of a large model they would fill the disk
+            self.modules.pop(name).unlink()
+
+    @property
+    def fastest(self) -> list[str]:
+        return sorted(self.modules, key=lambda name: self.known[name])[:3]
+
+
+def in_turns(trial: Trial, modules: dict[str, Path], *, rounds: int, ends: float) -> dict[str, float]:
+    """The median of each one's times, taken in turns; three of each at least."""
     times: dict[str, list[float]] = {name: [] for name in modules}
-    for _ in range(rounds):
+    for number in range(rounds):
+        if number >= 3 and time.monotonic() > ends:
+            break
         for name, vmfb in modules.items():
-            times[name].append(trial.ms(vmfb))
+            # The default may take seconds a call, and nothing is said of it but that it is slow.
+            slow = name == PLAIN.name and number >= 3
+            times[name].append(times[name][-1] if slow else trial.ms(vmfb))
     return {name: statistics.median(row) for name, row in times.items()}
 
 
-def all_routes(trial: Trial, knobs: Sequence[Knob]) -> dict[str, Path]:
-    """The modules of the three fastest, the fastest first. Wrong results are not looked for: that only helps them."""
-    us: dict[str, float] = {}
-    modules: dict[str, Path] = {}
+def come_to(result: ModelResult, target: Target) -> tuple[str, list[str]]:
+    """What a run shipped, with its flags; where it ships nothing, the best that it has timed."""
+    if result.flagfile is not None:
+        return SHIPPED, result.flagfile.read_text().splitlines()
+    right = [one for one in result.details.routes if one.ok]
+    best = min(right, key=lambda one: one.us or math.inf, default=None)
+    return FOUND, [*target.compile_flags, *(best.route.flags if best else ())]
 
-    def attempt(routes: Sequence[Route]) -> None:
-        for number, route in enumerate(routes, start=1):
-            vmfb = trial.compiled(route.name, [*trial.target.compile_flags, *route.flags])
-            us[route.name] = math.inf if vmfb is None else trial.ms(vmfb)
-            if vmfb is not None:
-                modules[route.name] = vmfb
-            print(f"  {number:3}/{len(routes)} {route.name:<60} {us[route.name]:10.2f} ms", flush=True)
 
-    first = combined(knobs)
-    attempt(first)
-    best = min(first, key=lambda route: us[route.name])
-    attempt(list(turned(knobs, best)))
-    return {name: modules[name] for name in sorted(modules, key=lambda name: us[name])[:3]}
+def compare(model: Path, name: str, *, arguments: argparse.Namespace, ends: float, folder: Path) -> list[str]:
+    """One model's figures, in lines."""
+    trial = Trial(model, folder, Tools.find())
+    budget: float = arguments.budget
+    options = Options(
+        budget=budget,
+        workspace=folder / "workspace",
+        microkernels=tuple(Kernel(one) for one in arguments.microkernels.split(",") if one != "none"),
+        command=("autotune", "model", model.name, "--budget", f"{budget:g}s"),
+    )
+    given = Model(model, function=trial.function, inputs=trial.inputs)
+    result = tune_model(given, trial.target, options=options, reporter=Watch())
+    what, flags = come_to(result, trial.target)
+    ours = trial.compiled("ours", flags)
+    now = time.monotonic()
+    tried = Exhaustive(trial, now + (1 - _LAST_SHARE) * (ends - now))
+    tried.all(touching(trial.target.knobs, operations(model)))
+    plain = tried.modules.get(PLAIN.name)
+    best = [one for one in tried.fastest if one != PLAIN.name]
+    there = {what: ours, **{one: tried.modules[one] for one in best}, PLAIN.name: plain}
+    times = in_turns(trial, {one: path for one, path in there.items() if path}, rounds=arguments.rounds, ends=ends)
+    ratio = times.get(what, math.inf) / min(times[one] for one in [*best, PLAIN.name] if one in times)
+    return [
+        f"{name}: {result.verdict}, {result.reason}",
+        *(f"  {one:<60} {ms:10.2f} ms" for one, ms in times.items()),
+        f"  routes tried: {len(tried.known)} of {tried.wanted}",
+        f"  what {budget:g} s come to ({what}) / the best: {ratio:.3f} (aim: at most {AIM})",
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", type=Path, help="an .mlir file")
-    parser.add_argument("--input", action="append", required=True, help="SHAPExTYPE, once for each input")
-    parser.add_argument("--function", help="the first of the model otherwise")
-    parser.add_argument("--budget", type=float, default=90.0)
+    parser.add_argument("models", nargs="+", help=f"{', '.join(MODELS)}, or .mlir files")
+    parser.add_argument("--budget", type=float, default=90.0, help="seconds for `autotune model`")
+    parser.add_argument("--within", type=float, default=math.inf, help="seconds for all; each model gets its part")
     parser.add_argument("--microkernels", default="none")
     parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--keep", type=Path, help="a folder for modules and the workspace; a temporary one otherwise")
+    parser.add_argument("--write", type=Path, help="where the figures go, too")
     arguments = parser.parse_args()
-    print(machine())
-    target = Target.parse("cpu")
-    with tempfile.TemporaryDirectory() as temporary:
-        folder: Path = arguments.keep or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        trial = Trial(
-            arguments.model,
-            arguments.function or function(arguments.model),
-            tuple(arguments.input),
-            target,
-            folder,
-            Tools.find(),
-        )
-        options = Options(
-            budget=arguments.budget,
-            workspace=folder / "workspace",
-            microkernels=tuple(Kernel(name) for name in arguments.microkernels.split(",") if name != "none"),
-            command=("autotune", "model", arguments.model.name, "--budget", f"{arguments.budget:g}s"),
-        )
-        result = tune_model(
-            Model(arguments.model, function=trial.function, inputs=trial.inputs),
-            target,
-            options=options,
-            reporter=Watch(),
-        )
-        print(f"{result.verdict}, {result.reason}")
-        flags = result.flagfile.read_text().splitlines() if result.flagfile else list(target.compile_flags)
-        (folder / f"{SHIPPED}.vmfb").unlink(missing_ok=True)
-        shipped = trial.compiled(SHIPPED, flags)
-        best = all_routes(trial, touching(target.knobs, operations(arguments.model)))
-        plain = trial.compiled(PLAIN, target.compile_flags)
-        there = {SHIPPED: shipped, **best, PLAIN: plain}
-        times = in_turns(trial, {name: path for name, path in there.items() if path}, arguments.rounds)
-        for name, ms in times.items():
-            print(f"{name:<60} {ms:10.2f} ms")
-        ratio = times[SHIPPED] / min(times[name] for name in best)
-        print(f"shipped in {arguments.budget:g} s / best stock flags of all: {ratio:.3f} (aim: at most {AIM})")
+    lines = [machine(), ""]
+    over = time.monotonic() + arguments.within
+    for number, name in enumerate(arguments.models):
+        left = (over - time.monotonic()) / (len(arguments.models) - number)
+        if left < 2 * arguments.budget:
+            lines.append(f"{name}: not tried, no time")
+            continue
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            model = write(name, folder, dtype="f32") if name in MODELS else Path(name)
+            if model.suffix == ".onnx":
+                model = import_onnx(model, folder, name=name)
+            lines += compare(model, name, arguments=arguments, ends=time.monotonic() + left, folder=folder)
+        print("\n".join(lines), flush=True)
+        if arguments.write:
+            arguments.write.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

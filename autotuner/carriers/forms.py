@@ -28,8 +28,8 @@ class Match:
     channelwise: tuple[str, ...] = ()
     """What is done to each channel of the sums in place of adding a bias, as with a batch norm: names of operations,
     whose second operands stand where the bias would. It is folded into weights and a bias."""
-    sunk: bool = False
-    """A body has constants of its own, as it has once `prepare` is done."""
+    sunk: tuple[str, ...] = ()
+    """What bodies do with constants of their own, as they have them once `prepare` is done: names of operations."""
     flat: bool = False
     """It has a batch, all entries of which are rows of the problem."""
 
@@ -59,9 +59,10 @@ class Forms:
     """What an operation starts from was added behind it before these matches were read."""
 
     @property
-    def sunk(self) -> bool:
-        """Bodies are given copies of the constants that they take from outside before these are looked for."""
-        return any(match.sunk for match in self.matches)
+    def sunk(self) -> tuple[str, ...]:
+        """The operations that are given copies of the constants that they take from outside before these are looked
+        for."""
+        return tuple(sorted({name for match in self.matches for name in match.sunk}))
 
 
 def read_forms(problem: Problem) -> Forms:
@@ -122,8 +123,15 @@ def match_of(block: Any, inputs: Sequence[Any]) -> Match:
     return Match(
         arguments=tuple((value.get_name(use_local_scope=True), str(value.type)) for value in inputs),
         operations=tuple(_texts(block)),
-        sunk=any(inner.name == CONSTANT for child in block.operations for inner in walk(child.operation)),
+        sunk=tuple(sorted({name for child in block.operations for name in _taking_constants(child.operation)})),
     )
+
+
+def _taking_constants(op: Any) -> Iterator[str]:
+    """What takes a constant of a body of this operation, by name."""
+    for inner in walk(op):
+        if inner.name == CONSTANT:
+            yield from (use.owner.name for use in inner.results[0].uses)
 
 
 def _texts(block: Any) -> Iterator[str]:

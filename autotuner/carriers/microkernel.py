@@ -204,7 +204,7 @@ def spec_mlir(
         kernels=kernels,
         pads=pads,
         detach=DETACH if any(kernel.forms.detached for kernel in kernels) else "",
-        sink=any(kernel.forms.sunk for kernel in kernels),
+        sink=sorted({name for kernel in kernels for name in kernel.forms.sunk}),
         passes=_passes(kernels),
         header=header,
         provenances=[provenance.attribute() for provenance in provenances],

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from autotuner import Target
+from autotuner.iree.tools import Tools
 from autotuner.targets.knobs import touching
-from benchmarks.routes import combined, function, operations, turned
+from benchmarks.routes import Exhaustive, Trial, combined, operations, signature, turned
 
 KNOBS = touching(Target.parse("cpu").knobs, {"conv", "gemm"})
 
@@ -31,7 +36,35 @@ def test_a_programs_operations_are_known_by_their_names(tmp_path: Path) -> None:
     assert operations(path) == {"gemm"}
 
 
-def test_the_first_function_is_timed(tmp_path: Path) -> None:
+def test_the_first_function_is_timed_with_its_inputs(tmp_path: Path) -> None:
     path = tmp_path / "model.mlir"
-    path.write_text("module @m {\n  func.func public @main_graph(%arg0: f32) { return }\n}")
-    assert function(path) == "main_graph"
+    path.write_text(
+        "module @m {\n  func.func public @main_graph(%arg0: tensor<1x8xf32>) -> tensor<1xf32> { return }\n}"
+    )
+    assert signature(path) == ("main_graph", ("1x8xf32",))
+    torch = "%arg0: !torch.vtensor<[1,3,8,8],f32>, %arg1: !torch.vtensor<[2],si64>"
+    path.write_text(f"module {{\n  func.func @main({torch}) -> !torch.vtensor<[1],f32> attributes {{}} {{")
+    assert signature(path) == ("main", ("1x3x8x8xf32", "2xsi64"))
+
+
+@pytest.mark.parametrize("first", [64.0, math.inf])
+def test_the_modules_of_slow_routes_do_not_fill_the_disk(first: float, tmp_path: Path) -> None:
+    """Only the three fastest modules and the default's stay on the disk."""
+
+    class Timed(Trial):
+        def compiled(self, name: str, flags: Sequence[str]) -> Path | None:
+            del flags
+            (self.folder / name).touch()
+            return self.folder / name
+
+        def ms(self, vmfb: Path, *, best: float = math.inf) -> float:
+            del best
+            return first if vmfb.name == "plain" else 10.0 + len(vmfb.name)
+
+    model = tmp_path / "model.mlir"
+    model.write_text("func.func @f(%arg0: tensor<4xf32>) -> tensor<4xf32> {")
+    tried = Exhaustive(Timed(model, tmp_path, Tools.find()), math.inf)
+    tried.all(KNOBS)
+    assert len(tried.known) == tried.wanted > 51
+    assert tried.fastest == ["O3", "O2", "im2col"]
+    assert {path.name for path in tmp_path.iterdir()} == {"model.mlir", "plain", "O2", "O3", "im2col"}

@@ -474,3 +474,22 @@ def test_an_operation_and_its_epilogue_are_replaced_as_one_piece(tools: Tools, t
     assert not proof.instead
     assert "arith.select" not in text
     assert "math.exp" not in text
+
+
+def test_constants_are_sunk_only_into_what_a_spec_looks_for(tools: Tools, tmp_path: Path) -> None:
+    """Each takes the compiler long in a large program, and most are none of a kernel's."""
+    source, spec = tmp_path / "model.mlir", tmp_path / "spec.mlir"
+    source.write_text(PIECES)
+    flags = Target.parse("gfx942").compile_flags
+    readings = [op.readings[0] for op in read_operations(preprocess(tools, source, flags, timeout=120))]
+    sunk = [forms_of([reading]).sunk for reading in readings]
+    compared, silu = ("arith.cmpf", "arith.select"), ("arith.addf", "arith.divf")
+    assert sunk == [compared, (), compared, silu, (), ()]
+    calls = [Call(instance(readings[0].problem), readings[0].problem)]
+    spec.write_text(spec_mlir(calls, forms=[forms_of(readings[:1])]))
+    matched = [line for line in spec.read_text().splitlines() if "match.operation_name %user" in line]
+    assert [line.partition("[")[2].partition("]")[0] for line in matched] == [
+        '"arith.cmpf", "arith.select"', '"arith.cmpf", "arith.select"', '"arith.select"',
+    ]  # fmt: skip
+    text = preprocess(tools, source, [*flags, *spec_flags(spec, [call.instance for call in calls])], timeout=120)
+    assert prove(text, kernel_calls(calls)).found == (1,)
