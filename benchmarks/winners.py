@@ -93,7 +93,8 @@ def built(problem: Problem, config: Row, chip: str, workspace: Path) -> Microker
     """The kernel with these knobs, exactly."""
     manifest = find(config[KERNEL], search_folders(workspace))
     variants = Variants.of(manifest, problem, chip, workspace=workspace)
-    chosen = {name: value for name, value in config.items() if name in manifest.parameters}
+    recorded = {name: value for name, value in config.items() if name in manifest.parameters}
+    chosen = {**next(manifest.settings()), **recorded}  # knobs that are newer than the record are as they were
     setting = variants.space[variants.space.nearest(chosen)]
     if dict(setting.items) != chosen:
         raise ValueError(f"{manifest.name} has no such variant for {problem.name} any more: {chosen}")

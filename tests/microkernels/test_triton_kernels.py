@@ -111,6 +111,24 @@ def test_hoppers_own_kernels_are_for_whole_tiles_and_for_its_chips_only() -> Non
         assert not fits(shipped("gemm_hopper"), Gemm.parse(shape="1536x1536x2048"), chip)
 
 
+@pytest.mark.parametrize(
+    ("problem", "wanted"),
+    [
+        # 120 tiles of 160 columns, 128 of 96, where 192 leave a quarter of the SMs without work.
+        (Gemm.parse(shape="1536x1536x2048", dtype="bf16", layout="nt"), {"bm": 128, "bn": 128, "more": 32}),
+        (Gemm.parse(shape="1536x1536x2048", dtype="bf16", layout="nt"), {"bm": 192, "bn": 64, "more": 32}),
+        (Gemm.parse(shape="640x1920x2560", layout="nt"), {"bm": 64, "bn": 128, "more": 32}),
+        (Gemm.parse(shape="384x512x32768", dtype="bf16", layout="nt"), {"bm": 128, "bn": 128, "bk": 128, "fill": 1}),
+        (Gemm.parse(shape="2008x2040x1976"), {"bm": 128, "bn": 256, "lines": 1}),
+    ],
+)
+def test_tiles_that_fill_the_chip_once_are_among_the_first_that_are_tried(
+    problem: Problem, wanted: dict[str, int], tmp_path: Path
+) -> None:
+    leading = Variants.of(shipped("gemm_hopper"), problem, "sm_90", workspace=tmp_path).leading()
+    assert any(wanted.items() <= dict(config.items).items() for config in leading), leading
+
+
 @needs_triton
 @pytest.mark.parametrize(
     ("name", "problem", "chip", "parameters"),
@@ -134,6 +152,17 @@ def test_hoppers_own_kernels_are_for_whole_tiles_and_for_its_chips_only() -> Non
             *("gemm_hopper", Gemm.parse(shape="1536x1536x2048", layout="tt"), "sm_90", {"bm": 192}),
             marks=pytest.mark.long,
         ),
+        pytest.param(
+            "gemm_hopper",
+            Gemm.parse(shape="1536x1536x2048", epilogue="bias,relu"),
+            "sm_90",
+            {"bm": 192, "bn": 64, "more": 32, "lines": 1},
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            *("gemm_hopper", Gemm.parse(shape="2008x2040x1976"), "sm_90", {"bn": 256, "lines": 1}),
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_kernels_build_and_fit_their_manifests(
@@ -141,6 +170,7 @@ def test_kernels_build_and_fit_their_manifests(
 ) -> None:
     instance = bind(shipped(name), problem, chip, workspace=tmp_path, parameters=parameters, timeout=300)
     assert check(instance) == []
+    assert instance.local_memory <= 227 * 1024
 
 
 @needs_triton

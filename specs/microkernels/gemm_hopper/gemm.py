@@ -42,6 +42,7 @@ def gemm_hopper(
     GROUPS: gl.constexpr,
     STAGES: gl.constexpr,
     SPLIT: gl.constexpr,
+    LINES: gl.constexpr,
     TRANSPOSE_LHS: gl.constexpr,
     TRANSPOSE_RHS: gl.constexpr,
     EVEN_M: gl.constexpr,
@@ -66,7 +67,7 @@ def gemm_hopper(
         mbarrier.init(ready.index(i), count=3 if MORE else 2)
         mbarrier.init(empty.index(i), count=GROUPS)
     fence_async_shared()
-    how: gl.constexpr = (BM, BN, MORE, BK, GROUP, GROUPS, STAGES, SPLIT, TRANSPOSE_LHS, TRANSPOSE_RHS)
+    how: gl.constexpr = (BM, BN, MORE, BK, GROUP, GROUPS, STAGES, SPLIT, TRANSPOSE_LHS, TRANSPOSE_RHS, LINES)
     end: gl.constexpr = (EVEN_M, EVEN_N, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS)
     size, memory, results = (M, N, K, BATCH), (x, y, z, ready, empty), (c, bias, residual, counters, partial)
     if GROUPS == 1:
@@ -210,6 +211,7 @@ def multiply(WHICH: gl.constexpr, results, memory, size, how: gl.constexpr, end:
     SPLIT: gl.constexpr = how[7]
     ROWS: gl.constexpr = BM // GROUPS
     SIDE: gl.constexpr = MORE if MORE else 64
+    LINES: gl.constexpr = how[10]
     sums: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BN, 16])
     side: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, SIDE, 16])
     steps = gl.cdiv(K, BK)
@@ -249,6 +251,10 @@ def multiply(WHICH: gl.constexpr, results, memory, size, how: gl.constexpr, end:
         row += WHICH * ROWS
         if SPLIT > 1:
             share(results, size, item, row, column, total, WHICH, GROUPS, SPLIT, end)
+        elif LINES:
+            put_lines(results, size, entry, row, column, total, end)
+            if MORE:
+                put_lines(results, size, entry, row, column + BN, extra, end)
         else:
             put_tile(results, size, entry, row, column, total, end)
             if MORE:
@@ -297,6 +303,19 @@ def share(
     together()
     if gl.atomic_add(counter, 1, sem="acq_rel", scope="gpu") == 2 * SPLIT - 1:
         gl.store(counter, 0)
+
+
+@gluon.jit
+def put_lines(results, size, entry, row, column, total, end: gl.constexpr):
+    """The same by way of shared memory, where they become whole lines; 64 columns at a time, for want of room."""
+    WIDTH: gl.constexpr = total.shape[1]
+    if WIDTH > 64:
+        left, right = total.reshape((total.shape[0], 2, WIDTH // 2)).permute((0, 2, 1)).split()
+        put_lines(results, size, entry, row, column, left, end)
+        put_lines(results, size, entry, row, column + WIDTH // 2, right, end)
+    else:
+        lines: gl.constexpr = gl.BlockedLayout([1, 4], [128 // WIDTH, WIDTH // 4], [4, 1], [1, 0])
+        put_tile(results, size, entry, row, column, gl.convert_layout(total, lines), end)
 
 
 @gluon.jit
