@@ -12,7 +12,7 @@ from iree.compiler.dialects.transform import interpreter
 
 from autotuner.carriers.render import microkernel_mlir, problem_mlir
 from autotuner.iree.mlir import parse, walk
-from autotuner.problems import Problem
+from autotuner.problems import Attention, Gemm, Problem
 
 GENERIC, PAD, ATTENTION, CONSTANT = "linalg.generic", "tensor.pad", "iree_linalg_ext.attention", "arith.constant"
 _MEMOIZED = "linalg.memoized_indexing_maps"
@@ -50,6 +50,22 @@ class Pad:
 
 
 @dataclass(frozen=True, slots=True)
+class Join:
+    """Three linear layers and an attention of their results, of which the layers become one."""
+
+    match: Match
+    """All of it: the rows, three matrices of weights and, if there are any, three biases are its arguments."""
+    rest: Match
+    """The attention, of what the three layers give."""
+    result: str
+    """What the last operation of `rest` names its result."""
+    product: Gemm
+    """What the layers become."""
+    attention: Attention
+    """What the attention then is."""
+
+
+@dataclass(frozen=True, slots=True)
 class Forms:
     """All that is looked for in a program."""
 
@@ -57,12 +73,15 @@ class Forms:
     pads: tuple[Pad, ...] = ()
     detached: bool = False
     """What an operation starts from was added behind it before these matches were read."""
+    joins: tuple[Join, ...] = ()
+    """Layers were joined before."""
 
     @property
     def sunk(self) -> tuple[str, ...]:
         """The operations that are given copies of the constants that they take from outside before these are looked
         for."""
-        return tuple(sorted({name for match in self.matches for name in match.sunk}))
+        matches = (*self.matches, *(join.match for join in self.joins))
+        return tuple(sorted({name for match in matches for name in match.sunk}))
 
 
 def read_forms(problem: Problem) -> Forms:

@@ -203,6 +203,7 @@ def spec_mlir(
         "spec",
         kernels=kernels,
         pads=pads,
+        joins=list(dict.fromkeys(join for kernel in kernels for join in kernel.forms.joins)),
         detach=DETACH if any(kernel.forms.detached for kernel in kernels) else "",
         sink=sorted({name for kernel in kernels for name in kernel.forms.sunk}),
         passes=_passes(kernels),

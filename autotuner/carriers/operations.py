@@ -14,12 +14,14 @@ from iree.compiler.dialects import linalg
 from autotuner.carriers import attention
 from autotuner.carriers.calls import described
 from autotuner.carriers.flat import is_or_becomes, shared_matrix
-from autotuner.carriers.forms import ATTENTION, CONSTANT, PAD, Forms, Pad, is_main, prepare, read_forms, read_pads
+from autotuner.carriers.forms import ATTENTION, PAD, Forms, Join, Pad, is_main, prepare, read_forms, read_pads
 from autotuner.carriers.grouped import Grouped, read_grouped
 from autotuner.carriers.heads import read_around
+from autotuner.carriers.joining import Layer, is_made_by, join, read_join
 from autotuner.carriers.microkernel import DETACH
 from autotuner.carriers.render import problem_mlir
 from autotuner.carriers.slices import read_slice
+from autotuner.carriers.sources import FILL, before_pad, is_constant, is_float, start_of, starts_from_zero
 from autotuner.carriers.tails import Tail, read_tails
 from autotuner.errors import AutotuneError
 from autotuner.iree.mlir import Dispatch, dispatch_of, map_positions, parse, walk
@@ -27,8 +29,6 @@ from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.problems.dtypes import ACCUMULATORS, ROUNDED
 from autotuner.problems.epilogue import NOTHING, Epilogue
 
-_KNOWN = (CONSTANT, "util.global.load", "flow.tensor.constant", "tensor.empty")
-FILL, INSERTION = "linalg.fill", "tensor.insert_slice"
 _NUMBER = "number"
 _F8 = ("f8E4M3FN", "f8E4M3FNUZ")
 _IMAGE_RANK = 4
@@ -75,14 +75,20 @@ def forms_of(readings: Iterable[Reading]) -> Forms:
         tuple(dict.fromkeys(match for one in forms for match in one.matches)),
         tuple(dict.fromkeys(pad for one in forms for pad in one.pads)),
         any(one.detached for one in forms),
+        tuple(dict.fromkeys(join for one in forms for join in one.joins)),
     )
 
 
 @lru_cache(maxsize=8)
-def read_operations(text: str) -> tuple[Operation, ...]:
-    """All of a program as `preprocess` prints it. A run asks more than once: of a ResNet-50 it takes six seconds."""
+def read_operations(text: str, *, joins: tuple[Join, ...] = ()) -> tuple[Operation, ...]:
+    """All of a program as `preprocess` prints it, with these layers joined.
+
+    A run asks more than once: of a ResNet-50 it takes six seconds.
+    """
     with ir.Context() as context:
         module = parse(text, context)  # operations live as long as their module
+        if joins:
+            join(module, joins)
         mains, masks = [], attention.Masks()
         for number, op in enumerate(op for op in walk(module.operation) if is_main(op)):
             mains.append(_Main.read(op, masks))
@@ -99,7 +105,44 @@ def read_operations(text: str) -> tuple[Operation, ...]:
         found = [
             Operation(main.words, tuple(_readings(op, main, taken, detached=detached))) for main, op in reversed(pairs)
         ]
-        return tuple(reversed(found))
+        return tuple(_with_joins(operation, joins) for operation in reversed(found))
+
+
+@lru_cache(maxsize=8)
+def read_joins(text: str) -> tuple[Join, ...]:
+    """All that could be joined in a program: the linear layers before its attentions."""
+    if ATTENTION not in text:
+        return ()
+    with ir.Context() as context:
+        module = parse(text, context)
+        prepare(module)
+        mains, masks = [op for op in walk(module.operation) if is_main(op)], attention.Masks()
+        layers = {layer.tail.root.results[0]: layer for op in mains for layer in _layers(op, masks)}
+        readings = [(op, p) for op in mains for p in _Main.read(op, masks).problems if isinstance(p, Attention)]
+        found = (read_join(op, problem, layers) for op, problem in readings)
+        return tuple(dict.fromkeys(one for one in found if one is not None))
+
+
+def _layers(op: Any, masks: attention.Masks) -> Iterator[Layer]:
+    """A product of constant weights, with more and more of its epilogue."""
+    if op.name == ATTENTION or not is_float(op) or not starts_from_zero(op):
+        return
+    for problem in _Main.read(op, masks).problems:
+        if not isinstance(problem, Gemm) or problem.batch > 1:
+            continue
+        weights = _weights(op, problem, None)
+        for tail in read_tails(Tail(op), channel=_channel(op, problem)):
+            if all(is_constant(value) for value in (weights, *(value for _, value in tail.channelwise))):
+                yield Layer(problem, op.operands[0], weights, tail)
+
+
+def _with_joins(operation: Operation, joins: tuple[Join, ...]) -> Operation:
+    """What became of layers that were joined, and of the attention behind them, is found only where they are."""
+    readings = (
+        replace(one, forms=replace(one.forms, joins=joins)) if one.forms and is_made_by(one.problem, joins) else one
+        for one in operation.readings
+    )
+    return replace(operation, readings=tuple(readings))
 
 
 @dataclass(frozen=True)
@@ -115,7 +158,7 @@ class _Main:
     @classmethod
     def read(cls, op: Any, masks: attention.Masks) -> _Main:
         problems = tuple(p for p in _problems(op, masks) if _is_flat(op, p) or _same_operation(op, p))
-        start = _start(op)
+        start = start_of(op)
         computed = start is not None and start.name.startswith("linalg.") and start.name != FILL
         grouped = read_grouped(op, channel=_channel(op, problems[0])) if problems and _is_grouped(problems[0]) else None
         padded = op if grouped is None else grouped.expansion
@@ -145,26 +188,26 @@ def _readings(op: Any, main: _Main, taken_away: set[Any], *, detached: bool) -> 
         channel = _channel(op, problem)
         grouped = read_grouped(op, channel=channel) if _is_grouped(problem) else None
         biased = grouped is not None and bool(grouped.tail.channelwise)
-        if not isinstance(problem, (Gemm, Conv)) or not _is_float(op) or not (biased or _starts_from_zero(op)):
+        if not isinstance(problem, (Gemm, Conv)) or not is_float(op) or not (biased or starts_from_zero(op)):
             yield Reading(problem, None)
             continue
         if _is_grouped(problem) and grouped is None:
             continue
         padded = isinstance(problem, Conv) and any(problem.pad)
         image = grouped.image if grouped is not None else op.operands[0]
-        image = _before_pad(image) if padded else image
+        image = before_pad(image) if padded else image
         weights = _weights(op, problem, grouped)
         split = grouped is not None and str(weights.type) != problem.operands[1].mlir
         flat = split or _is_flat(op, problem)
         start = Tail(op) if grouped is None else grouped.tail
         tails = [t for t in read_tails(start, channel=channel) if t.root not in taken_away]
         for tail in tails if image is not None else ():
-            taken = _with_tail(problem, tail, constant=all(_is_constant(value) for _, value in tail.channelwise))
+            taken = _with_tail(problem, tail, constant=all(is_constant(value) for _, value in tail.channelwise))
             match = read_slice(tail.root, (image, weights, *tail.inputs)) if taken is not None else None
             if taken is not None and match is not None:
                 match = replace(match, channelwise=tail.folded, flat=flat)
                 forms = Forms((match,), main.pads if padded else (), detached)
-                yield Reading(taken, forms, _is_constant(op.operands[1]))
+                yield Reading(taken, forms, is_constant(op.operands[1]))
     taken_away.update(tail.root for tail in tails)
 
 
@@ -205,50 +248,6 @@ def _with_tail(problem: Gemm | Conv, tail: Tail, *, constant: bool) -> Problem |
         plain, own = plain[len(tail.channelwise) :], own[1:]
     fitting = all(is_or_becomes(value.type, operand) for value, operand in zip(plain, own, strict=True))
     return taken if fitting else None
-
-
-def _start(op: Any) -> Any:
-    """What computes the value that an operation starts from."""
-    owner = op.operands[len(op.operands) - 1].owner
-    return None if isinstance(owner, ir.Block) else owner.operation
-
-
-def _starts_from_zero(op: Any) -> bool:
-    return _is_zeros(op.operands[len(op.operands) - 1])
-
-
-def _is_zeros(value: Any) -> bool:
-    """It is filled with a constant zero."""
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.operation.name != FILL:
-        return False
-    number = owner.operation.operands[0].owner
-    if isinstance(number, ir.Block) or number.operation.name != CONSTANT:
-        return False
-    attribute = number.operation.attributes["value"]
-    return isinstance(attribute, ir.FloatAttr) and ir.FloatAttr(attribute).value == 0.0
-
-
-def _is_constant(value: Any) -> bool:
-    """It is made from nothing but the program's own constants."""
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        return False
-    op = owner.operation
-    return op.name in _KNOWN or (bool(len(op.operands)) and all(map(_is_constant, op.operands)))
-
-
-def _is_float(op: Any) -> bool:
-    """Whole numbers may be meant with a sign or without, which types do not tell; the template's form does."""
-    return all(isinstance(ir.ShapedType(value.type).element_type, ir.FloatType) for value in op.operands)
-
-
-def _before_pad(image: Any) -> Any:
-    """What is surrounded by zeros, where a pad is spelt out as an insertion into them."""
-    owner = image.owner
-    if isinstance(owner, ir.Block) or owner.operation.name != INSERTION or not _is_zeros(owner.operation.operands[1]):
-        return None
-    return owner.operation.operands[0]
 
 
 def _problems(op: Any, masks: attention.Masks) -> Iterator[Problem]:
@@ -360,7 +359,7 @@ def _signature(op: Any) -> tuple[object, ...]:
         return attention.signature(op)
     types = tuple(str(value.type) for value in op.operands)
     dispatch = dispatch_of(op)
-    if dispatch is not None and dispatch.kind == "contraction" and _is_float(op):
+    if dispatch is not None and dispatch.kind == "contraction" and is_float(op):
         return (*types, _in_order(dispatch.maps))  # what it is matched with is read from the program itself
     return (*types, dispatch.maps if dispatch else (), dispatch.strides if dispatch else ())
 

@@ -111,7 +111,7 @@ def pieces_mlir(pieces: Sequence[object], *, header: Sequence[str]) -> str:
     return _environment().get_template("pieces.mlir.j2").render(pieces=pieces, header=header, marker=STAYS)
 
 
-def microkernel_mlir(template: Literal["spec", "rewrite", "prepared"], **values: object) -> str:
+def microkernel_mlir(template: Literal["spec", "rewrite", "prepared", "joined"], **values: object) -> str:
     """What calls a hand-written kernel; names and paths in `values` are checked by who gives them."""
     return _environment().get_template(f"microkernel_{template}.mlir.j2").render(**values)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from autotuner.carriers.forms import Forms
-from autotuner.carriers.operations import Operation, Reading, forms_of, read_operations
+from autotuner.carriers.operations import Operation, Reading, forms_of, read_joins, read_operations
 from autotuner.errors import AutotuneError, OutOfTimeError
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.extract import Group
@@ -54,7 +54,8 @@ class Library:
     def places(self, preprocessed: str) -> list[Place]:
         """Those of a program as a spec finds it; none where it cannot be read, and that is said."""
         try:
-            return self._places(read_operations(preprocessed))
+            joins = [one for one in read_joins(preprocessed) if self.first(one.product) and self.first(one.attention)]
+            return self._places(read_operations(preprocessed, joins=tuple(joins)))
         except OutOfTimeError:
             raise
         except AutotuneError as error:
