@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -37,32 +37,56 @@ def calibrated(calibrator: Calibrator[M], devices: Devices) -> Steps[Calibration
 
 
 def default_everywhere(loop: TimedLoop, clock: Clock) -> Steps[None]:
-    """Before a race: IREE's default on the devices that have timed none of the candidates, for a win says how far the
-    devices are apart. `clock` has the time of the end; one other device times it in any case, the rest as it fits."""
+    """Before a race: IREE's default on the devices that have timed none of the candidates. `clock` has the time of the
+    end."""
     evaluator = loop.evaluator
     rival = any(outcome.candidate.id != BASELINE for outcome in evaluator.contenders())
     if not rival or not loop.time_plan.judges or loop.stop.requested:
         return
-    enough = clock.elapsed + SPREAD_SHARE * max(clock.left, 0.0)
 
     def arrive(device: Device) -> None:
         with process.until(clock.latest), loop.clocked("time"):
             evaluator.baselines.on(device)
 
-    for device in _others(evaluator.calibration.device, evaluator.devices):
-        known = evaluator.default_us()
-        if device.uri in known:
+    def settle(device: Device, _: None) -> None:
+        evaluator.settle_arrival(device.uri)
+
+    others = _others(evaluator.calibration.device, evaluator.devices)
+    yield from everywhere(
+        others, evaluator.devices, timed=arrive, settle=settle, known=evaluator.default_us, clock=clock, left=clock.left
+    )
+
+
+def everywhere(
+    these: Iterable[Device],
+    devices: Devices,
+    *,
+    timed: Callable[[Device], T],
+    settle: Callable[[Device, T], None],
+    known: Callable[[], Mapping[str, float]],
+    clock: Clock,
+    left: float,
+) -> Steps[None]:
+    """IREE's default on each of these devices that is not `known` yet, by URI: a win says how far they are apart.
+
+    Two have it in any case, the rest as it fits into a part of the `left` seconds. A device that fails is retired;
+    where it is the last one, whoever needs it says so.
+    """
+    enough = clock.elapsed + SPREAD_SHARE * max(left, 0.0)
+    for device in these:
+        there = known()
+        if device.uri in there:
             continue
-        if len(known) > 1 and clock.elapsed > enough:
+        if len(there) > 1 and clock.elapsed > enough:
             return
         try:
-            yield Step("device", partial(arrive, device), device)
+            timing: T = yield Step("device", partial(timed, device), device)
         except OutOfTimeError:
             return
         except DeviceError as error:
-            evaluator.devices.retire(device, error.message)  # where it is the last one, the race says so
+            devices.retire(device, error.message)
         else:
-            evaluator.settle_arrival(device.uri)
+            settle(device, timing)
 
 
 def on_one_device(evaluator: TimedEvaluator, judged: Callable[[], T]) -> Steps[T]:

@@ -21,7 +21,6 @@ from autotuner.measure.steps import Step, Steps, at_once
 from autotuner.measure.timeplan import longer
 from autotuner.microkernels.variants import find_variants
 from autotuner.problems import Problem
-from autotuner.space import ABSENT, Config
 from autotuner.system import process
 from autotuner.system.progress import Clock
 from autotuner.system.text import count
@@ -40,7 +39,8 @@ from autotuner.tuning.options import Options
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
 from autotuner.tuning.question import question_read, question_unread
-from autotuner.tuning.result import Files, Result, read_result
+from autotuner.tuning.recall import recall
+from autotuner.tuning.result import Files, Result
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session
 from autotuner.tuning.ship import Winner, outputs, ship
@@ -132,30 +132,17 @@ class SingleRun:
         if not self.options.resume or not self.task.recall:
             return None
         new = self._question().row(self.session, self.options)
-        earlier = self.store.finished_run(new.key, kind=new.kind, parent=new.parent)
-        if earlier is None or earlier.result is None:
+        found = recall(new, self.plan, self.session, self.options)
+        if found is None:
             return None
-        with self.store.intact():
-            result = read_result(earlier.result, workspace=self.workspace.root, storage=self.options.storage)
-        config = Config(tuple(result.best.config.items()) if result.best else ())
-        if result.verdict == "win" or result.ranking or (result.verdict == "inconclusive" and config.items):
-            whole = self._complete(config)
-            if whole not in self.plan.space:
-                return None  # this version of the space does not have it any more
-            candidate = self.plan.candidate(whole, id="recalled")
-            if result.verdict == "inconclusive":
-                self.leader = candidate
-            else:
-                self.winner = candidate
-        return self.found(result, recalled=True)
+        if found.result.verdict == "inconclusive":
+            self.leader = found.candidate
+        else:
+            self.winner = found.candidate
+        return self.found(found.result, recalled=True)
 
     def found(self, result: Result, *, recalled: bool = False) -> Found:
         return Found(result, self.plan, self.winner, None if recalled else self.run, self.leader)
-
-    def _complete(self, config: Config) -> Config:
-        """A result leaves out the knobs that its route or pipeline does not have."""
-        known = config.as_dict()
-        return Config(tuple((knob.name, known.get(knob.name, ABSENT)) for knob in self.plan.space.knobs))
 
     def begun(self) -> AbstractContextManager[Run]:
         return Run.begin(self._question(), session=self.session, options=self.options, account=self.account)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 import shutil
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Literal, Unpack
+from dataclasses import dataclass, replace
+from typing import Unpack
 
-from autotuner.carriers.outputs import Outputs
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled
-from autotuner.jobs.model.arbiter import Arbiter
 from autotuner.jobs.model.choice import Routes, choose
 from autotuner.jobs.model.context import (
     Context,
@@ -26,7 +23,7 @@ from autotuner.jobs.model.ending import MIN_TIME, end_plan, longest_compile
 from autotuner.jobs.model.expectation import Known, expectation, expected_seconds, too_small
 from autotuner.jobs.model.first_kernels import FirstKernels, Kept, try_kernels, untimed_kernels
 from autotuner.jobs.model.judging import arbiter_of
-from autotuner.jobs.model.lineup import Lineup, measured, raced_as
+from autotuner.jobs.model.lineup import Lineup
 from autotuner.jobs.model.mixed import put_together
 from autotuner.jobs.model.nothing import Tried, without_device
 from autotuner.jobs.model.pieces import PieceRoute
@@ -35,21 +32,17 @@ from autotuner.jobs.model.promising import worth_tuning
 from autotuner.jobs.model.reading import question_of, question_unread, read_model, structure_of
 from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.routes import RouteOutcome, RouteRace, side
-from autotuner.jobs.model.ship import claimed, report_text, ship
-from autotuner.jobs.model.where import time_cold, time_table, told_of_devices
+from autotuner.jobs.model.summary import Summary
+from autotuner.jobs.model.where import time_cold, told_of_devices
 from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.jobs.model.won_routes import routes_that_won
-from autotuner.measure.blocks import ALPHA
-from autotuner.measure.caches import Caches
 from autotuner.measure.judge import Judgement
 from autotuner.measure.timeplan import TimePlan, longer
 from autotuner.system import process
 from autotuner.targets import PLAIN, Target
 from autotuner.targets.attention import without_wrong_attention
-from autotuner.tuning.counts import Counts
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import BASELINE
-from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
 from autotuner.tuning.run import Account, Run
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.too_short import too_short
@@ -88,7 +81,8 @@ def tune_within(model: Model, target: Target, *, options: Options, session: Sess
             found = replace(found, plain=plain, ahead={})
         question = question_of(model, found.program, target, session, found.plain)
         with Run.begin(question, session=session, options=options, account=account) as run:
-            return _ModelRun(Context(model, found.program, found.builder, run, ahead=found.ahead), found.plain).go()
+            context = Context(model, found.program, found.builder, run, ahead=found.ahead)
+            return _ModelRun(context, found.plain, Summary(context)).go()
 
 
 @dataclass
@@ -97,14 +91,9 @@ class _ModelRun:
 
     context: Context
     plain: ModelStructure
-    tried: list[RouteOutcome] = field(default_factory=list)
-    tuned: list[Tuned] = field(default_factory=list)
-    parts: list[Dispatches] = field(default_factory=list)
+    found: Summary
     kernels: FirstKernels | None = None
     """By their defaults; tried before most routes where they compute nearly all of the model."""
-    caches: Caches | None = None
-    arbiter: Arbiter | None = None
-    """Whose outputs are right; None without a device."""
     least: float = 0.0
     """Seconds, where the budget was seen to be too small for a verdict."""
 
@@ -115,12 +104,12 @@ class _ModelRun:
 
     @property
     def end_plan(self) -> TimePlan:
-        return end_plan(self.context, self.tried, also=self._with_kernels)
+        return end_plan(self.context, self.found.tried, also=self._with_kernels)
 
     @property
     def compiling(self) -> float:
         """Seconds of the longest compile so far."""
-        return longest_compile(self.context, self.tried, also=self._with_kernels)
+        return longest_compile(self.context, self.found.tried, also=self._with_kernels)
 
     @property
     def _with_kernels(self) -> list[Compiled]:
@@ -134,12 +123,9 @@ class _ModelRun:
             result = self._timed(self.plain) if context.timed else self._compiled(self.plain)
         except OutOfTimeError:
             reason = f"the time was up before a race of whole models: {longer(2 * context.clock.budget)}"
-            result = self._result("inconclusive", reason, None, None)
+            result = self.found.result("inconclusive", reason)
         self._clean()
-        if result.details.report is None:
-            # Beside the specs there may be those of an earlier run, with their own report.
-            own = context.session.workspace.results / f"{context.program.name}-{context.run.id}.md"
-            result = _reported(result, context.files, own)
+        result = self.found.reported(result)
         context.run.finish(result)
         return result
 
@@ -171,8 +157,8 @@ class _ModelRun:
             context.note(note)
         context.call = call
         benchmark = Benchmark(call, MIN_TIME, context.run_timeout)
-        self.arbiter = arbiter_of(context.model, plain, context.builder, call, context.run)
-        race = RouteRace(context, benchmark, self.arbiter, tried=self.tried)
+        self.found.arbiter = arbiter_of(context.model, plain, context.builder, call, context.run)
+        race = RouteRace(context, benchmark, self.found.arbiter, tried=self.found.tried)
         pieces = PieceRoute(context, race, routes.knobs)
 
         def told(seconds: float) -> None:
@@ -213,21 +199,21 @@ class _ModelRun:
             self.kernels = kernels = self._kernels(race, plain)
             # The tuned model is compiled before it races, and once more when something is dropped.
             reserve = 2 * self.compiling + self.racing
-            chosen = worth_tuning(context, self.tried, call, plain, reserve=reserve, kernels=kernels)
+            chosen = worth_tuning(context, self.found.tried, call, plain, reserve=reserve, kernels=kernels)
             for dispatches, tried, budget in chosen:
-                self.parts.append(dispatches)
+                self.found.parts.append(dispatches)
                 own = kernels if kernels is not None and dispatches is kernels.dispatches else None
-                self.tuned += self._tune(WholeModel(dispatches, tried, race, self.racing), own, budget)
-            if kernels is not None and not any(part is kernels.dispatches for part in self.parts):
+                self.found.tuned += self._tune(WholeModel(dispatches, tried, race, self.racing), own, budget)
+            if kernels is not None and not any(part is kernels.dispatches for part in self.found.parts):
                 self._leave(kernels)
             race.go_on(ended=context.clock.budget - self.racing)
         if context.session.stop.requested:
-            return self._result("inconclusive", "interrupted before the race", None, None)
-        if self.arbiter is not None and self.arbiter.default_is_wrong:
+            return self.found.result("inconclusive", "interrupted before the race")
+        if self.found.arbiter is not None and self.found.arbiter.default_is_wrong:
             # Some may have been compared with the default, before it was known to be wrong.
-            self.tuned = [made for made in self.tuned if race.check(made.build).ok]
+            self.found.tuned = [made for made in self.found.tuned if race.check(made.build).ok]
         judgement = self._race(race.benchmark)
-        return self._shipped(judgement)
+        return self.found.judged(judgement)
 
     def _kernels(self, race: RouteRace, plain: ModelStructure, *, early: bool = False) -> FirstKernels | None:
         """Every microkernel by its defaults: a verdict on that needs less time than a search and a race."""
@@ -236,9 +222,9 @@ class _ModelRun:
 
     def _leave(self, kernels: FirstKernels) -> None:
         """Microkernels that are too far behind to be searched: the model with them races as it is."""
-        self.parts.append(kernels.dispatches)
+        self.found.parts.append(kernels.dispatches)
         kernels.dispatches.kernels.decide({}, kernels.made.kernels if kernels.made else ())
-        self.tuned += [kernels.made] if kernels.made else []
+        self.found.tuned += [kernels.made] if kernels.made else []
 
     def _tune(self, whole: WholeModel, kernels: FirstKernels | None, budget: float) -> list[Tuned]:
         """The search, beside the microkernels that stand by their defaults, then all that it found."""
@@ -260,142 +246,42 @@ class _ModelRun:
         route = choose(context.target, wanted, plain.ops).named(wanted[0]) if wanted else PLAIN
         structure = plain if route == PLAIN else context.configured(route)
         dispatches = Dispatches(context, route, structure, measure_shares(context, route, structure, None, None))
-        self.parts.append(dispatches)
+        self.found.parts.append(dispatches)
         tried = RouteOutcome(route, 0)
-        self.tried = [tried]
+        self.found.tried = [tried]
         whole = WholeModel(dispatches, tried, None)
         first = untimed_kernels(whole, structure)
         standing = first.kernels if first else ()
         entries = dispatches.tune(budget=(1 - _WHOLE) * context.clock.left, standing=standing, gains=bool(standing))
-        self.tuned = put_together(whole, entries, first)
-        verdict, reason, cause = without_device(self.tuned, list(dispatches.rows.values()))
-        if self.tuned and context.options.output is not None:
-            return self._ship(self.tuned[-1], verdict, reason, None)
-        result = replace(self._result(verdict, reason, None, None), cause=cause)
-        candidate = context.folder / self.tuned[-1].name if self.tuned else None
+        self.found.tuned = put_together(whole, entries, first)
+        verdict, reason, cause = without_device(self.found.tuned, list(dispatches.rows.values()))
+        if self.found.tuned and context.options.output is not None:
+            return self.found.shipped(self.found.tuned[-1], verdict, reason)
+        result = replace(self.found.result(verdict, reason), cause=cause)
+        candidate = context.folder / self.found.tuned[-1].name if self.found.tuned else None
         return replace(result, details=replace(result.details, candidate=candidate))
 
     # --- the end ------------------------------------------------------------------------------------------------
 
     def _race(self, benchmark: Benchmark) -> Judgement:
         """The default, the best route and what tuning made of routes, as whole models."""
-        lineup = self.lineup
+        lineup = self.found.lineup
         if len(lineup.modules) == 1:
             return self._nothing_to_race(lineup)
         context = self.context
         plan = end_plan(
-            context, self.tried, racing=[build for name, build in lineup.modules.items() if name != BASELINE]
+            context, self.found.tried, racing=[build for name, build in lineup.modules.items() if name != BASELINE]
         )
         judgement = lineup.race(context, benchmark, plan=plan)
         kept = plan.shipping if judgement.winner else 0.0
         judgement = told_of_devices(context, benchmark, lineup.default, judgement, left=context.clock.left - kept)
         modules, rows, left = lineup.modules, lineup.rows, context.clock.left - kept
-        self.caches = time_cold(context, benchmark, modules, rows, judgement, left=left)
+        self.found.caches = time_cold(context, benchmark, modules, rows, judgement, left=left)
         return judgement
-
-    @property
-    def lineup(self) -> Lineup:
-        return Lineup(self.tried, self.tuned)
 
     def _nothing_to_race(self, lineup: Lineup) -> Judgement:
         us = {BASELINE: lineup.base.us or 0.0}
-        rows = [row for part in self.parts for row in part.rows.values()]
-        tried = Tried.of(self.tried, rows, [result for part in self.parts for result in part.results])
+        rows = [row for part in self.found.parts for row in part.rows.values()]
+        tried = Tried.of(self.found.tried, rows, [result for part in self.found.parts for result in part.results])
         wanted = max(2 * self.context.clock.budget, self.least)
         return replace(lineup.alone() or tried.judged(wanted=wanted), us=us)
-
-    def _shipped(self, judgement: Judgement) -> ModelResult:
-        reason = self.lineup.told(judgement, self.arbiter) if self.arbiter is not None else judgement.reason
-        if judgement.verdict != "win" or judgement.winner is None:
-            return self._result(judgement.verdict, reason, judgement, None)
-        return self._ship(self.lineup.named(judgement.winner), "win", reason, judgement)
-
-    def _ship(self, made: Tuned, verdict: FinalVerdict, reason: str, judgement: Judgement | None) -> ModelResult:
-        context = self.context
-        context.stage("shipping, and compiling the model once more with what is shipped")
-        files = context.files
-        with process.however_late():
-            shipped = ship(
-                files,
-                made,
-                context.flags(made.tried.route),
-                builder=context.builder,
-                folder=context.folder / "shipped",
-                timeout=context.compile_timeout,
-                verdict=claimed(verdict, reason, judgement),
-            )
-        result = self._result(verdict, reason, judgement, made)
-        result = replace(
-            result,
-            files=Files(shipped.spec, shipped.flagfile, shipped.carrier),
-            details=replace(
-                result.details,
-                executables=shipped.executables,
-                applied=len(made.entries),
-                kernel_spec=shipped.kernels or (shipped.spec if made.kernels else None),
-                objects=shipped.objects,
-            ),
-        )
-        return _reported(result, files, files.report)
-
-    def _result(
-        self, verdict: FinalVerdict, reason: str, judgement: Judgement | None, made: Tuned | None
-    ) -> ModelResult:
-        context = self.context
-        us = dict(judgement.us) if judgement else {}
-        stock = self.lineup.stock
-        base = self.lineup.base if self.tried else None
-        for made_row in self.tuned:
-            if made_row.name in us:
-                context.session.store.set_us(made_row.row, us[made_row.name])
-        # The times that are told are of what the speedup is of.
-        compared = judgement.confirmed_name if judgement else None
-        shown = made or (self.lineup.named(compared) if compared else self.tuned[0] if self.tuned else None)
-        # Where a route wins that was not tuned itself, the ranking is of the one that was.
-        first = self.parts[0] if self.parts else None
-        part = next((p for p in self.parts if shown is not None and p.route == shown.tried.route), first)
-        best = None
-        if shown is not None:
-            route = shown.tried.route
-            best_us = us.get(shown.name, shown.tried.us if not (shown.entries or shown.kernels) else None)
-            kind: Literal["codegen", "microkernel"] = "microkernel" if shown.kernels else "codegen"
-            best = Best(Measured(best_us, tuple(route.flags), route.name), {}, kind)
-        return Result(
-            **context.facts(),
-            verdict=verdict,
-            reason=reason,
-            baseline=measured(base, us.get(BASELINE)),
-            stock=measured(stock, us.get(raced_as(stock, base))),
-            best=best,
-            speedup=judgement.speedup if judgement else None,
-            speedup_over_stock=judgement.over_stock if judgement else None,
-            confidence=1 - ALPHA,
-            counts=Counts.total(result.counts for p in self.parts for result in p.results),
-            files=Files(carrier=made.parts.carrier if made else None),
-            caches=self.caches,
-            cause=judgement.cause if judgement else None,
-            reference=self.arbiter.found(self.tried[0].us if self.tried else None) if self.arbiter else None,
-            details=ModelDetails(
-                routes=tuple(t for t in self.tried if t.row),
-                rows=tuple(part.rows.values()) if part else (),
-                others=part.others if part else 0.0,
-                ranked_by=part.shares.how if part else "",
-                ranked_route=part.route.name if part else "",
-                untunable=part.untunable if part else (),
-                time=time_table(context, us, base=base, stock=stock, tuned=shown, ranked=part),
-                entries=made.entries if made else (),
-                kernels=tuple(row for p in self.parts for row in p.kernels.rows.values()),
-                shipped_kernels=made.kernels if made else (),
-                error=made.error if made else None,
-                arbiter=self.arbiter,
-                program=context.program.path,
-                commands=("autotune", *context.options.command[1:]),
-            ),
-        )
-
-
-def _reported(result: ModelResult, files: Outputs, path: Path) -> ModelResult:
-    """With a report at `path`."""
-    result = replace(result, details=replace(result.details, report=path))
-    files.write(path, report_text(result))
-    return result

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from autotuner.devices.device import Timing
-from autotuner.errors import DeviceError, OutOfTimeError
+from autotuner.devices.device import Device, Timing
+from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled
 from autotuner.jobs.model.breakdown import Breakdown, TimeTable
@@ -19,13 +19,15 @@ from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.result import Row
 from autotuner.jobs.model.routes import SLOW_US, RouteOutcome
 from autotuner.jobs.model.whole import Tuned
-from autotuner.measure.baselines import SPREAD_SHARE, spread_words
+from autotuner.measure.baselines import spread_words
 from autotuner.measure.cache_timer import LEAST_PAIRS, NO_TIME, PAIRS_US, ROUNDS, CacheTimer, Modules
 from autotuner.measure.caches import Caches
 from autotuner.measure.judge import Judgement
+from autotuner.measure.steps import at_once
 from autotuner.system import process
 from autotuner.system.progress import LATE_SECONDS
 from autotuner.targets import PLAIN
+from autotuner.tuning.homes import everywhere
 from autotuner.tuning.plan import BASELINE
 
 _READING = 3.0
@@ -136,25 +138,24 @@ def told_of_devices(
 ) -> Judgement:
     """With how far the devices are apart, where it is a win: by what the default takes on each, one after another.
 
-    `left` are the seconds before what wins is compiled to be shipped. Two devices are timed in any case, the rest as it
-    fits.
+    `left` are the seconds before what wins is compiled to be shipped.
     """
     devices, clock, us = context.session.devices, context.clock, context.default_us
-    if judgement.verdict != "win" or default.build is None or len(devices.live) < 2 or context.run.stopped:
+    build = default.build
+    if judgement.verdict != "win" or build is None or len(devices.live) < 2 or context.run.stopped:
         return judgement
     context.stage(f"timing the default on {len(devices.live)} devices")
-    now, left = clock.elapsed, max(left, 0.0)
+    latest = clock.at(clock.elapsed + max(left, 0.0) + LATE_SECONDS)
     repetitions = 1 if (default.us or 0.0) > SLOW_US else 3
-    with context.clocked("time"), process.until(clock.at(now + left + LATE_SECONDS)), suppress(OutOfTimeError):
-        for block, device in enumerate(devices.live):
-            if len(us) > 1 and clock.elapsed > now + SPREAD_SHARE * left:
-                break
-            try:
-                timing = device.time(default.build, benchmark, repetitions=repetitions)
-            except DeviceError as error:
-                devices.retire(device, error.message)
-                continue
-            if timing.ok:
-                us[device.uri] = timing.median
-                context.session.store.record_timing(default.row, timing, phase="drift", block=block)
+
+    def timed(device: Device) -> Timing:
+        with context.clocked("time"), process.until(latest):
+            return device.time(build, benchmark, repetitions=repetitions)
+
+    def settle(device: Device, timing: Timing) -> None:
+        if timing.ok:
+            context.session.store.record_timing(default.row, timing, phase="drift", block=len(us))
+            us[device.uri] = timing.median
+
+    at_once(everywhere(devices.live, devices, timed=timed, settle=settle, known=lambda: us, clock=clock, left=left))
     return replace(judgement, reason=judgement.reason + spread_words(us))
