@@ -4,8 +4,8 @@
     python -m benchmarks.routes program.mlir --microkernels auto                       # --budget 90
 
 All: every product of the settings that say how convolutions, attentions and products are compiled and how much the
-compiler changes the program, then the best of these with each other knob turned. What ships, the best and the default
-are timed in turns at the end. --within gives all models so many seconds together: what is likely to be fast is tried
+compiler changes the program, then the best of these with each other knob turned. What ships and the best are timed in
+turns at the end. --within gives all models so many seconds together: what is likely to be fast is tried
 first, and the figures say how many of all were. Wrong results of stock flags are not looked for: that only helps them.
 """
 
@@ -170,7 +170,7 @@ class Exhaustive:
         if vmfb is not None:
             self.modules[route.name] = vmfb
         print(f"  {len(self.known):3}/{self.wanted} {route.name:<60} {ms:10.2f} ms", flush=True)
-        for name in set(self.modules) - {PLAIN.name, *self.fastest}:  # of a large model they would fill the disk
+        for name in set(self.modules) - set(self.fastest):  # of a large model they would fill the disk
             self.modules.pop(name).unlink()
 
     @property
@@ -185,9 +185,7 @@ def in_turns(trial: Trial, modules: dict[str, Path], *, rounds: int, ends: float
         if number >= 3 and time.monotonic() > ends:
             break
         for name, vmfb in modules.items():
-            # The default may take seconds a call, and nothing is said of it but that it is slow.
-            slow = name == PLAIN.name and number >= 3
-            times[name].append(times[name][-1] if slow else trial.ms(vmfb))
+            times[name].append(trial.ms(vmfb))
     return {name: statistics.median(row) for name, row in times.items()}
 
 
@@ -217,14 +215,14 @@ def compare(model: Path, name: str, *, arguments: argparse.Namespace, ends: floa
     now = time.monotonic()
     tried = Exhaustive(trial, now + (1 - _LAST_SHARE) * (ends - now))
     tried.all(touching(trial.target.knobs, operations(model)))
-    plain = tried.modules.get(PLAIN.name)
-    best = [one for one in tried.fastest if one != PLAIN.name]
-    there = {what: ours, **{one: tried.modules[one] for one in best}, PLAIN.name: plain}
-    times = in_turns(trial, {one: path for one, path in there.items() if path}, rounds=arguments.rounds, ends=ends)
-    ratio = times.get(what, math.inf) / min(times[one] for one in [*best, PLAIN.name] if one in times)
+    best = {one: tried.modules[one] for one in tried.fastest}
+    there = {**({what: ours} if ours else {}), **best}
+    times = in_turns(trial, there, rounds=arguments.rounds, ends=ends)
+    ratio = times.get(what, math.inf) / min(times[one] for one in best)
+    shown = {**times, "the default, before": tried.known[PLAIN.name]}
     return [
         f"{name}: {result.verdict}, {result.reason}",
-        *(f"  {one:<60} {ms:10.2f} ms" for one, ms in times.items()),
+        *(f"  {one:<60} {ms:10.2f} ms" for one, ms in shown.items()),
         f"  routes tried: {len(tried.known)} of {tried.wanted}",
         f"  what {budget:g} s come to ({what}) / the best: {ratio:.3f} (aim: at most {AIM})",
     ]
