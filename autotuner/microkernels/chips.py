@@ -1,4 +1,4 @@
-"""What a chip is to a microkernel: how many threads go in step, how wide vectors are, whose object it takes."""
+"""What a chip is to a microkernel: its units, threads that go in step, how wide vectors are, whose object it takes."""
 
 from __future__ import annotations
 
@@ -30,6 +30,13 @@ def subgroup_of(chip: str) -> int:
     if not is_gpu(chip):
         return 1
     return 64 if chip.startswith("gfx9") else 32
+
+
+def units_of(chip: str) -> int:
+    """Its compute units, or SMs: H100's and H200's for all of NVIDIA's, which PTX is made for; 1 on processors."""
+    if not is_gpu(chip):
+        return 1
+    return {"gfx942": 304, "gfx950": 256}.get(chip, 132)
 
 
 def lanes_of(chip: str, features: Collection[str] = ()) -> int:

@@ -19,6 +19,7 @@ from autotuner.microkernels.manifest import (
     PROBLEM,
     REPORTS,
     SUBGROUP,
+    UNITS,
     Buffer,
     Kind,
     Manifest,
@@ -75,7 +76,7 @@ def load(file: Path) -> Manifest:
     if epilogues and provider.kind == "prebuilt":
         raise table.error("epilogues", f"a {provider.kind} kernel cannot be told of them.", "Leave them out.")
 
-    known = {*operation.smallest().variables(), SUBGROUP, LANES, *_NAMINGS.get(naming, ())}
+    known = {*operation.smallest().variables(), SUBGROUP, LANES, UNITS, *_NAMINGS.get(naming, ())}
     parameters = _parameters(table.table("parameters"), known, REPORTS[provider.kind])
     known |= set(parameters)
     values = _values(table.table("values"), known, REPORTS[provider.kind])

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from autotuner.errors import UsageError
-from autotuner.microkernels.chips import is_gpu, lanes_of, object_for, subgroup_of
+from autotuner.microkernels.chips import is_gpu, lanes_of, object_for, subgroup_of, units_of
 from autotuner.microkernels.expressions import Expression
 from autotuner.microkernels.instance import SCRATCH, Access, Binding, Instance
 from autotuner.microkernels.providers.misa import KernelName
@@ -26,6 +26,7 @@ REPORTS: Mapping[str, tuple[str, ...]] = {"prebuilt": (), "c": (), "triton": ("s
 """Numbers that are known only once the object is built: the provider hands them to `bind` as parameters."""
 SUBGROUP = "subgroup"
 LANES = "lanes"
+UNITS = "units"
 PROBLEM, NAMED = "problem", "named"
 """Elements of a buffer that are not one type: the problem's own, and what the kernel's name says."""
 MOST_SETTINGS = 4096
@@ -195,7 +196,12 @@ class Manifest:
         declared = self._declared(problem)
         if self.provider.chips and chip not in self.provider.chips:
             raise self._unfit(f"it is not for {chip}.", f"It is for: {', '.join(self.provider.chips)}.")
-        numbers = {**declared.variables(), SUBGROUP: subgroup_of(chip), LANES: lanes_of(chip, features)}
+        numbers = {
+            **declared.variables(),
+            SUBGROUP: subgroup_of(chip),
+            LANES: lanes_of(chip, features),
+            UNITS: units_of(chip),
+        }
         numbers |= self._checked(parameters or {})
         if self.naming:
             kernel = KernelName.parse(symbol or self.symbol)

@@ -178,20 +178,57 @@ def test_kernels_build_and_fit_their_manifests(
     assert instance.local_memory <= 227 * 1024
 
 
+AMD: dict[str, tuple[Problem, str]] = {
+    # Small: large tiles take Triton many times as long.
+    "gemm_triton": (Gemm.parse(shape="72x88x120", epilogue="bias,gelu"), "gfx950"),
+    "gemv_triton": (Gemm.parse(shape="1x512x256", layout="nt"), "gfx942"),
+    "conv_triton": (conv("3x3x32", shape="1x8x8x32", pad="1x1", out="bf16", dtype="bf16"), "gfx942"),
+    "conv_nchw_triton": (
+        conv("3x3x32", shape="1x8x8x32", pad="1x1", layout="nchw-fchw", epilogue="bias,silu"),
+        "gfx950",
+    ),
+    "attention_triton": (Attention.parse(shape="1x2x10x60x40", causal=True), "gfx942"),
+}
+"""A problem of each kernel, and the chip that it is built for in short."""
+AMD_CHIPS = ("gfx942", "gfx950")
+
+
+def test_every_kernel_for_amd_is_built_for_both_chips_by_the_next_test() -> None:
+    shipped_ones = [load(path) for path in sorted(shipped_folder().glob(f"*/{FILE}"))]
+    claiming = {one.name for one in shipped_ones if one.provider.kind == "triton" and "gfx942" in one.chips}
+    assert claiming == AMD.keys()
+    assert claiming == {one.name for one in shipped_ones if "gfx950" in one.chips}
+
+
+@pytest.mark.parametrize("name", AMD)
+def test_spaces_on_amds_chips_are_those_of_their_compute_units(name: str, tmp_path: Path) -> None:
+    """Workgroups wait for one another only where all of them run at once."""
+    large: dict[str, Problem] = {
+        "gemm_triton": Gemm.parse(shape="384x512x32768", layout="nt"),
+        "gemv_triton": Gemm.parse(shape="1x4096x11008", layout="nt"),
+        "conv_triton": conv("3x3x1280", pad="1x1"),
+        "conv_nchw_triton": conv("3x3x192", shape="1x56x56x64", pad="1x1", layout="nchw-fchw"),
+        "attention_triton": Attention.parse(shape="1x32x2048x2048x128"),
+    }
+    manifest = shipped(name)
+    for chip, units in zip(AMD_CHIPS, (304, 256), strict=True):
+        variants = Variants.of(manifest, large[name], chip, workspace=tmp_path)
+        assert len(variants.space) >= 2
+        for config in variants.ranked:
+            numbers = manifest.fit(large[name], chip, parameters={key: int(value) for key, value in config.items})
+            assert numbers["units"] == units
+            assert numbers["subgroup"] == 64
+            if numbers.get("split", 1) > 1:
+                assert numbers["tiles"] * numbers["split"] <= numbers["fill"] * units
+
+
 @needs_triton
 @pytest.mark.parametrize(
     ("name", "problem", "chip"),
     [
-        # Small: large tiles take Triton many times as long.
-        ("gemm_triton", Gemm.parse(shape="72x88x120", epilogue="bias,gelu"), "gfx950"),
-        ("gemv_triton", Gemm.parse(shape="1x512x256", layout="nt"), "gfx942"),
-        ("conv_triton", conv("3x3x32", shape="1x8x8x32", pad="1x1", out="bf16", dtype="bf16"), "gfx942"),
-        (
-            "conv_nchw_triton",
-            conv("3x3x32", shape="1x8x8x32", pad="1x1", layout="nchw-fchw", epilogue="bias,silu"),
-            "gfx950",
-        ),
-        ("attention_triton", Attention.parse(shape="1x2x10x60x40", causal=True), "gfx942"),
+        pytest.param(name, problem, chip, marks=() if chip == short else pytest.mark.long)
+        for name, (problem, short) in AMD.items()
+        for chip in AMD_CHIPS
     ],
 )
 def test_every_kernel_builds_for_amds_chips_and_iree_calls_it(
