@@ -26,6 +26,8 @@ _FASTEST = 0.1
 _FEW_OCTAVES, _TICKS = 8.0, 10
 _NAME = 32
 """Characters of a name beside a chart."""
+_LABEL = 14
+"""Characters of a value between two axes."""
 _Figure = dict[str, Any]
 
 
@@ -38,14 +40,17 @@ def progress(run: Run) -> list[Chart]:
     by_time = sorted(
         ((candidate.seconds, candidate) for candidate in timed if candidate.seconds is not None), key=lambda p: p[0]
     )
-    charts = [Chart("Best so far, by candidate", _progress(by_count, "timed candidates"), _shown(len(timed)))]
+    charts = [
+        Chart("Best so far, by candidate", _progress(by_count, "timed candidates", whole=True), _shown(len(timed)))
+    ]
     if len(by_time) > 1:
         note = "From the run's beginning to a candidate's first timing."
         charts.append(Chart("Best so far, by time", _progress(by_time, "seconds"), note))
     return charts
 
 
-def _progress(points: Sequence[tuple[float, Candidate]], what: str) -> _Figure:
+def _progress(points: Sequence[tuple[float, Candidate]], what: str, *, whole: bool = False) -> _Figure:
+    """`whole` where there is nothing between two numbers of the axis."""
     best = list(accumulate((candidate.us or math.inf for _, candidate in points), min))
     steps = [i for i, us in enumerate(best) if i in (0, len(best) - 1) or us < best[i - 1]]
     line = {
@@ -60,7 +65,10 @@ def _progress(points: Sequence[tuple[float, Candidate]], what: str) -> _Figure:
     shown = thinned(points, POINTS, key=lambda point: point[1].us or math.inf)
     return {
         "data": [*(_dots(kind, [p for p in shown if p[1].row.kind == kind]) for kind in kinds), line],
-        "layout": {"xaxis": {"title": {"text": what}}, "yaxis": log_axis("µs", [p[1].us or 0.0 for p in shown])},
+        "layout": {
+            "xaxis": {"title": {"text": what}, **({"dtick": 1} if whole and len(points) < _TICKS else {})},
+            "yaxis": log_axis("µs", [p[1].us or 0.0 for p in shown]),
+        },
     }
 
 
@@ -96,7 +104,7 @@ def log_axis(title: str, values: Sequence[float], *, room: float = 1.15) -> _Fig
         "type": "log",
         "range": [math.log10(low), math.log10(high)],
         "tickvals": shown,
-        "ticktext": [f"{tick:,g}".replace(",", " ") if tick >= 1e4 else f"{tick:g}" for tick in shown],
+        "ticktext": [f"{tick:,.0f}".replace(",", " ") if tick >= 1e4 else f"{tick:g}" for tick in shown],
     }
 
 
@@ -215,10 +223,10 @@ def parallel(run: Run, knobs: Sequence[Knob]) -> Chart | None:
         line = {"color": colour, "width": width}
         data.append({"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": line} | _quiet(opacity))
     data += [_scale(place, knob) for place, knob in enumerate(axes)]
-    ends = [f"{math.exp(low + spread * part):.4g}" for part in (0.0, 0.5, 1.0)]
+    ends = [_short(math.exp(low + spread * part)) for part in (0.0, 0.5, 1.0)]
     data.append(_labels(len(axes), [0.0, 0.5, 1.0], ends))
     names = [*(plain(knob.name) for knob in axes), "µs"]
-    xaxis = {"tickvals": list(range(len(names))), "ticktext": names, "range": [-0.3, len(names) - 0.5], "side": "top"}
+    xaxis = {"tickvals": list(range(len(names))), "ticktext": names, "range": [-0.3, len(names) - 0.3], "side": "top"}
     layout = {
         "xaxis": {**xaxis, "zeroline": False, "gridcolor": "@line"},
         "yaxis": {"visible": False, "range": [-0.08, 1.08]},
@@ -226,6 +234,11 @@ def parallel(run: Run, knobs: Sequence[Knob]) -> Chart | None:
     }
     note = f"{len(shown)} of {len(own)} candidates; the fastest is the lowest at the right."
     return Chart("Parallel coordinates", {"data": data, "layout": layout}, note, height=420, width=90 * len(names))
+
+
+def _short(us: float) -> str:
+    """Four digits, and none of them behind an e."""
+    return f"{us:.4g}" if us < 1e4 else f"{us:,.0f}".replace(",", " ")
 
 
 def _quiet(opacity: float) -> _Figure:
@@ -237,7 +250,7 @@ def _scale(place: int, knob: Knob) -> _Figure:
     last = len(knob.values) - 1
     step = max(1, math.ceil(len(knob.values) / 9))
     marks = [i for i in range(len(knob.values)) if i % step == 0]
-    return _labels(place, [i / last for i in marks], [plain(str(knob.values[i])) for i in marks])
+    return _labels(place, [i / last for i in marks], [plain(brief(str(knob.values[i]), most=_LABEL)) for i in marks])
 
 
 def _labels(place: int, heights: Sequence[float], texts: Sequence[str]) -> _Figure:
@@ -266,15 +279,6 @@ def forest(run: Run) -> Chart | None:
         own = [(row, f) for row, f in zip(rows, finalists, strict=True) if f.phase == phase]
         if own:
             data.append(_intervals(phase, colour, symbol, own))
-    line = {
-        "type": "line",
-        "x0": 1,
-        "x1": 1,
-        "y0": 0,
-        "y1": 1,
-        "yref": "paper",
-        "line": {"color": "@muted", "dash": "dot"},
-    }
     layout = {
         "xaxis": {"title": {"text": "times as fast as the default"}},
         "yaxis": {
@@ -283,15 +287,21 @@ def forest(run: Run) -> Chart | None:
             "categoryarray": rows,
             "range": [-0.7, len(rows) - 0.3],
         },
-        "shapes": [line],
+        "shapes": [one_line()],
     }
     note = "Median and 95 % interval over blocks timed side by side. The race chooses; the confirmation is fresh data."
     return Chart("Finalists", {"data": data, "layout": layout}, note, height=130 + 30 * len(rows))
 
 
-def brief(name: str) -> str:
+def one_line() -> _Figure:
+    """Where something is as fast as what it is compared with."""
+    ends = {"x0": 1, "x1": 1, "y0": 0, "y1": 1, "yref": "paper"}
+    return {"type": "line", **ends, "line": {"color": "@muted", "dash": "dot"}}
+
+
+def brief(name: str, *, most: int = _NAME) -> str:
     """A name beside a chart: the ends of a long one, by which it differs from others."""
-    return name if len(name) <= _NAME else f"{name[: _NAME // 2]}…{name[-_NAME // 2 :]}"
+    return name if len(name) <= most else f"{name[: most // 2]}…{name[-most // 2 :]}"
 
 
 def _intervals(phase: str, colour: str, symbol: str, rows: Sequence[tuple[str, Any]]) -> _Figure:

@@ -9,6 +9,7 @@ from autotuner.report.cells import fixed, interval, text, us
 from autotuner.report.charts import brief
 from autotuner.report.page import Chart, Column, Kind, Table, plain
 from autotuner.report.reading import Run, number
+from autotuner.report.retuned import retuned
 from autotuner.report.sections import Section
 
 _COLOURS = ("@c1", "@c2", "@c3", "@c4", "@c5", "@c6", "@c7", "@c8")
@@ -22,7 +23,7 @@ def own_sections(run: Run) -> list[Section]:
         "suite": _suite,
         "ab": _experiment,
         "buckets": _family,
-        "retune": _retuned,
+        "retune": retuned,
     }
     return make[run.row.kind](run) if run.row.kind in make and run.document else []
 
@@ -56,9 +57,9 @@ def _ranked(document: Mapping[str, Any]) -> tuple[str, ...]:
     entries = document.get("entries") or {}
     by, route = document.get("ranked_by"), document.get("ranked_route")
     ranked = f"Ranked by {by} on route {route}. " if by else ""
-    applied = (
-        f"{entries.get('applied', 0)} of {entries.get('shipped', 0)} shipped entries are found in the compiled model."
-    )
+    found, shipped = entries.get("applied", 0), entries.get("shipped", 0)
+    applied = f"{found} of {shipped} shipped entries are found in the compiled model."
+    applied = applied if shipped else "No entry of a spec is shipped."
     return (f"{ranked}{applied}",)
 
 
@@ -116,7 +117,10 @@ def _how(time: Mapping[str, Any]) -> tuple[str, ...]:
     said = dict.fromkeys(
         str(side["how"]) for side in (time.get("before"), time.get("after")) if side and side.get("how")
     )
-    return (f"By {'; '.join(said)}.",) if said else ()
+    missing = [
+        f"Of the {name} no such times were taken." for name in ("default", "best") if name not in dict(_sides(time))
+    ]
+    return (" ".join([f"By {'; '.join(said)}.", *missing]),) if said else ()
 
 
 def _sides(time: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -160,7 +164,7 @@ def _kinds(time: Mapping[str, Any]) -> Table:
             us = parts.get(kind, 0.0)
             cells += [f"{us / 1e3:.3f}", fixed(100 * us / whole, 1) if whole else ""]
         rows.append(cells)
-    return Table("Time by kind of dispatch, before and after", columns, rows)
+    return Table(f"Time by kind of dispatch{', before and after' if len(sides) > 1 else ''}", columns, rows)
 
 
 def _routes(rows: _Rows) -> Table:
@@ -193,6 +197,12 @@ _UPLIFT = {
 }
 
 
+_OTHER_MOMENTS = (
+    "The default's µs are from a first look at all problems, the tuned µs from the end of a problem's own run. "
+    "The speedup is from blocks that were timed side by side."
+)
+
+
 def _suite(run: Run) -> list[Section]:
     document = run.document
     rows: _Rows = document.get("problems") or []
@@ -202,6 +212,7 @@ def _suite(run: Run) -> list[Section]:
         Section(
             "problems",
             "Problems",
+            (_OTHER_MOMENTS,) if any(row.get("ratio") for row in rows) else (),
             facts=tuple(facts),
             wide=_uplifts(rows),
             tables=(_problems(rows), _groups(document.get("groups") or [])),
@@ -307,7 +318,8 @@ def _experiment(run: Run) -> list[Section]:
         for arm in arms
     ]
     difference = number(run.document.get("difference"))
-    words = [] if difference is None else [f"Relative error between what both arms compute: {difference:.1e}."]
+    words = [] if arms else ["The arms were not compared."]
+    words += [] if difference is None else [f"Relative error between what both arms compute: {difference:.1e}."]
     words += ["Both arms have the same machine code."] if run.document.get("same_code") else []
     blocks = [(f"Repeat {text(arm.get('name'))}", "\n".join(map(str, arm.get("command") or []))) for arm in arms]
     table = Table("Arms of the experiment", columns, cells)
@@ -358,33 +370,3 @@ def _documents(caption: str, rows: _Rows) -> Table:
     """Whatever a document lists, a column a name."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     return Table(caption, [Column(name) for name in names], [[text(row.get(name)) for name in names] for row in rows])
-
-
-# --- a retuning ---------------------------------------------------------------------------------------------------
-
-
-def _retuned(run: Run) -> list[Section]:
-    """What became of each entry, and why."""
-    columns = [
-        *(Column("entry"), Column("problem"), Column("state", "badge")),
-        *(Column(title, "number") for title in ("before µs", "now µs", "default now µs", "speedup")),
-        *(Column("why", "long"), Column("race", link="#run-")),
-    ]
-    entries = [one for one in run.document.get("entries") or [] if isinstance(one, Mapping)]
-    rows = [
-        (
-            text(one.get("entry")) or text(one.get("spec")).rpartition("/")[2],
-            text(one.get("problem")),
-            text(one.get("state")),
-            us(number((one.get("old") or {}).get("us"))),
-            us(number(one.get("us"))),
-            us(number(one.get("baseline_us"))),
-            interval(one.get("speedup")),
-            text(one.get("reason")),
-            text(one.get("run")),
-        )
-        for one in entries
-    ]
-    first = number(run.document.get("first_seconds"))
-    words = (f"The first tuning of all this took {first:.0f} s.",) if first else ()
-    return [Section("entries", "Entries", words, tables=(Table("What became of each entry", columns, rows),))]

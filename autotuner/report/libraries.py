@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from autotuner.report.cells import fixed, interval, text, us
+from autotuner.report.charts import brief, log_axis, one_line
 from autotuner.report.page import Chart, Column, Table, plain
 from autotuner.report.reading import Run, number
 from autotuner.report.roofline import Point
@@ -42,6 +44,24 @@ def libraries(run: Run) -> Section:
     return Section("libraries", "Libraries", tuple(left), wide=_chart(run), tables=(table,))
 
 
+def headline(run: Run) -> str:
+    """How many times as fast as each of the others IREE is."""
+    told = []
+    for name, entry in (run.document.get("summary") or {}).items():
+        if mean := number(entry.get("geometric_mean")):
+            told.append(f"{mean:.3f} times as fast as {text(name)}")
+    by = next((text(one.get("by")) for one in (run.document.get("summary") or {}).values()), "")
+    several = ", in the geometric mean" if len(run.document.get("problems") or []) > 1 else ""
+    return f"{by} is {', '.join(told)}{several}" if told else ""
+
+
+def alone(problem: Mapping[str, Any], target: str) -> str:
+    """The command that compares this problem of a suite alone."""
+    _, _, options = text(problem.get("arguments")).partition(" ")
+    backends = ",".join(text(row.get("backend")) for row in problem.get("backends") or [])
+    return f"autotune bench {options} --target {shlex.quote(target)} --backends {shlex.quote(backends)}"
+
+
 def _left_out(run: Run) -> list[Mapping[str, Any]]:
     return [one for one in run.document.get("left_out") or [] if isinstance(one, Mapping)]
 
@@ -63,7 +83,9 @@ def _backends(run: Run) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]
 
 
 def _chart(run: Run) -> tuple[Chart, ...]:
-    """The time of each backend, problem by problem."""
+    """The time of each backend; of several problems, whose times are far apart, how it compares with IREE's default."""
+    if len(run.document.get("problems") or []) > 1:
+        return _beside_default(run)
     timed = [(text(p.get("name")), text(row.get("backend")), number(row.get("us"))) for p, row in _backends(run)]
     names = list(dict.fromkeys(backend for _, backend, time in timed if time))
     bars = [
@@ -79,6 +101,40 @@ def _chart(run: Run) -> tuple[Chart, ...]:
     ]
     layout = {"yaxis": {"title": {"text": "µs"}, "rangemode": "tozero"}, "xaxis": {"type": "category"}}
     return (Chart("Time by backend", {"data": bars, "layout": layout}),) if bars else ()
+
+
+def _beside_default(run: Run) -> tuple[Chart, ...]:
+    points: dict[str, list[tuple[str, float]]] = {}
+    for problem, row in _backends(run):
+        ratio = number((row.get("over_iree") or {}).get("median"))
+        if ratio and row.get("backend") != _OURS[0]:
+            points.setdefault(text(row.get("backend")), []).append((brief(text(problem.get("name"))), ratio))
+    dots = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": plain(name),
+            "x": [ratio for _, ratio in own],
+            "y": [plain(problem) for problem, _ in own],
+            "marker": {"color": _COLOURS[i % len(_COLOURS)], "size": 10},
+            "hovertemplate": f"%{{y}}, {plain(name)}: %{{x:.3f}} times as fast as iree<extra></extra>",
+        }
+        for i, (name, own) in enumerate(points.items(), start=1)
+    ]
+    if not dots:
+        return ()
+    rows = list(dict.fromkeys(plain(brief(text(problem.get("name")))) for problem, _ in _backends(run)))[::-1]
+    axis = log_axis("times as fast as iree", [1.0, *(r for own in points.values() for _, r in own)])
+    layout = {
+        "xaxis": axis,
+        "yaxis": {"type": "category", "categoryorder": "array", "categoryarray": rows},
+        "shapes": [one_line()],
+        "showlegend": True,
+    }
+    note = "To the right of the line: faster than IREE's default."
+    return (
+        Chart("Backends beside IREE's default", {"data": dots, "layout": layout}, note, height=130 + 28 * len(rows)),
+    )
 
 
 def beside(store: Reader, run: Run) -> list[Point]:

@@ -14,7 +14,7 @@ from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.measure.interval import median_interval
 from autotuner.space.table import ABSENT, Value
 from autotuner.store.reader import Reader
-from autotuner.store.rows import CandidateRow, Json, RunRow
+from autotuner.store.rows import LEFT_OUT, CandidateRow, Json, RunRow
 
 TUNED = ("codegen", "microkernel")
 """The kinds of candidates that have a configuration."""
@@ -43,6 +43,10 @@ class Candidate:
     def us(self) -> float | None:
         """Its time; None where it failed, whatever was timed before."""
         return self.row.us if self.row.us and self.row.state != "failed" and math.isfinite(self.row.us) else None
+
+    @property
+    def failed(self) -> bool:
+        return (self.row.state == "failed" or bool(self.row.failure)) and self.row.failure not in LEFT_OUT
 
     @property
     def tuned(self) -> bool:

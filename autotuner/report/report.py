@@ -21,7 +21,7 @@ from autotuner.report.page import Column, Table, render
 from autotuner.report.reading import Run, number, read
 from autotuner.report.sections import Section
 from autotuner.store.reader import Reader
-from autotuner.store.rows import Json, RunRow
+from autotuner.store.rows import LEFT_OUT, Json, RunRow
 from autotuner.store.store import Store
 from autotuner.system.names import is_name
 from autotuner.system.text import count, microseconds
@@ -150,9 +150,7 @@ class _Maker:
             notes=libraries.other_notes(run),
             sections=(
                 *own,
-                sections.search(run),
-                sections.knobs(run),
-                sections.finalists(run),
+                *([] if run.row.kind == "bench" else [make(run) for make in _TUNING]),
                 roof,
                 sections.failures(run),
                 sections.proofs(run),
@@ -195,11 +193,17 @@ def _lightened(view: View, run: Run, *, left: int) -> View:
     return replace(view, sections=(*kept, sections.candidates(run, most=few)))
 
 
+_TUNING = (sections.search, sections.knobs, sections.finalists)
+"""What only a run that tunes can have."""
+
+
 def _again(run: Run, parent: Run | None) -> str:
-    """The command that repeats a run; of a suite's problem, the one that tunes it alone."""
+    """The command that repeats a run; of a suite's problem, the one that tunes it, or compares it, alone."""
     rows = (parent.document.get("problems") or []) if parent is not None else []
     for row in rows:
         if row.get("run") == run.row.id and row.get("arguments"):
+            if run.row.kind == "bench":
+                return libraries.alone(row, run.row.target)
             return f"autotune {row['arguments']} --target {shlex.quote(run.row.target)}"
     if parent is not None or not run.row.command:
         return ""
@@ -209,8 +213,11 @@ def _again(run: Run, parent: Run | None) -> str:
 def _headline(run: Run) -> str:
     told = cells.interval(run.document.get("speedup"))
     ratio, _, interval = told.partition(" ")
+    if not ratio:
+        return libraries.headline(run) if run.row.kind == "bench" else ""
     over = "A" if run.row.kind == "ab" else "the default"
-    return f"{ratio} times as fast as {over} {interval}".rstrip() if ratio else ""
+    who = "" if run.verdict == "win" or run.row.kind == "ab" else "the best candidate is "
+    return f"{who}{ratio} times as fast as {over} {interval}".rstrip()
 
 
 def _standing(run: Run) -> str:
@@ -287,11 +294,21 @@ def _pair(default: object, best: object) -> str:
 
 
 def _counts(run: Run) -> str:
-    states = [candidate.row.state for candidate in run.candidates]
-    if not states:
+    """With those of its parts. A suite's own rows are the times of its problems' defaults."""
+    counted = [candidate for one in _whole(run) for candidate in one.candidates if candidate.row.kind != "default"]
+    if not counted:
         return ""
-    timed, failed = len(run.timed), states.count("failed")
-    return f"{len(states)} asked, {timed} timed, {states.count('duplicate')} duplicate, {failed} failed"
+    duplicates = sum(candidate.row.state == "duplicate" for candidate in counted)
+    timed, failed = sum(c.us is not None for c in counted), sum(c.failed for c in counted)
+    left = sum(candidate.row.failure in LEFT_OUT for candidate in counted)
+    told = f"{len(counted)} asked, {timed} timed, {duplicates} duplicate, {failed} failed"
+    return f"{told}, {left} left out" if left else told
+
+
+def _whole(run: Run) -> Iterator[Run]:
+    yield run
+    for part in run.parts:
+        yield from _whole(part)
 
 
 _COLUMNS = (
@@ -321,8 +338,7 @@ def _overview(store: Store, runs: Sequence[RunRow]) -> Table:
             cells.interval(record["speedup"]),
             cells.us(record["baseline_us"]),
             cells.us(record["best_us"]),
-            str(record["timed"]),
-            str(record["failed"]),
+            *(str(sum(one[what] for one in (record, *record["runs"]))) for what in ("timed", "failed")),
         )
         for record in brief_records(store, runs)
     ]

@@ -23,7 +23,11 @@ _PROOFS = (
     "Every build is searched for the spec's marker and its configuration; every distinct binary is checked on random "
     "and on whole numbers before it is timed."
 )
-_PARTS = "Each part is a run of its own, with a search of its own: see below."
+_PARTS = "Each part is a run of its own: see below."
+_SCREENED = (
+    "µs and speedup are of the search, where a candidate is timed briefly and at its own moment. "
+    "What decides are the blocks side by side: see the finalists."
+)
 _NUMBER: Kind = "number"
 
 
@@ -55,8 +59,6 @@ def search(run: Run) -> Section:
 
 
 def _none_timed(run: Run) -> str:
-    if run.row.kind == "bench":
-        return "A comparison searches nothing."
     return _PARTS if run.parts else "Fewer than two candidates were timed here."
 
 
@@ -68,7 +70,7 @@ def knobs(run: Run) -> Section:
     words = [f"{count(len(known), 'knob')} took several values among the timed configurations."]
     if all(knob.share is None for knob in known):
         words.append("There are too few of them to say which matter.")
-    words.append("One by one: a point for each candidate, a dark bar for the median, a green one for the fastest.")
+    words.append("One by one: a point for each candidate, a plain bar for the median, a green one for the fastest.")
     if len(known) > charts.KNOBS:
         words.append(f"Shown one by one are the {charts.KNOBS} that matter most.")
     shown = tuple(chart for chart in whole if chart is not None)
@@ -78,15 +80,15 @@ def knobs(run: Run) -> Section:
 def finalists(run: Run) -> Section:
     chart = charts.forest(run)
     if chart is None:
-        return Section("finalists", "Finalists", ("Nothing was raced against the default.",))
+        return Section("finalists", "Finalists", (_PARTS if run.parts else "Nothing was raced against the default.",))
     return Section("finalists", "Finalists", wide=(chart,))
 
 
 def failures(run: Run) -> Section:
     """By class, with the first lines of stderr of each different message."""
-    failed = [candidate.row for candidate in run.candidates if candidate.row.state == "failed" or candidate.row.failure]
+    failed = [candidate.row for candidate in run.candidates if candidate.failed]
     if not failed:
-        return Section("failures", "Failures", ("No candidate failed.",))
+        return Section("failures", "Failures", (_PARTS if run.parts else "No candidate failed.",))
     classes = Counter(row.failure or "unknown" for row in failed)
     rows = [(name, str(n), f"{100 * n / len(run.candidates):.1f}") for name, n in classes.most_common()]
     columns = [Column("class", "badge"), Column("candidates", _NUMBER), Column("% of all", _NUMBER)]
@@ -123,7 +125,7 @@ def proofs(run: Run) -> Section:
             )
         )
     if not rows:
-        return Section("proofs", "Proofs", ("Nothing was built here.",))
+        return Section("proofs", "Proofs", (_PARTS if run.parts else "Nothing was built here.",))
     columns = [
         Column("entry"),
         Column("kind"),
@@ -139,9 +141,10 @@ def proofs(run: Run) -> Section:
 def _applied(candidate: Candidate) -> str:
     if candidate.row.kind == "library":
         return "not built by IREE"
-    if not candidate.tuned:
-        return "flags only"
-    return f"{candidate.applied}×" if candidate.applied else "no"
+    if candidate.applied:
+        return f"{candidate.applied}×"
+    # What is checked was proven before; without a place in the build, flags are all that it has.
+    return "flags only" if not candidate.tuned or candidate.row.error is not None else "no"
 
 
 def chosen(run: Run) -> list[Candidate]:
@@ -157,7 +160,7 @@ def machine_code(run: Run) -> Section:
     entries = [(candidate, candidate.isa.to_json()) for candidate in chosen(run)]
     names = list(dict.fromkeys(name for _, figures in entries for name in figures))
     if not names:
-        return Section("isa", "Machine code", ("No figures of machine code are known here.",))
+        return Section("isa", "Machine code", (_PARTS if run.parts else "No figures of machine code are known here.",))
     columns = [Column("entry"), *(Column(name.replace("_", " "), _NUMBER) for name in names), Column("µs", _NUMBER)]
     rows = [
         (candidate.name, *(str(figures.get(name, "")) for name in names), us(candidate.us))
@@ -169,10 +172,10 @@ def machine_code(run: Run) -> Section:
 def candidates(run: Run, *, most: int | None = None) -> Section:
     """All of them with what each changes of the default; with `most` the fastest of them."""
     ranked = sorted(run.candidates, key=lambda c: (c.us is None, c.us or 0.0, c.row.ordinal))
-    words: tuple[str, ...] = ()
+    words: tuple[str, ...] = (_SCREENED,) if run.finalists else ()
     if most is not None and len(ranked) > most:
         ranked = ranked[:most]
-        words = (f"The fastest {most} of {len(run.candidates)}. All: autotune export --csv {run.row.id}",)
+        words += (f"The fastest {most} of {len(run.candidates)}. All: autotune export --csv {run.row.id}",)
     isa = any(candidate.isa.summary for candidate in ranked)
     columns = [
         Column("#", _NUMBER),
@@ -198,7 +201,7 @@ def candidates(run: Run, *, most: int | None = None) -> Section:
         for candidate in ranked
     ]
     if not rows:
-        return Section("candidates", "Candidates", ("This run has no candidates of its own.",))
+        return Section("candidates", "Candidates", (_PARTS if run.parts else "This run has no candidates.",))
     return Section("candidates", "Candidates", words, tables=(Table("All candidates", columns, rows),))
 
 

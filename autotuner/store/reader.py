@@ -21,6 +21,7 @@ from autotuner.store.database import DATABASE_ERRORS, ELSEWHERE, connect, explai
 from autotuner.store.filters import ALL_RUNS, RunFilter
 from autotuner.store.keys import home_of, question_of
 from autotuner.store.rows import (
+    LEFT_OUT,
     NO_CANDIDATES,
     BuildRow,
     CandidateRow,
@@ -254,8 +255,8 @@ class Reader:
 
     def tallies(self, runs: Iterable[str]) -> dict[str, Tally]:
         """The same of many runs; those without candidates are left out."""
-        failed = CANDIDATES.c.state == "failed"
-        tuned = CANDIDATES.c.kind.in_(("codegen", "microkernel")) & ~failed
+        failed = (CANDIDATES.c.state == "failed") & CANDIDATES.c.failure.not_in(LEFT_OUT)
+        tuned = CANDIDATES.c.kind.in_(("codegen", "microkernel")) & (CANDIDATES.c.state != "failed")
         query = select(
             CANDIDATES.c.run,
             func.count().label("asked"),

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from autotuner.space.table import Config
 
 Status = Literal["running", "finished", "interrupted", "failed"]
+LEFT_OUT = ("not-supported", "not-tuned", "not-timed")
+"""What keeps a backend of `bench` from a problem without anything having failed."""
 RunKind = Literal["single", "model", "suite", "ab", "buckets", "bench", "retune"]
 Kind = Literal["codegen", "microkernel", "stock", "baseline", "default", "library"]
 """`default`: IREE's default of one problem of a suite; a run's own is its `baseline`. `library`: another library, which

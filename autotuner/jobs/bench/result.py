@@ -15,6 +15,7 @@ from autotuner.devices.conditions import NO_SAMPLE, Sample
 from autotuner.jobs.bench.backends import IREE, TUNED, LeftOut
 from autotuner.measure.blocks import Interval
 from autotuner.measure.interval import interval_rank, median_interval
+from autotuner.store.rows import LEFT_OUT
 from autotuner.system.listing import Column, Listing
 from autotuner.system.text import count, microseconds
 from autotuner.tuning.printer import Printer
@@ -26,8 +27,7 @@ COLUMNS = (
     *("gflops", "result", "error", "failure", "reason", "spec", "mhz", "watts", "celsius"),
 )
 """Of the CSV file. `ratio` is how many times faster than IREE's default, with its interval."""
-UNSUPPORTED, UNTUNED, UNTIMED = "not-supported", "not-tuned", "not-timed"
-"""What keeps a backend from a problem without anything having failed."""
+UNSUPPORTED, UNTUNED, UNTIMED = LEFT_OUT
 
 
 @dataclass(frozen=True)

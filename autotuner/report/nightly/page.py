@@ -6,10 +6,12 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from autotuner.report.cells import us
 from autotuner.report.compare.page import environment, kernels
 from autotuner.report.nightly.night import Night
 from autotuner.report.nightly.trends import TOGETHER, Trend
 from autotuner.report.page import Chart, Column, Table, has_charts, plain, render
+from autotuner.store.figures import TOLD
 from autotuner.system.text import count
 
 MOST_CHARTS = 24
@@ -45,10 +47,27 @@ def page(night: Night) -> str:
         figures=charts,
         trends=_table(night.trends.all),
         versions=_versions(night.trends.series),
-        compared=found.verdict if found else "Nothing was measured tonight that the golden set has.",
+        compared=found.verdict if found else _no_comparison(night),
         kernels=kernels(found.rows) if found else None,
-        environment=environment(found) if found else None,
+        environment=environment(found) if found else _tonight(night),
     )
+
+
+def _no_comparison(night: Night) -> str:
+    if night.plan.golden is None and len(night.trends.nights) <= 1:
+        return "The first night of each kernel is the golden set: later nights are compared with it."
+    return "Nothing was measured tonight that the golden set has."
+
+
+def _tonight(night: Night) -> Table | None:
+    """Where the parts of the night were measured; where they differ, each value."""
+    known: dict[str, dict[str, None]] = {}
+    for entry in night.parts:
+        for name, value in entry.environment.items():
+            if value not in (None, "") and name in TOLD:
+                known.setdefault(name, {})[str(value)] = None
+    rows = [[name, ", ".join(values)] for name, values in known.items()]
+    return Table("Where the night was measured", [Column("what"), Column("tonight")], rows) if rows else None
 
 
 def _parts(night: Night) -> Table:
@@ -97,7 +116,7 @@ def _table(series: Sequence[Trend]) -> Table:
     rows = []
     for one in series:
         first, last = one.points[0].us, one.points[-1].us
-        shown = [f"{first:.3f}", f"{last:.3f}"] if one.kernel else ["", ""]
+        shown = [us(first), us(last)] if one.kernel else ["", ""]
         spread = "" if one.spread is None else f"{100 * one.spread:.2f}"
         words = one.changes[-1].words if one.changes else ""
         rows.append([one.name, one.state, f"{len(one.points)}", *shown, f"{last / first:.4f}", spread, words])
@@ -113,7 +132,7 @@ def _versions(series: Sequence[Trend]) -> Table:
     rows = []
     for one in series:
         medians = one.by_version()
-        rows.append([one.name, *(f"{medians[version]:.3f}" if version in medians else "" for version in known)])
+        rows.append([one.name, *(us(medians.get(version)) for version in known)])
     return Table("Medians by version of IREE", columns, rows)
 
 
