@@ -87,6 +87,11 @@ class Run:
         return str(self.row.problem.get("name") or self.row.id)
 
     @property
+    def imported(self) -> bool:
+        """It came from a file."""
+        return tuple(self.row.command[1:2]) == ("import",)
+
+    @property
     def verdict(self) -> str:
         return str(self.document.get("verdict") or self.row.status)
 

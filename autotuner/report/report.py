@@ -221,18 +221,17 @@ def _headline(run: Run) -> str:
 
 
 def _standing(run: Run) -> str:
-    """Of a run without an end: whoever reads the store cannot tell one that goes on from one that was killed."""
+    """Of a run without an end. One that was killed in this workspace is known to be; in a database of many workspaces
+    another's is not."""
     timed = list(_timed(run))
     known = [at for at in timed if at is not None]
     last = f", the last at {max(known):%H:%M:%S} UTC" if known else ""
-    # A comparison has no --resume: what it has not reached is named instead.
     missing = ", ".join(map(str, run.document.get("not_reached") or ()))
     left = f" Not reached: {missing}." if missing else ""
-    comparison = run.row.kind == "bench"
     if run.row.status == "running":
-        so_far = f"This run goes on, or was killed: {count(len(timed), 'candidate')} timed so far{last}."
-        return f"{so_far}{left if comparison else ' After a kill, the same command with --resume goes on.'}"
-    cut = f"This run was cut short.{left if comparison else ' The same command with --resume goes on.'}"
+        return f"This run goes on: {count(len(timed), 'candidate')} timed so far{last}.{left}"
+    again = "" if run.imported else " The same command with --resume goes on."
+    cut = f"This run was cut short: {count(len(timed), 'candidate')} timed{last}.{left}{again}"
     return cut if run.row.status == "interrupted" else ""
 
 

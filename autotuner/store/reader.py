@@ -11,7 +11,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
-from sqlalchemy import URL, Column, ColumnElement, Engine, Executable, Row, Select, case, func, or_, select
+from sqlalchemy import URL, Column, ColumnElement, Engine, Executable, Row, Select, case, func, or_, select, update
 
 from autotuner.devices.conditions import Sample
 from autotuner.errors import StorageError, UsageError
@@ -41,6 +41,7 @@ from autotuner.store.rows import (
 )
 from autotuner.store.schema import BUILDS, CANDIDATES, ENVIRONMENT, IMPORTED, RUNS, TIMINGS, VERDICTS
 from autotuner.store.transactions import OnWait, Transactions
+from autotuner.system.locks import nobody_works_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +88,16 @@ class Reader:
             raise
         reader = cls(engine, shared_by=None if url is None else workspace, on_wait=on_wait)
         reader._copy, reader.name = copy, name_of(location)
+        with nobody_works_in(workspace) as free:
+            if free and not create:
+                reader.settle_killed()
         return reader
+
+    def settle_killed(self) -> None:
+        """No run of this workspace goes on now: one that says so was killed, and is an interrupted one."""
+        killed = (RUNS.c.status == "running", RUNS.c.workspace == self._home())
+        if self._read(select(RUNS.c.id).where(*killed).limit(1)):
+            self._transactions.write(lambda c: c.execute(update(RUNS).where(*killed).values(status="interrupted")))
 
     def _home(self, *, begins: bool = False) -> str:
         """Whose runs go on here. The workspace's own file moves with it; a shared database has many workspaces."""
@@ -229,7 +239,8 @@ class Reader:
     def pulse(self) -> str:
         """A word that is another one as soon as there is anything new."""
         last = [func.max(table.c.id) for table in (CANDIDATES, BUILDS, TIMINGS, VERDICTS, ENVIRONMENT)]
-        counts = [func.count(RUNS.c.id), func.count(RUNS.c.ended)]
+        going_on = func.count(case((RUNS.c.status == "running", 1)))
+        counts = [func.count(RUNS.c.id), func.count(RUNS.c.ended), going_on]
         rows = [*(self._read(select(one))[0][0] for one in last), *self._read(select(*counts))[0]]
         return "-".join(str(one or 0) for one in rows)
 

@@ -18,6 +18,8 @@ from autotuner.errors import BusyError, StorageError
 from autotuner.system.words import given_command
 
 POLL_SECONDS = 0.2
+_LOOKS, _LOOK_SECONDS = 5, 0.05
+"""How often a lock is tried for: whoever only looks whether it is held holds it for a moment."""
 
 # A lock lives as long as any process has its file open, and a forked worker would have it: it must let go,
 # or a worker that outlives a killed run keeps the next run out.
@@ -47,16 +49,43 @@ class Holder:
 @contextmanager
 def workspace_lock(workspace: Path) -> Iterator[None]:
     """Alone in the workspace; BusyError at once when somebody is there already."""
-    lock = workspace / "results" / ".autotune.lock"
-    with file_lock(lock, what="this workspace", remedy="wait for it or choose another --workspace."):
+    with file_lock(
+        _of_workspace(workspace), what="this workspace", remedy="wait for it or choose another --workspace."
+    ):
         yield
+
+
+@contextmanager
+def nobody_works_in(workspace: Path) -> Iterator[bool]:
+    """Whether no run holds the workspace; where that is so, none begins within."""
+    try:
+        file = os.open(_of_workspace(workspace), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield True  # no run has ever held it
+        return
+    except OSError:
+        yield False  # who may not look does not know
+        return
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            free = True
+        except OSError:
+            free = False
+        yield free
+    finally:
+        os.close(file)
+
+
+def _of_workspace(workspace: Path) -> Path:
+    return workspace / "results" / ".autotune.lock"
 
 
 @contextmanager
 def file_lock(path: Path, *, what: str, remedy: str) -> Iterator[None]:
     """Alone with what this file stands for; BusyError at once when somebody else has it."""
     file = _open(path)
-    if not _take(file):
+    if not _take_soon(file):
         who = _holder(file)
         os.close(file)
         raise BusyError(f"{who} is using {what};", remedy=remedy)
@@ -118,6 +147,14 @@ def _open(path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise _unusable(path, error) from error
+
+
+def _take_soon(file: int) -> bool:
+    for _ in range(_LOOKS):
+        if _take(file):
+            return True
+        time.sleep(_LOOK_SECONDS)
+    return False
 
 
 def _take(file: int) -> bool:

@@ -17,7 +17,9 @@ from autotuner.report.history import history_records, trend_records
 from autotuner.store.filters import RunFilter
 from autotuner.store.schema import RUNS
 from autotuner.store.store import NewRun, Store
+from autotuner.system.locks import workspace_lock
 from tests.support.command_line import complaint, in_this_process
+from tests.support.stored_runs import a_search
 
 DAY = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
@@ -210,3 +212,25 @@ def test_a_date_is_read_as_written_or_as_so_long_ago() -> None:
     assert parse_since("2026-11-01").date() == DAY.date()
     with pytest.raises(UsageError, match="Write 2026-11-01"):
         Wanted(since="soon").checked()
+
+
+def test_a_run_that_was_killed_does_not_pass_for_one_that_goes_on(tmp_path: Path) -> None:
+    with Store.open(None, workspace=tmp_path) as store:
+        run = a_search(store, finished=False)
+    with workspace_lock(tmp_path), Store.open(None, workspace=tmp_path, create=False) as store:
+        assert store.run(run).status == "running", "somebody works here"
+    with Store.open(None, workspace=tmp_path, create=False) as store:
+        assert store.run(run).status == "interrupted"
+    done = in_this_process("history", "--verdict", "interrupted", cwd=tmp_path)
+    assert run in done.stdout
+
+
+def test_runs_of_another_workspace_are_left_alone(tmp_path: Path) -> None:
+    """In a shared database nobody knows whether another's run goes on."""
+    url = f"sqlite:///{tmp_path / 'shared.db'}"
+    with Store.open(url, workspace=tmp_path / "a") as store:
+        run = a_search(store, finished=False)
+    with Store.open(url, workspace=tmp_path / "b", create=False) as store:
+        assert store.run(run).status == "running"
+    with Store.open(url, workspace=tmp_path / "a", create=False) as store:
+        assert store.run(run).status == "interrupted"

@@ -68,11 +68,14 @@ class BenchRequest(Request):
 
     unused = frozenset(
         {
-            *("effort", "trials", "isolate", "output", "resume", "keep", "microkernels", "dry_run", "chip"),
+            *("effort", "trials", "isolate", "output", "keep", "microkernels", "dry_run", "chip"),
             *("fail_if_no_winner", *CLUSTER),
         }
     )
 
+    resume: Annotated[
+        bool, typer.Option("--resume/--fresh", help="Do not time again what this comparison has timed / start anew.")
+    ] = False
     cache: Annotated[
         str,
         typer.Option(

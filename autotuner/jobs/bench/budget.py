@@ -35,7 +35,8 @@ def unreached(clock: Clock, done: int, problems: int) -> str:
     if done == problems:
         return ""
     would_do = longer(max(clock.elapsed, clock.budget) * problems / max(done, 1))
-    return f"the time was up: {problems - done} of {problems} problems were not reached: {would_do}"
+    left = f"{problems - done} of {problems} problems were not reached"
+    return f"the time was up: {left}: {would_do}, or --resume goes on with them"
 
 
 @dataclass

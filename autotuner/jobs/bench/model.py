@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Unpack
 
 from autotuner.devices.throttling import open_throttle
@@ -42,7 +43,8 @@ def bench_model(
         with process.until(account.clock.latest):
             experiment = Experiment(DEFAULT, DEFAULT, model=model, inputs=model.inputs)
             opened = open_model(experiment, model, target, options, session, account)
-            asked = question(opened.question.problem, terms, target, session)
+            plain = question(opened.question.problem, terms, target, session)
+            asked = replace(plain, reads=(*plain.reads, *opened.question.reads))
             with Run.begin(asked, session=session, options=options, account=account) as run:
                 inside = opened.subject(run)
                 if not isinstance(inside, Inside):

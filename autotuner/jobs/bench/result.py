@@ -76,6 +76,25 @@ class BackendRow:
             "device_state": self.sample.to_json(),
         }
 
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> BackendRow:
+        """What `to_json` wrote."""
+        cold, error = row["cold_us"], row["error"]
+        return cls(
+            name=str(row["backend"]),
+            version=str(row["version"]),
+            how=str(row["how"]),
+            result=str(row["result"]),
+            failure=str(row["failure"]),
+            reason=str(row["reason"]),
+            spec=str(row["spec"]),
+            blocks_us=tuple(map(float, row["blocks_us"])),
+            cold_us=None if cold is None else float(cold),
+            error=None if error is None else float(error),
+            applied=int(row["applied"]),
+            sample=Sample.from_json(row["device_state"]),
+        )
+
 
 @dataclass(frozen=True)
 class ProblemRows:
@@ -91,6 +110,12 @@ class ProblemRows:
     @property
     def by_name(self) -> dict[str, BackendRow]:
         return {row.name: row for row in self.rows}
+
+    @property
+    def whole(self) -> bool:
+        """Nothing is missing for want of time."""
+        timed = any(row.us for row in self.rows)
+        return timed and all(row.failure != UNTIMED for row in self.rows)
 
     def line(self) -> str:
         """Each backend with its time, or what kept it from one."""
@@ -109,6 +134,15 @@ class ProblemRows:
             over = {**ratio.to_json(), "confidence": CONFIDENCE if known else None} if ratio else None
             rows.append({**row.to_json(), "gflops": self.gflops(row), "over_iree": over})
         return {**self.problem, "run": self.run, "calls": self.calls, "backends": rows, "notes": list(self.notes)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> ProblemRows:
+        """What `to_json` wrote."""
+        own = ("run", "calls", "backends", "notes")
+        problem = {name: value for name, value in document.items() if name not in own}
+        rows = tuple(BackendRow.from_json(row) for row in document["backends"])
+        notes = tuple(map(str, document["notes"]))
+        return cls(problem, rows, str(document["run"]), int(document["calls"]), notes)
 
     def table(self) -> list[dict[str, Any]]:
         """A record of each backend, by the names of `COLUMNS`."""

@@ -26,6 +26,7 @@ from autotuner.measure.check import too_large
 from autotuner.problems import Problem
 from autotuner.store.rows import Json
 from autotuner.system import process
+from autotuner.system.digests import path_digest
 from autotuner.system.execution import local_executor
 from autotuner.system.progress import Clock
 from autotuner.system.text import count
@@ -39,10 +40,11 @@ _CHECKERS = 4
 """Results that are compared at once, where that takes no core from what is timed."""
 
 
-def question(problem: Json, terms: Terms, target: Target, session: Session) -> Question:
+def question(problem: Json, terms: Terms, target: Target, session: Session, *, has_parts: bool = False) -> Question:
     """What a comparison asks."""
-    asks = {**problem, "bench": list(terms.chosen.names)}
-    return Question("bench", problem, target, asks=asks, reads=session.tools.programs)
+    asks = {**problem, "bench": list(terms.chosen.names), "blocks": terms.blocks}
+    reads = (*session.tools.programs, *map(path_digest, terms.arm.reads if terms.arm is not None else ()))
+    return Question("bench", problem, target, asks=asks, reads=reads, has_parts=has_parts)
 
 
 def bench(
@@ -68,7 +70,7 @@ def bench(
         for one in libraries.left_out:
             account.note(str(one))
         described = entries[0].problem.describe() if len(entries) == 1 else workload.describe()
-        asked = question(described, terms, target, session)
+        asked = question(described, terms, target, session, has_parts=len(entries) > 1)
         with Run.begin(asked, session=session, options=options, account=account) as run:
             return _BenchRun(workload, terms, run, libraries).go()
 
@@ -91,7 +93,8 @@ class _BenchRun:
     terms: Terms
     run: Run
     libraries: Libraries
-    rows: list[ProblemRows] = field(default_factory=list)
+    rows: dict[int, ProblemRows] = field(default_factory=dict)
+    """By the place of the problem in the workload."""
 
     def __post_init__(self) -> None:
         self.target, self.session, self.options = self.run.target, self.run.session, self.run.options
@@ -105,7 +108,8 @@ class _BenchRun:
             beside = None if self.on_host else stack.enter_context(local_executor(_CHECKERS))
             folder = stack.enter_context(self.session.builder.cache.scratch())
             ahead: dict[int, _Ahead] = {}
-            for number in range(len(self.entries)):
+            self._recall()
+            for number in tuple(self._open):
                 if self.run.stopped or self.run.clock.left <= 0:
                     break
                 try:
@@ -114,35 +118,55 @@ class _BenchRun:
                         self._open.remove(number)
                 except OutOfTimeError:
                     break
-                if self._open and self.rows:
+                if self._open:
                     self._keep()
                 shutil.rmtree(folder / str(number), ignore_errors=True)
         missing, problems = len(self._open), len(self.entries)
         if missing and self.run.stopped:
-            self.run.account.note(f"it was stopped: {missing} of {count(problems, 'problem')} were not reached")
+            left = f"{missing} of {count(problems, 'problem')} were not reached"
+            self.run.account.note(f"it was stopped: {left}; the same command with --resume goes on")
         elif said := unreached(self.run.clock, problems - missing, problems):
             self.run.account.note(said)
         return concluded(self.run, self._so_far())
 
+    def _recall(self) -> None:
+        """With --resume, what this comparison has timed to the end is not timed again."""
+        numbers = {entry.problem.name: number for number, entry in enumerate(self.entries)}
+        store = self.session.store
+        for part in store.parts(self.run.id) if self.run.earlier is not None else ():
+            number = numbers.get(str(part.problem.get("name")))
+            with store.intact():
+                found = [ProblemRows.from_json(one) for one in (part.result or {}).get("problems") or ()]
+            if number is not None and part.status == "finished" and found and found[0].whole:
+                self.rows[number] = found[0]
+        self._open = [number for number in self._open if number not in self.rows]
+        if self.rows:
+            self.run.account.stage(f"{count(len(self.rows), 'problem')} of {len(self.entries)} are timed already")
+        self._keep()
+
     def _so_far(self) -> BenchResult:
         terms, names = self.terms, tuple(self.entries[number].problem.name for number in self._open)
         left_out = self.libraries.left_out
-        return BenchResult(self.run.facts(), tuple(self.rows), left_out, terms.blocks, terms.csv, not_reached=names)
+        rows = tuple(self.rows[number] for number in sorted(self.rows))
+        return BenchResult(self.run.facts(), rows, left_out, terms.blocks, terms.csv, not_reached=names)
 
     def _keep(self) -> None:
         """What is there if nothing follows: a kill ends the command, not what was measured."""
+        if not self.rows:
+            return
         result = self._so_far()
         self.run.session.store.keep_so_far(self.run.id, result.to_json())
         write_table(result)
 
     def _look_ahead(self, number: int, ahead: dict[int, _Ahead], folder: Path, beside: Executor | None) -> None:
         """On a processor this problem alone; else all are compiled at once, and the next one's answer is computed."""
-        wanted = [number] if self.on_host else range(number, len(self.entries))
+        wanted = [number] if self.on_host else self._open
         with process.behind_timings():
             for one in wanted:
                 if one not in ahead:
                     ahead[one] = self._start(one, folder / str(one))
-        for one in (number, *(() if beside is None else (number + 1,))):
+        following = [one for one in self._open if one > number][:1]
+        for one in (number, *(() if beside is None else following)):
             if one in ahead and ahead[one].given is None:
                 ahead[one].given = self._given(ahead[one], beside)
 
@@ -165,7 +189,7 @@ class _BenchRun:
         """One problem; what goes wrong with it is its own end. Whether it was reached."""
         entry = self.entries[number]
         if len(self.entries) == 1:
-            return self._add(self._bench(self.run, entry, ahead, beside))
+            return self._add(number, self._bench(self.run, entry, ahead, beside))
         session = self.run.within(f"{number + 1}/{len(self.entries)} {entry.problem.name}: ")
         asked = question(entry.problem.describe(), self.terms, self.target, session)
         whole = self.run.clock
@@ -178,7 +202,7 @@ class _BenchRun:
                 part.finish(BenchResult(part.facts(), rows, blocks=self.terms.blocks))
             if found is not None:
                 session.reporter.stage(found.line())
-            return self._add(found)
+            return self._add(number, found)
         except (StorageError, OutOfTimeError):
             raise
         except AutotuneError as error:
@@ -187,8 +211,9 @@ class _BenchRun:
         finally:
             self.run.account.add(account.seconds)
 
-    def _add(self, found: ProblemRows | None) -> bool:
-        self.rows += () if found is None else (found,)
+    def _add(self, number: int, found: ProblemRows | None) -> bool:
+        if found is not None:
+            self.rows[number] = found
         return found is not None
 
     def _bench(self, run: Run, entry: Entry, ahead: _Ahead, beside: Executor | None) -> ProblemRows | None:

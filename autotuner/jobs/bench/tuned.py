@@ -20,6 +20,10 @@ class SpecFolder:
     workspace: Path
     trust: bool
 
+    @property
+    def reads(self) -> tuple[Path, ...]:
+        return (self.path,)
+
     def arm(self, problem: str, target: Target) -> Arm | str:
         """The one of this problem, or why there is none, in words."""
         shipped = [self.path / f"{problem}-{target.name}{ending}" for ending in (".mlir", ".flags")]

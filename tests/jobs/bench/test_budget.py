@@ -77,4 +77,7 @@ def test_what_is_not_reached_is_counted_with_a_budget_that_would_do() -> None:
     clock = Set(60.0)
     clock.now = 60.0
     assert unreached(clock, 5, 5) == ""
-    assert unreached(clock, 2, 6) == "the time was up: 4 of 6 problems were not reached: --budget 220s would do"
+    assert (
+        unreached(clock, 2, 6)
+        == "the time was up: 4 of 6 problems were not reached: --budget 220s would do, or --resume goes on with them"
+    )

@@ -58,3 +58,19 @@ def test_what_is_measured_is_kept_at_once_and_the_rest_is_named(tmp_path: Path) 
     assert (tmp_path / "out.csv").read_text() == watcher.table
     with Store.open(None, workspace=tmp_path, create=False) as store:
         assert store.run(document["run"]).status == "interrupted"
+    _goes_on(tmp_path, workload, terms, document)
+
+
+def _goes_on(workspace: Path, workload: Workload, terms: Terms, before: dict[str, Any]) -> None:
+    """With --resume what was timed is not timed again, and stands in its place."""
+    options = Options(workspace=workspace, cache="warm", resume=True)
+    told = bench(workload, terms, Target.parse("cpu"), options=options).to_json()
+    assert told["run"] == before["run"]
+    assert [one["name"] for one in told["problems"]] == [FIRST.name, SECOND.name, THIRD.name]
+    assert told["problems"][0] == before["problems"][0], "the very figures, of the run that took them"
+    assert (told["not_reached"], told["interrupted"]) == ([], False)
+    again = bench(workload, terms, Target.parse("cpu"), options=options).to_json()
+    assert again["problems"] == told["problems"], "all of it is there"
+    with Store.open(None, workspace=workspace, create=False) as store:
+        assert store.run(told["run"]).status == "finished"
+        assert len(store.parts(told["run"])) == 3
