@@ -10,9 +10,11 @@ from typing import Any
 from autotuner.build.proof import proven
 from autotuner.carriers.calls import KernelCall, prove
 from autotuner.carriers.carrier import DUMPS
+from autotuner.errors import ToolMissingError
 from autotuner.iree.compile import (
     CONFIGURED,
     DISPATCHES,
+    EXECUTABLES,
     TRANSLATED,
     Begun,
     Compile,
@@ -24,6 +26,7 @@ from autotuner.iree.compile import (
 )
 from autotuner.iree.figures import Isa
 from autotuner.iree.repeats import TWICE, with_repeats
+from autotuner.iree.splice import spliced
 from autotuner.iree.tools import Tools
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.system.cache import Cache
@@ -53,6 +56,16 @@ class BuildJob(Compile):
     def translation(self) -> BuildJob:
         """What it has in common with itself at other repeats."""
         return replace(self, stop=TRANSLATED, repeat=TWICE)
+
+    @property
+    def plain(self) -> BuildJob:
+        """The same of IREE's own configuration."""
+        return replace(self, spec=None, spec_flag="", expected=None)
+
+    @property
+    def executables(self) -> BuildJob:
+        """The same without the host's program."""
+        return replace(self, stop=EXECUTABLES, repeat=1)
 
 
 @dataclass(frozen=True)
@@ -114,11 +127,41 @@ class Builder:
         """From where the candidates of a problem part, where that is possible; else from the problem."""
         sources = self._sources(job)
         if sources is not None:
-            made = compile_program(job, self.tools, folder, begun=Begun(DISPATCHES, sources))
+            begun = Begun(DISPATCHES, sources)
+            made = self._spliced(job, folder, begun) or compile_program(job, self.tools, folder, begun=begun)
             # What is said about a failure are the words that a user gets, who compiles from the problem.
             if made.ok or made.failure == "compile-timeout":
                 return made
         return compile_program(job, self.tools, folder)
+
+    def _spliced(self, job: BuildJob, folder: Path, begun: Begun) -> Compiled | None:
+        """The job's executables in the host's program that its problem has; None where it must be compiled, too."""
+        host = self._host(job)
+        if host is None:
+            return None
+        made = compile_program(job.executables, self.tools, folder, begun=begun)
+        if not made.ok:
+            return made
+        program = spliced(host, _bytes(made.vmfb))
+        if program is None:
+            return None
+        made.vmfb.write_bytes(program)
+        return replace(made, command=job.command(self.tools), repeat=job.repeat)
+
+    def _host(self, job: BuildJob) -> bytes | None:
+        """The host's program of the job's problem, compiled once and kept; None where a candidate needs its own.
+
+        It is used where the executables of IREE's own configuration are the same with it and without: then iree-opt
+        takes the flags as iree-compile does.
+        """
+        if not job.shares_host or job.kernels:
+            return None
+        try:
+            whole, alone = self.build(job.plain), self.build(job.plain.executables)
+        except ToolMissingError:  # a build of the user's own may lack iree-opt
+            return None
+        same = whole.ok and alone.ok and whole.binary == alone.binary
+        return _bytes(whole.vmfb) or None if same else None
 
     def _sources(self, job: BuildJob) -> bytes | None:
         """The dispatches of the job's problem, compiled once and kept; None where a candidate needs it all."""

@@ -18,12 +18,13 @@ from autotuner.errors import EnvironmentFailure, StorageError
 from autotuner.iree.figures import NO_FIGURES, Isa
 from autotuner.iree.isa import REMARKS, Figures, read_isa, split_remarks
 from autotuner.iree.mlir import by_name
+from autotuner.iree.passes import executables_pipeline
 from autotuner.iree.tools import Tools
 from autotuner.system import process
 
 PROBLEM, SPEC, BEGUN, MODULE = "problem.mlir", "spec.mlir", "begun.mlirbc", "module.vmfb"
 """The names of what goes into a compile's folder and comes out of it."""
-Phase = Literal["preprocessing", "flow", "executable-sources", "executable-configurations", "hal"]
+Phase = Literal["preprocessing", "flow", "executable-sources", "executable-configurations", "executables", "hal"]
 Dump = Literal["configurations", "benchmarks", "binaries", "phases"]
 PREPROCESSED: Phase = "preprocessing"
 FLOW: Phase = "flow"
@@ -38,7 +39,9 @@ DISPATCHES: Phase = "executable-sources"
 """Where the host's program is done and the dispatches are not begun: all candidates of a problem are the same there."""
 TRANSLATED: Phase = "hal"
 """Where the executables are done, byte by byte: only the host's program is left, and how often it repeats them."""
-KEPT = (DISPATCHES, TRANSLATED)
+EXECUTABLES: Phase = "executables"
+"""The same executables without the host's program, which is not compiled: by iree-opt, from the dispatches on."""
+KEPT = (DISPATCHES, EXECUTABLES, TRANSLATED)
 """Where a program is kept, for others to go on from."""
 ROOT_ATTRIBUTES = "--iree-codegen-add-tuner-attributes"
 CONSTRAINTS = "--iree-codegen-emit-pipeline-constraints"
@@ -50,6 +53,8 @@ _READ_LATER = (
     "--iree-hal-substitute-executable-configuration",
 )
 """What takes a spec that the compiler does not look at before that phase."""
+_BEGAN_AT = "--compile-from="
+_UNKNOWN = ": Unknown command line argument"
 _FULL = os.strerror(errno.ENOSPC)
 _ROOM = "Free some space, or choose another --workspace or AUTOTUNE_CACHE_DIR."
 
@@ -120,7 +125,15 @@ class Compile:
     def has_start(self) -> bool:
         """Whether other configurations of the same problem have the first half of it in common with it."""
         late = self.spec is None or self.spec_flag.split("=")[0] in _READ_LATER
-        return late and self.stop in (None, CONFIGURED, TRANSLATED) and not isinstance(self.program, Path)
+        return late and self.stop in (None, CONFIGURED, EXECUTABLES, TRANSLATED) and not isinstance(self.program, Path)
+
+    @property
+    def shares_host(self) -> bool:
+        """Whether other configurations of the same problem have the host's program in common with it.
+
+        A substitution is no pass of the executables, so those with one are not made without the host's program.
+        """
+        return self.spec is not None and self.spec_flag in _READ_LATER[:2] and self.stop == TRANSLATED
 
     @property
     def has_company(self) -> bool:
@@ -137,14 +150,18 @@ class Compile:
 
         The verifier, a sixth of what is left, stays: without it IREE makes modules of configurations that it refuses.
         """
+        if self.stop == EXECUTABLES:
+            return self.command(tools)
         left = replace(self, repeat=1, dumps=(), figures="") if phase == TRANSLATED else self
         compiler, _, *words = left.command(tools)
         # A dispatch of a model has a start of its own: where it began is behind it now.
-        words = [word for word in words if not word.startswith("--compile-from=")]
-        return (compiler, BEGUN, f"--compile-from={phase}", *words)
+        words = [word for word in words if not word.startswith(_BEGAN_AT)]
+        return (compiler, BEGUN, f"{_BEGAN_AT}{phase}", *words)
 
     def command(self, tools: Tools, *, output: str = MODULE) -> tuple[str, ...]:
         """The exact words, run in the compile's folder."""
+        if self.stop == EXECUTABLES:
+            return self._passes(tools, output)
         whole = isinstance(self.program, Path)
         # Problems are compiled as many at a time as there are cores: threads of their own would only get in each
         # other's way. A whole model is compiled alone, for minutes: there threads help.
@@ -167,6 +184,20 @@ class Compile:
             *(("--emit-mlir-bytecode",) if kept else ()),
             "-o",
             "-" if self.stop and not kept else output,
+        )
+
+    def _passes(self, tools: Tools, output: str) -> tuple[str, ...]:
+        """From where a shared start stopped, and from nowhere else."""
+        return (
+            str(tools.iree_opt),
+            BEGUN,
+            f"--pass-pipeline={executables_pipeline(self.dumps)}",
+            *(flag for flag in self.compile_flags if not flag.startswith((_BEGAN_AT, REPEAT))),
+            *((REMARKS,) if self.figures == "remarks" else ()),
+            _ONE_THREAD,
+            "--emit-bytecode",
+            "-o",
+            output,
         )
 
 
@@ -362,7 +393,7 @@ def lasting(done: process.Finished) -> bool:
 
 
 def _says_error(stderr: str) -> bool:
-    return any(": error:" in line or line.startswith("error:") for line in stderr.splitlines())
+    return any(line.startswith("error:") or ": error:" in line or _UNKNOWN in line for line in stderr.splitlines())
 
 
 def first_error(stderr: str) -> str:

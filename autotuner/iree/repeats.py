@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 from iree.compiler import ir
 
+from autotuner.iree.context import program_context
+
 TWICE = 2
 """How often IREE itself repeats, so that there is a copy and its barrier."""
 _DISPATCH, _BARRIER = "hal.command_buffer.dispatch", "hal.command_buffer.execution_barrier"
@@ -23,7 +25,7 @@ class _UnexpectedError(Exception):
 
 def with_repeats(program: bytes, count: int) -> bytes | None:
     """A program whose dispatches IREE has repeated once, with so many of them; None where it is not as expected."""
-    with ir.Context(), ir.Location.unknown():
+    with program_context(), ir.Location.unknown():
         try:
             module = ir.Module.parse(program)
             for copy, barrier in [pair for block in _blocks(module.operation) for pair in _copies(block)]:
