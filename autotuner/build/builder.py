@@ -130,7 +130,7 @@ class Builder:
             begun = Begun(DISPATCHES, sources)
             made = self._spliced(job, folder, begun) or compile_program(job, self.tools, folder, begun=begun)
             # What is said about a failure are the words that a user gets, who compiles from the problem.
-            if made.ok or made.failure == "compile-timeout":
+            if made.ok or made.failure == "compile-timeout" or job.stop == EXECUTABLES:
                 return made
         return compile_program(job, self.tools, folder)
 

@@ -14,7 +14,10 @@ import pytest
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.microkernel import SPEC_FLAG
 from autotuner.carriers.render import problem_mlir
+from autotuner.errors import ToolMissingError
 from autotuner.iree.compile import DISPATCHES, compile_program
+from autotuner.iree.repeats import with_repeats
+from autotuner.iree.splice import spliced
 from autotuner.iree.tools import Tools
 from autotuner.problems import Conv, Gemm, Problem
 from autotuner.space.prune import RULES, STRIDED
@@ -40,14 +43,15 @@ def job(make_plan: MakePlan, make_job: MakeJob) -> BuildJob:
 
 
 def logged(tools: Tools, folder: Path, script: str = "") -> Tools:
-    """The programs with an iree-compile that writes down what it is told, and does what the script says before."""
-    wrapper = folder / "iree-compile"
-    wrapper.write_text(
-        f'#!/bin/sh\n[ "$1" = --version ] && exec "{tools.iree_compile}" --version\necho "$@" >> {folder}/log\n'
-        f'{script}\nexec "{tools.iree_compile}" "$@"\n'
-    )
-    wrapper.chmod(0o755)
-    return replace(tools, iree_compile=wrapper)
+    """The programs, which write down what they are told; iree-compile does what the script says before."""
+    for program, before in ((tools.iree_compile, script), (tools.iree_opt, "")):
+        wrapper = folder / program.name
+        wrapper.write_text(
+            f'#!/bin/sh\n[ "$1" = --version ] && exec "{program}" --version\necho "$@" >> {folder}/log\n'
+            f'{before}\nexec "{program}" "$@"\n'
+        )
+        wrapper.chmod(0o755)
+    return replace(tools, iree_compile=folder / tools.iree_compile.name)
 
 
 def compiles(folder: Path) -> list[str]:
@@ -57,6 +61,7 @@ def compiles(folder: Path) -> list[str]:
         "--compile-to=executable-sources": "start",
         "--compile-from=executable-sources": "rest",
         "--compile-from=hal": "link",
+        "--pass-pipeline=": "executables",
     }
     return [next((part for flag, part in named.items() if flag in line), "whole") for line in lines]
 
@@ -83,7 +88,8 @@ def test_a_module_is_the_same_whether_its_parts_were_shared_or_not(
     asked = replace(make_job(plan, plan.candidate(plan.space[len(plan.space) // 2], id="c1")), timed=timed)
     (tmp_path / "log").touch()
     shared = Builder(logged(tools, tmp_path), Cache(tmp_path / "cache")).build(asked)
-    assert compiles(tmp_path) == (["start", "rest", "link"] if timed else ["start", "rest"])
+    # IREE's own configuration is compiled with the host's program and without, and the candidate without.
+    assert compiles(tmp_path) == (["start", "rest", *["executables"] * 2, "link"] if timed else ["start", "rest"])
     whole = compile_program(asked, tools, tmp_path / "whole")
     assert (shared.failure, shared.applied) == (None, 1)
     assert (shared.binary, shared.isa, shared.stderr) == (whole.binary, whole.isa, whole.stderr)
@@ -103,6 +109,52 @@ def test_the_start_is_compiled_once_for_all_candidates_of_a_problem(
         # Each with a builder of its own, as in other processes: the cache is what they share.
         assert Builder(logging, Cache(tmp_path / "cache")).build(each).applied == 1
     assert compiles(tmp_path) == ["start", "rest", "rest"]
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("target", ["plain", "gfx942", "sm_80"])
+def test_the_hosts_program_is_compiled_once_for_all_candidates_of_a_problem(
+    make_plan: MakePlan, make_job: MakeJob, tools: Tools, tmp_path: Path, target: str
+) -> None:
+    plan = make_plan(SMALL if target == "plain" else HALF, target)
+    rows = plan.space.sample(3, np.random.default_rng(0))
+    jobs = [replace(make_job(plan, plan.candidate(plan.space[int(row)], id="c")), timed=True) for row in rows]
+    logging = logged(tools, tmp_path)
+    made = [Builder(logging, Cache(tmp_path / "cache")).build(replace(each, repeat=3)) for each in jobs]
+    assert compiles(tmp_path) == ["start", "rest", "executables", *["executables", "link"] * 3]
+    for number, (each, build) in enumerate(zip(jobs, made, strict=True)):
+        whole = compile_program(each, tools, tmp_path / str(number))
+        assert (build.applied, build.binary, build.isa) == (1, whole.binary, whole.isa)
+
+
+def test_a_flag_that_only_the_compiler_knows_costs_one_try(job: BuildJob, tools: Tools, tmp_path: Path) -> None:
+    builder = Builder(logged(tools, tmp_path), Cache(tmp_path / "cache"))
+    asked = replace(job, flags=(*job.flags, "--iree-opt-level=O1"), timed=True)
+    assert asked.spec is not None
+    for spec in (asked.spec, f"{asked.spec}\n"):
+        assert builder.build(replace(asked, spec=spec)).applied == 1
+    assert compiles(tmp_path) == ["start", "rest", "executables", "rest", "link", "rest", "link"]
+
+
+def test_a_build_of_iree_without_iree_opt_will_do(job: BuildJob, tools: Tools, tmp_path: Path) -> None:
+    for program in (tools.iree_compile, tools.iree_run_module, tools.iree_benchmark_module):
+        (tmp_path / program.name).symlink_to(program)
+    own = Tools.find(tmp_path)
+    with pytest.raises(ToolMissingError):
+        _ = own.iree_opt
+    build = Builder(own, Cache(tmp_path / "cache")).build(replace(job, timed=True, repeat=2))
+    assert (build.failure, build.applied) == (None, 1)
+
+
+def test_executables_of_another_problem_do_not_fit(builder: Builder) -> None:
+    flags = Target.parse("cpu").compile_flags
+    small, half = (BuildJob(problem_mlir(problem), flags, 120).translation for problem in (SMALL, HALF))
+    host, own, other = (builder.build(each).vmfb.read_bytes() for each in (small, small.executables, half.executables))
+    program = spliced(host, own)
+    assert program is not None
+    assert with_repeats(program, 1) == with_repeats(host, 1)
+    assert spliced(host, other) is None
+    assert spliced(host, b"no bytecode") is None
 
 
 @pytest.mark.versions
@@ -170,16 +222,22 @@ def test_a_failure_has_the_words_that_a_user_gets(job: BuildJob, tools: Tools, t
     assert build.lasting
 
 
-def test_what_only_the_verifier_refuses_is_refused(builder: Builder, executor: Executor) -> None:
-    """Without the verifier IREE makes a module of it."""
-    problem = Conv.parse(shape="2x16x16x64", filter="3x3x64", stride="2x2", pad="1x1", dtype="f16")
+@pytest.mark.parametrize(("shape", "pad", "alone"), [("2x16x16x64", "1x1", 1), ("2x17x17x64", "0x0", 3)])
+def test_what_only_the_verifier_refuses_is_refused(
+    tools: Tools, executor: Executor, tmp_path: Path, shape: str, pad: str, alone: int
+) -> None:
+    """Without the verifier IREE makes a module of it. With padding there are two dispatches: no shared host."""
+    builder = Builder(logged(tools, tmp_path), Cache(tmp_path / "cache"))
+    problem = Conv.parse(shape=shape, filter="3x3x64", stride="2x2", pad=pad, dtype="f16")
     plan = success.make_plan(problem, "sm_80", builder, executor)
     rules = [STRIDED.inverted, *(rule for rule in RULES if rule is not STRIDED)]
     strided = success.with_space(plan, success.read_space(plan, builder, rules))
     rows = strided.space.sample(2, np.random.default_rng(0))
-    builds = success.build_all(strided, [strided.space[int(row)] for row in rows], builder, executor)
+    candidates = [strided.candidate(strided.space[int(row)], id="c") for row in rows]
+    builds = [builder.build(strided.job(each, timeout=120, repeat=2, timed=True)) for each in candidates]
     assert [build.failure for build in builds] == ["compile-error"] * 2
     assert all("projected permutation" in build.stderr for build in builds)
+    assert compiles(tmp_path).count("executables") == alone
 
 
 def test_a_time_out_is_not_tried_again(job: BuildJob, tools: Tools, tmp_path: Path) -> None:
