@@ -10,7 +10,6 @@ from typing import Any
 from autotuner.build.proof import proven
 from autotuner.carriers.calls import KernelCall, prove
 from autotuner.carriers.carrier import DUMPS
-from autotuner.errors import ToolMissingError
 from autotuner.iree.compile import (
     CONFIGURED,
     DISPATCHES,
@@ -154,12 +153,9 @@ class Builder:
         It is used where the executables of IREE's own configuration are the same with it and without: then iree-opt
         takes the flags as iree-compile does.
         """
-        if not job.shares_host or job.kernels:
+        if not job.shares_host or job.kernels or not self.tools.passes_match:
             return None
-        try:
-            whole, alone = self.build(job.plain), self.build(job.plain.executables)
-        except ToolMissingError:  # a build of the user's own may lack iree-opt
-            return None
+        whole, alone = self.build(job.plain), self.build(job.plain.executables)
         same = whole.ok and alone.ok and whole.binary == alone.binary
         return _bytes(whole.vmfb) or None if same else None
 

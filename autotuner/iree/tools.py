@@ -70,8 +70,16 @@ class Tools:
         return tools
 
     @cached_property
+    def passes_match(self) -> bool:
+        """There is an iree-opt beside the compiler: both are of one build, and what one makes the other would make."""
+        try:
+            return self.iree_opt.parent == self.iree_compile.parent
+        except ToolMissingError:
+            return False
+
+    @cached_property
     def iree_opt(self) -> Path:
-        """IREE's own passes by name; only linking specs needs it, so it is looked for only then."""
+        """IREE's own passes by name; not every run needs it, so it is looked for only then."""
         if self.folder is not None:
             return _in_folder(self.folder, "iree-opt")
         beside = self.iree_compile.with_name("iree-opt")
