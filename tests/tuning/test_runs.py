@@ -34,7 +34,7 @@ def test_a_killed_family_goes_on_with_the_bucket_that_it_was_at(cli: MakeCli) ->
     with Store.open(None, workspace=line.workspace, create=False) as store:
         (killed,) = store.runs(top=True)
         parts = [part.id for part in store.parts(killed.id)]
-        assert (killed.kind, killed.status, len(parts)) == ("buckets", "running", 2)
+        assert (killed.kind, killed.status, len(parts)) == ("buckets", "interrupted", 2)
     code, document, err = line.finish(*words, "--resume")
     assert (code, document["run"]) == (0, killed.id), err
     assert [bucket["run"] for bucket in document["buckets"]] == parts, "one is recalled, the other went on"
@@ -56,7 +56,7 @@ def test_a_killed_experiment_goes_on_with_its_rows(cli: MakeCli, tmp_path: Path)
     with Store.open(None, workspace=line.workspace, create=False) as store:
         (killed,) = store.runs()
         rows = [row.id for row in store.candidates(killed.id)]
-        assert (killed.kind, killed.status, len(rows)) == ("ab", "running", 2)
+        assert (killed.kind, killed.status, len(rows)) == ("ab", "interrupted", 2)
     code, document, err = line.finish(*words, "--resume")
     assert (code, document["run"], document["verdict"]) == (0, killed.id, "win"), err
     with Store.open(None, workspace=line.workspace, create=False) as store:
