@@ -134,6 +134,13 @@ ENDS = (
     ),
     Advice(
         "compile-only",
+        "with `--bundle`, interrupted",
+        "The run was stopped. The bundle has what was finished by then.",
+        "run the same command again, for the rest: builds are kept; or go on with this bundle as it is",
+        lambda result: result.bundle is not None and result.interrupted,
+    ),
+    Advice(
+        "compile-only",
         "with `--bundle`",
         "Candidates were built and proven to apply, for another machine to time.",
         "`autotune bundle run` on the machine with the device, then `autotune bundle import` here",
@@ -152,5 +159,5 @@ ENDS = (
 
 def advice(result: AnyResult) -> Advice:
     """How this run ended."""
-    verdict = "inconclusive" if result.interrupted else result.verdict
+    verdict = "inconclusive" if result.interrupted and result.bundle is None else result.verdict
     return next(end for end in ENDS if end.verdict == verdict and end.fits(result))

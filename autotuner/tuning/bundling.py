@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -21,6 +22,8 @@ from autotuner.measure.contestant import SEARCHED
 from autotuner.problems import Problem
 from autotuner.system import process
 from autotuner.system.digests import known_digest
+from autotuner.system.progress import Stop
+from autotuner.system.text import count
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.targets.attention import right_target
 from autotuner.tuning.options import Options
@@ -77,16 +80,19 @@ def _with_bundle(steps: SingleRun, result: Result, file: Path) -> Result:
     if not outcomes or outcomes[0].id != BASELINE:
         raise OutOfTimeError("the time was up before IREE's default was built.")
     built = _built(steps, outcomes)
+    unfinished = len(outcomes) - len(built)
+    outcomes = [outcome for outcome in outcomes if outcome.id in built]
     default = built[BASELINE][1]
     if not default.ok:
         why = first_error(default.stderr)
         raise NoCandidateError(f"IREE's default does not compile: {why}", remedy="Check --flag and --target.")
     modules = {known_digest(one.vmfb): one.vmfb for rungs in built.values() for one in rungs.values()}
-    manifest = _manifest(steps, [(o, built[o.candidate.id]) for o in outcomes]).to_bytes()
+    manifest = _manifest(steps, [(o, built[o.id]) for o in outcomes]).to_bytes()
     archive.write(file, {archive.MANIFEST: manifest}, modules)
     reason = f"{len(outcomes)} candidates in {file}: time them with `autotune bundle run {file.name}` on the device"
     bundle = {"file": str(file.absolute()), "digest": archive.digest(manifest)}
-    return replace(result, verdict="compile-only", reason=reason, bundle=bundle, cause=None)
+    cut_short = result.interrupted or unfinished > 0
+    return replace(result, verdict="compile-only", reason=reason, bundle=bundle, cause=None, interrupted=cut_short)
 
 
 def travelling(outcomes: Mapping[str, Outcome], ranking: Sequence[str | None]) -> list[Outcome]:
@@ -117,11 +123,24 @@ def _built(steps: SingleRun, outcomes: Sequence[Outcome]) -> dict[str, dict[int,
     rungs = ladder(steps.problem.flops)
     with process.however_late():  # the time for it was kept
         futures = {
-            o.candidate.id: [steps.evaluator.start_build(o.candidate, steps.executor, repeat=r) for r in rungs]
-            for o in outcomes
+            o.id: [steps.evaluator.start_build(o.candidate, steps.executor, repeat=r) for r in rungs] for o in outcomes
         }
-        found = {name: [future.result() for future in some] for name, some in futures.items()}
+        found = finished(futures, steps.stop)
+    if left := len(futures) - len(found):
+        steps.account.note(f"it was stopped: {left} of {count(len(futures), 'candidate')} are not in the bundle")
     return {name: {one.repeat: one for one in some if one.ok or one.repeat == 1} for name, some in found.items()}
+
+
+def finished(futures: Mapping[str, Sequence[Future[Compiled]]], stop: Stop) -> dict[str, list[Compiled]]:
+    """All of them; when the run is stopped, those that are done by then, and the default, which is waited for."""
+    found: dict[str, list[Compiled]] = {}
+    for name, some in futures.items():
+        if name == BASELINE or not stop.requested or all(future.done() for future in some):
+            found[name] = [future.result() for future in some]
+        else:
+            for future in some:
+                future.cancel()
+    return found
 
 
 def _manifest(steps: SingleRun, travelling: Sequence[tuple[Outcome, dict[int, Compiled]]]) -> Manifest:

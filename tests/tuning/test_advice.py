@@ -59,6 +59,8 @@ def result(verdict: FinalVerdict, *, timed: int = 0, interrupted: bool = False) 
         (result("inconclusive", timed=3, interrupted=True), "--resume: it goes on from here"),
         (result("win", timed=3, interrupted=True), "--resume: it goes on from here"),
         (result("compile-only"), "where the device is"),
+        (replace(result("compile-only"), bundle={}), "`autotune bundle run` on the machine"),
+        (replace(result("compile-only", interrupted=True), bundle={}), "run the same command again"),
     ],
 )
 def test_a_result_without_a_spec_says_what_to_do_next(ended: Result, said: str) -> None:

@@ -6,7 +6,9 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 import zipfile
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,9 +26,10 @@ from autotuner.measure.blocks import Interval
 from autotuner.measure.check import Check
 from autotuner.measure.contestant import Kind
 from autotuner.measure.judge import Judgement
+from autotuner.system.progress import Stop
 from autotuner.targets import PLAIN
 from autotuner.tuning.bringing import refuse_other_code
-from autotuner.tuning.bundling import ladder, travelling
+from autotuner.tuning.bundling import finished, ladder, travelling
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import KERNEL, Candidate
 from tests.bundles.documents import MANIFEST
@@ -219,6 +222,27 @@ def test_the_default_travels_also_where_a_route_of_the_same_code_was_built_first
     found = travelling({one.id: one for one in all_of_them}, ["c0003"])
     assert [one.id for one in found] == [BASELINE, "stock-2", "c0003", "c0004", "c0002"]
     assert [one.id for one in travelling({one.id: one for one in all_of_them[:2]}, [])] == ["stock-1", "stock-2"]
+
+
+def test_when_it_is_stopped_what_is_not_finished_stays_here() -> None:
+    """Its builds are cancelled; the default is waited for, since nothing can be timed without it."""
+    module, stop = outcome(BASELINE, "baseline").build, Stop()
+    assert module is not None
+    futures: dict[str, list[Future[Compiled]]] = {
+        name: [Future(), Future()] for name in (BASELINE, "c0001", "c0002", "c0003")
+    }
+    for name, of_it in (("c0001", 2), ("c0002", 1)):
+        for future in futures[name][:of_it]:
+            future.set_result(module)
+
+    def end_the_default() -> None:
+        stop.request()
+        for future in futures[BASELINE]:
+            future.set_result(module)
+
+    threading.Timer(0.1, end_the_default).start()
+    assert finished(futures, stop) == {BASELINE: [module, module], "c0001": [module, module]}
+    assert [future.cancelled() for name in ("c0002", "c0003") for future in futures[name]] == [False, True, True, True]
 
 
 def test_bundle_run_has_the_same_words_where_typer_is_not_installed() -> None:
