@@ -73,9 +73,10 @@ class Plan:
 
     @property
     def first_seconds(self) -> float | None:
-        """None where it is not known of every part."""
-        known = [part.seconds for part in self.parts]
-        return sum(filter(None, known)) if known and all(known) else None
+        """None where it is not known of every part. What one tuning found may stand in several files."""
+        known = {(part.name, part.seconds) for part in self.parts}
+        found = [seconds for _, seconds in known if seconds]
+        return sum(found) if known and len(found) == len(known) else None
 
 
 def read_plan(wanted: Wanted, options: Options) -> Plan:
