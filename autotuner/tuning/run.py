@@ -67,8 +67,8 @@ class Question:
     reads: tuple[str, ...]
     """Digests of the programs and files that its timings depend on."""
     space_size: int | None = None
-    has_parts: bool = False
-    """Its parts are runs of their own: --resume goes on with a finished one too, and repeats no finished part."""
+    recalls: bool = False
+    """--resume goes on with a finished one too, and repeats nothing that it has finished."""
 
     def row(self, session: Session, options: Options) -> NewRun:
         target = self.target
@@ -120,6 +120,8 @@ class Run:
     problem: Json
     earlier: tuple[CandidateRow, ...] | None
     """The candidates that the run has from before, when it goes on; None when it is new."""
+    known: Json = field(default_factory=dict)
+    """What the run had come to before it went on: its document, or nothing."""
     _rows: list[CandidateRow] = field(default_factory=list)
     """Those of them that were not taken up again yet."""
     _ordinals: list[int] = field(default_factory=list)
@@ -146,6 +148,7 @@ class Run:
             environment=environment,
             problem=question.problem,
             earlier=rows,
+            known=(before.result if before is not None else None) or {},
             _rows=[*(rows or ())],
             _ordinals=[row.ordinal for row in rows or ()],
         )
@@ -225,16 +228,17 @@ def _earlier(question: Question, new: NewRun, session: Session, account: Account
     """The run that --resume continues; one that cannot be continued is named."""
     store, kind, parent = session.store, new.kind, new.parent
     found = store.unfinished_run(new.key, kind=kind, parent=parent)
-    if found is None and question.has_parts:
+    if found is None and question.recalls:
         found = store.finished_run(new.key, kind=kind, parent=parent)
     if found is not None:
         return found
-    outdated = store.outdated_run(new.key, kind=kind, parent=parent, finished=question.has_parts)
+    outdated = store.outdated_run(new.key, kind=kind, parent=parent, finished=question.recalls)
     if outdated is not None:
         account.note(
-            f"run {outdated.id} is not continued: IREE, the input, a microkernel or a file of --flag has changed since"
+            f"run {outdated.id} is not continued: IREE, the input, a microkernel, a library or a file that it read "
+            "has changed since"
         )
-    elif (other := store.like_it(new, finished=question.has_parts)) is not None:
+    elif (other := store.like_it(new, finished=question.recalls)) is not None:
         account.note(f"run {other.id} is not continued: it had {_differing(other, new)}")
     return None
 

@@ -7,19 +7,28 @@ from typing import Unpack
 
 from autotuner.devices.throttling import open_throttle
 from autotuner.errors import Bug
-from autotuner.jobs.ab.arms import DEFAULT
+from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.ab.opening import Experiment, open_model
 from autotuner.jobs.ab.subject import Inside
 from autotuner.jobs.bench.budget import short_of
 from autotuner.jobs.bench.building import ModelGiven, Site
 from autotuner.jobs.bench.opening import Libraries, Terms
 from autotuner.jobs.bench.problem import ProblemBench
-from autotuner.jobs.bench.result import BenchResult
-from autotuner.jobs.bench.run import at_once, concluded, question, start_builds
-from autotuner.jobs.bench.tuned import tuned_arm
+from autotuner.jobs.bench.result import BenchResult, ProblemRows
+from autotuner.jobs.bench.run import (
+    at_once,
+    concluded,
+    known_rows,
+    last_tuned,
+    question,
+    read_of,
+    say_again,
+    start_builds,
+)
 from autotuner.jobs.model.context import Model, compile_timeout, model_clock, run_timeout
 from autotuner.jobs.model.ending import MIN_TIME
 from autotuner.system import process
+from autotuner.system.digests import path_digest
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Run
@@ -36,23 +45,38 @@ def bench_model(
         Libraries.open(terms.chosen, target, options, session) as libraries,
     ):
         account = Account(session.reporter, model_clock(options, session))
-        short = short_of(account.clock, 1, len(terms.chosen.names), lasting=MIN_TIME)
-        for note in (short, *map(str, libraries.left_out)):
-            if note:
-                account.note(note)
+        for one in libraries.left_out:
+            account.note(str(one))
         with process.until(account.clock.latest):
             experiment = Experiment(DEFAULT, DEFAULT, model=model, inputs=model.inputs)
             opened = open_model(experiment, model, target, options, session, account)
-            plain = question(opened.question.problem, terms, target, session)
-            asked = replace(plain, reads=(*plain.reads, *opened.question.reads))
+            problem = opened.question.problem
+            tuned = last_tuned(str(problem["name"]), terms, target, session, kinds=("model", "ab"))
+            onnx = [path_digest(terms.onnx)] if terms.onnx is not None else []
+            reads = (*opened.question.reads, *onnx, *read_of(libraries, tuned))
+            asked = question({**opened.question.asks}, terms, target, options, session, reads=reads)
+            asked = replace(asked, problem=problem, recalls=True)
             with Run.begin(asked, session=session, options=options, account=account) as run:
+                if (known := known_rows(run.known, session)) is not None:
+                    say_again(known, account)
+                    return _concluded(known, terms, run, libraries)
+                if short := short_of(account.clock, 1, len(terms.chosen.names), lasting=MIN_TIME):
+                    account.note(short)
                 inside = opened.subject(run)
                 if not isinstance(inside, Inside):
                     raise Bug(f"{model.path} is no model.")
-                return _timed(model, terms, run, inside, libraries)
+                return _concluded(_timed(model, terms, run, inside, libraries, tuned), terms, run, libraries)
 
 
-def _timed(model: Model, terms: Terms, run: Run, inside: Inside, libraries: Libraries) -> BenchResult:
+def _concluded(rows: ProblemRows | None, terms: Terms, run: Run, libraries: Libraries) -> BenchResult:
+    found, missing = ((rows,), ()) if rows is not None else ((), (str(run.problem["name"]),))
+    result = BenchResult(run.facts(), found, libraries.left_out, terms.blocks, terms.csv, not_reached=missing)
+    return concluded(run, result)
+
+
+def _timed(
+    model: Model, terms: Terms, run: Run, inside: Inside, libraries: Libraries, tuned: Arm | str
+) -> ProblemRows | None:
     session, options, target = run.session, run.options, run.target
     site = Site(
         name=inside.name,
@@ -64,11 +88,9 @@ def _timed(model: Model, terms: Terms, run: Run, inside: Inside, libraries: Libr
         folder=run.folder,
     )
     run.account.stage("compiling")
-    runs = session.store.runs_of(inside.name, kinds=("model", "ab"))
-    tuned = tuned_arm(terms.arm, inside.name, runs, target)
     builds = start_builds(site, terms, tuned)
     described = {**run.problem, "arguments": str(model.path)}
-    found = ProblemBench(
+    return ProblemBench(
         run=run,
         calls=1,
         libraries=libraries.there,
@@ -84,6 +106,3 @@ def _timed(model: Model, terms: Terms, run: Run, inside: Inside, libraries: Libr
         timeout=run_timeout(options),
         ends=run.clock.budget,
     ).go()
-    rows, missing = ((), (inside.name,)) if found is None else ((found,), ())
-    result = BenchResult(run.facts(), rows, libraries.left_out, terms.blocks, terms.csv, not_reached=missing)
-    return concluded(run, result)

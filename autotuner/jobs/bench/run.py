@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Unpack
 
@@ -24,9 +24,9 @@ from autotuner.jobs.bench.tuned import tuned_arm
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.measure.check import too_large
 from autotuner.problems import Problem
-from autotuner.store.rows import Json
+from autotuner.store.rows import Json, RunKind
 from autotuner.system import process
-from autotuner.system.digests import path_digest
+from autotuner.system.digests import path_digest, read_by_flags
 from autotuner.system.execution import local_executor
 from autotuner.system.progress import Clock
 from autotuner.system.text import count
@@ -40,11 +40,20 @@ _CHECKERS = 4
 """Results that are compared at once, where that takes no core from what is timed."""
 
 
-def question(problem: Json, terms: Terms, target: Target, session: Session, *, has_parts: bool = False) -> Question:
-    """What a comparison asks."""
-    asks = {**problem, "bench": list(terms.chosen.names), "blocks": terms.blocks}
-    reads = (*session.tools.programs, *map(path_digest, terms.arm.reads if terms.arm is not None else ()))
-    return Question("bench", problem, target, asks=asks, reads=reads, has_parts=has_parts)
+def question(
+    problem: Json, terms: Terms, target: Target, options: Options, session: Session, *, reads: Sequence[str] = ()
+) -> Question:
+    """What a comparison asks; it reads the programs, what flags and --spec name, and what else is named."""
+    asks = {**problem, "bench": list(terms.chosen.names), "blocks": terms.blocks, "cold": options.cache != "warm"}
+    files = read_by_flags(target.user_flags, folder=session.workspace.candidates)
+    given = map(path_digest, terms.arm.reads if terms.arm is not None else ())
+    return Question("bench", problem, target, asks=asks, reads=(*session.tools.programs, *files, *given, *reads))
+
+
+def read_of(libraries: Libraries, tuned: Arm | str) -> tuple[str, ...]:
+    """What the times of one problem depend on beside: the libraries, and what `tuned` is."""
+    spec = [tuned] if isinstance(tuned, str) else [path_digest(path) for path in tuned.reads]
+    return (*(f"{name} {library.version}" for name, library in libraries.there.items()), *spec)
 
 
 def bench(
@@ -63,16 +72,38 @@ def bench(
         clock = Clock(options.budget or math.inf, session.began)
         stack.enter_context(process.until(clock.latest))
         account = Account(session.reporter, clock)
-        lasting = options.effort.repetition_seconds
-        if short := short_of(clock, len(entries), len(terms.chosen.names), lasting=lasting):
-            account.note(short)
         libraries = stack.enter_context(Libraries.open(terms.chosen, target, options, session))
-        for one in libraries.left_out:
-            account.note(str(one))
-        described = entries[0].problem.describe() if len(entries) == 1 else workload.describe()
-        asked = question(described, terms, target, session, has_parts=len(entries) > 1)
-        with Run.begin(asked, session=session, options=options, account=account) as run:
+        for missing in libraries.left_out:
+            account.note(str(missing))
+        one = entries[0].problem if len(entries) == 1 else None
+        described = one.describe() if one is not None else workload.describe()
+        reads = read_of(libraries, last_tuned(one.name, terms, target, session)) if one is not None else ()
+        asked = question(described, terms, target, options, session, reads=reads)
+        with Run.begin(replace(asked, recalls=True), session=session, options=options, account=account) as run:
             return _BenchRun(workload, terms, run, libraries).go()
+
+
+def last_tuned(
+    name: str, terms: Terms, target: Target, session: Session, *, kinds: Sequence[RunKind] = ("single", "ab")
+) -> Arm | str:
+    """What `tuned` is for a problem or a model; or why there is nothing, in words."""
+    if TUNED not in terms.chosen.names:
+        return "it is not asked for"
+    return tuned_arm(terms.arm, name, session.store.runs_of(name, kinds=kinds), target)
+
+
+def known_rows(document: Json, session: Session) -> ProblemRows | None:
+    """What a finished comparison of one problem or model has come to, where nothing is missing."""
+    with session.store.intact():
+        found = [ProblemRows.from_json(one) for one in document.get("problems") or ()]
+    return found[0] if found and found[0].whole and not document.get("interrupted") else None
+
+
+def say_again(rows: ProblemRows, account: Account) -> None:
+    """Of a comparison of one problem that is recalled: that it is, and its own notes."""
+    account.stage("this is timed already")
+    for note in rows.notes:
+        account.note(note)
 
 
 @dataclass
@@ -109,6 +140,7 @@ class _BenchRun:
             folder = stack.enter_context(self.session.builder.cache.scratch())
             ahead: dict[int, _Ahead] = {}
             self._recall()
+            self._warn_of_short_time()
             for number in tuple(self._open):
                 if self.run.stopped or self.run.clock.left <= 0:
                     break
@@ -131,18 +163,33 @@ class _BenchRun:
 
     def _recall(self) -> None:
         """With --resume, what this comparison has timed to the end is not timed again."""
-        numbers = {entry.problem.name: number for number, entry in enumerate(self.entries)}
-        store = self.session.store
-        for part in store.parts(self.run.id) if self.run.earlier is not None else ():
-            number = numbers.get(str(part.problem.get("name")))
-            with store.intact():
-                found = [ProblemRows.from_json(one) for one in (part.result or {}).get("problems") or ()]
-            if number is not None and part.status == "finished" and found and found[0].whole:
-                self.rows[number] = found[0]
+        session, several = self.session, len(self.entries) > 1
+        known = {0: self.run.known}
+        if several and self.run.earlier is not None:
+            keys = [self._asked(entry, session).row(session, self.options).key for entry in self.entries]
+            done = {
+                part.key: part.result or {} for part in session.store.parts(self.run.id) if part.status == "finished"
+            }
+            known = {number: done.get(key, {}) for number, key in enumerate(keys)}
+        found = {number: known_rows(document, session) for number, document in known.items()}
+        self.rows = {number: rows for number, rows in found.items() if rows is not None}
         self._open = [number for number in self._open if number not in self.rows]
-        if self.rows:
+        if self.rows and several:
             self.run.account.stage(f"{count(len(self.rows), 'problem')} of {len(self.entries)} are timed already")
+        elif self.rows:
+            say_again(self.rows[0], self.run.account)
         self._keep()
+
+    def _asked(self, entry: Entry, session: Session) -> Question:
+        """What is asked of one of several problems."""
+        reads = read_of(self.libraries, last_tuned(entry.problem.name, self.terms, self.target, session))
+        return question(entry.problem.describe(), self.terms, self.target, self.options, session, reads=reads)
+
+    def _warn_of_short_time(self) -> None:
+        missing, backends = len(self._open), len(self.terms.chosen.names)
+        short = short_of(self.run.clock, missing, backends, lasting=self.options.effort.repetition_seconds)
+        if missing and short:
+            self.run.account.note(short)
 
     def _so_far(self) -> BenchResult:
         terms, names = self.terms, tuple(self.entries[number].problem.name for number in self._open)
@@ -174,9 +221,7 @@ class _BenchRun:
         problem = self.target.prepare(self.entries[number].problem)
         timeout = self.options.effort.compile_timeout
         site = Site.of(problem, self.target, self.session, timeout=timeout, folder=folder)
-        earlier = self.session.store.runs_of(problem.name, kinds=("single", "ab"))
-        arm = tuned_arm(self.terms.arm, problem.name, earlier, self.target)
-        builds = start_builds(site, self.terms, arm)
+        builds = start_builds(site, self.terms, last_tuned(problem.name, self.terms, self.target, self.session))
         return _Ahead(problem, site, builds)
 
     def _given(self, ahead: _Ahead, beside: Executor | None) -> Future[Given]:
@@ -191,7 +236,7 @@ class _BenchRun:
         if len(self.entries) == 1:
             return self._add(number, self._bench(self.run, entry, ahead, beside))
         session = self.run.within(f"{number + 1}/{len(self.entries)} {entry.problem.name}: ")
-        asked = question(entry.problem.describe(), self.terms, self.target, session)
+        asked = self._asked(entry, session)
         whole = self.run.clock
         left = whole.budget - (session.began - whole.started)
         account = Account(session.reporter, Clock(left, session.began, part=True))

@@ -80,7 +80,7 @@ def tune_family(
                 *session.tools.programs,
                 *read_by_flags(target.user_flags, folder=session.workspace.candidates),
             ),
-            has_parts=True,
+            recalls=True,
         )
         with Run.begin(question, session=session, options=options, account=account) as run:
             return _FamilyRun(family, run).go()

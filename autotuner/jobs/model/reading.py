@@ -110,7 +110,7 @@ def question_unread(model: Model, target: Target, session: Session) -> Question:
     """Of a model that there was no time to read."""
     size = model.path.stat().st_size
     problem = {"op": "model", "name": program_name(model.path), "flops": 0, "bytes": size}
-    return Question("model", problem, target, asks=problem, reads=session.tools.programs, has_parts=True)
+    return Question("model", problem, target, asks=problem, reads=session.tools.programs, recalls=True)
 
 
 def question_of(model: Model, program: Program, target: Target, session: Session, plain: ModelStructure) -> Question:
@@ -118,4 +118,4 @@ def question_of(model: Model, program: Program, target: Target, session: Session
     expected = (known_digest(path) for path in model.expected if path.is_file())
     reads = (*session.tools.programs, *program.reads(), *expected)
     problem = {**asks, "ops": sorted(plain.ops)}
-    return Question("model", problem, target, asks=asks, reads=reads, has_parts=True)
+    return Question("model", problem, target, asks=asks, reads=reads, recalls=True)

@@ -116,7 +116,7 @@ def retune(wanted: Wanted, *, options: Options | None = None, **watched: Unpack[
             target=plan.target,
             asks={"retune": str(wanted.path.resolve()), "model": str(wanted.model.path) if wanted.model else ""},
             reads=(*session.tools.programs, *plan.reads),
-            has_parts=True,
+            recalls=True,
         )
         shares = [share_of(part, options) for part in plan.parts]
         account = Account(session.reporter, Clock(options.budget or sum(shares) or LEAST_SECONDS, session.began))

@@ -99,7 +99,7 @@ def tune_suite(
                 *(chosen.sha256, str(wanted.sample), *session.tools.programs),
                 *read_by_flags(target.user_flags, folder=folder),
             ),
-            has_parts=True,
+            recalls=True,
         )
         account = Account(session.reporter, Clock(options.budget or float("inf"), session.began))
         with Run.begin(question, session=session, options=options, account=account) as run:
