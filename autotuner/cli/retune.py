@@ -11,8 +11,9 @@ from autotuner.cli.request import Request
 from autotuner.cli.tuning import conclude, print_rehearsal, watched
 from autotuner.errors import UsageError
 from autotuner.jobs.model.context import Model
+from autotuner.jobs.retune.plan import Wanted
 from autotuner.jobs.retune.rehearsal import rehearse_retune
-from autotuner.jobs.retune.run import Wanted, retune
+from autotuner.jobs.retune.run import retune
 
 
 def run_retune(words: RetuneWords, request: Request) -> None:

@@ -11,8 +11,8 @@ from autotuner.jobs.ab.arms import parse_arm
 from autotuner.jobs.ab.asked import Asked
 from autotuner.jobs.ab.result import AbResult
 from autotuner.jobs.model.context import Model
+from autotuner.jobs.retune.plan import Wanted
 from autotuner.jobs.retune.result import RetuneResult
-from autotuner.jobs.retune.run import Wanted
 from autotuner.jobs.retune.run import retune as retune_specs
 from autotuner.jobs.suite import THRESHOLD
 from autotuner.jobs.suite.load import load

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from autotuner.carriers.provenance import Provenance, machine_of
 from autotuner.errors import UsageError
@@ -26,6 +27,10 @@ _MATCHER = "match_"
 _WRITTEN = ("-o", "--output")
 _NO_MODEL = "the model that it was made for is not there: give --model"
 _NO_ORIGIN = "it does not say which problem it is for: give --model"
+_FLAGS_ALONE = (
+    "flags alone do not say which problem they are for, and no results here know it: retune it in the workspace that "
+    "found it, or give --model"
+)
 _FAMILY = "it is for a range of sizes: tune the family again with the command that it names"
 
 
@@ -143,10 +148,31 @@ class Memory:
         """The run that wrote these files."""
         named = {unit.spec.name, *([unit.flagfile.path.name] if unit.flagfile else [])}
         for row in self.runs:
-            files = [str((row.result or {}).get(name) or "") for name in ("spec", "flagfile")]
-            if named & {Path(file).name for file in files if file}:
+            if any(named & _files(one) for one in (row.result or {}, *_groups(row))):
                 return row
         return None
+
+    def group(self, unit: Unit) -> tuple[str, ...]:
+        """The problems that a suite wrote these files for."""
+        named, row = {unit.spec.name, *([unit.flagfile.path.name] if unit.flagfile else [])}, self.shipped(unit)
+        for one in _groups(row) if row is not None else ():
+            if named & _files(one):
+                return tuple(str(name) for name in one.get("problems", ()) if name not in one.get("lost", {}))
+        return ()
+
+    def took(self, run: RunRow | None) -> float | None:
+        """What finding it took. A suite tunes problems side by side: each has its part of the suite's time."""
+        own = _seconds(run)
+        suite = next(
+            (row for row in self.runs if run is not None and row.id == run.parent and row.kind == "suite"), None
+        )
+        if own is None or suite is None:
+            return own
+        parts = [row for row in self.runs if row.parent == suite.id]
+        factor = (_seconds(suite) or 0.0) / sum(_seconds(row) or 0.0 for row in parts)
+        # What the suite does beside is counted where all of its problems are known.
+        whole = len(parts) == len((suite.result or {}).get("problems") or ())
+        return own * (factor if whole else min(factor, 1.0)) or own
 
     def tuned(self, problem: str, target: str) -> RunRow | None:
         """The last run that found a winner for a problem."""
@@ -195,11 +221,22 @@ class Origins:
         return self._by_problem(unit, run)
 
     def _flags_alone(self, unit: Unit, run: RunRow | None, old: Provenance | None) -> tuple[list[Part], list[Left]]:
+        if run is not None and run.kind == "suite":
+            return self._of_suite(unit, run, old)
         name = str(run.problem.get("name")) if run else unit.name.rpartition("-")[0]
         problem = self._problem(name)
         if problem is None:
-            return [], [Left(unit, "", _NO_ORIGIN, old)]
-        return [Part(unit, problem, old=old, seconds=_seconds(run), config=_config(run))], []
+            return [], [Left(unit, "", _FLAGS_ALONE, old)]
+        return [Part(unit, problem, old=old, seconds=self.memory.took(run), config=_config(run))], []
+
+    def _of_suite(self, unit: Unit, suite: RunRow, old: Provenance | None) -> tuple[list[Part], list[Left]]:
+        """The problems that a suite found the same flags for, each by the run that tuned it."""
+        found = []
+        for problem in filter(None, map(self._problem, self.memory.group(unit))):
+            run = self.memory.tuned(problem.name, suite.target)
+            own = _provenance(run, self.memory) if run is not None else None
+            found.append(Part(unit, problem, old=own, seconds=self.memory.took(run), config=_config(run)))
+        return found, ([] if found else [Left(unit, "", _FLAGS_ALONE, old)])
 
     def _by_problem(self, unit: Unit, run: RunRow | None) -> tuple[list[Part], list[Left]]:
         found: dict[str, Part] = {}
@@ -213,7 +250,7 @@ class Origins:
                 continue
             known = self.memory.tuned(problem.name, old.target if old else "")
             known = known or (run if len(unit.entries) == 1 else None)
-            seconds = (old.seconds if old else None) or _seconds(known)
+            seconds = self.memory.took(known) or (old.seconds if old else None)
             part = found.get(problem.name) or Part(unit, problem, old=old, seconds=seconds, config=_config(known))
             found[problem.name] = replace(part, entries=(*part.entries, (file, entry)))
         return list(found.values()), left
@@ -245,6 +282,17 @@ def _seconds(run: RunRow | None) -> float | None:
     seconds = (run.result or {}).get("seconds", {}) if run else {}
     total = seconds.get("total") if isinstance(seconds, Mapping) else None
     return float(total) if isinstance(total, (int, float)) and total > 0 else None
+
+
+def _groups(run: RunRow) -> tuple[Mapping[str, Any], ...]:
+    """The files that a suite wrote, each for some of its problems."""
+    groups = (run.result or {}).get("groups")
+    return tuple(one for one in groups if isinstance(one, Mapping)) if isinstance(groups, list) else ()
+
+
+def _files(document: Mapping[str, Any]) -> set[str]:
+    """The names of the files that a document names as its own."""
+    return {Path(str(file)).name for name in ("spec", "flagfile") if (file := document.get(name))}
 
 
 def _config(run: RunRow | None) -> Mapping[str, Value]:

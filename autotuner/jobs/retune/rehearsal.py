@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autotuner.jobs.retune.origin import Left, Part
-from autotuner.jobs.retune.run import Plan, Wanted, read_plan, share_of
+from autotuner.jobs.retune.plan import Plan, Wanted, read_plan
 from autotuner.system.text import count
 from autotuner.tuning.options import Options
 
@@ -20,7 +20,7 @@ class Rehearsal:
 
     @property
     def seconds(self) -> float:
-        return self.options.budget or sum(share_of(part, self.options) for part in self.plan.parts)
+        return self.plan.seconds(self.options)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -37,7 +37,7 @@ class Rehearsal:
             "spec": str(part.unit.path),
             "problem": part.name,
             "entries": [entry.name for _, entry in part.entries],
-            "seconds": share_of(part, self.options),
+            "seconds": self.plan.share(part, self.options),
             "old": part.old.to_json() if part.old else None,
             "place": dict(part.config),
         }
@@ -47,7 +47,7 @@ class Rehearsal:
         for part in self.plan.parts:
             what = ", ".join(entry.name for _, entry in part.entries) or "flags alone"
             old = f"; {part.old.figures()} by IREE {part.old.iree or '(not recorded)'}" if part.old else ""
-            lines += [f"{part.unit.path}: {part.name}, {share_of(part, self.options):.0f} s: {what}{old}"]
+            lines += [f"{part.unit.path}: {part.name}, {self.plan.share(part, self.options):.0f} s: {what}{old}"]
         for one in self.plan.left:
             entry = f" {one.entry}" if one.entry else ""
             lines.append(f"{one.unit.path}:{entry} skipped: {one.reason}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean
@@ -15,93 +14,30 @@ from autotuner.carriers.provenance import Provenance
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import AutotuneError, NoCandidateError, OutOfTimeError, StorageError, UsageError
 from autotuner.iree.compile import CONFIGURED, shell_line
-from autotuner.jobs.model.context import BUDGET_FACTOR, Model, compile_timeout
+from autotuner.jobs.model.context import compile_timeout
 from autotuner.jobs.retune.decide import Raced, Searched, decide, standing
-from autotuner.jobs.retune.origin import Left, Memory, Origins, Part, choose_target
+from autotuner.jobs.retune.origin import Part
+from autotuner.jobs.retune.plan import Plan, Wanted, identity, read_plan
 from autotuner.jobs.retune.proof import Key, Proof, Prover, compile_flags
 from autotuner.jobs.retune.races import LEAST_SEARCH, Races
 from autotuner.jobs.retune.result import EntryRow, RetuneDetails, RetuneResult, Written, retune_result
-from autotuner.jobs.retune.ship import Staying, Writer, model_of, program_of
-from autotuner.jobs.retune.unit import Unit, find_units
+from autotuner.jobs.retune.ship import Draft, Staying, Writer, model_of, program_of
 from autotuner.problems import Gemm
-from autotuner.store.reader import Reader
 from autotuner.system import process
-from autotuner.system.digests import path_digest
 from autotuner.system.progress import Clock
 from autotuner.system.text import count
-from autotuner.targets import NO_DEVICE, Target
+from autotuner.targets import NO_DEVICE
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
 
-SHARE = 0.1
-"""Of what the first tuning took: so long an entry may take to be proven, raced and searched again."""
-_WRITING, _WRITING_MOST = 0.1, 0.2
+_WRITING, _WRITING_MOST = 0.1, 0.3
 """Of the time, at least and at most: for what is written, where each program is compiled once more."""
+_COMPILE = 3.0
+"""How many times as long as its proof a compile takes."""
+_UNWRITTEN = (UsageError, NoCandidateError, OutOfTimeError)
+"""What keeps one unit from being written, and no other."""
 _READING = 60.0
-LEAST_SECONDS = 6.0
-"""For one program, unless --budget says otherwise: starting, building both and six blocks of them take about that."""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What a user asks."""
-
-    path: Path
-    """A spec, a flagfile or a workspace."""
-    target: Target | None = None
-    """None: the one that the specs record."""
-    model: Model | None = None
-    """None: the one that the command names by which a model's spec was made."""
-    in_place: bool = False
-    trust: bool = False
-    allow: str | None = None
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is retuned, and what is not."""
-
-    target: Target
-    parts: tuple[Part, ...]
-    left: tuple[Left, ...]
-    reads: tuple[str, ...]
-
-    @property
-    def units(self) -> tuple[Unit, ...]:
-        return tuple({part.unit.spec: part.unit for part in self.parts}.values())
-
-    @property
-    def first_seconds(self) -> float | None:
-        """None where it is not known of every part. What one tuning found may stand in several files."""
-        known = {(part.name, part.seconds) for part in self.parts}
-        found = [seconds for _, seconds in known if seconds]
-        return sum(found) if known and len(found) == len(known) else None
-
-
-def read_plan(wanted: Wanted, options: Options) -> Plan:
-    """Reads the files and what the results know of them; compiles nothing."""
-    units = find_units(wanted.path, trust=wanted.trust)
-    if len(units) > 1 and (options.output is not None or wanted.model is not None):
-        word = "-o" if options.output is not None else "--model"
-        raise UsageError(f"{word} is for one spec, and there are {len(units)}.", remedy="Name one of them.")
-    folders = (Path(), *((home,) if (home := _home(wanted.path)) else ()), options.workspace)
-    origins = Origins(_memory(wanted.path, options), folders, wanted.model, wanted.allow)
-    target = choose_target(units, origins, wanted.target)
-    parts: list[Part] = []
-    left: list[Left] = []
-    for unit in units:
-        own = origins.target_of(unit)
-        if not unit.problem and own and own != target.name and _known(own):
-            left.append(Left(unit, "", f"it is for {own}: --target {own} retunes it", None))
-            continue
-        found, others = origins.parts(unit)
-        parts += found
-        left += others
-    if not parts and len(units) == 1 and left:
-        raise UsageError(f"{units[0].path}: {left[0].reason}", remedy="")
-    reads = tuple(path_digest(path) for unit in units for path in unit.reads if path.exists())
-    return Plan(target, tuple(parts), tuple(left), reads)
 
 
 def retune(wanted: Wanted, *, options: Options | None = None, **watched: Unpack[Watched]) -> RetuneResult:
@@ -118,16 +54,9 @@ def retune(wanted: Wanted, *, options: Options | None = None, **watched: Unpack[
             reads=(*session.tools.programs, *plan.reads),
             recalls=True,
         )
-        shares = [share_of(part, options) for part in plan.parts]
-        account = Account(session.reporter, Clock(options.budget or sum(shares) or LEAST_SECONDS, session.began))
+        account = Account(session.reporter, Clock(plan.seconds(options), session.began))
         with Run.begin(question, session=session, options=options, account=account) as run:
-            return _RetuneRun(wanted, plan, run, dict(zip(map(id, plan.parts), shares, strict=True))).go()
-
-
-def share_of(part: Part, options: Options) -> float:
-    """Seconds: a tenth of what finding it took, or of what that may have taken."""
-    usual = options.effort.budget * (BUDGET_FACTOR if part.model is not None else 1.0)
-    return max(SHARE * (part.seconds or usual), LEAST_SECONDS)
+            return _RetuneRun(wanted, plan, run).go()
 
 
 @dataclass
@@ -137,7 +66,6 @@ class _RetuneRun:
     wanted: Wanted
     plan: Plan
     run: Run
-    shares: Mapping[int, float]
     rows: list[EntryRow] = field(default_factory=list)
     written: list[Written] = field(default_factory=list)
     stays: dict[Path, Staying] = field(default_factory=dict)
@@ -166,18 +94,19 @@ class _RetuneRun:
                 break
             self._part(part, self.plan.parts[number:])
         if self.writes and not run.stopped:
-            for staying in self.stays.values():
-                self._write(staying)
+            self._say_who_is_better_off()
+            self._write()
         details = RetuneDetails(tuple(self.rows), tuple(self.written), self.plan.first_seconds)
         result = retune_result(run, details)
         run.finish(result)
         return result
 
     def _budget(self, parts: Sequence[Part], left: float) -> float:
-        """The first one's part of what was left; some of it is for writing, which takes as long as proving did."""
-        weights = [self.shares[id(part)] for part in parts]
+        """The first one's part of what was left; some of it is for writing, where all are compiled at once."""
+        weights = [self.plan.share(part, self.run.options) for part in parts]
         whole = self.run.clock.budget
-        writing = mean(self.proving) * len(self.plan.parts)
+        programs = len(self.plan.parts)
+        writing = _COMPILE * mean(self.proving) * programs / min(self.run.session.jobs, programs)
         kept = max(_WRITING * whole, min(writing, _WRITING_MOST * whole)) if self.writes else 0.0
         return max(left - kept, 0.0) * weights[0] / sum(weights)
 
@@ -281,7 +210,7 @@ class _RetuneRun:
         run, clock = self.run, self.run.clock
         if not run.timed:
             return None, None, None
-        same = _identity(part)
+        same = identity(part)
         if same in self.known:
             return self.known[same]
         raced = None if gone else self.races.against_default(part, proofs, ends - clock.elapsed)
@@ -331,11 +260,36 @@ class _RetuneRun:
             alone=len(own) == 1 and found is not None,
         )
 
-    def _write(self, staying: Staying) -> None:
+    def _say_who_is_better_off(self) -> None:
+        """Flags are of a whole file: where they stay for some problems, the others have them too."""
+        for staying in self.stays.values():
+            path, staying_for = staying.unit.path, [part.name for part in staying.parts]
+            off = [row.problem for row in self.rows if row.spec == path and not row.entry and row.state == "dropped"]
+            if off:
+                self.run.account.note(
+                    f"{path.name} stays for {', '.join(staying_for)}: compile {', '.join(off)} without it"
+                )
+
+    def _write(self) -> None:
+        """Nothing is timed any more: all are compiled at once."""
+        with process.however_late():
+            drafts = [self._draft(staying) for staying in self.stays.values()]
+            for draft in drafts:
+                if draft is None:
+                    continue
+                unit = draft.staying.unit
+                try:
+                    files, notes = self.writer.write(draft)
+                except _UNWRITTEN as error:
+                    self.run.account.note(f"{unit.name} is not written: {error}")
+                    continue
+                self.written.append(Written(unit.path, files, notes, model_of(draft.staying.parts, self.run)))
+
+    def _draft(self, staying: Staying) -> Draft | None:
         if self.run.timed and self.run.clock.left <= 0 and not (staying.binaries or staying.new):
             name = staying.unit.name
             self.run.account.note(f"{name} is not written: the time was up before it was raced, and the old files stay")
-            return
+            return None
         self.run.account.stage(f"writing {staying.unit.name}, and compiling once more with it")
         home = staying.unit.home
         skipped = {(one.unit.spec, one.entry): one.old for one in self.plan.left if one.entry}
@@ -345,44 +299,7 @@ class _RetuneRun:
             if (home, entry.name) in skipped
         }
         try:
-            with process.however_late():
-                whole = replace(staying, kept={**staying.kept, **more})
-                files, notes = self.writer.write(whole)
-        except (UsageError, NoCandidateError, OutOfTimeError) as error:
+            return self.writer.draft(replace(staying, kept={**staying.kept, **more}))
+        except _UNWRITTEN as error:
             self.run.account.note(f"{staying.unit.name} is not written: {error}")
-            return
-        self.written.append(Written(staying.unit.path, files, notes, model_of(staying.parts, self.run)))
-
-
-def _identity(part: Part) -> tuple[object, ...]:
-    """What a race is of, wherever it stands."""
-    flags = frozenset(part.unit.flagfile.others) if part.unit.flagfile else frozenset()
-    entries = [(e.key, e.compilation_info, e.decomposition_config, e.objects, e.action) for _, e in part.entries]
-    if part.model is not None:
-        return (part.unit.home,)
-    return (part.name, flags, *entries)
-
-
-def _home(path: Path) -> Path | None:
-    """The workspace that a spec lies in."""
-    if path.is_dir():
-        return path
-    folder = path.absolute().parent
-    return folder.parent if folder.name == "specs" else None
-
-
-def _memory(path: Path, options: Options) -> Memory:
-    """What the results know; nothing where there are none."""
-    home = _home(path)
-    for workspace in ([home] if home and options.storage is None else []) + [options.workspace]:
-        with suppress(StorageError), Reader.open(options.storage, workspace=workspace, create=False) as reader:
-            return Memory.read(reader)
-    return Memory()
-
-
-def _known(name: str) -> bool:
-    try:
-        Target.parse(name)
-    except UsageError:
-        return False
-    return True
+            return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from autotuner.carriers.outputs import MODEL, WRITTEN, Outputs
 from autotuner.carriers.provenance import Provenance, today
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import EnvironmentFailure
-from autotuner.iree.compile import first_error, shell_line
+from autotuner.iree.compile import Compiled, first_error, shell_line
 from autotuner.jobs.model.program import Program
 from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.proof import Key
@@ -48,6 +49,18 @@ class Staying:
     alone: bool
     """All of the unit is one program's, and was found anew."""
     header: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A unit as it becomes, whose programs are being compiled with it."""
+
+    staying: Staying
+    parts: Parts
+    flags: Sequence[str]
+    notes: tuple[str, ...]
+    compiles: Sequence[tuple[Part, Future[Compiled] | str, Future[Compiled]]]
+    """Of each program: the code that it must have, and with the files written anew."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +96,8 @@ class Writer:
         write_shipped(copy, parts, flags or self.run.target.compile_flags)
         return replace(read_unit(copy.spec, trust=self.trust), was=unit.spec)
 
-    def write(self, staying: Staying) -> tuple[Files, tuple[str, ...]]:
-        """The files, and what is to be said of them; nothing is written that gives other code than was raced."""
+    def draft(self, staying: Staying) -> Draft:
+        """The files where they harm nothing, and the compiles that are to prove them: all units' at once."""
         unit, target = staying.unit, self.run.target
         header = self._header(staying)
         notes: tuple[str, ...] = ()
@@ -99,17 +112,26 @@ class Writer:
         flags = flags or target.compile_flags
         draft = Outputs(self.run.folder / "draft" / f"{unit.name}.mlir", MODEL)
         shipped = write_shipped(draft, parts, flags)
+        compiles = []
         for part in staying.parts:
             old = unit.flagfile.path if unit.flagfile else None
             raced = "" if part.name in staying.new else staying.binaries.get(part.name, "")
-            before = raced or self._binary(part, staying.new.get(part.name, old))
-            if self._binary(part, shipped.flagfile) != before:
+            before = raced or self._compile(part, staying.new.get(part.name, old))
+            compiles.append((part, before, self._compile(part, shipped.flagfile)))
+        return Draft(staying, parts, flags, notes, compiles)
+
+    def write(self, draft: Draft) -> tuple[Files, tuple[str, ...]]:
+        """The files, and what is to be said of them; nothing is written that gives other code than was raced."""
+        unit = draft.staying.unit
+        for part, before, after in draft.compiles:
+            wanted = before if isinstance(before, str) else _binary(part, before)
+            if _binary(part, after) != wanted:
                 raise EnvironmentFailure(f"the files written anew give {part.name} other code.", remedy=_AGAIN)
         files = self.place(unit)
         if self.in_place:
             self._set_aside(read_unit(unit.home, trust=self.trust))
-        final = write_shipped(files, parts, flags)
-        return Files(final.spec, final.flagfile, final.carrier), notes
+        final = write_shipped(files, draft.parts, draft.flags)
+        return Files(final.spec, final.flagfile, final.carrier), draft.notes
 
     def _merged(self, staying: Staying, parts: Parts, header: Sequence[str]) -> tuple[Parts, tuple[str, ...]]:
         """With the tuning specs of what was found anew; what has other flags keeps files of its own."""
@@ -134,7 +156,7 @@ class Writer:
         flag = self.run.target.spec_flag
         return replace(parts, carrier=SpecCarrier.name, spec=merged.text, spec_flag=flag), tuple(notes)
 
-    def _binary(self, part: Part, flagfile: Path | None) -> str:
+    def _compile(self, part: Part, flagfile: Path | None) -> Future[Compiled]:
         """What a user's compile gives; without a flagfile, by the spec as it is carried."""
         run = self.run
         program, own = program_of(part, run)
@@ -142,12 +164,7 @@ class Writer:
         job = BuildJob(program, (*own, *words), run.options.effort.compile_timeout)
         executor = run.session.executor
         start = executor.start if isinstance(program, str) else executor.start_whole
-        made = start(job).result()
-        if not made.ok:
-            raise EnvironmentFailure(
-                f"{part.name} does not compile with what is written: {first_error(made.stderr)}", remedy=_AGAIN
-            )
-        return made.binary
+        return start(job)
 
     def _carried(self, unit: Unit) -> tuple[str, ...]:
         target = self.run.target
@@ -181,6 +198,15 @@ class Writer:
             f"made by:    {shell_line(('autotune', *self.run.options.command[1:]))}",
             *staying.header,
         ]
+
+
+def _binary(part: Part, build: Future[Compiled]) -> str:
+    made = build.result()
+    if not made.ok:
+        raise EnvironmentFailure(
+            f"{part.name} does not compile with what is written: {first_error(made.stderr)}", remedy=_AGAIN
+        )
+    return made.binary
 
 
 def model_of(parts: Sequence[Part], run: Run) -> Path | None:

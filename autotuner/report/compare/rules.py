@@ -59,6 +59,8 @@ def _beyond(value: float, limit: float) -> bool:
 
 def by_interval(golden: Figure, new: Figure, limit: float) -> Ruling:
     """Slower where the whole new interval lies beyond the golden one by more than the limit."""
+    if golden.run and golden == new:
+        return Ruling("same", f"one and the same timing, of run {golden.run}")
     before, after = golden.interval, new.interval
     for side, figure in (("golden", golden), ("new", new)):
         if figure.interval is None:

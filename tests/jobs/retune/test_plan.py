@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from autotuner.jobs.retune.origin import Part
-from autotuner.jobs.retune.run import Plan
+from autotuner.jobs.retune.plan import BESIDE, LEAST_SECONDS, PROVING, STARTING, Plan
 from autotuner.jobs.retune.unit import Unit
 from autotuner.problems import Gemm
 from autotuner.targets import Target
+from autotuner.tuning.options import Options
 
 
 def part(file: str, *, shape: str, seconds: float | None) -> Part:
@@ -29,3 +33,22 @@ def test_what_one_tuning_found_counts_once_in_however_many_files_it_stands() -> 
     assert plan(own, merged, later).first_seconds == 70.0, "two tunings of one problem"
     assert plan(own, part("c.mlir", shape="8x16x8", seconds=None)).first_seconds is None
     assert plan().first_seconds is None
+
+
+def test_all_of_it_is_a_tenth_from_the_start_of_the_process_to_its_end() -> None:
+    own = part("a.mlir", shape="8x8x8", seconds=400.0)
+    other = part("b.mlir", shape="8x8x16", seconds=200.0)
+    assert plan(own, other).seconds(Options()) == pytest.approx(60.0 - BESIDE)
+    assert plan(own, other).seconds(Options(budget=7.0)) == 7.0
+    unknown = part("c.mlir", shape="8x16x8", seconds=None)
+    assert plan(unknown).seconds(Options()) == pytest.approx(0.1 * Options().effort.budget - BESIDE)
+
+
+def test_the_least_is_for_starting_once_and_for_each_race_once() -> None:
+    small = [part(f"{n}.mlir", shape=f"8x8x{n}", seconds=10.0) for n in (8, 16, 32)]
+    assert plan(small[0]).seconds(Options()) == STARTING + LEAST_SECONDS
+    assert plan(*small).seconds(Options()) == STARTING + 3 * LEAST_SECONDS
+    merged = replace(small[0], unit=Unit(Path("suite.mlir")))
+    whole = plan(*small, merged)
+    assert whole.seconds(Options()) == plan(*small).seconds(Options()), "it is raced in the other file"
+    assert [whole.share(one, Options()) for one in whole.parts] == [LEAST_SECONDS] * 3 + [PROVING]

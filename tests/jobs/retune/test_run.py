@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 import autotuner
@@ -20,15 +21,19 @@ from autotuner.build.executor import BuildExecutor
 from autotuner.carriers.flagfile import flagfile_text
 from autotuner.carriers.outputs import WRITTEN
 from autotuner.carriers.provenance import Provenance
+from autotuner.devices.device import Module, Timing
+from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.tools import Tools
 from autotuner.jobs.buckets import plain_only
 from autotuner.jobs.retune.origin import Memory, Recorded
+from autotuner.jobs.retune.plan import BESIDE
 from autotuner.jobs.retune.unit import read_unit
 from autotuner.problems import Gemm
 from autotuner.specfiles.entries import read
 from autotuner.specfiles.merge import merge
 from autotuner.store.reader import Reader
-from autotuner.store.rows import RunKind, RunRow
+from autotuner.store.rows import NewRun, RunKind, RunRow
+from autotuner.store.store import Store
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
@@ -205,6 +210,89 @@ def test_a_spec_in_a_model_is_raced_as_a_whole_and_what_is_for_another_model_sta
     assert (found[OTHER.name].verdict, found[OTHER.name].us) == (TIMED.verdict, TIMED.us)
 
 
+def test_what_a_model_must_give_is_the_users_to_say(
+    write: Callable[..., Path], retune: Retune, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pretend(monkeypatch, warm=0.5)
+    path, model = write("both"), tmp_path / "model.mlir"
+    model.write_text(MODEL)
+    a, b = np.ones((64, 48), np.float32), np.ones((48, 32), np.float32)
+    for name, array in {"a": a, "b": b, "right": a @ b, "wrong": 2 * (a @ b)}.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    words = (path, "--model", model, "--input", "@a.npy", "--input", "@b.npy", "--budget", "20m", "--json")
+    right = answered(retune(*words, "--expected", tmp_path / "right.npy"))
+    assert states(right) == {SMALL.name: "kept", OTHER.name: "skipped"}
+    assert right["verdict"] == "win"
+    wrong = json.loads(retune(*words, "--expected", tmp_path / "wrong.npy").stdout)
+    assert wrong["verdict"] == "inconclusive", "neither the default nor the spec gives that"
+    reasons = {row["problem"]: row["reason"] for row in wrong["entries"]}
+    assert "--expected" in reasons[SMALL.name]
+
+
+def test_every_entry_of_a_spec_is_raced_on_its_own_problem(
+    write: Callable[..., Path], retune: Retune, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(monkeypatch)
+    monkeypatch.setattr(Pretended, "_is_default", lambda _, module: not any(CPU.spec_flag in w for w in module.command))
+    timed = Pretended.time
+
+    def small_alone_gains(self: Pretended, module: Module, benchmark: Benchmark, **how: Any) -> Timing:
+        self.warm = 0.5 if "64x48" in str(benchmark.invocation.inputs) else 1.0
+        return timed(self, module, benchmark, **how)
+
+    monkeypatch.setattr(Pretended, "time", small_alone_gains)
+    document = answered(retune(write("both"), "--budget", "20m", "--trials", "1", "--json"))
+    rows = {row["problem"]: row for row in document["entries"]}
+    assert (rows[SMALL.name]["state"], document["states"]["kept"]) == ("kept", 1), document["entries"]
+    assert rows[SMALL.name]["speedup"]["median"] == pytest.approx(2.0)
+    assert rows[OTHER.name]["state"] == "dropped"
+    assert rows[OTHER.name]["reason"].startswith("no longer faster than IREE's default")
+    (left,) = read(Path(document["spec"])).entries
+    assert left.provenance is not None
+    assert left.provenance.problem == SMALL.name
+
+
+def test_a_suites_flagfile_is_retuned_for_the_problems_that_the_results_know(
+    retune: Retune, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    devices = pretend(monkeypatch, warm=0.5)
+    tiled = "--iree-opt-level=O2"
+    # Both have a default of their own.
+    monkeypatch.setattr(Pretended, "_is_default", lambda _, module: tiled not in module.command)
+    folder = tmp_path / "specs"
+    folder.mkdir()
+    files = {name: folder / f"{name}-cpu.flags" for name in (SMALL.name, OTHER.name, "mine")}
+    for path in files.values():
+        path.write_text(flagfile_text([*CPU.compile_flags, tiled]))
+    with Store.open(None, workspace=tmp_path) as store:
+
+        def ran(kind: RunKind, name: str, parent: str | None = None, **result: Any) -> str:
+            run = store.start_run(
+                NewRun(kind, "", ("autotune", kind), {"name": name}, "cpu", "local-task", seed=0, parent=parent)
+            )
+            won = {"verdict": "win", "flagfile": str(files[name]), **result}
+            store.finish_run(run, "finished", result=won)
+            return run
+
+        names = [SMALL.name, OTHER.name]
+        groups = [{"flagfile": str(files["mine"]), "problems": [*names, "lost"], "lost": {"lost": "other code"}}]
+        problems: list[dict[str, str]] = [{}, {}]
+        suite = ran("suite", "mine", seconds={"total": 300.0}, groups=groups, problems=problems)
+        for name in names:
+            ran("single", name, suite, seconds={"total": 200.0})
+    plan = json.loads(retune(tmp_path, "--dry-run", "--json").stdout)
+    assert (plan["first_seconds"], plan["skipped"]) == (300.0, []), "side by side: no longer than the suite"
+    assert plan["seconds"] == pytest.approx(0.1 * 300.0 - BESIDE)
+    document = answered(retune(tmp_path, "--budget", "20m", "--json"))
+    rows = sorted((Path(row["spec"]).name, row["problem"], row["state"]) for row in document["entries"])
+    mine = [("mine-cpu.flags", name, "kept") for name in sorted(names)]
+    assert rows == sorted([*mine, *((files[name].name, name, "kept") for name in names)])
+    assert {Path(one["flagfile"]).name for one in document["written"]} == {path.name for path in files.values()}
+    with Store.open(None, workspace=tmp_path, create=False) as store:
+        assert len(store.parts(document["run"])) == 2, "what stands in several files is raced once"
+    assert devices[0].taken
+
+
 def test_a_workspace_says_of_each_file_what_cannot_be_retuned(
     write: Callable[..., Path], retune: Retune, tmp_path: Path
 ) -> None:
@@ -218,7 +306,7 @@ def test_a_workspace_says_of_each_file_what_cannot_be_retuned(
     assert document["parts"][0]["seconds"] == 40.0, "a tenth of the first tuning"
     reasons = {Path(one["spec"]).name: one["reason"] for one in document["skipped"]}
     assert "not a spec that this IREE reads" in reasons["broken.mlir"]
-    assert reasons["strange-cpu.flags"] == "it does not say which problem it is for: give --model"
+    assert reasons["strange-cpu.flags"].startswith("flags alone do not say which problem they are for")
     assert reasons["gemm_4x4x4_f16_f32_nn-gfx942.flags"] == "it is for gfx942: --target gfx942 retunes it"
 
 

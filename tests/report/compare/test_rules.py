@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from autotuner.errors import UsageError
@@ -41,6 +43,16 @@ def test_interval_says_unclear_and_why_where_a_figure_has_no_interval(
     ruling = find_rule("interval")(figure(*golden), figure(*new))
     assert ruling.verdict == "unclear"
     assert "no interval: it is of 3 blocks" in ruling.note
+
+
+@pytest.mark.parametrize("times", [(100,), (100, 90, 110)])
+def test_interval_says_same_of_one_and_the_same_timing(times: tuple[float, ...]) -> None:
+    """However few its blocks are: a set has not changed against itself. Another run with these figures may have."""
+    rule, mine = find_rule("interval"), replace(figure(*times), run="20260301-021500-0a1b2c")
+    ruling = rule(mine, mine)
+    assert (ruling.verdict, ruling.note) == ("same", "one and the same timing, of run 20260301-021500-0a1b2c")
+    assert rule(mine, replace(mine, run="20260301-021501-0a1b2c")).verdict == "unclear"
+    assert rule(figure(*times), figure(*times)).verdict == "unclear", "nothing says that they are of one run"
 
 
 @pytest.mark.parametrize(
