@@ -13,7 +13,7 @@ from iree.compiler import ir
 from autotuner.carriers.forms import CONSTANT
 from autotuner.carriers.masks import known_values
 from autotuner.errors import AutotuneError
-from autotuner.iree.mlir import positions
+from autotuner.iree.mlir import maker, positions
 from autotuner.problems import Attention
 from autotuner.problems.dtypes import ACCUMULATORS
 
@@ -101,10 +101,10 @@ def _maps(op: Any) -> list[Any]:
 
 def _is_scaled(op: Any, width: int) -> bool:
     """By the constant that the problem means: 1/√D, as well as its type has it."""
-    owner = op.operands[3].owner
-    if isinstance(owner, ir.Block) or owner.operation.name != CONSTANT:
+    constant = maker(op.operands[3], CONSTANT)
+    if constant is None:
         return False
-    scale = ir.FloatAttr(owner.operation.attributes["value"]).value
+    scale = ir.FloatAttr(constant.attributes["value"]).value
     return math.isclose(scale, 1 / math.sqrt(width), rel_tol=_SCALES.get(str(op.operands[3].type), 0.0))
 
 

@@ -11,7 +11,7 @@ from iree.compiler.dialects import linalg
 
 from autotuner.carriers.forms import GENERIC, Forms, Match
 from autotuner.iree.context import text_context
-from autotuner.iree.mlir import positions
+from autotuner.iree.mlir import maker, positions
 from autotuner.problems import Conv, Gemm, Operand, Problem
 
 BROADCAST, YIELD = "linalg.broadcast", "linalg.yield"
@@ -23,13 +23,12 @@ def shared_matrix(op: Any) -> Any:
     """The matrix of which the second factor of a batched product has copies, as exporters write a linear layer."""
     if not linalg.isa_contraction_op(op) or any(ir.ShapedType(value.type).rank != _RANK for value in op.operands):
         return None
-    owner = op.operands[1].owner
-    if isinstance(owner, ir.Block):
+    made = maker(op.operands[1], BROADCAST, GENERIC)
+    if made is None:
         return None
-    made = owner.operation
     if made.name == BROADCAST:
         return made.operands[0] if [int(d) for d in made.attributes["dimensions"]] == [0] else None
-    if made.name != GENERIC or len(made.operands) != 2:
+    if len(made.operands) != 2:
         return None
     maps = [positions(ir.AffineMapAttr(entry).value) for entry in ir.ArrayAttr(made.attributes["indexing_maps"])]
     return made.operands[0] if is_copy(made) and maps == [[1, 2], [0, 1, 2]] else None

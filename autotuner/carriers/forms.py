@@ -11,7 +11,7 @@ from iree.compiler.dialects import linalg
 from iree.compiler.dialects.transform import interpreter
 
 from autotuner.carriers.render import microkernel_mlir, problem_mlir
-from autotuner.iree.mlir import parse, walk
+from autotuner.iree.mlir import maker, parse, walk
 from autotuner.problems import Attention, Gemm, Problem
 
 GENERIC, PAD, ATTENTION, CONSTANT = "linalg.generic", "tensor.pad", "iree_linalg_ext.attention", "arith.constant"
@@ -25,6 +25,8 @@ class Match:
     arguments: tuple[tuple[str, str], ...]
     """The problem's inputs: names and types."""
     operations: tuple[str, ...]
+    result: tuple[str, str]
+    """The name and the type of what the last of them gives."""
     channelwise: tuple[str, ...] = ()
     """What is done to each channel of the sums in place of adding a bias, as with a batch norm: names of operations,
     whose second operands stand where the bias would. It is folded into weights and a bias."""
@@ -51,18 +53,24 @@ class Pad:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Three linear layers and an attention of their results, of which the layers become one."""
+    """Linear layers of the same rows that become one: three and an attention of their results, or a gate and what it is
+    for."""
 
     match: Match
-    """All of it: the rows, three matrices of weights and, if there are any, three biases are its arguments."""
+    """All of it: the rows, the matrices of weights and, if there are any, the biases are its arguments."""
     rest: Match
-    """The attention, of what the three layers give."""
-    result: str
-    """What the last operation of `rest` names its result."""
+    """What is computed from what the layers give."""
     product: Gemm
-    """What the layers become."""
-    attention: Attention
+    """What the layers become; those of a gate with all of the rest."""
+    attention: Attention | None = None
     """What the attention then is."""
+    batch: int = 1
+    """How many times the rows of a gate are split."""
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """All that it becomes."""
+        return (self.product,) if self.attention is None else (self.product, self.attention)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +119,8 @@ def read_pads(op: Any) -> tuple[Pad, ...]:
     """The pads whose results this operation takes."""
     types = tuple(str(value.type) for value in op.operands)
     names = (op.name, GENERIC) if is_main(op) else (op.name,)
-    owners = [(position, value.owner) for position, value in enumerate(op.operands)]
-    pads = [(n, owner.operation) for n, owner in owners if not isinstance(owner, ir.Block) and owner.name == PAD]
-    return tuple(Pad(names, types, position, str(pad.operands[0].type)) for position, pad in pads)
+    pads = [(position, maker(value, PAD)) for position, value in enumerate(op.operands)]
+    return tuple(Pad(names, types, position, str(pad.operands[0].type)) for position, pad in pads if pad is not None)
 
 
 def prepare(module: Any, *, pads: Sequence[Pad] = (), detach: str = "") -> None:
@@ -139,11 +146,17 @@ def _read_match(module: Any) -> Match:
 
 def match_of(block: Any, inputs: Sequence[Any]) -> Match:
     """The operations of a function's body that compute its result from these arguments."""
+    result = block.operations[len(block.operations) - 1].operands[0]
     return Match(
-        arguments=tuple((value.get_name(use_local_scope=True), str(value.type)) for value in inputs),
+        arguments=tuple(map(_named, inputs)),
         operations=tuple(_texts(block)),
+        result=_named(result),
         sunk=tuple(sorted({name for child in block.operations for name in _taking_constants(child.operation)})),
     )
+
+
+def _named(value: Any) -> tuple[str, str]:
+    return value.get_name(use_local_scope=True), str(value.type)
 
 
 def _taking_constants(op: Any) -> Iterator[str]:

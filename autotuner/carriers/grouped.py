@@ -8,6 +8,7 @@ from typing import Any
 from iree.compiler import ir
 
 from autotuner.carriers.tails import BROADCAST, SUM, Tail
+from autotuner.iree.mlir import maker, only_user
 
 EXPAND, COLLAPSE = "tensor.expand_shape", "tensor.collapse_shape"
 _RANK = 5
@@ -32,29 +33,22 @@ def read_grouped(op: Any, *, channel: int) -> Grouped | None:
     """None where it is not grouped, or its operands come from elsewhere. `channel` is that of the joined sums."""
     if ir.ShapedType(op.operands[0].type).rank != _RANK:
         return None
-    expansion = _maker(op.operands[0], EXPAND)
-    users = [use.owner.operation for use in op.results[0].uses]
-    if expansion is None or len(users) != 1 or users[0].name != COLLAPSE:
+    expansion, joined = maker(op.operands[0], EXPAND), only_user(op, COLLAPSE)
+    if expansion is None or joined is None:
         return None
-    split = _maker(op.operands[1], EXPAND)
+    split = maker(op.operands[1], EXPAND)
     weights = op.operands[1] if split is None else split.operands[0]
     bias = _bias(op.operands[2], channel)
     added = () if bias is None else ((SUM, bias),)
-    return Grouped(expansion.operands[0], expansion, weights, Tail(users[0], added))
+    return Grouped(expansion.operands[0], expansion, weights, Tail(joined, added))
 
 
 def _bias(start: Any, channel: int) -> Any:
     """The numbers, one for each channel, that sums start from; None where they start from something else."""
-    split = _maker(start, EXPAND)
-    copies = None if split is None else _maker(split.operands[0], BROADCAST)
+    split = maker(start, EXPAND)
+    copies = None if split is None else maker(split.operands[0], BROADCAST)
     if copies is None:
         return None
     others = [axis for axis in range(_RANK - 1) if axis != channel]
     fitting = sorted(int(axis) for axis in copies.attributes["dimensions"]) == others
     return copies.operands[0] if fitting else None
-
-
-def _maker(value: Any, name: str) -> Any:
-    """The operation of this name that makes a value; None where another does."""
-    owner = value.owner
-    return owner.operation if not isinstance(owner, ir.Block) and owner.operation.name == name else None

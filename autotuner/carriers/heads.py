@@ -11,14 +11,14 @@ from iree.compiler import ir
 from autotuner.carriers.flat import is_copy
 from autotuner.carriers.forms import GENERIC
 from autotuner.carriers.grouped import COLLAPSE, EXPAND
-from autotuner.iree.mlir import positions
+from autotuner.iree.mlir import maker, only_user, positions
 from autotuner.problems import Attention
 from autotuner.problems.attention import PACKED, TOKENS_FIRST
 
 _TURN = [0, 2, 1, 3]
 """From heads before tokens to tokens before heads, and back."""
 _RANK = 4
-_SLICE, _TRANSPOSE = "tensor.extract_slice", "linalg.transpose"
+SLICE, _TRANSPOSE = "tensor.extract_slice", "linalg.transpose"
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ def _are(values: Sequence[Any], problem: Attention) -> bool:
 
 def _before(value: Any) -> Any:
     """What has the tokens first, of which this has the heads first; None: nothing has."""
-    merged = _maker(value, COLLAPSE) if ir.ShapedType(value.type).rank < _RANK else None
-    turned = _owner(value if merged is None else merged.operands[0])
+    merged = maker(value, COLLAPSE) if ir.ShapedType(value.type).rank < _RANK else None
+    turned = maker(value if merged is None else merged.operands[0])
     if turned is None or not _turns(turned):
         return None
     # A reshape keeps the order of all elements: what it merges is told by the sizes.
@@ -67,9 +67,9 @@ def _before(value: Any) -> Any:
 
 def _behind(op: Any) -> Any:
     """The operation that moves the heads of the result behind the tokens, if nobody else takes it."""
-    user = _only_user(op)
+    user = only_user(op)
     if user is not None and user.name == EXPAND:
-        user = _only_user(user) if _merges_heads(user.results[0], op.results[0]) else None
+        user = only_user(user) if _merges_heads(user.results[0], op.results[0]) else None
     return user if user is not None and _turns(user) else None
 
 
@@ -90,7 +90,7 @@ def _turns(op: Any) -> bool:
 
 def _packed(sources: Sequence[Any]) -> Any:
     """The one tensor that has all three, one beside the other in each row; None: they come from elsewhere."""
-    slices = [_maker(source, _SLICE) for source in sources]
+    slices = [maker(source, SLICE) for source in sources]
     if any(made is None or made.operands[0] != slices[0].operands[0] for made in slices):
         return None
     packed = slices[0].operands[0]
@@ -107,18 +107,3 @@ def _packed(sources: Sequence[Any]) -> Any:
         ):
             return None
     return packed
-
-
-def _only_user(op: Any) -> Any:
-    users = [use.owner.operation for use in op.results[0].uses]
-    return users[0] if len(users) == 1 else None
-
-
-def _owner(value: Any) -> Any:
-    return None if isinstance(value.owner, ir.Block) else value.owner.operation
-
-
-def _maker(value: Any, name: str) -> Any:
-    """The operation of this name that makes a value; None where another does."""
-    owner = _owner(value)
-    return owner if owner is not None and owner.name == name else None

@@ -1,9 +1,8 @@
-"""Queries, keys and values as one product: three linear layers of the same rows, whose results an attention takes, are
-written as one with all the weights side by side. A kernel for attention can read its parts where they are."""
+"""Linear layers of the same rows as one product with all the weights: queries, keys and values, of which a kernel for
+attention reads its parts where they are; a gate and what it is for, which a kernel for products multiplies."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,19 +10,19 @@ from typing import Any
 from iree.compiler import ir
 from iree.compiler.dialects.transform import interpreter
 
-from autotuner.carriers.forms import Join, Match
+from autotuner.carriers.forms import Join
+from autotuner.carriers.gates import read_gate
 from autotuner.carriers.grouped import EXPAND
 from autotuner.carriers.heads import Around, read_around
 from autotuner.carriers.render import microkernel_mlir
 from autotuner.carriers.slices import read_slice
 from autotuner.carriers.tails import SUM, Tail
-from autotuner.iree.mlir import parse
+from autotuner.iree.mlir import maker, parse
 from autotuner.problems import Attention, Gemm, Problem
 from autotuner.problems.attention import PACKED, TOKENS_FIRST
-from autotuner.problems.epilogue import NOTHING, Epilogue
+from autotuner.problems.epilogue import NOTHING, TURN, Epilogue
 
 _PARTS = 3
-_NAMED = re.compile(r"(%[\w.$-]+)(:\d+)? = ")
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,8 @@ class Layer:
         biases = [(name, ir.RankedTensorType(value.type)) for name, value in tail.channelwise]
         fitting = all(name == SUM and type.rank == 1 and str(type.element_type) == element for name, type in biases)
         narrow = tail.rounded == element and self.problem.types[1] == "f32"
-        rest = (tail.residual, tail.low, tail.high, tail.activation or None)
-        return narrow and fitting and len(biases) <= 1 and rest == (None,) * 4 and self.problem.layout == "nn"
+        alone = replace(tail, channelwise=()).bare and not tail.activation
+        return narrow and fitting and len(biases) <= 1 and alone and self.problem.layout == "nn"
 
 
 def read_join(op: Any, problem: Attention, layers: Mapping[Any, Layer]) -> Join | None:
@@ -63,43 +62,57 @@ def read_join(op: Any, problem: Attention, layers: Mapping[Any, Layer]) -> Join 
     biases = [value for layer in three for _, value in layer.tail.channelwise]
     match = read_slice(around.root, (three[0].rows, *(layer.weights for layer in three), *biases))
     rest = read_slice(around.root, around.inputs)
-    return Join(match, rest, _last(rest), product, packed) if match is not None and rest is not None else None
+    return Join(match, rest, product, packed) if match is not None and rest is not None else None
+
+
+def read_gated_join(layer: Layer, layers: Mapping[Any, Layer]) -> Join | None:
+    """What a layer that is a gate and the one that it is for become; None where it is no gate."""
+    gate = read_gate(layer.tail.root) if layer.plain and not layer.tail.channelwise else None
+    other = None if gate is None else layers.get(gate.other)
+    if gate is None or other is None or other.tail.channelwise or not _same((layer, other)) or layer.problem.n % TURN:
+        return None
+    if len(list(other.tail.root.results[0].uses)) > 1:
+        return None
+    epilogue = Epilogue(activation=gate.activation, gated=True)
+    product = replace(layer.problem, n=2 * layer.problem.n, out=layer.tail.rounded, epilogue=epilogue)
+    match = read_slice(gate.root, (layer.rows, layer.weights, other.weights))
+    rest = read_slice(gate.root, (layer.tail.root.results[0], gate.other))
+    shape = ir.ShapedType(gate.other.type).shape
+    batch = shape[0] if len(shape) > 2 else 1
+    return Join(match, rest, product, batch=batch) if match is not None and rest is not None else None
 
 
 def _alike(layers: Sequence[Layer], around: Around) -> bool:
-    """Of the same rows and sizes, each with a result that nobody else takes."""
+    """Those of an attention, each with a result that nobody else takes."""
+    first = layers[0].problem
+    alone = all(len(list(layer.tail.root.results[0].uses)) == 1 for layer in layers)
+    sizes = (around.problem.batch * around.problem.queries, around.problem.heads * around.problem.width)
+    return _same(layers) and alone and sizes == (first.m, first.n)
+
+
+def _same(layers: Sequence[Layer]) -> bool:
+    """Of the same rows and sizes, and plain."""
     first = layers[0]
-    same = all(
-        layer.rows == first.rows
+    return all(
+        layer.plain
+        and layer.rows == first.rows
         and layer.problem == first.problem
         and layer.weights.type == first.weights.type
         and len(layer.tail.channelwise) == len(first.tail.channelwise)
         for layer in layers
     )
-    alone = all(len(list(layer.tail.root.results[0].uses)) == 1 for layer in layers)
-    sizes = (around.problem.batch * around.problem.queries, around.problem.heads * around.problem.width)
-    return same and alone and first.plain and all(layer.plain for layer in layers) and sizes == (
-        first.problem.m,
-        first.problem.n,
-    )  # fmt: skip
 
 
 def _before_split(value: Any) -> Any:
     """What the heads were split from."""
-    owner = value.owner
-    is_split = not isinstance(owner, ir.Block) and owner.operation.name == EXPAND
-    return owner.operation.operands[0] if is_split else None
-
-
-def _last(match: Match) -> str:
-    """The name of its result."""
-    named = _NAMED.match(match.operations[-1])
-    return named.group(1) if named else ""
+    split = maker(value, EXPAND)
+    return None if split is None else split.operands[0]
 
 
 def joined_mlir(joins: Sequence[Join]) -> str:
     """A spec that joins layers and does no more."""
-    return microkernel_mlir("joined", joins=joins, sink=sorted({name for one in joins for name in one.match.sunk}))
+    sink = sorted({name for one in joins for name in one.match.sunk})
+    return microkernel_mlir("joined", joins=joins, sink=sink, turn=TURN)
 
 
 def join(module: Any, joins: Sequence[Join]) -> None:
@@ -111,7 +124,7 @@ def join(module: Any, joins: Sequence[Join]) -> None:
 
 def is_made_by(problem: Problem, joins: Sequence[Join]) -> bool:
     """It is what layers became that were joined, with any epilogue, or what the attention behind them did."""
-    return any(_sums(problem) in (_sums(one.product), one.attention) for one in joins)
+    return any(_sums(problem) == _sums(made) for one in joins for made in one.problems)
 
 
 def _sums(problem: Problem) -> Problem:

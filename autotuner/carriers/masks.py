@@ -11,6 +11,7 @@ from iree.compiler import ir
 
 from autotuner.carriers.activations import computed
 from autotuner.carriers.forms import CONSTANT, GENERIC
+from autotuner.iree.mlir import maker
 from autotuner.problems.accuracy import Array
 from autotuner.problems.dtypes import element_type, known_type
 
@@ -82,13 +83,13 @@ class _Values:
     def _tensor(self, value: Any) -> Array:
         """Dimensions along which nothing changes are views of one element: they cost nothing."""
         shape = _static_shape(value.type)
-        op = _owner(value)
+        op = _made_by(value)
         if op.name == CONSTANT:
             made = _constant(op)
         elif op.name == GENERIC:
             made = self._generic(op)
         elif op.name == "linalg.fill":
-            made = _constant(_owner(op.operands[0]))
+            made = _constant(_made_by(op.operands[0]))
         elif op.name in _RESHAPED:
             made = self.tensor(op.operands[0]).reshape(shape)
         elif op.name == "linalg.transpose":
@@ -126,7 +127,7 @@ class _Values:
             if value in operands:
                 operand, axes = operands[value]
                 return _along(self.tensor(operand), axes, len(shape))
-            inner = _owner(value)
+            inner = _made_by(value)
             if inner.name == CONSTANT:
                 return _constant(inner)
             if inner.name == "linalg.index":
@@ -214,11 +215,12 @@ def _constant(op: Any) -> Array:
     return np.asarray(attribute.value).astype(_numpy(element))
 
 
-def _owner(value: Any) -> Any:
+def _made_by(value: Any) -> Any:
     """What computes it."""
-    if isinstance(value.owner, ir.Block):
+    made = maker(value)
+    if made is None:
         raise _UnknownError
-    return value.owner.operation
+    return made
 
 
 def _static_shape(type: Any) -> tuple[int, ...]:

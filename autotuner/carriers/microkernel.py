@@ -19,6 +19,7 @@ from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.mlir import parse, walk
 from autotuner.microkernels.instance import SCRATCH, Access, Binding, Call, Instance, Panels
 from autotuner.problems import Operand, Problem
+from autotuner.problems.epilogue import TURN
 from autotuner.targets.backends import Backend, backend_of
 
 SPEC_FLAG = "--iree-preprocessing-transform-spec-filename"
@@ -206,6 +207,7 @@ def spec_mlir(
         joins=list(dict.fromkeys(join for kernel in kernels for join in kernel.forms.joins)),
         detach=DETACH if any(kernel.forms.detached for kernel in kernels) else "",
         sink=sorted({name for kernel in kernels for name in kernel.forms.sunk}),
+        turn=TURN,
         passes=_passes(kernels),
         header=header,
         provenances=[provenance.attribute() for provenance in provenances],

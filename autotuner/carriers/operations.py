@@ -15,21 +15,24 @@ from autotuner.carriers import attention
 from autotuner.carriers.calls import described
 from autotuner.carriers.flat import is_or_becomes, shared_matrix
 from autotuner.carriers.forms import ATTENTION, PAD, Forms, Join, Pad, is_main, prepare, read_forms, read_pads
+from autotuner.carriers.gates import read_gated
 from autotuner.carriers.grouped import Grouped, read_grouped
 from autotuner.carriers.heads import read_around
-from autotuner.carriers.joining import Layer, is_made_by, join, read_join
+from autotuner.carriers.joining import Layer, is_made_by, join, read_gated_join, read_join
 from autotuner.carriers.microkernel import DETACH
 from autotuner.carriers.render import problem_mlir
 from autotuner.carriers.slices import read_slice
 from autotuner.carriers.sources import FILL, before_pad, is_constant, is_float, start_of, starts_from_zero
 from autotuner.carriers.tails import Tail, read_tails
 from autotuner.errors import AutotuneError
-from autotuner.iree.mlir import Dispatch, dispatch_of, map_positions, parse, walk
+from autotuner.iree.mlir import Dispatch, dispatch_of, maker, map_positions, parse, walk
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.problems.dtypes import ACCUMULATORS, ROUNDED
 from autotuner.problems.epilogue import NOTHING, Epilogue
 
 _NUMBER = "number"
+_BENT = ("math.exp", "math.erf", "math.tanh")
+"""What the activation of a gate has."""
 _F8 = ("f8E4M3FN", "f8E4M3FNUZ")
 _IMAGE_RANK = 4
 
@@ -110,8 +113,8 @@ def read_operations(text: str, *, joins: tuple[Join, ...] = ()) -> tuple[Operati
 
 @lru_cache(maxsize=8)
 def read_joins(text: str) -> tuple[Join, ...]:
-    """All that could be joined in a program: the linear layers before its attentions."""
-    if ATTENTION not in text:
+    """All that could be joined in a program: the linear layers before its attentions, and those of gates."""
+    if not any(word in text for word in (ATTENTION, *_BENT)):
         return ()
     with ir.Context() as context:
         module = parse(text, context)
@@ -119,7 +122,8 @@ def read_joins(text: str) -> tuple[Join, ...]:
         mains, masks = [op for op in walk(module.operation) if is_main(op)], attention.Masks()
         layers = {layer.tail.root.results[0]: layer for op in mains for layer in _layers(op, masks)}
         readings = [(op, p) for op in mains for p in _Main.read(op, masks).problems if isinstance(p, Attention)]
-        found = (read_join(op, problem, layers) for op, problem in readings)
+        found = [read_join(op, problem, layers) for op, problem in readings]
+        found += [read_gated_join(layer, layers) for layer in layers.values()]
         return tuple(dict.fromkeys(one for one in found if one is not None))
 
 
@@ -201,6 +205,11 @@ def _readings(op: Any, main: _Main, taken_away: set[Any], *, detached: bool) -> 
         flat = split or _is_flat(op, problem)
         start = Tail(op) if grouped is None else grouped.tail
         tails = [t for t in read_tails(start, channel=channel) if t.root not in taken_away]
+        gated = read_gated(op) if isinstance(problem, Gemm) and not flat and problem.batch == 1 else None
+        match = None if gated is None else read_slice(gated.root, (image, weights))
+        if gated is not None and match is not None:
+            epilogue = Epilogue(activation=gated.activation, gated=True)
+            yield Reading(replace(problem, out=gated.rounded, epilogue=epilogue), Forms((match,)), is_constant(weights))
         for tail in tails if image is not None else ():
             taken = _with_tail(problem, tail, constant=all(is_constant(value) for _, value in tail.channelwise))
             match = read_slice(tail.root, (image, weights, *tail.inputs)) if taken is not None else None
@@ -325,11 +334,11 @@ def _images(op: Any, axes: tuple[int, int]) -> Iterator[tuple[tuple[int, ...], t
     image = op.operands[0] if grouped is None else grouped.image
     if ir.ShapedType(image.type).rank != _IMAGE_RANK:
         return
-    owner = image.owner
-    if not isinstance(owner, ir.Block) and owner.name == PAD:
-        low, high = (list(owner.attributes[name]) for name in ("static_low", "static_high"))
+    pad = maker(image, PAD)
+    if pad is not None:
+        low, high = (list(pad.attributes[name]) for name in ("static_low", "static_high"))
         elsewhere = [size for axis, size in enumerate(low) if axis not in axes]
-        source = ir.ShapedType(owner.operands[0].type)
+        source = ir.ShapedType(pad.operands[0].type)
         if low == high and not any(elsewhere) and min(low) >= 0 and source.has_static_shape:
             yield tuple(source.shape), (low[axes[0]], low[axes[1]])
     yield tuple(ir.ShapedType(image.type).shape), (0, 0)

@@ -7,6 +7,7 @@ from typing import Any
 from iree.compiler import ir
 
 from autotuner.carriers.forms import CONSTANT
+from autotuner.iree.mlir import maker
 
 _KNOWN = (CONSTANT, "util.global.load", "flow.tensor.constant", "tensor.empty")
 FILL, INSERTION = "linalg.fill", "tensor.insert_slice"
@@ -14,8 +15,7 @@ FILL, INSERTION = "linalg.fill", "tensor.insert_slice"
 
 def start_of(op: Any) -> Any:
     """What computes the value that an operation starts from."""
-    owner = op.operands[len(op.operands) - 1].owner
-    return None if isinstance(owner, ir.Block) else owner.operation
+    return maker(op.operands[len(op.operands) - 1])
 
 
 def starts_from_zero(op: Any) -> bool:
@@ -24,22 +24,19 @@ def starts_from_zero(op: Any) -> bool:
 
 def is_zeros(value: Any) -> bool:
     """It is filled with a constant zero."""
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.operation.name != FILL:
+    fill = maker(value, FILL)
+    number = None if fill is None else maker(fill.operands[0], CONSTANT)
+    if number is None:
         return False
-    number = owner.operation.operands[0].owner
-    if isinstance(number, ir.Block) or number.operation.name != CONSTANT:
-        return False
-    attribute = number.operation.attributes["value"]
+    attribute = number.attributes["value"]
     return isinstance(attribute, ir.FloatAttr) and ir.FloatAttr(attribute).value == 0.0
 
 
 def is_constant(value: Any) -> bool:
     """It is made from nothing but the program's own constants."""
-    owner = value.owner
-    if isinstance(owner, ir.Block):
+    op = maker(value)
+    if op is None:
         return False
-    op = owner.operation
     return op.name in _KNOWN or (bool(len(op.operands)) and all(map(is_constant, op.operands)))
 
 
@@ -50,7 +47,5 @@ def is_float(op: Any) -> bool:
 
 def before_pad(image: Any) -> Any:
     """What is surrounded by zeros, where a pad is spelt out as an insertion into them."""
-    owner = image.owner
-    if isinstance(owner, ir.Block) or owner.operation.name != INSERTION or not is_zeros(owner.operation.operands[1]):
-        return None
-    return owner.operation.operands[0]
+    insertion = maker(image, INSERTION)
+    return insertion.operands[0] if insertion is not None and is_zeros(insertion.operands[1]) else None

@@ -13,7 +13,7 @@ from iree.compiler import ir
 
 from autotuner.carriers.activations import SAMPLES, activation_of, computed, held
 from autotuner.carriers.forms import CONSTANT, GENERIC
-from autotuner.iree.mlir import positions
+from autotuner.iree.mlir import maker, positions
 from autotuner.problems.accuracy import Array
 
 BROADCAST, YIELD = "linalg.broadcast", "linalg.yield"
@@ -45,6 +45,11 @@ class Tail:
     def inputs(self) -> tuple[Any, ...]:
         added = () if self.residual is None else (self.residual,)
         return (*(value for _, value in self.channelwise), *added)
+
+    @property
+    def bare(self) -> bool:
+        """Sums as they are, but for an activation or a rounding."""
+        return not self.inputs and self.low is None and self.high is None
 
     @property
     def folded(self) -> tuple[str, ...]:
@@ -199,10 +204,10 @@ def _operand(value: Any, axes: list[int | None], rank: int, channel: int) -> Any
         return _Channels(value)
     if axes != list(range(rank)):
         return None
-    owner = value.owner
-    if not isinstance(owner, ir.Block) and owner.operation.name == BROADCAST:
-        added = [int(d) for d in owner.operation.attributes["dimensions"]]
-        source = owner.operation.operands[0]
+    copies = maker(value, BROADCAST)
+    if copies is not None:
+        added = [int(d) for d in copies.attributes["dimensions"]]
+        source = copies.operands[0]
         if sorted([*added, channel]) == list(range(rank)) and ir.RankedTensorType(source.type).rank == 1:
             return _Channels(source)
     return _Residual(value)
@@ -215,9 +220,10 @@ def _only(shape: Sequence[int], channel: int) -> bool:
 
 def _number(value: Any) -> float | None:
     """What a constant tensor without dimensions holds: exporters have limits so."""
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != CONSTANT:
+    constant = maker(value, CONSTANT)
+    if constant is None:
         return None
-    attribute = value.owner.operation.attributes["value"]
+    attribute = constant.attributes["value"]
     if not isinstance(attribute, ir.DenseFPElementsAttr):
         return None
     return float(ir.FloatAttr(ir.DenseElementsAttr(attribute).get_splat_value()).value)
@@ -248,10 +254,10 @@ class _Body:
     def _of(self, value: Any) -> Any:
         if value in self.terms:
             return self.terms[value]
-        owner = value.owner
-        if isinstance(owner, ir.Block) or owner.operation.name != CONSTANT:
+        constant = maker(value, CONSTANT)
+        if constant is None:
             return None
-        number = owner.operation.attributes["value"]
+        number = constant.attributes["value"]
         if isinstance(number, ir.IntegerAttr):
             return ir.IntegerAttr(number).value
         return ir.FloatAttr(number).value if isinstance(number, ir.FloatAttr) else None

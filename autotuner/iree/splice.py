@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from iree.compiler import ir
 
 from autotuner.iree.context import program_context
+from autotuner.iree.mlir import maker
 
 _EXECUTABLE, _BINARY, _END = "hal.executable", "hal.executable.binary", "hal.executable_end"
 _DISPATCH, _LOOKUP, _CONSTANT = "hal.command_buffer.dispatch", "hal.executable.lookup.function", "arith.constant"
@@ -107,18 +108,14 @@ def _make_constant(value: int, *, before: ir.Operation) -> ir.Value:
 
 
 def _function(dispatch: ir.Operation) -> str:
-    owner = _owner(dispatch.operands[_FUNCTION])
-    if owner is None or owner.name != _LOOKUP:
+    lookup = maker(dispatch.operands[_FUNCTION], _LOOKUP)
+    if lookup is None:
         raise _UnexpectedError
-    return str(owner.attributes["entry_point"])
+    return str(lookup.attributes["entry_point"])
 
 
 def _constant(value: ir.Value) -> int:
-    owner = _owner(value)
-    if owner is None or owner.name != _CONSTANT:
+    constant = maker(value, _CONSTANT)
+    if constant is None:
         raise _UnexpectedError
-    return int(ir.IntegerAttr(owner.attributes["value"]).value)
-
-
-def _owner(value: ir.Value) -> ir.Operation | None:
-    return value.owner.operation if isinstance(value.owner, ir.OpView | ir.Operation) else None
+    return int(ir.IntegerAttr(constant.attributes["value"]).value)

@@ -1,4 +1,5 @@
-"""What is done with the sums of a product or a convolution before they are stored: bias, residual, clip, activation."""
+"""What is done with the sums of a product or a convolution before they are stored: bias, residual, clip, activation,
+gates."""
 
 from __future__ import annotations
 
@@ -15,18 +16,22 @@ from autotuner.problems.accuracy import Array, Bound
 from autotuner.problems.activations import ACTIVATIONS
 from autotuner.problems.dtypes import ElementType
 
-PARTS = ("bias", "residual", "relu", "clip", "activation")
+PARTS = ("bias", "residual", "relu", "clip", "activation", "gated")
 """As manifests name what a kernel can do; a clip includes a relu, an activation is any of `ACTIVATIONS`."""
 OPERANDS = ("bias", "residual")
+GATED = "gated"
+TURN = 8
+"""Columns of gates that stand together, before as many that they are for: a thread of a matrix unit has both."""
 _REMEDY = (
     f"Give bias, residual, and one of relu, clip=LOW:HIGH, {', '.join(ACTIVATIONS)}, with commas between them, "
-    "such as bias,relu."
+    "such as bias,relu; or one of these functions and gated, such as silu,gated."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """clip(sums + bias + residual, low, high) or activation(sums + bias + residual), each part of it if at all."""
+    """clip(sums + bias + residual, low, high) or activation(sums + bias + residual), each part of it if at all; or
+    activation(gates) * others, where `TURN` columns of gates and as many others take turns."""
 
     bias: bool = False
     """One number for each output channel (column)."""
@@ -36,6 +41,8 @@ class Epilogue:
     high: float | None = None
     activation: str = ""
     """One of `ACTIVATIONS`, where there is no clip."""
+    gated: bool = False
+    """The result has half as many columns as there are sums."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -50,11 +57,13 @@ class Epilogue:
                 low, high = _limits(word.removeprefix("clip="))
             elif word in ACTIVATIONS:
                 activation = word
-            elif word not in OPERANDS:
+            elif word not in (*OPERANDS, GATED):
                 raise UsageError(f"unknown --epilogue {word[:40]!r}.", remedy=_REMEDY)
-        if len({word if word in OPERANDS else "" for word in words}) < len(words):
+        if len({word if word in (*OPERANDS, GATED) else "" for word in words}) < len(words):
             raise UsageError(f"--epilogue {text[:80]!r} says something twice.", remedy=_REMEDY)
-        return cls("bias" in words, "residual" in words, low, high, activation)
+        if GATED in words and set(words) != {activation, GATED}:
+            raise UsageError(f"--epilogue {text[:80]!r}: gates want a function, and no more.", remedy=_REMEDY)
+        return cls("bias" in words, "residual" in words, low, high, activation, GATED in words)
 
     def __bool__(self) -> bool:
         return self != Epilogue()
@@ -87,7 +96,8 @@ class Epilogue:
         """The words that `parse` takes."""
         limits = ":".join(map(_number, (self.low, self.high)))
         clip = ["relu"] if self.relu else [f"clip={limits}"] if self.clips else []
-        return ",".join([*self.operands, *clip, *([self.activation] if self.activation else [])])
+        last = [word for word in (self.activation, GATED if self.gated else "") if word]
+        return ",".join([*self.operands, *clip, *last])
 
     @property
     def suffix(self) -> str:
@@ -103,6 +113,7 @@ class Epilogue:
             "relu": int(self.relu),
             "clip": int(self.clips and not self.relu),
             "activation": ACTIVATIONS[self.activation].number if self.activation else 0,
+            "gated": int(self.gated),
         }
 
     def macros(self) -> dict[str, int]:
@@ -121,6 +132,7 @@ class Epilogue:
             "HIGH_BITS": _bits(self.high or 0.0),
             "ACTIVATION": activation.number if activation else 0,
             "FACTOR_BITS": _bits(activation.factor if activation else 0.0),
+            "GATED": int(self.gated),
         }
 
     def added(self, sums: Array, more: Sequence[Array]) -> Array:
@@ -131,6 +143,9 @@ class Epilogue:
 
     def finished(self, sums: Array) -> Array:
         """What becomes of the sums with all that is added to them."""
+        if self.gated:
+            gates, others = in_turns(sums)
+            return ACTIVATIONS[self.activation].function(gates) * others
         if self.activation:
             return ACTIVATIONS[self.activation].function(sums)
         lowest = -math.inf if self.low is None else self.low
@@ -145,7 +160,17 @@ class Epilogue:
             return bound
         own = ACTIVATIONS[self.activation]
         slack = own.slope * bound.slack + own.slack(sums)
-        return replace(bound, deviation=own.slope * bound.deviation, slack=slack)
+        if not self.gated:
+            return replace(bound, deviation=own.slope * bound.deviation, slack=slack)
+        gates, others = in_turns(sums)
+        activated = np.abs(own.function(gates))
+        deviations, slacks = in_turns(np.asarray(bound.deviation)), in_turns(np.asarray(bound.slack))
+        off, more = own.slope * deviations[0] * others, in_turns(slack)[0]
+        return replace(
+            bound,
+            deviation=np.hypot(off, activated * deviations[1]),
+            slack=more * np.abs(others) + (activated + more) * slacks[1],
+        )
 
     def template_values(self) -> Mapping[str, object]:
         return {
@@ -156,6 +181,7 @@ class Epilogue:
             "high": "" if self.high is None else f"{self.high:.9e}",
             "activation": ACTIVATIONS[self.activation].number if self.activation else 0,
             "factor": f"{ACTIVATIONS[self.activation].factor:.9e}" if self.activation else "",
+            "gated": self.gated,
             "there": bool(self),
         }
 
@@ -163,8 +189,18 @@ class Epilogue:
 NOTHING = Epilogue()
 
 
-def refuse_epilogue(epilogue: Epilogue, acc: ElementType) -> None:
-    """It works on sums of floats."""
+def in_turns(sums: Array) -> tuple[Array, Array]:
+    """The gates, and what they are for."""
+    *lead, columns = sums.shape
+    turns = sums.reshape(*lead, columns // (2 * TURN), 2, TURN)
+    gates, others = (turns[..., which, :].reshape(*lead, columns // 2) for which in range(2))
+    return gates, others
+
+
+def refuse_epilogue(epilogue: Epilogue, acc: ElementType, *, gates: bool = True) -> None:
+    """It works on sums of floats; `gates`: half of them may be gates."""
+    if epilogue.gated and not gates:
+        raise UsageError(f"--epilogue {epilogue.text} is for products.", remedy="Leave gated out.")
     if epilogue and not acc.is_float:
         remedy = "Leave it out, or choose f32 sums."
         raise UsageError(f"--epilogue {epilogue.text} is not for sums in {acc.name}.", remedy=remedy)

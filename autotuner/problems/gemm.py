@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from autotuner.errors import UsageError
-from autotuner.problems.accuracy import Array, Bound, Precision, Sums, parse_precision, sum_bound
+from autotuner.problems.accuracy import Array, Bound, Precision, Sums, last_rounding, parse_precision, sum_bound
 from autotuner.problems.base import (
     Operand,
     parse_dims,
@@ -21,7 +21,7 @@ from autotuner.problems.base import (
     widened,
 )
 from autotuner.problems.dtypes import ElementType, element_type, parse_accumulator, parse_dtype, parse_rounded
-from autotuner.problems.epilogue import NOTHING, Epilogue, refuse_epilogue
+from autotuner.problems.epilogue import NOTHING, TURN, Epilogue, refuse_epilogue
 from autotuner.problems.operation import Operation
 
 LAYOUTS = ("nn", "nt", "tn", "tt")
@@ -29,7 +29,10 @@ LAYOUTS = ("nn", "nt", "tn", "tt")
 
 @dataclass(frozen=True)
 class Gemm(Operation):
-    """A is MxK (layout n.) or KxM (t.); B is KxN (.n) or NxK (.t); C is MxN in the accumulator's type, or rounded."""
+    """A is MxK (layout n.) or KxM (t.); B is KxN (.n) or NxK (.t); C is MxN in the accumulator's type, or rounded.
+
+    Where half of the columns are gates, C has the other half.
+    """
 
     m: int
     n: int
@@ -71,6 +74,9 @@ class Gemm(Operation):
         gemm = cls(m, n, k, checked_batch, kind, parse_accumulator(acc, dtype=kind), layout)
         gemm = replace(gemm, out=parse_rounded(out, acc=gemm.acc), epilogue=Epilogue.parse(epilogue))
         refuse_epilogue(gemm.epilogue, element_type(gemm.acc))
+        if gemm.epilogue.gated and n % (2 * TURN):
+            remedy = f"Give a multiple of {2 * TURN}: {TURN} columns of gates and {TURN} that they are for take turns."
+            raise UsageError(f"--shape {shape}: {n} columns have no gates.", remedy=remedy)
         refuse_if_too_large(gemm)
         return gemm
 
@@ -99,6 +105,11 @@ class Gemm(Operation):
         return f"gemm_{batch}{self.m}x{self.n}x{self.k}_{types}{self.epilogue.suffix}"
 
     @property
+    def columns(self) -> int:
+        """Of the result."""
+        return self.n // 2 if self.epilogue.gated else self.n
+
+    @property
     def flops(self) -> int:
         return 2 * self.batch * self.m * self.n * self.k
 
@@ -121,7 +132,7 @@ class Gemm(Operation):
         a = (self.m, self.k) if self.layout[0] == "n" else (self.k, self.m)
         b = (self.k, self.n) if self.layout[1] == "n" else (self.n, self.k)
         lead = (self.batch,) if self.batch > 1 else ()
-        out = Operand((*lead, self.m, self.n), element_type(self.out or self.acc))
+        out = Operand((*lead, self.m, self.columns), element_type(self.out or self.acc))
         added = {"bias": Operand((self.n,), out.element), "residual": out}
         more = (added[name] for name in self.epilogue.operands)
         return (Operand(lead + a, self.element), Operand(lead + b, self.element), *more, out)
@@ -132,11 +143,13 @@ class Gemm(Operation):
             "epilogue": self.epilogue.template_values(),
             "rank": len(c.shape),
             "channel": len(c.shape) - 1,
-            "channels": self.n,
+            "channels": self.columns,
+            "shape": c.shape,
+            "turn": TURN,
             "lhs": a.mlir,
             "rhs": b.mlir,
             "out": c.mlir,
-            "sum": replace(c, element=element_type(self.acc)).mlir,
+            "sum": Operand((*c.shape[:-1], self.n), element_type(self.acc)).mlir,
             "rounded": self.out,
             "acc": self.acc,
             "zero": "0.0" if element_type(self.acc).is_float else "0",
@@ -167,7 +180,10 @@ class Gemm(Operation):
         spread = np.sqrt(self._sums_of(squared(inputs)))
         rounds = reference_rounds(inputs, flops=self.flops)
         sums = self._sums_of(widened(inputs, flops=self.flops)) if self.epilogue.finishes else reference
-        return self.epilogue.bound(sum_bound(sums, spread, self._sums, rounded_reference=rounds), sums)
+        bound = self.epilogue.bound(sum_bound(sums, spread, self._sums, rounded_reference=rounds), sums)
+        if not self.epilogue.gated:
+            return bound
+        return replace(bound, slack=bound.slack + last_rounding(reference, self._sums.out))
 
     def whole_inputs(self, seed: int) -> tuple[Array, ...] | None:
         return None if self.epilogue.activation else whole_inputs(self.operands[:-1], self._sums, seed)

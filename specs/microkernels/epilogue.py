@@ -33,10 +33,11 @@ def _put(
     HIGH_BITS: tl.constexpr,
     ACTIVATION: tl.constexpr,
     FACTOR_BITS: tl.constexpr,
+    others=None,
 ):
     """clip(sums + bias + residual), or an activation of that, into these places of `out`, in f32 up to the store.
 
-    A bias or residual may be None.
+    A bias or residual may be None. With `others`, that times these: the sums are gates.
 
     `inside` says which places there are, unless all are (WHOLE). `channels` are places of the bias, in a shape that
     goes with that of the sums; `known`, which of them there are.
@@ -70,6 +71,8 @@ def _put(
         value = 1.0 / (1.0 + tl.math.exp(-value))
     elif ACTIVATION == 6:
         value = tl.clamp(value + 3.0, 0.0, 6.0, propagate_nan=tl.PropagateNan.ALL) * (1.0 / 6.0)
+    if others is not None:
+        value *= others
     if WHOLE:
         tl.store(out + places, value.to(out.dtype.element_ty))
     else:

@@ -153,6 +153,18 @@ def test_tiles_that_fill_the_chip_once_are_among_the_first_that_are_tried(
             "sm_90",
             {"bn": 256, "fill": 1},
         ),
+        ("gemm_hopper", Gemm.parse(shape="1000x1200x1024", out="f16", epilogue="silu,gated"), "sm_90", {"more": 64}),
+        pytest.param(
+            *("gemm_hopper", Gemm.parse(shape="1024x5632x1024", epilogue="gelu,gated"), "sm_90", {"bn": 256}),
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "gemm_hopper",
+            Gemm.parse(shape="1024x1024x1024", out="f16", epilogue="silu,gated"),
+            "sm_90",
+            {"bn": 128, "lines": 1},
+            marks=pytest.mark.long,
+        ),
         pytest.param(
             *("gemm_hopper", Gemm.parse(shape="1536x1536x2048", layout="tt"), "sm_90", {"bm": 192}),
             marks=pytest.mark.long,

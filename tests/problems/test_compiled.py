@@ -29,6 +29,7 @@ CONVS = [
     Conv.parse(shape="2x7x8x4", filter="3x2x8", groups=4, dtype="f32", layout="nchw-fchw"),
     Conv.parse(shape="2x8x8x4", filter="3x3x8", pad="1x1", dtype="f8"),
     Conv.parse(shape="2x7x8x4", filter="3x2x6", dtype="f16", out="f16", epilogue="bias,residual,relu"),
+    Gemm.parse(shape="6x48x9", dtype="f32", epilogue="hardswish,gated"),
 ]
 ATTENTIONS = [
     Attention.parse(shape="2x3x16x24x8", dtype="f32"),

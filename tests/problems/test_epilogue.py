@@ -26,7 +26,8 @@ ALL = "bias,residual,clip=-0.5:6"
 
 
 @pytest.mark.parametrize(
-    "text", ["", "bias", "residual", "relu", "bias,residual,relu", ALL, "clip=:6", "clip=0.1:", "bias,gelu"]
+    "text",
+    ["", "bias", "residual", "relu", "bias,residual,relu", ALL, "clip=:6", "clip=0.1:", "bias,gelu", "silu,gated"],
 )
 def test_its_words_give_it_again(text: str) -> None:
     assert Epilogue.parse(text).text == text
@@ -42,7 +43,10 @@ def test_limits_are_kept_to_the_last_bit(limit: float) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["elu", "bias,bias", "relu,clip=0:6", "gelu,silu", "relu,silu", "clip=6:0", "clip=:", "clip=nan:1", "clip=1", ","],
+    [
+        *("elu", "bias,bias", "relu,clip=0:6", "gelu,silu", "relu,silu", "clip=6:0", "clip=:", "clip=nan:1", "clip=1"),
+        *(",", "gated", "relu,gated", "bias,silu,gated", "silu,gated,gated"),
+    ],
 )
 def test_other_words_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--epilogue"):
@@ -75,6 +79,28 @@ def test_a_product_adds_a_bias_to_each_column() -> None:
     assert np.allclose(gemm.reference((a, b, bias)), np.maximum(a.astype(float) @ b + bias, 0))
 
 
+def test_gates_let_as_much_through_as_they_are_for() -> None:
+    """Eight columns of gates, then eight that they are for."""
+    gemm = Gemm.parse(shape="3x32x5", batch=2, dtype="f32", epilogue="silu,gated")
+    inputs = gemm.inputs(0)
+    sums = inputs[0].astype(float) @ inputs[1]
+    gates = np.concatenate([sums[..., :8], sums[..., 16:24]], axis=-1)
+    others = np.concatenate([sums[..., 8:16], sums[..., 24:]], axis=-1)
+    reference = gemm.reference(inputs)
+    assert reference.shape == gemm.output.shape == (2, 3, 16)
+    assert np.allclose(reference, gates / (1 + np.exp(-gates)) * others)
+    bound = gemm.bound(inputs, reference)
+    limit = bound.worst_of(reference.size) * bound.deviation + bound.slack
+    single = (gates / (1 + np.exp(-gates))).astype(np.float32) * others.astype(np.float32)
+    assert (np.abs(single - reference) <= limit).all()
+    assert (np.abs(gates * others - reference) > limit).any()
+    assert (np.abs(single * 1.001 - reference) > limit).any()
+    with pytest.raises(UsageError, match="24 columns have no gates"):
+        Gemm.parse(shape="3x24x5", epilogue="silu,gated")
+    with pytest.raises(UsageError, match="is for products"):
+        Conv.parse(shape="1x4x4x2", filter="1x1x16", epilogue="silu,gated")
+
+
 def test_what_is_added_to_a_rounded_product_has_its_narrow_type() -> None:
     gemm = Gemm.parse(shape="3x4x5", out="bf16", epilogue=ALL)
     assert [operand.text for operand in gemm.operands[2:]] == ["4xbf16", "3x4xbf16", "3x4xbf16"]
@@ -104,6 +130,7 @@ def test_a_result_that_forgets_the_bias_is_beyond_the_bound() -> None:
     [
         Gemm.parse(shape="4x5x6", dtype="f32", epilogue=ALL),
         Gemm.parse(shape="4x5x6", out="f16", epilogue=ALL),
+        Gemm.parse(shape="4x16x6", out="f16", epilogue="gelu,gated"),
         Conv.parse(shape="1x4x4x2", filter="3x3x4", pad="1x1", dtype="f32", epilogue=ALL),
         Conv.parse(shape="1x4x4x2", filter="3x3x4", dtype="f32", layout="nchw-fchw", epilogue="bias,relu"),
     ],

@@ -9,6 +9,7 @@ PROBLEMS = (
     Gemm.parse(shape="5x6x7"),
     Gemm.parse(shape="5x6x7", batch=3, dtype="f32", layout="nt", epilogue="bias,clip=-1.5:6"),
     Gemm.parse(shape="5x6x7", dtype="bf16", out="bf16", epilogue="bias,residual,relu"),
+    Gemm.parse(shape="5x16x7", out="f16", epilogue="silu,gated"),
     Gemm.parse(shape="5x6x7", dtype="i8"),
     Gemm.parse(shape="5x6x7", dtype="f8"),
     Conv.parse(shape="1x8x8x16", filter="3x3x32", groups=4, dtype="f32", stride="2x2", pad="1x1", dilation="2x1"),

@@ -54,7 +54,7 @@ class Library:
     def places(self, preprocessed: str) -> list[Place]:
         """Those of a program as a spec finds it; none where it cannot be read, and that is said."""
         try:
-            joins = [one for one in read_joins(preprocessed) if self.first(one.product) and self.first(one.attention)]
+            joins = [one for one in read_joins(preprocessed) if all(map(self.first, one.problems))]
             return self._places(read_operations(preprocessed, joins=tuple(joins)))
         except OutOfTimeError:
             raise

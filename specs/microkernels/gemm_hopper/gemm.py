@@ -53,6 +53,7 @@ def gemm_hopper(
     HIGH_BITS: gl.constexpr,
     ACTIVATION: gl.constexpr,
     FACTOR_BITS: gl.constexpr,
+    GATED: gl.constexpr,
 ):
     dtype: gl.constexpr = a.dtype.element_ty
     ROWS: gl.constexpr = BM // GROUPS  # of a group of warps
@@ -68,7 +69,7 @@ def gemm_hopper(
         mbarrier.init(empty.index(i), count=GROUPS)
     fence_async_shared()
     how: gl.constexpr = (BM, BN, MORE, BK, GROUP, GROUPS, STAGES, SPLIT, TRANSPOSE_LHS, TRANSPOSE_RHS, LINES)
-    end: gl.constexpr = (EVEN_M, EVEN_N, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS)
+    end: gl.constexpr = (EVEN_M, EVEN_N, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS, GATED)
     size, memory, results = (M, N, K, BATCH), (x, y, z, ready, empty), (c, bias, residual, counters, partial)
     if GROUPS == 1:
         gl.warp_specialize(
@@ -251,14 +252,10 @@ def multiply(WHICH: gl.constexpr, results, memory, size, how: gl.constexpr, end:
         row += WHICH * ROWS
         if SPLIT > 1:
             share(results, size, item, row, column, total, WHICH, GROUPS, SPLIT, end)
-        elif LINES:
-            put_lines(results, size, entry, row, column, total, end)
-            if MORE:
-                put_lines(results, size, entry, row, column + BN, extra, end)
         else:
-            put_tile(results, size, entry, row, column, total, end)
+            put_sums(results, size, entry, row, column, total, LINES, end)
             if MORE:
-                put_tile(results, size, entry, row, column + BN, extra, end)
+                put_sums(results, size, entry, row, column + BN, extra, LINES, end)
 
 
 @gluon.jit
@@ -299,30 +296,61 @@ def share(
         sums = gl.load(at, cache_modifier=".cg")
         for other in gl.static_range(1, SPLIT):
             sums += gl.load(at + other * (ROWS * BN), cache_modifier=".cg")
-        put_tile(results, size, 0, row + strip * HIGH, column, sums, end)
+        put_tile(results, size, 0, row + strip * HIGH, column, sums, None, end)
     together()
     if gl.atomic_add(counter, 1, sem="acq_rel", scope="gpu") == 2 * SPLIT - 1:
         gl.store(counter, 0)
 
 
 @gluon.jit
-def put_lines(results, size, entry, row, column, total, end: gl.constexpr):
-    """The same by way of shared memory, where they become whole lines; 64 columns at a time, for want of room."""
-    WIDTH: gl.constexpr = total.shape[1]
-    if WIDTH > 64:
-        left, right = total.reshape((total.shape[0], 2, WIDTH // 2)).permute((0, 2, 1)).split()
-        put_lines(results, size, entry, row, column, left, end)
-        put_lines(results, size, entry, row, column + WIDTH // 2, right, end)
+def put_sums(results, size, entry, row, column, total, LINES: gl.constexpr, end: gl.constexpr):
+    """The sums, or those that gates are for, with their epilogue into the result. Each thread has eights of both."""
+    if end[8]:
+        HALF: gl.constexpr = total.shape[1] // 2
+        gates, others = total.reshape((total.shape[0], HALF // 8, 2, 8)).permute((0, 1, 3, 2)).split()
+        gates, others = gates.reshape((total.shape[0], HALF)), others.reshape((total.shape[0], HALF))
+        put_all(results, size, entry, row, column // 2, gates, others, LINES, end)
     else:
-        lines: gl.constexpr = gl.BlockedLayout([1, 4], [128 // WIDTH, WIDTH // 4], [4, 1], [1, 0])
-        put_tile(results, size, entry, row, column, gl.convert_layout(total, lines), end)
+        put_all(results, size, entry, row, column, total, None, LINES, end)
 
 
 @gluon.jit
-def put_tile(results, size, entry, row, column, total, end: gl.constexpr):
+def put_all(results, size, entry, row, column, total, others, LINES: gl.constexpr, end: gl.constexpr):
+    if LINES:
+        put_lines(results, size, entry, row, column, total, others, end)
+    else:
+        put_tile(results, size, entry, row, column, total, others, end)
+
+
+@gluon.jit
+def halves(total):
+    """The left and the right columns."""
+    return total.reshape((total.shape[0], 2, total.shape[1] // 2)).permute((0, 2, 1)).split()
+
+
+@gluon.jit
+def put_lines(results, size, entry, row, column, total, others, end: gl.constexpr):
+    """The same by way of shared memory, where they become whole lines; 64 columns at a time, for want of room."""
+    WIDTH: gl.constexpr = total.shape[1]
+    if WIDTH > 64:
+        left, right = halves(total)
+        beside, behind = (None, None) if others is None else halves(others)
+        put_lines(results, size, entry, row, column, left, beside, end)
+        put_lines(results, size, entry, row, column + WIDTH // 2, right, behind, end)
+    else:
+        lines: gl.constexpr = gl.BlockedLayout([1, 4], [128 // WIDTH, WIDTH // 4], [4, 1], [1, 0])
+        if others is not None:
+            others = gl.convert_layout(others, lines)
+        put_tile(results, size, entry, row, column, gl.convert_layout(total, lines), others, end)
+
+
+@gluon.jit
+def put_tile(results, size, entry, row, column, total, others, end: gl.constexpr):
     """The sums with their epilogue into the result."""
     c, bias, residual, _counters, _partial = results
     M, N, _K, _BATCH = size
+    if end[8]:
+        N = N // 2
     rm = row + gl.arange(0, total.shape[0], gl.SliceLayout(1, total.type.layout))[:, None]
     rn = column + gl.arange(0, total.shape[1], gl.SliceLayout(0, total.type.layout))[None, :]
     first = gl.to_tensor(entry).to(gl.int64) * M * N
@@ -330,5 +358,5 @@ def put_tile(results, size, entry, row, column, total, end: gl.constexpr):
         residual += first
     put_gluon(
         c + first, rm * N + rn, (rm < M) & (rn < N), end[0] and end[1], total, bias, rn, rn < N, residual,
-        end[2], end[3], end[4], end[5], end[6], end[7],
+        end[2], end[3], end[4], end[5], end[6], end[7], others,
     )  # fmt: skip

@@ -40,11 +40,12 @@ def gemm_triton(
     HIGH_BITS: tl.constexpr,
     ACTIVATION: tl.constexpr,
     FACTOR_BITS: tl.constexpr,
+    GATED: tl.constexpr,
 ):
     entry = tl.program_id(2).to(tl.int64)
     a += entry * M * K
     b += entry * K * N
-    c += entry * M * N
+    c += entry * M * (N // 2 if GATED else N)
     if residual is not None:
         residual += entry * M * N
     # A tile may have a second block of columns beside the first: 128 + 64 is 192, which is no power of two.
@@ -73,12 +74,12 @@ def gemm_triton(
                 )  # fmt: skip
             put_tile(
                 c, bias, residual, M, N, m * BM, n * WIDE, total, PARTS, EVEN_M, EVEN_N,
-                CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
+                CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS, GATED,
             )  # fmt: skip
             if MORE:
                 put_tile(
                     c, bias, residual, M, N, m * BM, n * WIDE + BN, extra, 1, EVEN_M, EVEN_N,
-                    CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
+                    CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS, GATED,
                 )  # fmt: skip
     else:
         part, tile = tl.program_id(0) % SPLIT, tl.program_id(0) // SPLIT
@@ -100,12 +101,12 @@ def gemm_triton(
         if SPLIT == 1:
             put_tile(
                 c, bias, residual, M, N, m * BM, n * WIDE, total, PARTS, EVEN_M, EVEN_N,
-                CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
+                CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS, GATED,
             )  # fmt: skip
             if MORE:
                 put_tile(
                     c, bias, residual, M, N, m * BM, n * WIDE + BN, extra, 1, EVEN_M, EVEN_N,
-                    CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
+                    CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS, GATED,
                 )  # fmt: skip
         else:
             HIGH: tl.constexpr = 4
@@ -120,7 +121,7 @@ def gemm_triton(
                     sums += tl.load(at + other * (BM * BN), cache_modifier=".cg")
                 put_tile(
                     c, bias, residual, M, N, m * BM + strip * HIGH, n * BN, sums, 1, EVEN_M, EVEN_N,
-                    CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
+                    CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS, GATED,
                 )  # fmt: skip
             leave(counters + tile, SPLIT)
 
@@ -292,6 +293,7 @@ def put_tile(
     HIGH_BITS: tl.constexpr,
     ACTIVATION: tl.constexpr,
     FACTOR_BITS: tl.constexpr,
+    GATED: tl.constexpr,
 ):
     """The sums with their epilogue into the result, in so many parts."""
     if PARTS > 1:
@@ -299,17 +301,25 @@ def put_tile(
         left, right = halves(total)
         put_tile(
             c, bias, residual, M, N, m, n, left, PARTS // 2, EVEN_M, EVEN_N,
-            CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
+            CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS, GATED,
         )  # fmt: skip
         put_tile(
             c, bias, residual, M, N, m, n + SIDE, right, PARTS // 2, EVEN_M, EVEN_N,
-            CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
+            CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS, GATED,
         )  # fmt: skip
     else:
         BM: tl.constexpr = total.shape[0]
         BN: tl.constexpr = total.shape[1]
-        rm, rn = m + tl.arange(0, BM)[:, None], n + tl.arange(0, BN)[None, :]
+        rm = m + tl.arange(0, BM)[:, None]
+        others = None
+        if GATED:
+            # Eight gates and eight sums that they are for take turns: a thread of a matrix unit has both.
+            total, others = tl.split(tl.permute(tl.reshape(total, (BM, BN // 16, 2, 8)), (0, 1, 3, 2)))
+            total, others = tl.reshape(total, (BM, BN // 2)), tl.reshape(others, (BM, BN // 2))
+            rn, N = n // 2 + tl.arange(0, BN // 2)[None, :], N // 2
+        else:
+            rn = n + tl.arange(0, BN)[None, :]
         put(
             c, rm * N + rn, (rm < M) & (rn < N), EVEN_M and EVEN_N, total, bias, rn, rn < N, residual,
-            CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS,
+            CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS, others,
         )  # fmt: skip

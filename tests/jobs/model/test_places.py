@@ -1,0 +1,52 @@
+"""Where kernels fit in a program: layers are joined only where some kernel computes what they become."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autotuner.jobs.model.places import Library
+from autotuner.microkernels.library import shipped_folder
+from autotuner.microkernels.loader import FILE, load
+from autotuner.problems import Problem
+from tests.carriers import test_gates, test_joining
+
+ATTENTION, GATES = test_joining.program(), test_gates.program()
+NO_RUN: Any = None
+"""Only notes need one."""
+
+
+def found(text: str, names: Sequence[str]) -> list[Problem]:
+    manifests = tuple(load(shipped_folder() / name / FILE) for name in names)
+    return [place.problem for place in Library(NO_RUN, manifests, "sm_90", "").places(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "wanted"),
+    [
+        (ATTENTION, ("gemm_triton", "attention_triton"), [test_joining.PRODUCT, test_joining.PACKED]),
+        (ATTENTION, ("gemm_triton",), [test_joining.LAYER]),
+        (ATTENTION, ("attention_triton",), [test_joining.MOVED]),
+        (ATTENTION, ("gemm_hopper", "attention_triton"), [test_joining.MOVED]),
+        (GATES, ("gemm_triton",), [test_gates.GATED]),
+        (GATES, ("gemm_hopper",), []),
+    ],
+    ids=["both kernels fit", "no attention", "no product", "too small a product", "gates", "too small for gates"],
+)
+def test_layers_are_joined_only_where_kernels_fit_all_that_they_become(
+    text: str, names: Sequence[str], wanted: list[Problem]
+) -> None:
+    assert found(text, names) == wanted
+
+
+def test_a_kernel_that_knows_no_gates_takes_both_products_alone() -> None:
+    manifest = load(shipped_folder() / "gemm_triton" / FILE)
+    plain = replace(manifest, epilogues=("bias", "residual", "relu", "clip", "activation"))
+    problems = [place.problem for place in Library(NO_RUN, (plain,), "sm_90", "").places(GATES)]
+    assert problems == [
+        test_gates.GATE,
+        replace(test_gates.GATE, epilogue=replace(test_gates.GATE.epilogue, activation="")),
+    ]
