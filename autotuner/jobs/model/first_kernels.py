@@ -75,7 +75,8 @@ def try_kernels(
     if not context.options.microkernels or context.session.stop.requested:
         return None
     best = min((t.us for t in race.tried if t.ok and t.us is not None), default=math.inf)
-    if before is not None and before.us < best:
+    # On a GPU the rest of a model is launches: what a route fuses beside the kernels is told by trying it.
+    if before is not None and before.us < best and context.target.backend.on_host:
         return before
     with context.clocked("space"):
         library = Library.open(context, executable_target_of(context, plain))

@@ -14,13 +14,14 @@ from autotuner.jobs.model.coverage import Coverage, KernelRoute
 from autotuner.jobs.model.first_kernels import FirstKernels, Kept, try_kernels
 from autotuner.jobs.model.routes import RouteOutcome, RouteRace
 from autotuner.jobs.model.whole import Tuned, WholeModel
-from autotuner.targets import PLAIN, Route
+from autotuner.targets import PLAIN, Route, Target
 from tests.support.fake_tools import ONE_ROUTE
 
 WRONG = KernelRoute(RouteOutcome(PLAIN, 1, us=2284.0, failure="wrong-result"), Coverage(3e9, 50))
 RIGHT = KernelRoute(RouteOutcome(Route("im2col+O3"), 2, us=2535.0), Coverage(3e9, 50))
 KEPT = Kept(verdict=40.0, racing=100.0)
 COMPILING = 20.0
+GPU = Target.parse("sm_80")
 NEEDED = (5.0 + 2.8 + COMPILING) / 2
 """To find places, to build fifty kernels on sixteen cores, and to compile the model; half of it is worth a try."""
 
@@ -34,6 +35,7 @@ def attempted(
     before: FirstKernels | None = None,
     early: bool = False,
     flops: float = 3e9,
+    target: Target = ONE_ROUTE,
 ) -> tuple[FirstKernels | None, list[str], list[str]]:
     """What came of it, the routes on which the model was compiled, and what was said."""
     compiled: list[str] = []
@@ -58,7 +60,7 @@ def attempted(
         clocked=lambda _: nullcontext(),
         crowding=1.0,
         structure=lambda _: plain,
-        target=ONE_ROUTE,
+        target=target,
         note=said.append,
     )
     tried = [] if best is None else [RouteOutcome(Route("fast"), 3, us=best)]
@@ -110,6 +112,14 @@ def test_kernels_that_compute_nearly_all_are_tried_before_most_routes(monkeypatc
     assert later is found
     later, compiled, _ = attempted(monkeypatch, left=150.0, before=found, best=2000.0)
     assert (later, compiled) == (found, []), "what leads is not tried again"
+
+
+def test_on_a_gpu_kernels_that_lead_are_tried_on_the_fastest_route_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An encoder layer: the default has two dispatches for a layer norm, flags that fuse more have one."""
+    found, _, _ = attempted(monkeypatch, left=150.0, early=True, best=2000.0, target=GPU)
+    later, compiled, _ = attempted(monkeypatch, left=150.0, before=found, best=2000.0, target=GPU)
+    assert compiled == ["im2col+O3"]
+    assert later is found, "it was not faster"
 
 
 def test_kernels_that_leave_work_to_flags_wait_for_the_best_of_these(monkeypatch: pytest.MonkeyPatch) -> None:
