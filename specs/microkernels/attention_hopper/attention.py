@@ -113,12 +113,12 @@ def turns(size):
 
 
 @gluon.jit
-def rows_of(pointer, tokens, size, how: gl.constexpr, ROW: gl.constexpr, BLOCK: gl.constexpr, layout: gl.constexpr):
-    """A descriptor of all rows. Heads that lie one behind the other have rows of one head each."""
+def rows_of(pointer, tokens, size, how: gl.constexpr, ROW: gl.constexpr, BLOCK: gl.constexpr, into):
+    """A descriptor of all rows, for memory like this. Heads that lie one behind the other have rows of one head each."""
     WIDTH: gl.constexpr = how[1]
     OUT_ROW: gl.constexpr = how[6]
     return tma.make_tensor_descriptor(
-        pointer, [size[2] // OUT_ROW * tokens, ROW * WIDTH], [ROW * WIDTH, 1], [BLOCK, WIDTH], layout
+        pointer, [size[2] // OUT_ROW * tokens, ROW * WIDTH], [ROW * WIDTH, 1], [BLOCK, WIDTH], into.type.layout
     )  # fmt: skip
 
 
@@ -133,7 +133,7 @@ def corner(entry, row, tokens, how: gl.constexpr, BEFORE: gl.constexpr):
 @gluon.jit
 def copy_queries(query, q, ready, empty, size, how: gl.constexpr):
     WIDTH: gl.constexpr = how[1]
-    descriptor = rows_of(query, size[0], size, how, how[5], HALF, q.type.layout)
+    descriptor = rows_of(query, size[0], size, how, how[5], HALF, q)
     for turn in range(turns(size)):
         there, row, entry, _steps = place(turn, size, how[0], how[2])
         if there:
@@ -149,7 +149,7 @@ def copy_keys(key, k, ready, empty, size, how: gl.constexpr, BEFORE: gl.constexp
     BN: gl.constexpr = how[0]
     WIDTH: gl.constexpr = how[1]
     STAGES: gl.constexpr = how[3]
-    descriptor = rows_of(key, size[1], size, how, how[5], BN, k.type.layout)
+    descriptor = rows_of(key, size[1], size, how, how[5], BN, k)
     done = 0
     for turn in range(turns(size)):
         there, _row, entry, steps = place(turn, size, BN, how[2])
@@ -185,7 +185,7 @@ def compute(WHICH: gl.constexpr, out, memory, size, how: gl.constexpr):
     of_result: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, WIDTH, 16])
     of_weights: gl.constexpr = gl.DotOperandLayout(0, of_result, 2)
     in_rows: gl.constexpr = gl.SliceLayout(1, of_result)
-    results = rows_of(out, size[0], size, how, how[6], HALF, o.type.layout)
+    results = rows_of(out, size[0], size, how, how[6], HALF, o)
     queries, mine = q.index(WHICH), o.index(WHICH)
     nothing = gl.zeros((HALF, BN), gl.float32, of_scores)
     done = 0
