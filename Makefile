@@ -8,6 +8,7 @@ MUTANTS ?= autotuner.measure.* autotuner.system.cache.* autotuner.build.builder.
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 IREE_OLDEST := 3.12.0
+TRITON_OLDEST := 3.6.0
 
 .PHONY: help docs demo test test-long otherarch test-otherarch oldest test-oldest lint format mutants clean
 
@@ -17,7 +18,7 @@ help:
 	@echo "make test-long    run what it leaves out: whole runs of 5 to 30 seconds each, whose parts other tests hold"
 	@echo "make test-otherarch  run what is compiled for the other architecture (aarch64 or x86_64) under QEMU; needs Debian's"
 	@echo "             $$($(PYTHON) -m tests.otherarch.machine apt)"
-	@echo "make test-oldest  install IREE $(IREE_OLDEST) into $(OLDEST), run the tests that versions of IREE may break"
+	@echo "make test-oldest  install IREE $(IREE_OLDEST) and Triton $(TRITON_OLDEST) into $(OLDEST), run the tests that their versions may break"
 	@echo "make docs    write docs/api.md from the docstrings"
 	@echo "make lint    ruff, mypy --strict and the order of the rooms"
 	@echo "make format  ruff format"
@@ -53,11 +54,11 @@ otherarch: $(VENV)/.dev
 test-otherarch: otherarch
 	AUTOTUNE_TEST_OTHERARCH=1 $(BIN)/python -m pytest tests/otherarch
 
-# All but IREE it takes from $(VENV): what comes first on Python's path counts.
+# All but these it takes from $(VENV): what comes first on Python's path counts.
 $(OLDEST)/.installed: pyproject.toml Makefile $(VENV)/.dev
 	$(PYTHON) -m venv --clear --without-pip $(OLDEST)
 	$(BIN)/python -m pip --python $(OLDEST)/bin/python install --quiet --disable-pip-version-check --no-compile --no-deps \
-	  iree-base-compiler==$(IREE_OLDEST) iree-base-runtime==$(IREE_OLDEST)
+	  iree-base-compiler==$(IREE_OLDEST) iree-base-runtime==$(IREE_OLDEST) triton==$(TRITON_OLDEST)
 	packages='import sysconfig; print(sysconfig.get_path("purelib"))' && \
 	  echo "import site; site.addsitedir('$$($(BIN)/python -c "$$packages")')" >"$$($(OLDEST)/bin/python -c "$$packages")/newest.pth"
 	@touch $@

@@ -61,15 +61,17 @@ def triton(x: Columns, c: Constants) -> Array:
 
 
 def hopper(x: Columns, c: Constants) -> Array:
-    step = np.maximum(x["bm"] * x["wide"] * x["bk"] / c[0], (x["bm"] + x["wide"]) * x["bk"] / c[1])
+    beside = np.where(x["more"] == 32, c[8], x["more"])
+    step = np.maximum(x["bm"] * (x["bn"] + beside) * x["bk"] / c[0], (x["bm"] + x["wide"]) * x["bk"] / c[1])
     steps = np.ceil(np.ceil(x["k"] / x["bk"]) / x["split"])
     shared = np.where(x["split"] > 1, c[4] + x["on_unit"] * x["split"] * x["bm"] * x["wide"] / c[5], 0.0)
-    return x["on_unit"] * (steps * step + x["bm"] * x["wide"] / c[2]) + c[3] + shared
+    put = np.where(x["lines"] > 0, np.where(x["rounded"] > 0, c[6], c[7]), np.where(x["rounded"] > 0, c[9], c[2]))
+    return x["on_unit"] * (steps * step + x["bm"] * x["wide"] * put / 10000 + c[10]) + c[3] + shared
 
 
 ESTIMATES = (
     Estimate("gemm_triton", triton, (3020, 55, 381, 146, 111, 1115, 1035, 8, 1650, 1.5, 3800, 72, 1707)),
-    Estimate("gemm_hopper", hopper, (2700, 45.5, 6.4, 800, 5400, 103)),
+    Estimate("gemm_hopper", hopper, (2860, 58.5, 920, 2450, 7080, 88, 200, 350, 39, 1300, 640)),
 )
 
 

@@ -88,7 +88,8 @@ class Gemm(Operation):
         transposed = {
             f"transpose_{side}": int(letter == "t") for side, letter in zip(("lhs", "rhs"), self.layout, strict=True)
         }
-        return {"m": self.m, "n": self.n, "k": self.k, "batch": self.batch, **transposed, **self.epilogue.variables()}
+        sizes = {"m": self.m, "n": self.n, "k": self.k, "batch": self.batch, "rounded": int(bool(self.out))}
+        return {**sizes, **transposed, **self.epilogue.variables()}
 
     def dimensions(self, operand: str) -> str:
         if operand == "bias":

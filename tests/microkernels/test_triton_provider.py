@@ -418,3 +418,4 @@ def test_what_is_wrong_with_a_kernel_is_told(tmp_path: Path) -> None:
     with pytest.raises(ObjectRefusalError) as refusal:
         provide(load(own / FILE), GEMM, "sm_90", workspace=tmp_path, parameters=SMALL, timeout=300)
     assert "missing is not defined" in refusal.value.stderr
+    assert "missing is not defined" in str(refusal.value)  # the one line that a person sees

@@ -207,5 +207,18 @@ def _trimmed_hsaco(job: Job, kernel: Any) -> bytes:
     return data
 
 
+def cause(error: BaseException) -> str:
+    """In one line: Triton chains an error for each function that calls the next, each with its source in between."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    place = f"{lines[0]} " if len(lines) > 1 and lines[0].startswith("at ") else ""
+    return place + lines[-1]
+
+
 if __name__ == "__main__":
-    compile_job(Path(sys.argv[1]))
+    try:
+        compile_job(Path(sys.argv[1]))
+    except Exception as error:
+        print(f"error: {cause(error)}", file=sys.stderr)
+        raise
