@@ -114,7 +114,7 @@ def turns(size):
 
 @gluon.jit
 def rows_of(pointer, tokens, size, how: gl.constexpr, ROW: gl.constexpr, BLOCK: gl.constexpr, into):
-    """A descriptor of all rows, for memory like this. Heads that lie one behind the other have rows of one head each."""
+    """A descriptor of all rows, for memory like this. Heads one behind the other have rows of one head each."""
     WIDTH: gl.constexpr = how[1]
     OUT_ROW: gl.constexpr = how[6]
     return tma.make_tensor_descriptor(
