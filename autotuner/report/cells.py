@@ -31,3 +31,8 @@ def interval(speedup: Mapping[str, Any] | None) -> str:
     if ratio is None:
         return ""
     return f"{ratio:.3f}" if low is None or high is None else f"{ratio:.3f} ({low:.3f} to {high:.3f})"
+
+
+def rate(value: float | None) -> str:
+    """GFLOP/s; of a small one the digits that it has."""
+    return "" if value is None else f"{value:.1f}" if value >= 1 else f"{value:.2g}"

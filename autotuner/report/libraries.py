@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from autotuner.report.cells import fixed, interval, text, us
+from autotuner.report.cells import interval, rate, text, us
 from autotuner.report.charts import brief, log_axis, one_line
 from autotuner.report.page import Chart, Column, Table, plain
 from autotuner.report.reading import Run, number
@@ -16,7 +16,16 @@ from autotuner.store.reader import Reader
 
 _OURS = ("iree", "tuned")
 """The backends that a tuning run has itself."""
-_COLOURS = ("@ink", "@good", "@c2", "@c4", "@c5", "@c6", "@c7", "@c1")
+_COLOURS = {
+    "iree": "@ink",
+    "tuned": "@good",
+    "numpy": "@c2",
+    "torch": "@c4",
+    "triton": "@c5",
+    "onnxruntime": "@c6",
+    "hipblaslt": "@c7",
+}
+"""Of a backend, whoever else is there."""
 
 
 def libraries(run: Run) -> Section:
@@ -26,7 +35,7 @@ def libraries(run: Run) -> Section:
             text(problem.get("name")),
             text(row.get("backend")),
             us(number(row.get("us"))),
-            fixed(number(row.get("gflops")), 1),
+            rate(number(row.get("gflops"))),
             interval(row.get("over_iree")),
             us(number(row.get("cold_us"))),
             "" if number(row.get("error")) is None else f"{row['error']:.1e}",
@@ -94,12 +103,17 @@ def _chart(run: Run) -> tuple[Chart, ...]:
             "name": plain(name),
             "x": [plain(problem) for problem, backend, time in timed if backend == name and time],
             "y": [time for _, backend, time in timed if backend == name and time],
-            "marker": {"color": _COLOURS[i % len(_COLOURS)]},
+            "marker": {"color": _COLOURS.get(name, "@c1")},
             "hovertemplate": f"%{{x}}, {plain(name)}: %{{y:.4g}} µs<extra></extra>",
         }
-        for i, name in enumerate(names)
+        for name in names
     ]
-    layout = {"yaxis": {"title": {"text": "µs"}, "rangemode": "tozero"}, "xaxis": {"type": "category"}}
+    layout = {
+        "yaxis": {"title": {"text": "µs"}, "rangemode": "tozero"},
+        "xaxis": {"type": "category"},
+        "bargap": max(0.2, 0.8 - 0.12 * len(names)),  # few bars are no walls
+        "bargroupgap": 0.1,
+    }
     return (Chart("Time by backend", {"data": bars, "layout": layout}),) if bars else ()
 
 
@@ -116,10 +130,10 @@ def _beside_default(run: Run) -> tuple[Chart, ...]:
             "name": plain(name),
             "x": [ratio for _, ratio in own],
             "y": [plain(problem) for problem, _ in own],
-            "marker": {"color": _COLOURS[i % len(_COLOURS)], "size": 10},
+            "marker": {"color": _COLOURS.get(name, "@c1"), "size": 10},
             "hovertemplate": f"%{{y}}, {plain(name)}: %{{x:.3f}} times as fast as iree<extra></extra>",
         }
-        for i, (name, own) in enumerate(points.items(), start=1)
+        for name, own in points.items()
     ]
     if not dots:
         return ()

@@ -37,8 +37,9 @@ from autotuner._version import __version__
 from autotuner.errors import EnvironmentFailure
 from autotuner.system.templates import templates
 
-Kind = Literal["text", "number", "badge", "long", "code"]
-"""Of a column. `badge`: a word that has a colour, a verdict say; `long`: prose; `code`: as it stands in a file."""
+Kind = Literal["text", "number", "badge", "long", "code", "brief"]
+"""Of a column. `badge`: a word that has a colour, a verdict say; `long`: prose; `code`: as it stands in a file;
+`brief`: lines that are not broken, a date say."""
 Tone = Literal["good", "warn", "bad", ""]
 TONES: Mapping[str, Tone] = {
     "win": "good",

@@ -37,7 +37,8 @@ class Candidate:
     def name(self) -> str:
         if self.row.kind in ("baseline", "default"):
             return "default"
-        return self.row.route if self.row.kind in ("stock", "library") else f"c{self.row.ordinal:04d}"
+        named = self.row.kind in ("stock", "library") or self.row.route == "tuned"
+        return self.row.route if named else f"c{self.row.ordinal:04d}"
 
     @property
     def us(self) -> float | None:

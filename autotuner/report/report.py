@@ -141,7 +141,7 @@ class _Maker:
         own = [libraries.libraries(run)] if run.row.kind == "bench" else own_sections(run)
         return View(
             anchor=f"run-{run.row.id}",
-            title=f"{run.name} on {run.row.target}",
+            title=_title(run),
             verdict=run.verdict,
             headline=_headline(run),
             reason=str(run.document.get("reason") or _standing(run)),
@@ -210,6 +210,15 @@ def _again(run: Run, parent: Run | None) -> str:
     return shlex.join(["autotune", *run.row.command[1:]])
 
 
+_WORDS = {"bench": "beside other libraries", "ab": "an experiment", "retune": "retuned"}
+"""What tells a run from one that tuned the same."""
+
+
+def _title(run: Run) -> str:
+    words = _WORDS.get(run.row.kind)
+    return f"{run.name} on {run.row.target}{f', {words}' if words else ''}"
+
+
 def _headline(run: Run) -> str:
     told = cells.interval(run.document.get("speedup"))
     ratio, _, interval = told.partition(" ")
@@ -254,10 +263,11 @@ def _facts(run: Run) -> list[tuple[str, str]]:
     cold = document.get("cold") or {}
     counts = document.get("counts") or {}
     seconds = number((document.get("seconds") or {}).get("total"))
+    bench = row.kind == "bench"
     found = [
-        ("default", _time(default_us, run)),
+        ("iree" if bench else "default", _time(default_us, run)),
         ("best stock route", _time(number(stock.get("us")), run) if stock.get("flags") else ""),
-        ("best", _time(best_us, run)),
+        ("tuned" if bench else "best", _time(best_us, run)),
         ("speedup, 95 % interval", cells.interval(document.get("speedup"))),
         ("over the best stock route", _over_stock(document) if stock.get("flags") else ""),
         ("cold cache: default, best", _pair(cold.get("baseline_us"), cold.get("best_us"))),
@@ -266,7 +276,7 @@ def _facts(run: Run) -> list[tuple[str, str]]:
         ("device name", str(run.environment.get("device_name") or "")),
         ("IREE", str(run.environment.get("iree") or "")),
         ("configurations", str(row.space_size or counts.get("space") or "")),
-        ("candidates", _counts(run)),
+        ("backends" if bench else "candidates", _counts(run)),
         ("time", "" if seconds is None else f"{seconds:.0f} s"),
         ("started", f"{row.started.astimezone():%Y-%m-%d %H:%M:%S %Z}"),
         ("kind, status, seed", f"{row.kind}, {row.status}, {row.seed}"),
@@ -312,7 +322,7 @@ def _whole(run: Run) -> Iterator[Run]:
 
 _COLUMNS = (
     Column("run", link="#run-"),
-    Column("when"),
+    Column("when", "brief"),
     Column("kind"),
     Column("problem"),
     Column("target, device"),
@@ -329,7 +339,7 @@ def _overview(store: Store, runs: Sequence[RunRow]) -> Table:
     rows = [
         (
             record["run"],
-            f"{datetime.fromisoformat(record['started']).astimezone():%Y-%m-%d %H:%M}",
+            f"{datetime.fromisoformat(record['started']).astimezone():%Y-%m-%d\n%H:%M}",
             record["kind"],
             record["problem"],
             f"{record['target']}, {record['device']}",

@@ -113,7 +113,7 @@ def _note(device: Roofs, own: Sequence[Point]) -> str:
     ]
     told = ", ".join(word for word in known if word)
     first = own[0]
-    size = f" {first.bytes / 2**20:.4g} MiB" if len({p.problem for p in own}) == 1 else ""
+    size = f": {first.bytes / 2**20:.4g} MiB" if len({p.problem for p in own}) == 1 else ""
     return f"{source}{told or 'not known'}. Bytes: every operand once, in its own type{size}."
 
 

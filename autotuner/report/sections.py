@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, replace
 
@@ -23,12 +24,18 @@ _PROOFS = (
     "Every build is searched for the spec's marker and its configuration; every distinct binary is checked on random "
     "and on whole numbers before it is timed."
 )
+_COMPARED = (
+    "Every build of IREE is searched for the spec's marker and its configuration; every backend's result is compared "
+    "with the reference before it is timed."
+)
 _PARTS = "Each part is a run of its own: see below."
 _SCREENED = (
     "µs and speedup are of the search, where a candidate is timed briefly and at its own moment. "
     "What decides are the blocks side by side: see the finalists."
 )
 _NUMBER: Kind = "number"
+_NOTHING = (None, "")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +142,8 @@ def proofs(run: Run) -> Section:
         Column("compared"),
         Column("µs", _NUMBER),
     ]
-    return Section("proofs", "Proofs", (_PROOFS,), tables=(Table("What was proven of each entry", columns, rows),))
+    words = _COMPARED if run.row.kind == "bench" else _PROOFS
+    return Section("proofs", "Proofs", (words,), tables=(Table("What was proven of each entry", columns, rows),))
 
 
 def _applied(candidate: Candidate) -> str:
@@ -206,9 +214,17 @@ def candidates(run: Run, *, most: int | None = None) -> Section:
 
 
 def environment(run: Run) -> Section:
-    known = [(name.replace("_", " "), str(value)) for name, value in run.environment.items() if value not in (None, "")]
+    known = [
+        (name.replace("_", " "), _readable(value)) for name, value in run.environment.items() if value not in _NOTHING
+    ]
     words = () if known else ("Nothing was written down of where this run was measured.",)
     return Section("environment", "Environment", words, facts=tuple(known))
+
+
+def _readable(value: object) -> str:
+    """A moment as people write it."""
+    text = str(value)
+    return f"{text[:10]} {text[11:19]} UTC" if _MOMENT.fullmatch(text) else text
 
 
 def without_charts(section: Section, why: str) -> Section:

@@ -171,6 +171,9 @@
     }
     return value;
   }
+  const narrow = matchMedia("(max-width: 40rem)");
+  /** Both ends, by which a name differs from others; what has marks of HTML is left whole. */
+  const shortened = (text) => text.length <= 20 || text.includes("&") ? text : `${text.slice(0, 9)}…${text.slice(-10)}`;
   const AXIS = { gridcolor: "@line", linecolor: "@line", zerolinecolor: "@line", automargin: true, title: { standoff: 8 } };
   function draw(box) {
     const plot = box.querySelector(".plot");
@@ -178,6 +181,11 @@
     const layout = structuredClone(figure.layout ?? {});
     for (const name of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))) {
       layout[name] = { ...AXIS, ...layout[name], title: { ...AXIS.title, ...layout[name].title } };
+      // Long names beside a chart would take all the room of a narrow one; pointing at a mark tells them whole.
+      if (narrow.matches && name[0] === "y" && layout[name].type === "category") {
+        const names = [...new Set(figure.data.flatMap((curve) => curve.y ?? []))];
+        Object.assign(layout[name], { tickvals: names, ticktext: names.map(shortened) });
+      }
     }
     const whole = {
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: "@ink" },
@@ -195,6 +203,7 @@
     return plotly().react(plot, resolved(structuredClone(figure.data), style), resolved(whole, style), config);
   }
   function redraw() { for (const box of drawn.keys()) draw(box); }
+  narrow.addEventListener("change", redraw);
   /** Arrow keys go from point to point, so that every figure can be read without a mouse. */
   function walk(event) {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];

@@ -114,4 +114,6 @@ def _left_out(name: str, error: EnvironmentFailure) -> LeftOut:
     """By its name, with the line that would bring it where that is what is missing."""
     lines = {HIPBLASLT: HIPBLASLT_INSTALL, **{one.name: one.install for one in LIBRARIES.values()}}
     missing = "not installed" in error.message or "there is no" in error.message
-    return LeftOut(name, error.message.rstrip("."), lines[name] if missing else "")
+    reason = error.message.rstrip(".")
+    known = f"it {reason.removeprefix(name).lstrip()}" if reason.startswith(f"{name} ") else reason
+    return LeftOut(name, known, lines[name] if missing else "")

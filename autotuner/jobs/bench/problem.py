@@ -125,7 +125,7 @@ class ProblemBench:
         if built.failure is not None or recipe is None or module is None:
             self._fail(part, built.failure or "compile-error", built.detail)
             return
-        how = "IREE's default" if name == IREE else f"{recipe.carrier}, {_proof(recipe.applied)}"
+        how = "IREE's default" if name == IREE else f"{recipe.carrier}{_proof(recipe.applied)}"
         part.row = replace(part.row, how=how, applied=recipe.applied)
         benchmark = Benchmark(given.invocation, self.seconds, self.timeout, steady=self._steady)
         device = self.run.session.runner
@@ -323,7 +323,7 @@ class ProblemBench:
 
 
 def _proof(applied: int) -> str:
-    return f"applied {applied} times" if applied > 1 else "applied once" if applied else "by flags alone"
+    return f", applied {applied} times" if applied > 1 else ", applied once" if applied else " alone"
 
 
 def _turned(names: Sequence[str], block: int) -> list[str]:

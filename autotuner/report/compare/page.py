@@ -96,13 +96,13 @@ def _chart(rows: Sequence[Row]) -> Chart | None:
     reach = max(_LEAST, *(max(ratio, 1 / ratio) ** 2 for ratio in ratios))
     ends = [min(max(end, 1 / reach), reach) for pair in bounds for end in pair]
     layout = {
-        "xaxis": log_axis("new / golden (right of 1 is slower)", [1.0, *ratios, *ends], room=1.03),
+        "xaxis": log_axis("new / golden", [1.0, *ratios, *ends], room=1.03),
         "yaxis": {"type": "category", "range": [-0.7, len(shown) - 0.3]},
         "shapes": [one_line()],
     }
     left_out = "" if len(known) == len(shown) else f" The {len(shown)} that moved most of {len(known)}."
-    note = f"Lines reach as far as both intervals allow, or to the edge.{left_out}"
-    return Chart("What changed", {"data": [data], "layout": layout}, note=note, height=120 + 22 * len(shown), width=700)
+    note = f"To the right of 1: slower. Lines reach as far as both intervals allow, or to the edge.{left_out}"
+    return Chart("What changed", {"data": [data], "layout": layout}, note=note, height=120 + 26 * len(shown))
 
 
 def _names(rows: Sequence[Row]) -> list[str]:

@@ -35,11 +35,17 @@ class Night:
 
     @property
     def notes(self) -> list[str]:
-        return [f"the golden set cannot be used: {self.no_golden}"] if self.no_golden else []
+        if self.no_golden is None:
+            return []
+        export = f"autotune export --json --workspace {shlex.quote(str(self.plan.workspace))} > golden.json"
+        make = f"`{export}` makes one of what is measured; without `golden` the first night of each kernel counts"
+        return [f"the golden set cannot be used: {self.no_golden} {make}"]
 
     @property
     def failed(self) -> list[Entry]:
-        return [part for part in self.parts if part.status == "failed"]
+        """Of the file as it is now: what was taken out of it fails no more."""
+        planned = {part.name for part in self.plan.parts}
+        return [part for part in self.parts if part.status == "failed" and part.part in planned]
 
     @property
     def alarms(self) -> list[tuple[Trend, Found]]:

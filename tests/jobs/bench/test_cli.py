@@ -32,7 +32,7 @@ def test_backends_are_timed_in_turns_and_every_step_is_a_row(tmp_path: Path) -> 
         assert len(row["blocks_us"]) == 2
         assert row["error"] < 1e-5
         assert row["result"] == "f32"
-    assert (found["tuned"]["how"], found["numpy"]["how"]) == ("flags, by flags alone", "numpy.matmul")
+    assert (found["tuned"]["how"], found["numpy"]["how"]) == ("flags alone", "numpy.matmul")
     assert found["tuned"]["spec"] == str(tmp_path / "own.flags")
     assert document["summary"].keys() == {"iree", "numpy"}
     with (tmp_path / "out.csv").open() as file:

@@ -124,4 +124,6 @@ def test_a_part_that_failed_tonight_is_the_exit_code(tmp_path: Path) -> None:
     failed = replace(whole[-1], status="failed", exit_code=5, figures=(), reason="no device")
     found = look_at(a_plan(tmp_path), [*whole[:-1], failed])
     assert found.exit_code == 5
+    without = replace(a_plan(tmp_path), parts=(Part("another", ("suite", "another"), 60.0),))
+    assert look_at(without, [*whole[:-1], failed]).exit_code == 0, "it is not in the file any more"
     assert found.to_json()["parts"][0]["reason"] == "no device"
