@@ -159,6 +159,11 @@ class Kernel:
         return tuple(len(self.constants) + self.passed.index(b) if b.tied else -1 for b in self.results)
 
     @property
+    def evaluates(self) -> bool:
+        """Its weights are folded, transposed or packed before it is called: of constants, by the compiler."""
+        return bool(self.foldings) or any(b.own and not b.mutable for b in self.buffers)
+
+    @property
     def written(self) -> Buffer:
         return next(b for b in self.buffers if b.written)
 
@@ -200,11 +205,13 @@ def spec_mlir(
     pairs = zip(calls, looked_for, strict=True)
     kernels = [_kernel(number, call, target=target, forms=those) for number, (call, those) in enumerate(pairs)]
     pads = list(dict.fromkeys(pad for kernel in kernels for pad in kernel.forms.pads))
+    joins = list(dict.fromkeys(join for kernel in kernels for join in kernel.forms.joins))
     return microkernel_mlir(
         "spec",
         kernels=kernels,
         pads=pads,
-        joins=list(dict.fromkeys(join for kernel in kernels for join in kernel.forms.joins)),
+        joins=joins,
+        evaluates=bool(joins) or any(kernel.evaluates for kernel in kernels),
         detach=DETACH if any(kernel.forms.detached for kernel in kernels) else "",
         sink=sorted({name for kernel in kernels for name in kernel.forms.sunk}),
         turn=TURN,

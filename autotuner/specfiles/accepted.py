@@ -11,7 +11,7 @@ MATHEMATICS = ("arith", "math", "complex", "index", "linalg", "tensor", "affine"
 """Dialects that compute: in matchers, executables and models."""
 _TRANSFORM = _names(
     """
-    named_sequence yield include foreach foreach_match annotate param.constant merge_handles
+    named_sequence sequence yield include foreach foreach_match annotate param.constant merge_handles
     get_operand get_result get_parent_op get_defining_op get_producer_of_operand get_consumers_of_result
     match.operation_name match.operation_empty match.param.cmpi
     match.structured match.structured.yield match.structured.body match.structured.dim match.structured.init
@@ -47,8 +47,11 @@ _KERNELS = _names(
 )
 SPEC_OPS = _TRANSFORM | _KERNELS
 """What tuning specs, microkernel specs and configured executables are made of, beside MATHEMATICS."""
-SPEC_PASSES = ("inline", "canonicalize", "cse", "symbol-dce", "iree-global-opt-detach-elementwise-from-named-ops")
-"""What `transform.apply_registered_pass` may run, without options."""
+SPEC_PASSES = (
+    *("inline", "canonicalize", "cse", "symbol-dce", "iree-global-opt-detach-elementwise-from-named-ops"),
+    *("iree-util-hoist-into-globals", "iree-util-combine-initializers"),
+)
+"""What `transform.apply_registered_pass` may run, without options other than whole numbers."""
 
 MODEL_DIALECTS = (
     *MATHEMATICS,

@@ -104,8 +104,9 @@ def _spec_op(op: Any) -> None:
 
 def _registered_pass(op: Any) -> None:
     name = ir.StringAttr(op.attributes["pass_name"]).value
-    options = op.attributes["options"] if "options" in op.attributes else None  # noqa: SIM401
-    if name not in SPEC_PASSES or (options is not None and len(ir.DictAttr(options))) or len(op.operands) > 1:
+    options = ir.DictAttr(op.attributes["options"]) if "options" in op.attributes else []
+    numbers = all(isinstance(option.attr, ir.IntegerAttr) for option in options)
+    if name not in SPEC_PASSES or not numbers or len(op.operands) > 1:
         raise _RefusedError(f"the pass {short(name)} in {op.name}")
 
 

@@ -1,0 +1,86 @@
+"""What kernels want done to constant weights is evaluated by the compiler as one function: each costs much."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autotuner.carriers.calls import kernel_calls, preprocess, prove
+from autotuner.carriers.microkernel import spec_mlir
+from autotuner.iree.tools import Tools
+from autotuner.microkernels.instance import Binding, Call, Instance
+from autotuner.problems import Gemm, Operand
+from autotuner.targets import Target
+from tests.support.kernels import spec_flags
+
+GEMM = Gemm.parse(shape="8x4x2")
+MODEL = """
+!lhs = tensor<8x2xf16>
+!rhs = tensor<2x4xf16>
+!sum = tensor<8x4xf32>
+GLOBAL
+func.func @layers(%a: !lhs) -> (!sum, !sum, tensor<4x8x2xf16>) {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : !sum
+  %fill = linalg.fill ins(%zero : f32) outs(%empty : !sum) -> !sum
+  %b = arith.constant dense<[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]> : !rhs
+  %c = WEIGHTS : !rhs
+  %0 = linalg.matmul ins(%a, %b : !lhs, !rhs) outs(%fill : !sum) -> !sum
+  %1 = linalg.matmul ins(%a, %c : !lhs, !rhs) outs(%fill : !sum) -> !sum
+  %bias = arith.constant dense<[1.0, 2.0]> : tensor<2xf16>
+  %wide = tensor.empty() : tensor<4x8x2xf16>
+  %all = linalg.broadcast ins(%bias : tensor<2xf16>) outs(%wide : tensor<4x8x2xf16>) dimensions = [0, 1]
+  %more = linalg.broadcast ins(%a : !lhs) outs(%wide : tensor<4x8x2xf16>) dimensions = [0]
+  %2 = arith.addf %all, %more : tensor<4x8x2xf16>
+  return %0, %1, %2 : !sum, !sum, tensor<4x8x2xf16>
+}
+"""
+CONSTANT = MODEL.replace("GLOBAL", "").replace(
+    "WEIGHTS", "arith.constant dense<[[9.0, 8.0, 7.0, 6.0], [5.0, 4.0, 3.0, 2.0]]>"
+)
+PARAMETER = '#flow.parameter.named<"model"::"w"> : tensor<2x4xf16>'
+OWN = MODEL.replace("GLOBAL", f"util.global private @w = {PARAMETER}").replace("WEIGHTS", "util.global.load @w")
+
+
+def preprocessed(text: str, *, tools: Tools, folder: Path, transposed: bool = True) -> str:
+    """The program with a kernel that wants its weights the other way round."""
+    lhs, rhs, out = GEMM.operands
+    own = Binding(1, "read", Operand((4, 2), rhs.element), (1, 0)) if transposed else Binding(1, "read", rhs)
+    bindings = (Binding(0, "read", lhs), own, Binding(2, "write", out))
+    kernel = Instance(
+        "kernel", "kernel", "gfx942", (Path("kernel.hsaco"),), bindings, (), (256, 1, 1), 64, 0, (1, 1, 1)
+    )
+    source, spec, calls = folder / "model.mlir", folder / "spec.mlir", [Call(kernel, GEMM)]
+    source.write_text(text)
+    spec.write_text(spec_mlir(calls))
+    flags = [*Target.parse("gfx942").compile_flags, *spec_flags(spec, [kernel])]
+    program = preprocess(tools, source, flags, timeout=120)
+    assert prove(program, kernel_calls(calls)).found == (2,)
+    return program
+
+
+@pytest.mark.versions
+def test_all_weights_are_made_ready_in_one_initializer(tools: Tools, tmp_path: Path) -> None:
+    before, initializer, rest = preprocessed(CONSTANT, tools=tools, folder=tmp_path).partition("util.initializer")
+    inside, _, function = rest.partition("util.func")
+    assert initializer
+    assert "util.initializer" not in rest
+    assert inside.count("linalg.transpose") == inside.count("util.global.store") == before.count("@__hoisted_") == 2
+    assert "linalg.transpose" not in function
+    assert "dense<[1.000000e+00, 2.000000e+00]>" in function, "what would grow is fused by the compiler"
+
+
+@pytest.mark.versions
+def test_a_program_with_parameters_of_its_own_is_left_to_the_compiler(tools: Tools, tmp_path: Path) -> None:
+    """In one initializer with what is read at load, nothing could be evaluated while compiling."""
+    program = preprocessed(OWN, tools=tools, folder=tmp_path)
+    assert "util.initializer" not in program
+    assert PARAMETER in program
+    assert program.count("linalg.transpose") == 2
+
+
+def test_a_kernel_that_takes_weights_as_they_are_changes_nothing_else(tools: Tools, tmp_path: Path) -> None:
+    program = preprocessed(CONSTANT, tools=tools, folder=tmp_path, transposed=False)
+    assert "util.initializer" not in program
+    assert "__hoisted_" not in program
