@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotuner.iree.compile import PREPROCESSED
 from autotuner.jobs.model.places import Place
 from autotuner.jobs.model.routes import RouteOutcome
+from autotuner.problems import Attention, Problem
 from autotuner.targets import PLAIN
 
 _ALIKE = 0.02
@@ -27,11 +28,16 @@ class Coverage:
 
     @classmethod
     def of(cls, places: Sequence[Place]) -> Coverage:
-        return cls(float(sum(place.problem.flops * place.calls for place in places)), len(places))
+        return cls(float(sum(_flops(place.problem) * place.calls for place in places)), len(places))
 
     def building(self, cores: int, *, each: float) -> float:
         """Seconds for building all of them, side by side."""
         return math.ceil(self.kernels / max(cores, 1)) * each
+
+
+def _flops(problem: Problem) -> int:
+    """As the model's are counted: with what a mask hides."""
+    return replace(problem, causal=False).flops if isinstance(problem, Attention) else problem.flops
 
 
 @dataclass(frozen=True)

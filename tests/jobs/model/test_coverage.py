@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autotuner import Gemm
+from autotuner import Attention, Gemm
 from autotuner.carriers.forms import Forms
 from autotuner.iree.compile import PREPROCESSED, Compiled
 from autotuner.jobs.model.coverage import Coverage, KernelRoute, in_order, kernel_routes
@@ -69,6 +69,13 @@ def test_where_the_first_route_is_wrong_without_kernels_a_right_one_follows() ->
     slower, less = covering(FUSED, 9000.0, 3e9), covering(NCHWC, 100.0, 1e9)
     assert attempts([plain, less, slower, im2col]) == [plain, im2col]
     assert attempts([]) == []
+
+
+def test_a_causal_attention_covers_what_its_program_computes() -> None:
+    """A decoder layer is computed by kernels alone; as these skip half of the keys, it counted as 93 % of it."""
+    whole, causal = (Attention.parse(shape="1x8x1024x1024x128", causal=causal) for causal in (False, True))
+    covered = Coverage.of([Place(causal, Forms(()), 1, ("attention_triton",), constant=False)])
+    assert covered.flops == whole.flops > causal.flops
 
 
 def test_a_program_is_read_once_for_all_routes_that_share_it() -> None:
