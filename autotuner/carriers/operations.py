@@ -33,6 +33,8 @@ from autotuner.problems.epilogue import NOTHING, Epilogue
 _NUMBER = "number"
 _BENT = ("math.exp", "math.erf", "math.tanh")
 """What the activation of a gate has."""
+_PRODUCT = "matmul"
+"""What layers are, as exporters write them; a gate has another one beside it."""
 _F8 = ("f8E4M3FN", "f8E4M3FNUZ")
 _IMAGE_RANK = 4
 
@@ -114,8 +116,9 @@ def read_operations(text: str, *, joins: tuple[Join, ...] = ()) -> tuple[Operati
 @lru_cache(maxsize=8)
 def read_joins(text: str) -> tuple[Join, ...]:
     """All that could be joined in a program: the linear layers before its attentions, and those of gates."""
-    if not any(word in text for word in (ATTENTION, *_BENT)):
-        return ()
+    gates = any(word in text for word in _BENT) and text.count(_PRODUCT) > 1
+    if ATTENTION not in text and not gates:
+        return ()  # to look for them takes seconds in a ResNet-50
     with ir.Context() as context:
         module = parse(text, context)
         prepare(module)

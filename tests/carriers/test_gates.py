@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autotuner.carriers import operations
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.joining import joined_mlir
 from autotuner.carriers.microkernel import SPEC_FLAG, spec_mlir
@@ -108,6 +109,13 @@ def test_other_layers_stay_as_they_are(text: str) -> None:
     found = problems(text)
     assert [problem.types for problem in found] == [("f16", "f32")] * 2
     assert GATE in found
+
+
+def test_a_program_of_one_product_is_not_searched_for_gates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ResNet-50 has one, and the exponential of its softmax: to read it took four seconds more."""
+    one = program().replace("linalg.batch_matmul", "linalg.other", 1)
+    monkeypatch.setattr(operations, "parse", None)
+    assert read_joins(one) == ()
 
 
 def test_a_spec_joins_them_and_calls_its_kernel(tools: Tools, tmp_path: Path) -> None:
