@@ -24,12 +24,16 @@ from autotuner.store.figures import (
     measurements,
 )
 from autotuner.store.store import Store
-from autotuner.system.text import short
+from autotuner.system.text import printable, short
 from autotuner.system.workspace import refuse_endless
 
 FORMS = "Name a run, a workspace, a database (FILE.db or a URL) or an export (.json, .csv or .parquet)."
 _RUN = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 _SQLITE = b"SQLite format 3\0"
+_ENCODING = "utf-8-sig"
+"""Spreadsheets put a mark before what they save."""
+_WHY = 200
+"""Characters of what is wrong with an export."""
 _MOST_BYTES = 2**30
 """Of an export that is read into memory."""
 
@@ -75,14 +79,15 @@ def _of_export(path: Path, *, which: Which) -> ResultSet:
         known = {json.dumps(one["environment"], sort_keys=True): one["environment"] for one in records}
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, csv.Error) as error:
         remedy = "Make one with `autotune export --json`, `--csv` or `--parquet`."
+        why = f"a row has no {error.args[0]!r}" if isinstance(error, KeyError) else str(error)
         raise UsageError(
-            f"{path} is not an export that can be compared ({short(str(error))}).", remedy=remedy
+            f"{path} is not an export that can be compared: {printable(why)[:_WHY]}.", remedy=remedy
         ) from None
     return ResultSet(str(path), Measurements(figures, (), tuple(known.values())))
 
 
 def _from_json(content: bytes) -> list[dict[str, Any]]:
-    found = json.loads(content.decode())
+    found = json.loads(content.decode(_ENCODING))
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         raise ValueError("it is not a list of objects")
     return found
@@ -90,7 +95,7 @@ def _from_json(content: bytes) -> list[dict[str, Any]]:
 
 def _from_csv(content: bytes) -> list[dict[str, Any]]:
     """Columns `config.tile` and `figures.sustained/warm.us` become tables again."""
-    lines = csv.DictReader(io.StringIO(content.decode()), strict=True)
+    lines = csv.DictReader(io.StringIO(content.decode(_ENCODING)), strict=True)
     if "problem" not in (lines.fieldnames or ()):
         raise ValueError("it has no column `problem`")
     return [_nested(line) for line in lines]
