@@ -165,7 +165,7 @@ def test_what_a_row_lacks_is_named(store: Store, tmp_path: Path) -> None:
     del records[0]["kernel"]
     path = tmp_path / "e.json"
     path.write_text(json.dumps(records))
-    with pytest.raises(UsageError, match="e.json is not an export that can be compared: a row has no 'kernel'"):
+    with pytest.raises(UsageError, match=r"e\.json is not an export that can be compared: a row has no 'kernel'"):
         open_set(str(path))
 
 
