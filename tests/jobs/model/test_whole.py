@@ -8,7 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from autotuner.carriers.carrier import Parts
+from autotuner.iree.benchmark import DispatchTime
 from autotuner.iree.compile import Compiled
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.routes import RouteOutcome, RouteRace
@@ -50,3 +53,21 @@ def test_kernels_are_compared_with_the_best_route_as_it_is_now_and_not_as_it_was
 def test_kernels_that_cannot_be_timed_have_no_time_and_those_beside_no_right_route_have_their_own() -> None:
     assert timed({"kernels": [float("inf")] * 3, "best": [1.0] * 3}, [PLAINLY, BEST]).us is None
     assert timed({"kernels": [9.0, 7.0, 8.0] * 2}, [replace(PLAINLY, failure="wrong-result")]).us == 7.0
+
+
+@pytest.mark.parametrize(("slower", "readings"), [(1.5, 3), (30.0, 1)])
+def test_a_model_that_is_far_slower_without_kernels_is_read_once(slower: float, readings: int) -> None:
+    read: list[str] = []
+
+    def statistics(vmfb: Path, _call: object) -> dict[str, DispatchTime]:
+        read.append(vmfb.name)
+        return {"dispatch": DispatchTime((slower if vmfb.name == "plain" else 1.0) * (1000.0 - len(read)))}
+
+    context = SimpleNamespace(statistics=statistics)
+    race = cast(RouteRace, SimpleNamespace(call=None))
+    whole = WholeModel(cast(Dispatches, SimpleNamespace(context=context)), PLAINLY, race)
+    before, after = whole.readings(PLAINLY.build, KERNELS.build)
+    assert (read.count("plain"), read.count("kernels")) == (readings, 3)
+    assert before is not None
+    assert after is not None
+    assert before.total > after.total > 0
