@@ -43,7 +43,7 @@ def progress(run: Run) -> list[Chart]:
     charts = [
         Chart("Best so far, by candidate", _progress(by_count, "timed candidates", whole=True), _shown(len(timed)))
     ]
-    if len(by_time) > 1:
+    if len(by_time) > 1 and not run.timed_elsewhere:
         note = "From the run's beginning to a candidate's first timing."
         charts.append(Chart("Best so far, by time", _progress(by_time, "seconds"), note))
     return charts

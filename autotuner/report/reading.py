@@ -90,7 +90,12 @@ class Run:
     @property
     def imported(self) -> bool:
         """It came from a file."""
-        return tuple(self.row.command[1:2]) == ("import",)
+        return tuple(self.row.command[1:2]) == ("import",) or self.timed_elsewhere
+
+    @property
+    def timed_elsewhere(self) -> bool:
+        """It came from a bundle: its timings have the moments of the import."""
+        return tuple(self.row.command[1:3]) == ("bundle", "import")
 
     @property
     def verdict(self) -> str:

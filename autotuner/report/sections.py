@@ -28,6 +28,10 @@ _COMPARED = (
     "Every build of IREE is searched for the spec's marker and its configuration; every backend's result is compared "
     "with the reference before it is timed."
 )
+_WHOLE = (
+    "Every route's outputs are compared with those of IREE's default, or with the user's own (--expected), before it "
+    "is timed. What is proven of the entries of dispatches stands with their runs."
+)
 _PARTS = "Each part is a run of its own: see below."
 _SCREENED = (
     "µs and speedup are of the search, where a candidate is timed briefly and at its own moment. "
@@ -142,7 +146,7 @@ def proofs(run: Run) -> Section:
         Column("compared"),
         Column("µs", _NUMBER),
     ]
-    words = _COMPARED if run.row.kind == "bench" else _PROOFS
+    words = {"bench": _COMPARED, "model": _WHOLE}.get(run.row.kind, _PROOFS)
     return Section("proofs", "Proofs", (words,), tables=(Table("What was proven of each entry", columns, rows),))
 
 

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,13 @@ def test_best_so_far_only_falls_and_ends_at_the_fastest(run: Run) -> None:
         line = chart.figure["data"][-1]
         assert line["y"] == sorted(line["y"], reverse=True)
         assert line["y"][-1] == fastest
+
+
+def test_a_bundles_timings_have_no_course_of_time(run: Run) -> None:
+    """They have the moments of the import."""
+    assert [chart.title for chart in charts.progress(run)] == ["Best so far, by candidate", "Best so far, by time"]
+    imported = replace(run, row=replace(run.row, command=("autotune", "bundle", "import", "result.zip")))
+    assert [chart.title for chart in charts.progress(imported)] == ["Best so far, by candidate"]
 
 
 def test_a_knob_that_decides_the_time_matters_most(run: Run) -> None:

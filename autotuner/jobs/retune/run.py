@@ -258,6 +258,7 @@ class _RetuneRun:
             new={**before.new, **({part.name: found} if found else {})},
             binaries={**before.binaries, **({part.name: binary} if binary else {})},
             alone=len(own) == 1 and found is not None,
+            decided=before.decided or found is not None or (raced is not None and raced.verdict == "win"),
         )
 
     def _say_who_is_better_off(self) -> None:
@@ -286,9 +287,9 @@ class _RetuneRun:
                 self.written.append(Written(unit.path, files, notes, model_of(draft.staying.parts, self.run)))
 
     def _draft(self, staying: Staying) -> Draft | None:
-        if self.run.timed and self.run.clock.left <= 0 and not (staying.binaries or staying.new):
+        if self.run.timed and self.run.clock.left <= 0 and not staying.decided:
             name = staying.unit.name
-            self.run.account.note(f"{name} is not written: the time was up before it was raced, and the old files stay")
+            self.run.account.note(f"{name} is not written: the time was up before a verdict, and the old files stay")
             return None
         self.run.account.stage(f"writing {staying.unit.name}, and compiling once more with it")
         home = staying.unit.home

@@ -48,6 +48,8 @@ class Staying:
     """By program: the code that was raced; of others both files are compiled."""
     alone: bool
     """All of the unit is one program's, and was found anew."""
+    decided: bool = False
+    """A race of it came to a verdict, or a search found something."""
     header: Sequence[str] = ()
 
 
