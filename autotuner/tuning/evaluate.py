@@ -31,7 +31,7 @@ from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate, Plan
 
 KEEP = ("all", "failed", "best", "none")
-_REFUSALS = (UsageError, ObjectRefusalError)
+REFUSALS = (UsageError, ObjectRefusalError)
 """What making a kernel from its source may end with."""
 
 
@@ -134,7 +134,7 @@ class Evaluator:
     ) -> Future[Compiled]:
         """A kernel that does not fit is a failure of its candidate."""
         if candidate.carrier.made_here:
-            return executor.start_made(lambda: self.job(candidate, repeat=repeat), _REFUSALS)
+            return executor.start_made(lambda: self.job(candidate, repeat=repeat), REFUSALS)
         return executor.start(self.job(candidate, repeat=repeat))
 
     def settle_build(self, outcome: Outcome, build: Compiled) -> bool:
@@ -267,7 +267,7 @@ class Evaluator:
         folder = self.folder / candidate.id
         try:
             job = self.job(candidate)
-        except _REFUSALS as error:
+        except REFUSALS as error:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "command.txt").write_text("# nothing to compile: the kernel could not be made\n")
             (folder / "stderr.txt").write_text(str(error))

@@ -6,9 +6,12 @@ import importlib.metadata
 import importlib.util
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -394,6 +397,22 @@ def test_an_object_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(process, "run", None)  # nothing is started any more
     assert provide(manifest, GEMM, "sm_90", workspace=tmp_path, parameters=SMALL) == built
     assert [path for path in built.path.parent.iterdir() if path.name.startswith(".making")] == []
+
+
+@needs_triton
+def test_who_wants_an_object_that_is_being_built_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, run = [], process.run
+
+    def counted(command: Sequence[str | Path], **options: Any) -> process.Finished:
+        begun.append(command)
+        return run(command, **options)
+
+    monkeypatch.setattr(process, "run", counted)
+    make = partial(provide, shipped("gemm_triton"), GEMM, "sm_90", workspace=tmp_path, parameters=SMALL, timeout=300)
+    with ThreadPoolExecutor(3) as threads:
+        built = [future.result() for future in [threads.submit(make) for _ in range(3)]]
+    assert len(begun) == 1
+    assert len(set(built)) == 1
 
 
 @needs_triton
