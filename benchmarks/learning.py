@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from autotuner.problems import OPERATIONS
+from autotuner.problems import OPERATIONS, Problem
 from autotuner.search import make_search
 from autotuner.search.history import Earlier, Shape, suggest
 from autotuner.space import Config
@@ -38,8 +38,12 @@ HISTORY = 100
 class Recorded:
     """A recorded space and what it is of."""
 
-    shape: Shape
+    problem: Problem
     recording: Recording
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(self.problem.kind, self.problem.types, self.problem.variables())
 
 
 def read(folders: Sequence[Path]) -> list[Recorded]:
@@ -50,7 +54,7 @@ def read(folders: Sequence[Path]) -> list[Recorded]:
         problem = OPERATIONS[words[0]].parse(
             **{name[2:].replace("-", "_"): value for name, value in options.items() if name not in ("--target",)}
         )
-        found.append(Recorded(Shape(problem.kind, problem.types, problem.variables()), load(path)))
+        found.append(Recorded(problem, load(path)))
     return found
 
 

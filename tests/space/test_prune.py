@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from autotuner.space.prune import (
+    COPIES,
     IDLE_COPIES,
     REGISTERS,
     RULES,
@@ -123,6 +124,37 @@ def test_waves_that_shared_memory_has_no_room_for_are_not_asked_for() -> None:
     asked = replace(kernel(256, 128, 8, 256), waves=number(4))
     assert REGISTERS.rejects(asked).all()
     assert not REGISTERS.rejects(replace(asked, shared=number(40000))).any()
+
+
+@pytest.mark.parametrize(
+    ("shape", "threads", "unpadded", "waves", "spills"),
+    [
+        ((512, 128, 16), 256, 1, 3, True),  # 20,480 bytes: room for three waves, which leave 168 registers
+        ((128, 512, 16), 256, 0, 3, False),  # 21,632 bytes, given out as 22,016: for two
+        ((256, 128, 16), 128, 0, 2, True),  # 14,464 bytes
+        ((512, 128, 16), 256, 0, 3, False),  # 24,704 bytes
+    ],
+)
+def test_a_product_s_padding_is_known(
+    shape: tuple[int, int, int], threads: int, unpadded: int, waves: int, spills: bool
+) -> None:
+    """Each was built: those that spill by 340 to 650 registers, the others by none."""
+    base = kernel(*shape, threads)
+    padding = base.promoted[0].padding + base.promoted[1].padding
+    asked = replace(base, waves=number(waves), product=True, padding=padding, unpadded=number(unpadded))
+    assert bool(REGISTERS.rejects(asked).all()) == spills
+    # Of a window it is not: there may be half as much again.
+    assert not REGISTERS.rejects(replace(asked, product=False)).any()
+
+
+def test_one_warp_does_not_copy_the_tiles_of_many() -> None:
+    """Shapes from recorded times: the first is the fastest of its space, the second's kind is never near."""
+    base = replace(kernel(64, 64, 256, 64, chip=A100), product=True)
+    slow = replace(kernel(16, 128, 512, 32, chip=A100), product=True)
+    assert not COPIES.rejects(base).any()
+    assert COPIES.rejects(slow).all()
+    assert not COPIES.rejects(replace(slow, product=False)).any()
+    assert not COPIES.rejects(replace(slow, chip=MI300)).any()
 
 
 def test_a_prefetch_holds_operands_in_registers() -> None:
