@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from autotuner.problems import OPERATIONS, Problem
+from autotuner.problems import OPERATIONS, Operation
 from autotuner.search import make_search
 from autotuner.search.history import Earlier, Shape, suggest
 from autotuner.space import Config
@@ -38,7 +38,7 @@ HISTORY = 100
 class Recorded:
     """A recorded space and what it is of."""
 
-    problem: Problem
+    problem: Operation
     recording: Recording
 
     @property

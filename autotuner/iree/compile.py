@@ -18,7 +18,7 @@ from autotuner.errors import EnvironmentFailure, StorageError
 from autotuner.iree.figures import NO_FIGURES, Isa
 from autotuner.iree.isa import REMARKS, Figures, read_isa, split_remarks
 from autotuner.iree.mlir import by_name
-from autotuner.iree.passes import executables_pipeline
+from autotuner.iree.passes import ONE_THREAD, executables_command
 from autotuner.iree.tools import Tools
 from autotuner.system import process
 
@@ -33,7 +33,6 @@ _READ_PHASES = (PREPROCESSED, FLOW)
 REPEAT = "--iree-hal-benchmark-dispatch-repeat-count"
 WITHOUT_WEIGHTS = ("--mlir-elide-elementsattrs-if-larger=1024", "--mlir-elide-resource-strings-if-larger=1024")
 """A model's weights would make the text as large as the model; what is inside a dispatch is always smaller."""
-_ONE_THREAD = "--mlir-disable-threading"
 CONFIGURED: Phase = "executable-configurations"
 DISPATCHES: Phase = "executable-sources"
 """Where the host's program is done and the dispatches are not begun: all candidates of a problem are the same there."""
@@ -165,7 +164,7 @@ class Compile:
         whole = isinstance(self.program, Path)
         # Problems are compiled as many at a time as there are cores: threads of their own would only get in each
         # other's way. A whole model is compiled alone, for minutes: there threads help.
-        threads = () if whole else (_ONE_THREAD,)
+        threads = () if whole else (ONE_THREAD,)
         stop = (f"--compile-to={self.stop}",) if self.stop else ()
         # What is printed, also on the way to a module, has no weights.
         prints = self.stop is not None or "phases" in self.dumps
@@ -188,17 +187,9 @@ class Compile:
 
     def _passes(self, tools: Tools, output: str) -> tuple[str, ...]:
         """From where a shared start stopped, and from nowhere else."""
-        return (
-            str(tools.iree_opt),
-            BEGUN,
-            f"--pass-pipeline={executables_pipeline(self.dumps)}",
-            *(flag for flag in self.compile_flags if not flag.startswith((_BEGAN_AT, REPEAT))),
-            *((REMARKS,) if self.figures == "remarks" else ()),
-            _ONE_THREAD,
-            "--emit-bytecode",
-            "-o",
-            output,
-        )
+        flags = [flag for flag in self.compile_flags if not flag.startswith((_BEGAN_AT, REPEAT))]
+        flags += [REMARKS] if self.figures == "remarks" else []
+        return executables_command(tools.iree_opt, BEGUN, flags, dumps=self.dumps, output=output)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,10 @@ with each other, which costs a thirtieth: a problem of several dispatches is com
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
+ONE_THREAD = "--mlir-disable-threading"
 _CONFIGURE = "hal.executable(iree-hal-configure-executables)"
 _DUMP = "iree-hal-dump-executable-sources{path=configurations prefix=configured}"
 _TRANSLATE = "hal.executable(iree-hal-translate-all-executables)"
@@ -18,7 +20,15 @@ _HOIST = "hal.executable(hal.executable.variant(iree-hal-hoist-executable-object
 _SERIALIZE = "iree-hal-serialize-all-executables"
 
 
-def executables_pipeline(dumps: Sequence[str]) -> str:
+def executables_command(
+    iree_opt: Path, program: str, flags: Iterable[str], *, dumps: Sequence[str], output: str
+) -> tuple[str, ...]:
+    """The exact words, for a program whose dispatches are not begun."""
+    pipeline = f"--pass-pipeline={_pipeline(dumps)}"
+    return (str(iree_opt), program, pipeline, *flags, ONE_THREAD, "--emit-bytecode", "-o", output)
+
+
+def _pipeline(dumps: Sequence[str]) -> str:
     """What `--pass-pipeline=` is given, with the configurations and the binaries dumped where that is wanted."""
     dumped = (_DUMP,) if "configurations" in dumps else ()
     options = "{dump-binaries-path=binaries}" if "binaries" in dumps else ""

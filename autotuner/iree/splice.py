@@ -6,39 +6,27 @@ workgroups each dispatch has.
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator
-
 from iree.compiler import ir
 
-from autotuner.iree.context import program_context
 from autotuner.iree.mlir import maker
+from autotuner.iree.program import CONSTANT, DISPATCH, UnexpectedError, blocks, changed, make_index
 
 _EXECUTABLE, _BINARY, _END = "hal.executable", "hal.executable.binary", "hal.executable_end"
-_DISPATCH, _LOOKUP, _CONSTANT = "hal.command_buffer.dispatch", "hal.executable.lookup.function", "arith.constant"
+_LOOKUP = "hal.executable.lookup.function"
 _FUNCTION = 2
 """Which operand of a dispatch is the function that it calls; how many workgroups there are in x, y and z follows."""
 _COUNTS = range(3, 6)
 Counts = tuple[int, ...]
 
 
-class _UnexpectedError(Exception):
-    """The two are not programs of one problem."""
-
-
 def spliced(host: bytes, executables: bytes) -> bytes | None:
     """The host's program of `host` with what `executables` has; None where the two do not fit each other."""
-    with program_context(), ir.Location.unknown():
-        try:
-            program, made = ir.Module.parse(host), ir.Module.parse(executables)
-            _exchange_binaries(_binaries(program), _binaries(made))
-            _exchange_counts(_dispatches(program), _counts(_dispatches(made)))
-            program.operation.verify()
-        except (ir.MLIRError, KeyError, _UnexpectedError):
-            return None
-        file = io.BytesIO()
-        program.operation.write_bytecode(file)
-        return file.getvalue()
+    return changed(_exchange, host, executables)
+
+
+def _exchange(program: ir.Module, made: ir.Module) -> None:
+    _exchange_binaries(_binaries(program), _binaries(made))
+    _exchange_counts(_dispatches(program), _counts(_dispatches(made)))
 
 
 def _binaries(module: ir.Module) -> dict[str, ir.Operation]:
@@ -49,73 +37,58 @@ def _binaries(module: ir.Module) -> dict[str, ir.Operation]:
             if op.name == _BINARY:
                 found[f"{executable.attributes['sym_name']} {op.attributes['sym_name']}"] = op
             elif op.name != _END:  # not made yet
-                raise _UnexpectedError
+                raise UnexpectedError
     return found
 
 
 def _exchange_binaries(into: dict[str, ir.Operation], made: dict[str, ir.Operation]) -> None:
     if not made or into.keys() != made.keys():
-        raise _UnexpectedError
+        raise UnexpectedError
     for name, op in into.items():
         if any(op.attributes[kind] != made[name].attributes[kind] for kind in ("format", "mime_type")):
-            raise _UnexpectedError
+            raise UnexpectedError
         op.attributes["data"] = made[name].attributes["data"]
 
 
 def _dispatches(module: ir.Module) -> list[list[ir.Operation]]:
     """Those of each block that has some."""
-    blocks = ([op for op in block if op.name == _DISPATCH] for block in _blocks(module.operation))
-    return [block for block in blocks if block]
+    found = ([op for op in block if op.name == DISPATCH] for block in blocks(module.operation))
+    return [block for block in found if block]
 
 
-def _blocks(op: ir.Operation) -> Iterator[list[ir.Operation]]:
-    for region in op.regions:
-        for block in region.blocks:
-            ops = [inner.operation for inner in block.operations]
-            yield ops
-            for inner in ops:
-                yield from _blocks(inner)
-
-
-def _counts(blocks: list[list[ir.Operation]]) -> dict[str, Counts]:
+def _counts(dispatches: list[list[ir.Operation]]) -> dict[str, Counts]:
     """How many workgroups each function is dispatched with: everywhere as many, or it is not known."""
     found: dict[str, Counts] = {}
-    for op in (op for block in blocks for op in block):
+    for op in (op for block in dispatches for op in block):
         counts = tuple(_constant(op.operands[index]) for index in _COUNTS)
         if found.setdefault(_function(op), counts) != counts:
-            raise _UnexpectedError
+            raise UnexpectedError
     return found
 
 
-def _exchange_counts(blocks: list[list[ir.Operation]], counts: dict[str, Counts]) -> None:
-    if {_function(op) for block in blocks for op in block} != counts.keys():
-        raise _UnexpectedError
-    for block in blocks:
+def _exchange_counts(dispatches: list[list[ir.Operation]], counts: dict[str, Counts]) -> None:
+    if {_function(op) for block in dispatches for op in block} != counts.keys():
+        raise UnexpectedError
+    for block in dispatches:
         made: dict[int, ir.Value] = {}  # a dispatch and its copy have the same operands
         for op in block:
             for index, count in zip(_COUNTS, counts[_function(op)], strict=True):
                 if _constant(op.operands[index]) != count:
                     if count not in made:
-                        made[count] = _make_constant(count, before=block[0])
+                        with ir.InsertionPoint(block[0]):
+                            made[count] = make_index(count)
                     op.operands[index] = made[count]
-
-
-def _make_constant(value: int, *, before: ir.Operation) -> ir.Value:
-    index = ir.IndexType.get()
-    with ir.InsertionPoint(before):
-        attributes = {"value": ir.IntegerAttr.get(index, value)}
-        return ir.Operation.create(_CONSTANT, results=[index], attributes=attributes).result
 
 
 def _function(dispatch: ir.Operation) -> str:
     lookup = maker(dispatch.operands[_FUNCTION], _LOOKUP)
     if lookup is None:
-        raise _UnexpectedError
+        raise UnexpectedError
     return str(lookup.attributes["entry_point"])
 
 
 def _constant(value: ir.Value) -> int:
-    constant = maker(value, _CONSTANT)
+    constant = maker(value, CONSTANT)
     if constant is None:
-        raise _UnexpectedError
+        raise UnexpectedError
     return int(ir.IntegerAttr(constant.attributes["value"]).value)

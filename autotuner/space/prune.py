@@ -248,8 +248,8 @@ def _used_memory(kernel: Kernel) -> Grid:
         return guess
     padded = kernel.shared + kernel.padding * (1 - kernel.unpadded)
     used: Grid = np.where(padded <= kernel.chip.shared_memory, padded, kernel.shared)
-    smaller, larger = (np.maximum(-(-used // step), 1) * step for step in _LDS_STEPS)
-    return np.maximum(smaller, larger)
+    taken: Grid = np.maximum.reduce([np.maximum(-(-used // step), 1) * step for step in _LDS_STEPS])
+    return taken
 
 
 def _strided(kernel: Kernel) -> Mask:
