@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -18,6 +18,8 @@ from autotuner.store.rows import LEFT_OUT, CandidateRow, Json, RunRow
 
 TUNED = ("codegen", "microkernel")
 """The kinds of candidates that have a configuration."""
+WHOLE_PARTS = 100
+"""Of a run: those that are read with all that is known of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ class Run:
     candidates: tuple[Candidate, ...]
     finalists: tuple[Finalist, ...]
     parts: tuple[Run, ...] = ()
+    brief: bool = False
+    """One of many parts: read without builds, races and environment."""
 
     @property
     def name(self) -> str:
@@ -140,6 +144,17 @@ def read(store: Reader, run: str) -> Run:
     return _read(store, store.run(run), above=())
 
 
+def _read_parts(store: Reader, row: RunRow, path: Sequence[str]) -> Iterator[Run]:
+    """The first ones whole; a page has no room for the details of more."""
+    parts = [part for part in store.parts(row.id) if part.id not in path]
+    for place, part in enumerate(parts):
+        if place < WHOLE_PARTS:
+            yield _read(store, part, above=path)
+        else:
+            candidates = tuple(Candidate(one, {}) for one in store.candidates(part.id))
+            yield Run(part, {}, part.result or {}, candidates, (), brief=True)
+
+
 def _read(store: Reader, row: RunRow, *, above: Sequence[str]) -> Run:
     builds = {build.candidate: build for build in store.builds(row.id)}
     times = store.first_timed(row.id)
@@ -161,7 +176,7 @@ def _read(store: Reader, row: RunRow, *, above: Sequence[str]) -> Run:
         document=row.result or (last[1] if last else {}),
         candidates=(candidates := tuple(candidate(one) for one in rows)),
         finalists=_finalists(store, row.id, candidates),
-        parts=tuple(_read(store, part, above=path) for part in store.parts(row.id) if part.id not in path),
+        parts=tuple(_read_parts(store, row, path)),
     )
 
 

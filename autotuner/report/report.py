@@ -34,6 +34,8 @@ FULL = 10
 """Runs that are told in full where none is named: a browser shows them without a pause."""
 _FRAME, _CELL, _FIGURE = 8_000, 40, 900
 """About how many characters the markup takes: of a view, of a cell that stands in the page itself, of a chart."""
+_BRIEF = 900
+"""The same of a part that is told in one line."""
 _SUMMARY = 20_000
 """Characters below which no section is begun."""
 OVERVIEW = 1000
@@ -58,6 +60,8 @@ class View:
     @property
     def weight(self) -> int:
         """About how many characters its tables and figures take."""
+        if not self.facts:
+            return _BRIEF
         own = sum(_weight(section) for section in self.sections)
         return _FRAME + own + sum(part.weight for part in self.parts)
 
@@ -128,8 +132,9 @@ class _Maker:
             own = _lightened(own, run, left=left)
         left -= own.weight
         parts = []
-        for part in run.parts:
-            view = self.view(part, parent=run, left=left)
+        for place, part in enumerate(run.parts):
+            room = left - _BRIEF * (len(run.parts) - place)
+            view = _brief(part) if part.brief or room < _FRAME else self.view(part, parent=run, left=room)
             left -= view.weight
             parts.append(view)
         return replace(own, parts=tuple(parts))
@@ -178,6 +183,12 @@ class _Maker:
             return None
         file = self.workspace.absolute() / "candidates" / run.row.id / str(best) / PROBLEM
         return file if file.is_file() else None
+
+
+def _brief(run: Run) -> View:
+    """A part for whose details the page has no room: what a reader looks for it by, and where it is told."""
+    where = f"The page has no room for its details: autotune report {run.row.id} shows them."
+    return View(f"run-{run.row.id}", _title(run), run.verdict, _headline(run), where, (), (), (), ())
 
 
 def _lightened(view: View, run: Run, *, left: int) -> View:

@@ -265,6 +265,20 @@ def test_options_that_would_be_ignored_are_refused(store: Store, tmp_path: Path)
     assert in_this_process("report", "no-such-run", cwd=tmp_path).returncode == 2
 
 
+def test_of_many_parts_the_first_are_told_in_full_and_all_can_be_found(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autotuner.report.reading.WHOLE_PARTS", 2)
+    suite = a_search(store, kind="suite", candidates=2, more={"problems": []})
+    parts = [a_search(store, parent=suite, candidates=6) for _ in range(4)]
+    page = report(store, [suite], workspace=tmp_path)
+    assert all(f'id="run-{part}"' in page for part in parts)
+    for part in parts:
+        details = f"The page has no room for its details: autotune report {part} shows them."
+        assert (details in page) == (part in parts[2:])
+    assert "36 asked" in page, "with their candidates all are counted"
+
+
 def test_a_suite_of_many_runs_stays_below_the_limit(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
