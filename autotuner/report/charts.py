@@ -9,7 +9,7 @@ from typing import Any
 
 from autotuner.report.knobs import Knob
 from autotuner.report.page import Chart, plain
-from autotuner.report.reading import Candidate, Run
+from autotuner.report.reading import Candidate, Finalist, Run
 from autotuner.space.table import Value
 
 POINTS = 1200
@@ -268,9 +268,14 @@ def _labels(place: int, heights: Sequence[float], texts: Sequence[str]) -> _Figu
     }
 
 
+def shown_finalists(run: Run) -> list[Finalist]:
+    """Those that a page has room for: what was confirmed, and the best of the race."""
+    return sorted(run.finalists, key=lambda f: (f.phase == "confirm", f.median))[-FINALISTS:]
+
+
 def forest(run: Run) -> Chart | None:
     """The finalists' ratios to the default with their intervals."""
-    finalists = sorted(run.finalists, key=lambda f: (f.phase == "confirm", f.median))[-FINALISTS:]
+    finalists = shown_finalists(run)
     if not finalists:
         return None
     rows = [plain(f"{brief(f.name)}, {f.phase}") for f in finalists]

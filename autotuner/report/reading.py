@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median
 from typing import Any
@@ -34,6 +34,12 @@ class Candidate:
     isa: Isa = NO_FIGURES
     seconds: float | None = None
     """From the run's beginning to its first timing."""
+    us: float | None = field(init=False)
+    """Its time; None where it failed, whatever was timed before."""
+
+    def __post_init__(self) -> None:
+        time, failed = self.row.us, self.row.state == "failed"  # asked for millions of times
+        object.__setattr__(self, "us", time if time and not failed and math.isfinite(time) else None)
 
     @property
     def name(self) -> str:
@@ -41,11 +47,6 @@ class Candidate:
             return "default"
         named = self.row.kind in ("stock", "library") or self.row.route == "tuned"
         return self.row.route if named else f"c{self.row.ordinal:04d}"
-
-    @property
-    def us(self) -> float | None:
-        """Its time; None where it failed, whatever was timed before."""
-        return self.row.us if self.row.us and self.row.state != "failed" and math.isfinite(self.row.us) else None
 
     @property
     def failed(self) -> bool:

@@ -161,7 +161,7 @@ def _applied(candidate: Candidate) -> str:
 
 def chosen(run: Run) -> list[Candidate]:
     """The default, the finalists, the best and the fastest: what a reader wants to look at closely."""
-    raced = {finalist.name for finalist in run.finalists}
+    raced = {finalist.name for finalist in charts.shown_finalists(run)}
     fastest = sorted(run.timed, key=lambda candidate: candidate.us or 0.0)[:_ENTRIES]
     wanted = [run.baseline, run.best, *(c for c in run.candidates if c.name in raced), *fastest]
     return list({candidate.row.id: candidate for candidate in wanted if candidate is not None}.values())
