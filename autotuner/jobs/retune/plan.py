@@ -19,7 +19,7 @@ from autotuner.tuning.options import Options
 
 SHARE = 0.1
 """Of what the first tuning took: so long an entry may take to be proven, raced and searched again."""
-BESIDE = 0.6
+BESIDE = 1.0
 """Seconds of the tenth that no clock here counts: Python starts before it, and the device is closed after it."""
 STARTING, LEAST_SECONDS = 3.0, 3.0
 """Unless --budget says otherwise, at least: once to start, and for each program to build both and for six blocks."""

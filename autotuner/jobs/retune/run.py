@@ -31,10 +31,10 @@ from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
 
-_WRITING, _WRITING_MOST = 0.1, 0.3
+_WRITING, _WRITING_MOST = 0.1, 0.4
 """Of the time, at least and at most: for what is written, where each program is compiled once more."""
 _COMPILE = 3.0
-"""How many times as long as its proof a compile takes."""
+"""How many times as long as its proof a compile takes; of several at once each takes longer."""
 _UNWRITTEN = (UsageError, NoCandidateError, OutOfTimeError)
 """What keeps one unit from being written, and no other."""
 _READING = 60.0
@@ -105,8 +105,7 @@ class _RetuneRun:
         """The first one's part of what was left; some of it is for writing, where all are compiled at once."""
         weights = [self.plan.share(part, self.run.options) for part in parts]
         whole = self.run.clock.budget
-        programs = len(self.plan.parts)
-        writing = _COMPILE * mean(self.proving) * programs / min(self.run.session.jobs, programs)
+        writing = _COMPILE * mean(self.proving) * len(self.plan.parts)
         kept = max(_WRITING * whole, min(writing, _WRITING_MOST * whole)) if self.writes else 0.0
         return max(left - kept, 0.0) * weights[0] / sum(weights)
 
