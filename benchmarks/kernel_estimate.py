@@ -61,8 +61,8 @@ def triton(x: Columns, c: Constants) -> Array:
 
 
 def hopper(x: Columns, c: Constants) -> Array:
-    beside = np.where(x["more"] == 32, c[8], x["more"])
-    step = np.maximum(x["bm"] * (x["bn"] + beside) * x["bk"] / c[0], (x["bm"] + x["wide"]) * x["bk"] / c[1])
+    across = np.where(x["narrow"] > 0, c[11], x["bn"] + np.where(x["more"] == 32, c[8], x["more"]))
+    step = np.maximum(x["bm"] * across * x["bk"] / c[0], (x["bm"] + x["wide"]) * x["bk"] / c[1])
     steps = np.ceil(np.ceil(x["k"] / x["bk"]) / x["split"])
     shared = np.where(x["split"] > 1, c[4] + x["on_unit"] * x["split"] * x["bm"] * x["wide"] / c[5], 0.0)
     put = np.where(x["lines"] > 0, np.where(x["rounded"] > 0, c[6], c[7]), np.where(x["rounded"] > 0, c[9], c[2]))
@@ -71,7 +71,7 @@ def hopper(x: Columns, c: Constants) -> Array:
 
 ESTIMATES = (
     Estimate("gemm_triton", triton, (3020, 55, 381, 146, 111, 1115, 1035, 8, 1650, 1.5, 3800, 72, 1707)),
-    Estimate("gemm_hopper", hopper, (2860, 58.5, 920, 2450, 7080, 88, 200, 350, 39, 1300, 640)),
+    Estimate("gemm_hopper", hopper, (2860, 58.5, 920, 2450, 7080, 88, 200, 350, 39, 1300, 640, 108)),
 )
 
 

@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from iree.compiler import ir
 
 from autotuner.build import Builder, BuildJob
 from autotuner.build.executor import BuildExecutor
+from autotuner.carriers.carrier import NOTHING, MicrokernelCarrier, Said
+from autotuner.iree.context import program_context
 from autotuner.iree.tools import Tools
 from autotuner.problems import Problem
+from autotuner.specfiles.vetting import vet_spec
 from autotuner.system import machine
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
@@ -101,6 +105,22 @@ def warm(tmp_path_factory: pytest.TempPathFactory, share_digests: Callable[[Path
 @pytest.fixture(scope="session")
 def tools() -> Tools:
     return Tools.find()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _our_own_specs_are_accepted() -> Iterator[None]:
+    """Whatever microkernels a test puts into a spec: `bench`, `spec merge` and `retune` take the file."""
+    written = MicrokernelCarrier.text
+
+    def vetted(carrier: MicrokernelCarrier, said: Said = NOTHING) -> str:
+        text = written(carrier, said)
+        with program_context():
+            vet_spec(ir.Module.parse(text), name="a spec of our own")
+        return text
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MicrokernelCarrier, "text", vetted)
+        yield
 
 
 @pytest.fixture(scope="session")

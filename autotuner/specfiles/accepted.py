@@ -51,7 +51,7 @@ SPEC_PASSES = (
     *("inline", "canonicalize", "cse", "symbol-dce", "iree-global-opt-detach-elementwise-from-named-ops"),
     *("iree-util-hoist-into-globals", "iree-util-combine-initializers"),
 )
-"""What `transform.apply_registered_pass` may run, without options other than whole numbers."""
+"""What `transform.apply_registered_pass` may run, without options other than whole numbers and empty texts."""
 
 MODEL_DIALECTS = (
     *MATHEMATICS,

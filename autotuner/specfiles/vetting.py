@@ -105,9 +105,13 @@ def _spec_op(op: Any) -> None:
 def _registered_pass(op: Any) -> None:
     name = ir.StringAttr(op.attributes["pass_name"]).value
     options = ir.DictAttr(op.attributes["options"]) if "options" in op.attributes else []
-    numbers = all(isinstance(option.attr, ir.IntegerAttr) for option in options)
-    if name not in SPEC_PASSES or not numbers or len(op.operands) > 1:
+    harmless = all(isinstance(option.attr, ir.IntegerAttr) or _is_empty(option.attr) for option in options)
+    if name not in SPEC_PASSES or not harmless or len(op.operands) > 1:
         raise _RefusedError(f"the pass {short(name)} in {op.name}")
+
+
+def _is_empty(attribute: Any) -> bool:
+    return isinstance(attribute, ir.StringAttr) and not attribute.value
 
 
 def _model_op(op: Any) -> None:

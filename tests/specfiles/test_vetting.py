@@ -97,13 +97,16 @@ def test_a_tuning_spec_and_an_executable_of_the_usual_kind_pass() -> None:
 
 
 @pytest.mark.parametrize("name", SPEC_PASSES)
-def test_a_harmless_pass_is_run_without_options_other_than_numbers(name: str) -> None:
+def test_a_harmless_pass_is_run_without_options_other_than_numbers_and_empty_texts(name: str) -> None:
     word = (
         f'%x = transform.apply_registered_pass "{name}" OPTIONS to %module : (!transform.any_op) -> !transform.any_op'
     )
     assert not refusal(PREPROCESSING.replace("PASS", word.replace("OPTIONS", "")))
     numbers = 'with options = {"max-size-increase-threshold" = 0}'
     assert not refusal(PREPROCESSING.replace("PASS", word.replace("OPTIONS", numbers)))
+    assert not refusal(
+        PREPROCESSING.replace("PASS", word.replace("OPTIONS", 'with options = {"default-pipeline" = ""}'))
+    )
     options = 'with options = {"default-pipeline" = "iree-util-dump-module{path=x}"}'
     assert f"'{name}'" in refusal(PREPROCESSING.replace("PASS", word.replace("OPTIONS", options)))
 
