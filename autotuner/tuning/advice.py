@@ -106,6 +106,13 @@ ENDS = (
     ),
     Advice(
         "inconclusive",
+        "of `autotune bundle import`",
+        "The run on the machine with the device ended without a proof, or was stopped. Its timings are kept here.",
+        "there, give `autotune bundle run` a longer --budget (--resume where it was stopped), then import its result",
+        lambda result: result.timed_elsewhere,
+    ),
+    Advice(
+        "inconclusive",
         "no dispatch can be tuned as it is",
         "The reason names what is in the way; more time does not help.",
         "give what the reason names (`--input`, another `--route`), or keep IREE's default",

@@ -86,7 +86,7 @@ def _taken_up(steps: SingleRun, manifest: Manifest, report: Report, file: Path) 
                 steps.clock.started -= report.seconds  # the run took the time of both machines
                 if not report.interrupted:
                     steps.standing.require_right(report.judgement.reason)
-                result = steps.ended(report.judgement, report.caches)
+                result = replace(steps.ended(report.judgement, report.caches), timed_elsewhere=True)
             finally:
                 steps.clean()
             run.finish(result)

@@ -181,6 +181,8 @@ class Result(Generic[D]):
     retired."""
     bundle: Mapping[str, str] | None = None
     """What was written to be timed elsewhere: the file, and the digest that its result must name."""
+    timed_elsewhere: bool = False
+    """It is the result of a bundle, brought here by `autotune bundle import`."""
 
     @property
     def default_is_wrong(self) -> bool:

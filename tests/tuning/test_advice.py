@@ -58,6 +58,7 @@ def result(verdict: FinalVerdict, *, timed: int = 0, interrupted: bool = False) 
         (result("inconclusive", timed=3), "on a quieter machine"),
         (result("inconclusive", timed=3, interrupted=True), "--resume: it goes on from here"),
         (result("win", timed=3, interrupted=True), "--resume: it goes on from here"),
+        (replace(result("inconclusive"), timed_elsewhere=True), "give `autotune bundle run` a longer --budget"),
         (result("compile-only"), "where the device is"),
         (replace(result("compile-only"), bundle={}), "`autotune bundle run` on the machine"),
         (replace(result("compile-only", interrupted=True), bundle={}), "run the same command again"),

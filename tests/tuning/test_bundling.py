@@ -113,6 +113,15 @@ def test_a_win_from_elsewhere_ships_a_spec_that_is_compiled_once_more(
     assert document["speedup"]["median"] == 2.0
 
 
+def test_without_a_verdict_the_other_machine_is_to_have_more_time(
+    home: Path, manifest: Manifest, tmp_path: Path
+) -> None:
+    result = said_to_win(manifest, tmp_path, judgement=Judgement("inconclusive", "the time was up", BASELINE))
+    told = in_this_process("bundle", "import", str(result), cwd=home)
+    assert told.returncode == 0, told.stderr
+    assert "next       there, give `autotune bundle run` a longer --budget" in told.stdout
+
+
 def test_a_result_of_a_bundle_from_elsewhere_is_refused(home: Path, manifest: Manifest, tmp_path: Path) -> None:
     result = said_to_win(manifest, tmp_path)
     (tmp_path / "other").mkdir()
@@ -155,8 +164,10 @@ def test_other_code_is_the_kernels_where_only_kernels_differ() -> None:
             refuse_other_code(others, Path("out.zip"))
 
 
-def said_to_win(manifest: Manifest, folder: Path, *, kind: Kind = "codegen") -> Path:
-    """A result in which a candidate is twice as fast as the default."""
+def said_to_win(
+    manifest: Manifest, folder: Path, *, kind: Kind = "codegen", judgement: Judgement | None = None
+) -> Path:
+    """A result in which a candidate is twice as fast as the default, and wins unless another judgement is given."""
     winner = next(one.id for one in manifest.entries if one.kind == kind)
     times = {BASELINE: 2.0, winner: 1.0}
     data = manifest.to_bytes()
@@ -165,7 +176,8 @@ def said_to_win(manifest: Manifest, folder: Path, *, kind: Kind = "codegen") -> 
         device="local-task",
         environment={"iree": manifest.iree, "host": "there", "device_name": "a chip", "driver": "", "load": 0.0},
         tried=tuple(Tried(name, Check(None, 0.0), [Taken("screen", 0, Timing((us,)))]) for name, us in times.items()),
-        judgement=Judgement(
+        judgement=judgement
+        or Judgement(
             "win", "faster", BASELINE, winner, us=times, speedup=Interval(2.0, 1.9, 2.1), confirmed_name=winner
         ),
         seconds=1.0,
