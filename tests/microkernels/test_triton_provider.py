@@ -408,6 +408,7 @@ def test_who_wants_an_object_that_is_being_built_waits_for_it(tmp_path: Path, mo
         return run(command, **options)
 
     monkeypatch.setattr(process, "run", counted)
+    monkeypatch.setattr(triton_provider, "cache_dir", lambda: tmp_path)  # nobody has built it there
     make = partial(provide, shipped("gemm_triton"), GEMM, "sm_90", workspace=tmp_path, parameters=SMALL, timeout=300)
     with ThreadPoolExecutor(3) as threads:
         built = [future.result() for future in [threads.submit(make) for _ in range(3)]]
