@@ -215,6 +215,15 @@ class Reader:
         query = select(CANDIDATES).where(CANDIDATES.c.run == run, which).order_by(CANDIDATES.c.ordinal)
         return self._rows(query, read_candidate)
 
+    def leading(self, run: str, limit: int) -> list[CandidateRow]:
+        """The fastest of a run, then the first that were not timed: so many of each, and IREE's default in any case."""
+        own, us = select(CANDIDATES).where(CANDIDATES.c.run == run), CANDIDATES.c.us
+        fastest = own.where(us.is_not(None)).order_by(us, CANDIDATES.c.ordinal).limit(limit)
+        others = own.where(us.is_(None)).order_by(CANDIDATES.c.ordinal).limit(limit)
+        default = own.where(CANDIDATES.c.kind == "baseline")
+        found = {row.id: row for query in (fastest, default, others) for row in self._rows(query, read_candidate)}
+        return sorted(found.values(), key=lambda row: (row.us is None, row.us or 0.0, row.ordinal))
+
     def builds(self, run: str) -> list[BuildRow]:
         """A run's builds, oldest first."""
         query = select(BUILDS).join(CANDIDATES).where(CANDIDATES.c.run == run).order_by(BUILDS.c.id)

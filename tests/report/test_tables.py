@@ -216,6 +216,25 @@ def test_a_run_is_shown_fastest_first_with_its_failures_after(store: Store) -> N
     ]
 
 
+def test_of_a_long_run_the_fastest_and_the_default_are_shown_and_it_says_where_the_rest_is(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autotuner.report.tables.MOST", 2)
+    run = a_run(store)
+    for ordinal in (4, 5, 6):
+        timed = store.add_candidate(run, ordinal=ordinal, config=Config.of({"tile": ordinal}))
+        store.record_timing(timed, Timing((ordinal * 1.0,)), phase="screen", block=0)
+    title, _, *lines = text(run_table(store, run)).splitlines()
+    assert title.endswith(f"; the fastest 2 of 5 timed and all 2 others: `autotune report {run}` has all")
+    assert [(line.split()[0], line.split()[-1]) for line in lines] == [
+        ("4", "timed"),
+        ("5", "timed"),
+        ("0", "timed"),
+        ("2", "compile-error"),
+        ("3", "asked"),
+    ]
+
+
 def test_figures_are_shown_and_exported_where_there_are_any(store: Store) -> None:
     run = a_run(store)
     assert "isa" not in text(run_table(store, run))
