@@ -220,5 +220,5 @@ if __name__ == "__main__":
     try:
         compile_job(Path(sys.argv[1]))
     except Exception as error:
-        print(f"error: {cause(error)}", file=sys.stderr)
+        sys.stderr.write(f"error: {cause(error)}\n")
         raise
