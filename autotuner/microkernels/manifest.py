@@ -195,7 +195,7 @@ class Manifest:
         """
         declared = self._declared(problem)
         if self.provider.chips and chip not in self.provider.chips:
-            raise self._unfit(f"it is not for {chip}.", f"It is for: {', '.join(self.provider.chips)}.")
+            raise self._unfit(f"it is not for {chip}.", self._made_for(chip))
         numbers = {
             **declared.variables(),
             SUBGROUP: subgroup_of(chip),
@@ -279,6 +279,12 @@ class Manifest:
         """The pointers that a call has: the problem's operands, and scratch that is needed with these numbers."""
         there = self._declared(problem).operand_names
         return tuple(b for b in self.buffers if b.operand in there or (b.is_scratch and self._bytes(b, numbers)))
+
+    def _made_for(self, chip: str) -> str:
+        """What is said where it is not for this chip: code for this one may run on those that it is for."""
+        known = f"It is for: {', '.join(self.provider.chips)}."
+        later = [one for one in self.provider.chips if object_for(one, (chip,))]
+        return f"{known} If that is the GPU that will run it, say so: --chip {later[0]}." if later else known
 
     def _declared(self, problem: Problem) -> Operation:
         """The problem, when it is one that this kernel computes."""

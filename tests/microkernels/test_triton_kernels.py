@@ -98,6 +98,8 @@ def test_hoppers_own_kernels_are_for_whole_tiles_and_for_its_chips_only() -> Non
         ("1x32x1000x1024x128", False, False),
         ("4x12x384x384x64", False, False),
         ("1x32x1024x1024x96", False, False),
+        ("1x16x1024x1024x64", False, True),
+        ("1x8x1024x1024x128", True, False),
     ):
         assert fits(shipped("attention_hopper"), Attention.parse(shape=shape, causal=causal), "sm_90") == taken, shape
     for problem, taken in (
@@ -112,6 +114,16 @@ def test_hoppers_own_kernels_are_for_whole_tiles_and_for_its_chips_only() -> Non
     for chip in ("sm_80", "gfx942"):
         assert not fits(shipped("attention_hopper"), Attention.parse(shape="1x32x1024x1024x128"), chip)
         assert not fits(shipped("gemm_hopper"), Gemm.parse(shape="1536x1536x2048"), chip)
+
+
+def test_what_runs_on_a_later_gpu_too_is_told_how_to_name_it() -> None:
+    problem = Attention.parse(shape="1x32x1024x1024x128")
+    with pytest.raises(DoesNotFitError) as refused:
+        shipped("attention_hopper").fit(problem, "sm_80")
+    assert "--chip sm_90" in refused.value.remedy
+    with pytest.raises(DoesNotFitError) as refused:
+        shipped("attention_hopper").fit(problem, "gfx942")
+    assert refused.value.remedy == "It is for: sm_90."
 
 
 @pytest.mark.parametrize(
