@@ -9,10 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autotuner.cli.console import emit
+from autotuner.cli.console import emit, make_console
 from autotuner.cli.lazy import Lazy
 from autotuner.errors import UsageError
-from autotuner.report.exports import export_csv, export_json
+from autotuner.report.exports import export_csv, export_json, export_records
 from autotuner.store.imports import Imported, import_file
 from autotuner.store.store import Store
 from autotuner.system.collecting import uncollected
@@ -49,15 +49,19 @@ def export(run: str | None, forms: Sequence[str], *, output: Path | None, worksp
 
 
 def _made(store: Store, run: str | None, form: str) -> str | bytes:
-    if form == "csv":
-        return export_csv(store, run)
-    if form == "parquet":
-        return parquet.export_parquet(store, run)
     if form == "optuna":
         return study.export_studies(store, run)
     if form == "t4" and run is not None:
         return json.dumps(t4.t4_document(store, run), indent=2) + "\n"
-    return export_json(store, run)
+    records = export_records(store, run)
+    if not records:
+        told = (
+            f"nothing of run {run} was timed: `autotune history {run}` says why" if run else "no run has timed anything"
+        )
+        make_console(stderr=True).print(f"note: {told}", soft_wrap=True)
+    if form == "csv":
+        return export_csv(records)
+    return parquet.export_parquet(records) if form == "parquet" else export_json(records)
 
 
 def import_files(files: Sequence[Path], *, workspace: Path, storage: str | None, as_json: bool) -> None:

@@ -122,7 +122,7 @@ def _with_known_target(store: Store, which: RunFilter) -> RunFilter:
 
 def _show_run(store: Store, run: str, shown: Shown) -> None:
     if shown.as_json:
-        emit(exports.export_json(store, run), end="")
+        emit(exports.export_json(exports.export_records(store, run)), end="")
     else:
         _show(tables.run_tables(store, run), shown)
 

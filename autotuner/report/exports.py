@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
@@ -21,6 +21,11 @@ WRITTEN = "timings"
 """What is a list in a record. In a flat one it is a column of JSON text."""
 
 _TABLES = frozenset({*NESTED, WRITTEN})
+ALWAYS = (
+    *("run", "parent", "started", "problem", "op", "target", "device", "ordinal", "kind", "route", "us", "speedup"),
+    *("error", "failure", "spec", "cold_us", "kernel", "best", WRITTEN),
+)
+"""The columns that do not depend on what was timed: all that a table of nothing has."""
 
 Record = dict[str, Any]
 
@@ -102,9 +107,9 @@ def _timing(timing: TimingRow) -> Record:
     }
 
 
-def flat_records(store: Store, run: str | None = None) -> list[Record]:
+def flat_records(records: Iterable[Record]) -> list[Record]:
     """The same with a column for each field of a table."""
-    return [_flat(record) for record in export_records(store, run)]
+    return [_flat(record) for record in records]
 
 
 def _flat(record: Record) -> Record:
@@ -125,28 +130,27 @@ def _places(figures: Mapping[str, Record]) -> Record:
     return {f"{place}.{name}": value for place, timed in figures.items() for name, value in timed.items()}
 
 
-def export_csv(store: Store, run: str | None = None) -> str:
+def export_csv(records: Iterable[Record]) -> str:
     """The flat records as CSV."""
-    records = flat_records(store, run)
+    flat = flat_records(records)
     text = io.StringIO()
-    columns = columns_of(records)
+    columns = columns_of(flat)
     table = csv.writer(text, lineterminator="\n")
-    if columns:
-        table.writerow(columns)
-    table.writerows([record.get(name, "") for name in columns] for record in records)
+    table.writerow(columns)
+    table.writerows([record.get(name, "") for name in columns] for record in flat)
     return text.getvalue()
 
 
-def export_json(store: Store, run: str | None = None) -> str:
+def export_json(records: Iterable[Record]) -> str:
     """The records as a JSON list, a line each: json takes many times as long to indent them."""
-    lines = ",\n".join(map(json.dumps, export_records(store, run)))
+    lines = ",\n".join(map(json.dumps, records))
     return f"[\n{lines}\n]\n" if lines else "[]\n"
 
 
 def columns_of(records: list[Record]) -> list[str]:
-    """The columns that any record has, in the order in which they come."""
+    """The columns that any record has, in the order in which they come; without records those that all have."""
     kinds = dict.fromkeys(tuple(record) for record in records)
-    return list(dict.fromkeys(name for names in kinds for name in names))
+    return list(dict.fromkeys(name for names in kinds for name in names)) or list(ALWAYS)
 
 
 def _finite(value: float | None) -> float | None:

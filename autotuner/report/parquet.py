@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from autotuner.errors import EnvironmentFailure
-from autotuner.report.exports import columns_of, flat_records
-from autotuner.store.store import Store
+from autotuner.report.exports import Record, columns_of, flat_records
 
 
-def export_parquet(store: Store, run: str | None = None) -> bytes:
+def export_parquet(records: Iterable[Record]) -> bytes:
     """The flat records, each column in the type of its values: numbers, text or truth."""
     try:
         import pyarrow
@@ -19,8 +18,8 @@ def export_parquet(store: Store, run: str | None = None) -> bytes:
     except ModuleNotFoundError as error:
         remedy = 'Install it with `pip install "autotune-iree[parquet]"`.'
         raise EnvironmentFailure("Parquet needs the pyarrow package.", remedy=remedy) from error
-    records = flat_records(store, run)
-    columns = {name: pyarrow.array(_alike([one.get(name) for one in records])) for name in columns_of(records)}
+    flat = flat_records(records)
+    columns = {name: pyarrow.array(_alike([one.get(name) for one in flat])) for name in columns_of(flat)}
     file = io.BytesIO()
     parquet.write_table(pyarrow.table(columns), file, compression="zstd")
     return file.getvalue()

@@ -84,6 +84,14 @@ ENDS = (
     ),
     Advice(
         "no-winner",
+        "of `autotune bundle import`",
+        "Candidates were timed there, and none can be faster than the default by more than the smallest gain that "
+        "counts.",
+        "keep IREE's default; a bundle of more --trials, or of --microkernels auto where kernels fit, looks further",
+        lambda result: result.timed_elsewhere,
+    ),
+    Advice(
+        "no-winner",
         "otherwise",
         "Candidates were timed, and none can be faster than the default by more than the smallest gain that counts.",
         "keep IREE's default; --effort full, or --microkernels auto where kernels fit, looks further",
@@ -91,10 +99,26 @@ ENDS = (
     ),
     Advice(
         "inconclusive",
+        "of `autotune bundle import`, interrupted",
+        "The import was stopped. Nothing of the result was taken up.",
+        "import the same file again: builds are kept",
+        lambda result: result.timed_elsewhere and result.interrupted,
+    ),
+    Advice(
+        "inconclusive",
         "interrupted",
         "The run was stopped. What was finished is kept.",
         "run the same command with --resume: it goes on from here",
         lambda result: result.interrupted,
+    ),
+    Advice(
+        "inconclusive",
+        "of `autotune bundle import`, and IREE's default is wrong",
+        "Something right may be faster, but the run on the machine with the device ended without a proof, or was "
+        "stopped.",
+        "do not use IREE's default; compile with the flags of the `stock` line where there is one; there, give "
+        "`autotune bundle run` a longer --budget (--resume where it was stopped), then import its result",
+        lambda result: result.timed_elsewhere and result.default_is_wrong,
     ),
     Advice(
         "inconclusive",

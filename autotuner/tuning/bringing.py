@@ -19,6 +19,7 @@ from autotuner.space import Config
 from autotuner.system import process
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.targets.attention import right_target
+from autotuner.tuning.bundling import finished
 from autotuner.tuning.options import Options
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import KERNEL, SEARCHED, Candidate
@@ -81,20 +82,29 @@ def _taken_up(steps: SingleRun, manifest: Manifest, report: Report, file: Path) 
             try:
                 for note in report.notes:
                     steps.account.note(note)
-                _written_down(steps, manifest, report, file)
-                steps.seconds["time"] += report.seconds
-                steps.clock.started -= report.seconds  # the run took the time of both machines
-                if not report.interrupted:
-                    steps.standing.require_right(report.judgement.reason)
-                result = replace(steps.ended(report.judgement, report.caches), timed_elsewhere=True)
+                result = replace(_concluded(steps, manifest, report, file), timed_elsewhere=True)
             finally:
                 steps.clean()
             run.finish(result)
     return result
 
 
-def _written_down(steps: SingleRun, manifest: Manifest, report: Report, file: Path) -> None:
-    """Each candidate is built again, from the cache as a rule: its code must be the one that was timed."""
+def _concluded(steps: SingleRun, manifest: Manifest, report: Report, file: Path) -> Result:
+    if not _written_down(steps, manifest, report, file):
+        return steps.summary.result("inconclusive", "interrupted before all of it was built once more")
+    steps.seconds["time"] += report.seconds
+    steps.clock.started -= report.seconds  # the run took the time of both machines
+    if not report.interrupted:
+        steps.standing.require_right(report.judgement.reason)
+    # A signal that comes after the builds stops nothing any more.
+    return replace(steps.ended(report.judgement, report.caches), interrupted=False)
+
+
+def _written_down(steps: SingleRun, manifest: Manifest, report: Report, file: Path) -> bool:
+    """Each candidate is built again, from the cache as a rule: its code must be the one that was timed.
+
+    False where the import was stopped before all of them were there; then no timing is taken up.
+    """
     evaluator = steps.evaluator
     tried = {one.id: one for one in report.tried}
     if unknown := tried.keys() - {one.id for one in manifest.entries}:
@@ -105,11 +115,15 @@ def _written_down(steps: SingleRun, manifest: Manifest, report: Report, file: Pa
         for entry in manifest.entries
         if entry.id in tried
     ]
-    built = [(entry, outcome, future.result()) for entry, outcome, future in begun]
+    found = finished({entry.id: [future] for entry, _, future in begun}, steps.stop)
+    if len(found) < len(begun):
+        return False
+    built = [(entry, outcome, found[entry.id][0]) for entry, outcome, _ in begun]
     refuse_other_code([entry for entry, _, build in built if build.binary != entry.binary], file)
     for entry, outcome, build in built:
         evaluator.settle_build(outcome, build)
         _settle(steps, outcome, tried[entry.id])
+    return True
 
 
 def refuse_other_code(others: Sequence[Entry], file: Path) -> None:

@@ -5,19 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from autotuner.carriers import operations
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
-from autotuner.carriers.joining import joined_mlir
-from autotuner.carriers.microkernel import SPEC_FLAG, spec_mlir
+from autotuner.carriers.microkernel import spec_mlir
 from autotuner.carriers.operations import forms_of, read_joins
 from autotuner.iree.tools import Tools
-from autotuner.microkernels.instance import Binding, Call, Instance
 from autotuner.problems import Gemm
 from autotuner.targets import Target
-from tests.carriers.test_joining import computed, numbers, problems, read
+from tests.support.joined import hold_same_results, kernel_call, numbers, problems, read
 from tests.support.kernels import spec_flags
 
 FLAGS = Target.parse("gfx942").compile_flags
@@ -122,25 +119,13 @@ def test_a_spec_joins_them_and_calls_its_kernel(tools: Tools, tmp_path: Path) ->
     (file := tmp_path / "program.mlir").write_text(program())
     (operation,) = read(preprocess(tools, file, FLAGS, timeout=120))
     assert operation.problems[0] == GATED
-    *inputs, out = (Binding(n, "read", operand) for n, operand in enumerate(GATED.operands))
-    bindings = (*inputs, replace(out, access="write"))
-    kernel = Instance("gated", "gated", "gfx942", (Path("k.hsaco"),), bindings, (), (64, 1, 1), 64, 0, (1, 1, 1))
-    calls = [Call(kernel, GATED)]
+    calls = [kernel_call(GATED)]
     (spec := tmp_path / "spec.mlir").write_text(spec_mlir(calls, forms=[forms_of(operation.readings[:1])]))
-    text = preprocess(tools, file, [*FLAGS, *spec_flags(spec, [kernel])], timeout=120)
+    text = preprocess(tools, file, [*FLAGS, *spec_flags(spec, [calls[0].instance])], timeout=120)
     assert prove(text, kernel_calls(calls)).found == (1,)
     assert "matmul" not in text
     assert "math.exp" not in text
 
 
 def test_a_joined_program_computes_the_same(tools: Tools, tmp_path: Path) -> None:
-    (file := tmp_path / "program.mlir").write_text(program())
-    flags = Target.parse("cpu").compile_flags
-    joins = read_joins(preprocess(tools, file, flags, timeout=120))
-    (spec := tmp_path / "joined.mlir").write_text(joined_mlir(joins))
-    more = f"{SPEC_FLAG}={spec}"
-    assert "tensor.concat" in preprocess(tools, file, [*flags, more], timeout=120)
-    x = (np.random.default_rng(3).integers(-8, 9, (2, 8, 8)) / 8).astype(np.float16)
-    plain, joined = (computed(tools, file, [*flags, *extra], x) for extra in ((), (more,)))
-    assert np.abs(plain).max() > 0.5
-    np.testing.assert_allclose(joined, plain, rtol=2e-3, atol=2e-3)
+    hold_same_results(tools, program(), tmp_path)

@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
-from autotuner.carriers.joining import joined_mlir
-from autotuner.carriers.microkernel import SPEC_FLAG, spec_mlir
-from autotuner.carriers.operations import Operation, forms_of, read_joins, read_operations
+from autotuner.carriers.microkernel import spec_mlir
+from autotuner.carriers.operations import forms_of
 from autotuner.iree.tools import Tools
-from autotuner.microkernels.instance import Binding, Call, Instance
-from autotuner.problems import Array, Attention, Gemm, Problem
-from autotuner.system import process
+from autotuner.problems import Attention, Gemm
 from autotuner.targets import Target
+from tests.support.joined import hold_same_results, kernel_call, numbers, problems, read
 from tests.support.kernels import spec_flags
 
 FLAGS = Target.parse("gfx942").compile_flags
@@ -69,11 +66,6 @@ _ATTENTION = """\
 _EMPTY = {"812": "8x12", "2812": "2x8x12", "2384": "2x3x8x4", "684": "6x8x4", "2834": "2x8x3x4"}
 
 
-def numbers(*shape: int, seed: int) -> str:
-    values = np.random.default_rng(seed).integers(-8, 9, shape) / 8
-    return str(values.tolist())
-
-
 def program() -> str:
     """As torch exports it: three linear layers of the same tokens, and an attention of what they give."""
     weights = "".join(
@@ -92,16 +84,6 @@ def program() -> str:
     )
     layers = "".join(_LAYER.replace("NAME", name).replace("MAP", _MAPS) for name in "qkv")
     return f"{weights}{start}{empty}{biases}{layers}{_ATTENTION}  return %tokens : tensor<2x8x3x4xf16>\n}}\n"
-
-
-def read(text: str) -> tuple[Operation, ...]:
-    """With all joined that can be."""
-    return read_operations(text, joins=read_joins(text))
-
-
-def problems(text: str) -> list[Problem]:
-    """The widest of each operation."""
-    return [operation.problems[0] for operation in read(text)]
 
 
 def test_three_layers_before_an_attention_are_one_product() -> None:
@@ -136,11 +118,7 @@ def test_a_spec_joins_them_and_calls_its_kernels(tools: Tools, tmp_path: Path) -
     calls, forms = [], []
     for operation, problem in zip(operations, (PRODUCT, PACKED), strict=True):
         assert operation.problems[0] == problem
-        *inputs, out = (Binding(n, "read", operand) for n, operand in enumerate(problem.operands))
-        bindings = (*inputs, replace(out, access="write"))
-        name = f"kernel_{problem.op}"
-        kernel = Instance(name, name, "gfx942", (Path("k.hsaco"),), bindings, (), (64, 1, 1), 64, 0, (1, 1, 1))
-        calls.append(Call(kernel, problem))
+        calls.append(kernel_call(problem))
         forms.append(forms_of(operation.readings[:1]))
     spec = tmp_path / "spec.mlir"
     for some in (slice(0, 2), slice(0, 1), slice(1, 2)):
@@ -151,27 +129,5 @@ def test_a_spec_joins_them_and_calls_its_kernels(tools: Tools, tmp_path: Path) -
         assert "batch_matmul" not in text
 
 
-def computed(tools: Tools, program: Path, flags: list[str], given: Array) -> Array:
-    """What a program makes of an array, on this processor."""
-    module, input, output = (program.with_suffix(end) for end in (".vmfb", ".in.npy", ".out.npy"))
-    np.save(input, given)
-    compiled = process.run([tools.iree_compile, program, *flags, "-o", module], timeout=120)
-    assert compiled.ok, compiled.stderr
-    words = [f"--module={module}", "--device=local-task", "--function=main", f"--input=@{input}", f"--output=@{output}"]
-    run = process.run([tools.iree_run_module, *words], timeout=60)
-    assert run.ok, run.stderr
-    result: Array = np.load(output)
-    return result
-
-
 def test_a_joined_program_computes_the_same(tools: Tools, tmp_path: Path) -> None:
-    (file := tmp_path / "program.mlir").write_text(program())
-    flags = Target.parse("cpu").compile_flags
-    joins = read_joins(preprocess(tools, file, flags, timeout=120))
-    (spec := tmp_path / "joined.mlir").write_text(joined_mlir(joins))
-    more = f"{SPEC_FLAG}={spec}"
-    assert "tensor.concat" in preprocess(tools, file, [*flags, more], timeout=120)
-    x = (np.random.default_rng(3).integers(-8, 9, (2, 8, 8)) / 8).astype(np.float16)
-    plain, joined = (computed(tools, file, [*flags, *extra], x) for extra in ((), (more,)))
-    assert np.abs(plain).max() > 0.5
-    np.testing.assert_allclose(joined, plain, rtol=2e-3, atol=2e-3)
+    hold_same_results(tools, program(), tmp_path)

@@ -26,7 +26,7 @@ from pyarrow import parquet
 from autotuner.devices.device import Timing
 from autotuner.errors import UsageError
 from autotuner.iree.compile import FAILURE_CLASSES
-from autotuner.report.exports import flat_records
+from autotuner.report.exports import export_records, flat_records
 from autotuner.report.parquet import export_parquet
 from autotuner.report.study import export_studies
 from autotuner.report.t4 import INVALID, t4_document
@@ -100,7 +100,7 @@ def test_parquet_has_the_flat_records_in_columns_of_one_type_each(store: Store, 
     done = in_this_process("export", "--parquet", "-o", str(file), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     table = parquet.read_table(file)
-    records = flat_records(store)
+    records = flat_records(export_records(store))
     assert table.num_rows == len(records) == 4
     assert table["us"].to_pylist() == [20.0, 10.0, 12.0, 5.0]
     assert table["config.tile"].to_pylist() == [None, "16", "32", "whole"], "a number here and a word there is text"
@@ -110,7 +110,7 @@ def test_parquet_has_the_flat_records_in_columns_of_one_type_each(store: Store, 
 
 
 def test_parquet_of_nothing_is_a_table_without_rows(store: Store) -> None:
-    assert parquet.read_table(io.BytesIO(export_parquet(store))).num_rows == 0
+    assert parquet.read_table(io.BytesIO(export_parquet(export_records(store)))).num_rows == 0
 
 
 def test_parquet_without_pyarrow_says_what_to_install(
@@ -138,6 +138,18 @@ def test_a_file_has_what_would_be_printed(store: Store, tmp_path: Path, form: st
     printed = in_this_process("export", form, cwd=tmp_path).stdout
     in_this_process("export", form, "-o", "out", cwd=tmp_path)
     assert (tmp_path / "out").read_text() == printed != ""
+
+
+@pytest.mark.parametrize(("form", "printed"), [("--csv", "run,parent,started,"), ("--json", "[]")])
+def test_of_a_run_without_times_the_form_stays_and_it_is_said(
+    store: Store, tmp_path: Path, form: str, printed: str
+) -> None:
+    new = NewRun("single", "k", ["autotune"], {"op": "gemm", "name": "gemm_a"}, "cpu", "local-task", 0)
+    run = store.start_run(new, space_size=1)
+    done = in_this_process("export", run, form, cwd=tmp_path)
+    assert (done.returncode, done.stdout.count("\n")) == (0, 1)
+    assert done.stdout.startswith(printed)
+    assert done.stderr == f"note: nothing of run {run} was timed: `autotune history {run}` says why\n"
 
 
 # T4

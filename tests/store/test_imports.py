@@ -43,9 +43,9 @@ def here(tmp_path: Path) -> Iterator[Store]:
 def written(store: Store, folder: Path, form: str) -> Path:
     made: str | bytes
     if form == "csv":
-        made = export_csv(store)
+        made = export_csv(export_records(store))
     else:
-        made = export_parquet(store) if form == "parquet" else json.dumps(export_records(store))
+        made = export_parquet(export_records(store)) if form == "parquet" else json.dumps(export_records(store))
     file = folder / f"e.{form}"
     file.write_bytes(made if isinstance(made, bytes) else made.encode())
     return file

@@ -10,12 +10,14 @@ import pytest
 
 from autotuner import errors
 from autotuner.measure.blocks import Interval
+from autotuner.measure.reference import Reference
 from autotuner.tuning.advice import ENDS, advice
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.effort import EFFORTS
 from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import Files, FinalVerdict, Measured, Result
 
+WRONG = Reference("numpy", default_is_right=False, default_error=1.0)
 DOCS = (Path(__file__).parents[2] / "docs" / "verdicts.md").read_text()
 
 
@@ -59,6 +61,12 @@ def result(verdict: FinalVerdict, *, timed: int = 0, interrupted: bool = False) 
         (result("inconclusive", timed=3, interrupted=True), "--resume: it goes on from here"),
         (result("win", timed=3, interrupted=True), "--resume: it goes on from here"),
         (replace(result("inconclusive"), timed_elsewhere=True), "give `autotune bundle run` a longer --budget"),
+        (
+            replace(result("inconclusive"), timed_elsewhere=True, reference=WRONG),
+            "do not use IREE's default; compile with the flags of the `stock` line where there is one; there, give",
+        ),
+        (replace(result("inconclusive", interrupted=True), timed_elsewhere=True), "import the same file again"),
+        (replace(result("no-winner", timed=3), timed_elsewhere=True), "a bundle of more --trials"),
         (result("compile-only"), "where the device is"),
         (replace(result("compile-only"), bundle={}), "`autotune bundle run` on the machine"),
         (replace(result("compile-only", interrupted=True), bundle={}), "run the same command again"),

@@ -26,10 +26,12 @@ from autotuner.measure.blocks import Interval
 from autotuner.measure.check import Check
 from autotuner.measure.contestant import Kind
 from autotuner.measure.judge import Judgement
+from autotuner.store.store import Store
 from autotuner.system.progress import Stop
 from autotuner.targets import PLAIN
-from autotuner.tuning.bringing import refuse_other_code
+from autotuner.tuning.bringing import bring_home, refuse_other_code
 from autotuner.tuning.bundling import finished, ladder, travelling
+from autotuner.tuning.options import Options
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import KERNEL, Candidate
 from tests.bundles.documents import MANIFEST
@@ -120,6 +122,22 @@ def test_without_a_verdict_the_other_machine_is_to_have_more_time(
     told = in_this_process("bundle", "import", str(result), cwd=home)
     assert told.returncode == 0, told.stderr
     assert "next       there, give `autotune bundle run` a longer --budget" in told.stdout
+
+
+def test_an_import_that_is_stopped_is_to_be_given_again(
+    home: Path, manifest: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it builds. Afterwards there is nothing left to stop."""
+    result, stop = said_to_win(manifest, tmp_path), Stop()
+    stop.request()
+    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path / "cold"))
+    told = bring_home(result, options=Options(workspace=home, jobs=1), stop=stop)
+    assert (told.verdict, told.interrupted, told.files.spec) == ("inconclusive", True, None)
+    assert "import the same file again: builds are kept" in str(told)
+    monkeypatch.undo()
+    with Store.open(None, workspace=home, create=False) as store:
+        assert store.run(told.run).status == "interrupted"
+        assert not store.timed(told.run)
 
 
 def test_a_result_of_a_bundle_from_elsewhere_is_refused(home: Path, manifest: Manifest, tmp_path: Path) -> None:

@@ -101,9 +101,9 @@ def test_every_form_of_a_set_holds_the_same_figures(store: Store, tmp_path: Path
     a_run(store, name="dispatch_0", parent=model)
     json_file, csv_file = tmp_path / "e.json", tmp_path / "e.csv"
     json_file.write_text(json.dumps(export_records(store)))
-    csv_file.write_text(export_csv(store))
+    csv_file.write_text(export_csv(export_records(store)))
     parquet_file = tmp_path / "e.parquet"
-    parquet_file.write_bytes(export_parquet(store))
+    parquet_file.write_bytes(export_parquet(export_records(store)))
     database = tmp_path / "w" / "results" / "autotune.db"
     forms = [
         str(tmp_path / "w"),
@@ -153,7 +153,7 @@ def test_a_file_that_is_no_set_is_one_line(tmp_path: Path, name: str, text: str)
 def test_an_export_that_a_spreadsheet_has_saved_is_read(store: Store, tmp_path: Path, name: str) -> None:
     a_run(store)
     path = tmp_path / name
-    text = export_csv(store) if path.suffix == ".csv" else json.dumps(export_records(store))
+    text = export_csv(export_records(store)) if path.suffix == ".csv" else json.dumps(export_records(store))
     path.write_text(text, encoding="utf-8-sig")
     whole = open_set(str(tmp_path / "w"))
     assert sorted_figures(open_set(str(path)).found.figures) == sorted_figures(whole.found.figures)
