@@ -302,7 +302,7 @@ class _SuiteRun:
         kept = [row for row in self.rows.values() if row.kept]
         if not kept:
             return
-        self.session.reporter.stage(f"merging {len(kept)} winners, and compiling each with the merged files")
+        self.session.reporter.stage(f"merging {count(len(kept), 'winner')}, and compiling each with the merged files")
         shipper = Shipper(
             target=self.target,
             session=self.session,
