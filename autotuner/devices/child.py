@@ -5,7 +5,7 @@ each request has one answer. A crash or a hang is its parent's to see: here is n
 
     open    device                               at first
     load    module                               and lets it go: the driver's own cache has it assembled then
-    call    module, call, folder                 one call; a result goes to the file of its digest in the folder
+    call    module, call, folder                 one call; a tensor goes to the file of its digest in the folder
     time    module, call, repetitions, seconds   seconds of a call in each repetition, of at least so many seconds;
             sets, pause                          on so many copies of the inputs in turn; after a pause, each time
     pairs   module, call, count, sets            seconds of a call on each copy in turn, and of the same call once more
@@ -128,10 +128,9 @@ class Device:
         """One call; each result goes to a file unless the same lies there."""
         with self._ready(request) as (loaded, function, arguments):
             seconds, results = loaded.call(function, arguments.views)
-            views = [results.get_as_object(index, runtime.HalBufferView) for index in range(len(results))]
-            data = [self._download(view.get_buffer()) for view in views]
+            found = [self._result(results.get_variant(index)) for index in range(len(results))]
         folder = Path(request["folder"])
-        answer = [_written(one, folder) | {"shape": list(view.shape)} for one, view in zip(data, views, strict=True)]
+        answer = [_number(data) if view is None else _written(data, view, folder) for view, data in found]
         return {"seconds": seconds, "results": answer}
 
     def time(self, request: Message) -> Message:
@@ -290,6 +289,13 @@ class Device:
         element = int(getattr(runtime.HalElementType, ELEMENTS[one["element"]]))
         return runtime.HalBufferView(buffer, one["shape"], element)
 
+    def _result(self, value: Any) -> tuple[Any, Any]:
+        """A tensor's view with its bytes, or no view and a number."""
+        if isinstance(value, int | float):
+            return None, value
+        view = value.deref(runtime.HalBufferView)
+        return view, self._download(view.get_buffer())
+
     def _download(self, buffer: Any) -> npt.NDArray[np.uint8]:
         view = runtime.HalBufferView(buffer, [buffer.byte_length()], int(runtime.HalElementType.UINT_8))
         host: npt.NDArray[np.uint8] = runtime.DeviceArray(self._device, view).to_host()
@@ -355,13 +361,18 @@ class Server:
         return {}
 
 
-def _written(data: npt.NDArray[np.uint8], folder: Path) -> Message:
+def _written(data: npt.NDArray[np.uint8], view: Any, folder: Path) -> Message:
     """A result in the file of its digest, unless the same lies there."""
     digest = hashlib.sha256(data.data).hexdigest()
     file = folder / f"{digest}.bin"
     if not file.exists():
         data.tofile(file)
-    return {"digest": digest}
+    return {"digest": digest, "shape": list(view.shape)}
+
+
+def _number(value: float) -> Message:
+    """A result that is no tensor. JSON has no word for those that are not finite."""
+    return {"digest": repr(value), "number": repr(value)}
 
 
 def _version(path: Path) -> list[str | int]:

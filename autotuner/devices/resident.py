@@ -202,8 +202,10 @@ class ResidentDevice:
 
     def _array(self, result: Mapping[str, Any], element: str) -> Array:
         """Read when it is looked at: most modules compute the very bits that are known."""
-        file = self.folder / f"{result['digest']}.bin"
         kind = np.dtype(element_type(element).numpy)
+        if "number" in result:
+            return np.asarray(float(result["number"]) if kind.kind == "f" else int(result["number"])).astype(kind)
+        file = self.folder / f"{result['digest']}.bin"
         if file.stat().st_size == 0:
             return np.empty(result["shape"], kind)
         array: Array = np.memmap(file, np.uint8, mode="r").view(kind)

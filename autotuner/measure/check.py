@@ -160,6 +160,8 @@ def _chunks(out: Array, reference: Array, bound: Bound) -> Iterator[tuple[int, A
         piece = array.reshape(-1)[start : start + _CHUNK] if array.ndim else array
         return piece.astype(np.float64)
 
+    # A result may be one number. What is allowed may be one for all elements.
+    out, reference = out.reshape(-1), reference.reshape(-1)
     for start in range(0, reference.size, _CHUNK):
         deviation, slack = part(bound.deviation, start), part(bound.slack, start)
         yield start, part(out, start), part(reference, start), deviation, slack

@@ -101,6 +101,17 @@ def test_the_right_output_comes_back_for_each_set_of_inputs(device: Device, exam
     assert both[0].arrays[0].dtype == np.float32
 
 
+def test_a_result_that_is_no_tensor_comes_back_too(device: Device, builder: Builder) -> None:
+    program = (Path(__file__).parent / "numbers.mlir").read_text()
+    build = builder.build(BuildJob(program, Target.parse("cpu").compile_flags, timeout=120))
+    call = Invocation("main", ("4xf32=1 3 2.5 4",), ("f32", "f32", "i32"))
+    (computed,) = device.check(build.vmfb, [call], timeout=60)
+    assert computed.failure is None, computed.detail
+    assert [array.tolist() for array in computed.arrays] == [3.0, [2, 6, 5, 8], 3]
+    assert [str(array.dtype) for array in computed.arrays] == ["float32", "float32", "int32"]
+    assert device.time(build, benchmark(call), repetitions=1).ok
+
+
 def test_what_the_check_compares_is_right(device: Device, builder: Builder, tmp_path: Path) -> None:
     for dtype in ("f32", "bf16"):
         problem = Gemm.parse(shape="16x24x32", dtype=dtype)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from autotuner.errors import UsageError
 from autotuner.jobs.model.arrays import described, load_array
-from autotuner.jobs.model.extract import Argument
+from autotuner.jobs.model.signature import Argument
 from autotuner.problems import Array, Operand, Problem
 from autotuner.problems.dtypes import element_type, known_type
 

@@ -10,7 +10,7 @@ import numpy as np
 from autotuner.devices.device import Computed
 from autotuner.errors import UsageError
 from autotuner.jobs.model.arrays import described, load_array
-from autotuner.jobs.model.extract import Signature
+from autotuner.jobs.model.signature import Signature
 from autotuner.problems import Array
 from autotuner.problems.dtypes import element_type, known_type
 

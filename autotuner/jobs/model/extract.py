@@ -4,51 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from iree.compiler import ir
 
-from autotuner.errors import UsageError
 from autotuner.iree.context import text_context
 from autotuner.iree.mlir import Dispatch, by_name, parse, resources, root_of, walk
+from autotuner.jobs.model.signature import ASYNC, Signature, read_signature
 from autotuner.jobs.model.sizes import Sizes
-
-_ASYNC = "$async"
-"""What the compiler adds to the name of a function that it makes asynchronous: the body is there."""
-_PARAMETER = "#flow.parameter.named<"
-_LISTED = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """An input of the program's function: a tensor, or a number where it has no shape."""
-
-    shape: tuple[int | None, ...] | None
-    element: str
-
-    @property
-    def text(self) -> str:
-        sizes = ["?" if size is None else str(size) for size in self.shape or ()]
-        return "x".join([*sizes, self.element])
-
-    @property
-    def dynamic(self) -> bool:
-        return self.shape is None or None in self.shape
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """What a program's function takes and gives."""
-
-    function: str
-    arguments: tuple[Argument, ...]
-    results: tuple[str, ...]
-    """The element type of each; empty where it is not told."""
-    shapes: tuple[tuple[int | None, ...], ...] = ()
-    """Of each result."""
-    scopes: tuple[str, ...] = ()
-    """Of the parameters that the program loads from files."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +95,8 @@ def read_flow(text: str, *, function: str | None, shapes: Sequence[tuple[int, ..
         module = parse(text, context)
         top = list(module.body.operations)
         functions = {_symbol(op): op.operation for op in top if op.operation.name == "util.func"}
-        signature = replace(_signature(functions, _choose(functions, function)), scopes=_scopes(top))
-        body = functions.get(signature.function + _ASYNC, functions.get(signature.function))
+        signature = read_signature(functions, top, function=function)
+        body = functions.get(signature.function + ASYNC, functions.get(signature.function))
         sizes = Sizes(body, shapes)
         calls: Counter[str] = Counter()
         sites: dict[str, Any] = {}
@@ -227,83 +191,13 @@ def group(
     return tuple(Group(known[key], tuple(members)) for key, members in found.items()), tuple(other)
 
 
-def _choose(functions: Mapping[str, Any], wanted: str | None) -> str:
-    public = [
-        name.removesuffix(_ASYNC)
-        for name, op in functions.items()
-        if "sym_visibility" not in op.attributes or ir.StringAttr(op.attributes["sym_visibility"]).value == "public"
-    ]
-    public = list(dict.fromkeys(public))
-    if wanted is None:
-        if len(public) == 1:
-            return public[0]
-        if "main" in public:
-            return "main"
-        what = f"has {len(public)} functions" if public else "has no function that can be called"
-        raise UsageError(f"the model {what}.", remedy=f"Choose one by --function: {', '.join(public[:_LISTED])}.")
-    if wanted not in public:
-        raise UsageError(f"the model has no function {wanted!r}.", remedy=f"It has: {', '.join(public[:_LISTED])}.")
-    return wanted
-
-
 def _belongs(name: str, function: str, functions: Mapping[str, Any]) -> bool:
     """The function itself, its asynchronous body, or a private one, which it may call."""
-    if name in (function, function + _ASYNC):
+    if name in (function, function + ASYNC):
         return True
     return "sym_visibility" in functions[name].attributes and (
         ir.StringAttr(functions[name].attributes["sym_visibility"]).value == "private"
     )
-
-
-def _signature(functions: Mapping[str, Any], function: str) -> Signature:
-    body = functions.get(function + _ASYNC, functions.get(function))
-    block = body.regions[0].blocks[0]
-    imports: dict[int, Any] = {}
-    results: tuple[Argument, ...] = ()
-    for op in walk(body):
-        if op.name == "hal.tensor.import":
-            for number, argument in enumerate(block.arguments):
-                if op.operands[0] == argument:
-                    imports[number] = op.results[0].type
-        elif op.name == "util.return":
-            views = [value for value in op.operands if str(value.type) == "!hal.buffer_view"]
-            results = tuple(_exported(value) for value in views)
-    arguments = []
-    for number, argument in enumerate(block.arguments):
-        kind = str(argument.type)
-        if number in imports:
-            arguments.append(_tensor(imports[number]))
-        elif kind not in ("!hal.fence", "!hal.buffer_view", "!hal.buffer"):
-            arguments.append(Argument(None, kind))
-    elements, shapes = tuple(one.element for one in results), tuple(one.shape or () for one in results)
-    return Signature(function, tuple(arguments), elements, shapes)
-
-
-def _tensor(kind: Any) -> Argument:
-    shaped = ir.RankedTensorType(kind)
-    sizes = tuple(None if shaped.is_dynamic_dim(i) else int(shaped.shape[i]) for i in range(shaped.rank))
-    return Argument(sizes, str(shaped.element_type))
-
-
-def _scopes(top: Iterable[Any]) -> tuple[str, ...]:
-    """Of the parameters that globals begin as: `#flow.parameter.named<"SCOPE"::"KEY">`, or without a scope."""
-    found: dict[str, None] = {}
-    for op in top:
-        if op.operation.name != "util.global" or "initial_value" not in op.operation.attributes:
-            continue
-        text = str(op.operation.attributes["initial_value"])
-        if text.startswith(_PARAMETER):
-            scope, scoped, _ = text.removeprefix(_PARAMETER).partition("::")
-            found[scope.strip('"') if scoped else ""] = None
-    return tuple(found)
-
-
-def _exported(view: Any) -> Argument:
-    """The tensor behind a result."""
-    owner = view.owner
-    if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "hal.tensor.export":
-        return Argument(None, "")
-    return _tensor(owner.operation.operands[0].type)
 
 
 def _values(op: Any, sizes: Sizes) -> tuple[tuple[int | None, ...], tuple[Value, ...], tuple[Value, ...]]:

@@ -14,8 +14,8 @@ from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.benchmark_file import ENDING, import_benchmark
 from autotuner.jobs.model.dispatch import random_tensors
-from autotuner.jobs.model.extract import Argument, Signature
 from autotuner.jobs.model.onnx_import import import_onnx
+from autotuner.jobs.model.signature import Argument, Signature
 from autotuner.problems import Operand
 from autotuner.problems.dtypes import element_type, known_type
 from autotuner.specfiles.vetting import vet_program
@@ -127,14 +127,15 @@ def call_of(program: Program, signature: Signature, folder: Path, *, seed: int) 
     _check_parameters(program, signature.scopes)
     folder.mkdir(parents=True, exist_ok=True)
     texts, whole = [], False
-    for number, (text, operand) in enumerate(check_inputs(program, signature)):
+    inputs = zip(check_inputs(program, signature), signature.arguments, strict=True)
+    for number, ((text, operand), argument) in enumerate(inputs):
         if operand is None:
             texts.append(text)
             continue
         path = folder / f"input{number}.bin"
         random_tensors((operand,), seed + number)[0].tofile(path)
         texts.append(f"{operand.text}=@{path}")
-        whole |= not operand.element.is_float
+        whole |= not operand.element.is_float and argument.role == "read"
     notes = ("whole-number inputs are filled with 0 and 1: give --input with values where they matter",)
     call = Invocation(signature.function, tuple(texts), signature.results, program.parameters)
     return call, notes if whole else ()
@@ -208,7 +209,7 @@ def _is_number(text: str) -> bool:
 
 def _fit(text: str, shape: tuple[int, ...], argument: Argument) -> None:
     wanted = argument.shape
-    if wanted is None:
+    if wanted is None or argument.role == "unread":
         return
     if len(shape) != len(wanted) or any(b not in (None, a) for a, b in zip(shape, wanted, strict=True)):
         raise UsageError(

@@ -35,9 +35,9 @@ class Sizes:
 
     def __init__(self, function: Any, shapes: Sequence[tuple[int, ...] | None]) -> None:
         self._arguments = list(function.regions[0].blocks[0].arguments)
-        # Only tensors have shapes; fences and numbers stand between them.
-        views = [i for i, argument in enumerate(self._arguments) if str(argument.type) == "!hal.buffer_view"]
-        self._shapes = dict(zip(views, shapes, strict=False))
+        # A caller gives tensors and numbers; fences stand between them.
+        given = [i for i, argument in enumerate(self._arguments) if str(argument.type) != "!hal.fence"]
+        self._shapes = dict(zip(given, shapes, strict=False))
 
     def of(self, value: Any) -> int | None:
         """The number that a value will have; None when the inputs do not tell it."""

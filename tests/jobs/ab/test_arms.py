@@ -14,7 +14,7 @@ from autotuner.errors import UsageError
 from autotuner.jobs.ab.arms import parse_arm
 from autotuner.jobs.ab.inputs import model_inputs, problem_inputs
 from autotuner.jobs.ab.recipe import file_flags
-from autotuner.jobs.model.extract import Argument
+from autotuner.jobs.model.signature import Argument
 from tests.jobs.ab.conftest import CPU
 
 SMALL = Gemm.parse(shape="2x3x4", dtype="f32")

@@ -20,9 +20,9 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.model.arbiter import Arbiter, HostAnswer
 from autotuner.jobs.model.context import Model
 from autotuner.jobs.model.expected import load_expected, wider
-from autotuner.jobs.model.extract import Signature
 from autotuner.jobs.model.host import host_flags, noise, nudged
 from autotuner.jobs.model.result import ModelResult
+from autotuner.jobs.model.signature import Signature
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.problems import Array
 from autotuner.targets.attention import decomposed_attention

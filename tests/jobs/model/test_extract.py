@@ -13,7 +13,7 @@ from autotuner.iree.mlir import read_root
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.context import Model, ModelStructure, read_structure
 from autotuner.jobs.model.dispatch import DispatchProblem, flops, loop_sizes, runs_alone
-from autotuner.jobs.model.program import Program, ProgramBuilder
+from autotuner.jobs.model.program import Program, ProgramBuilder, call_of
 from autotuner.jobs.model.shares import by_work
 from autotuner.system.cache import Cache
 from tests.support.models import EXAMPLES
@@ -78,6 +78,27 @@ def test_dynamic_sizes_come_from_the_inputs(tmp_path: Path) -> None:
     assert [o.text for o in problem.operands] == ["48x96xf32", "96x128xf32", "48x128xf32"]
     assert flops(problem.resolved(group.root)) == found.flops == 2 * 48 * 96 * 128
     assert by_work(found.groups).total == found.flops
+
+
+def test_storage_of_results_and_what_is_not_read_are_arguments_too(tmp_path: Path) -> None:
+    given = ("48xf32", "48x96xf32", "0.5", "3x7xi64", "96x128xf32", "48x128xf32")
+    found = structure("stored", tmp_path, inputs=given)
+    signature = found.flow.signature
+    assert [(a.text, a.role) for a in signature.arguments] == [
+        ("?xf32", "storage"),
+        ("?x96xf32", "read"),
+        ("f32", "read"),
+        ("1xf32", "unread"),
+        ("96x128xf32", "read"),
+        ("?x128xf32", "storage"),
+    ]
+    assert (signature.results, signature.shapes) == (("f32", "f32", "f32"), ((None, 128), (None,), ()))
+    # The number between the inputs takes none of their shapes.
+    group = found.groups[0]
+    assert loop_sizes(group.pieces[0], group.root) == {0: 48}
+    call, notes = call_of(Program(tmp_path, "stored", inputs=given), signature, tmp_path / "inputs", seed=0)
+    assert [text.partition("=")[0] for text in call.inputs] == list(given)
+    assert notes == ()
 
 
 def test_without_sizes_a_dynamic_dispatch_cannot_be_tuned_and_says_why(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.jobs.model import onnx_import
 from autotuner.jobs.model.arbiter import same_outputs
 from autotuner.jobs.model.choice import choose
-from autotuner.jobs.model.extract import Argument, Signature
 from autotuner.jobs.model.program import Program, call_of, input_shapes
+from autotuner.jobs.model.signature import Argument, Signature
 from autotuner.measure.check import Check
 from autotuner.problems import Array
 from autotuner.targets import Target
@@ -78,6 +78,9 @@ def test_outputs_are_compared_by_their_type() -> None:
     assert same(numbers, numbers).ok
     assert not same(numbers + (numbers == 7), numbers).ok
     assert not same(one[:3], one).ok
+    number = np.float32(2.5).reshape(())
+    assert same(number, number).ok
+    assert same(number + 1, number).detail.endswith("element () is 3.5, not 2.5")
 
 
 def test_the_largest_element_of_a_softmax_may_be_off_by_as_much_as_its_size_allows() -> None:

@@ -184,6 +184,23 @@ def test_a_dynamic_dispatch_is_tuned_at_the_sizes_of_the_inputs(tmp_path: Path) 
     assert result.details.applied == 1
 
 
+def test_a_model_that_writes_its_results_into_arguments_is_tuned_and_its_outputs_are_compared(tmp_path: Path) -> None:
+    fake = fake_tools(tmp_path, rules=[(SPEC, 50.0)])
+    given = ("48xf32", "48x96xf32", "0.5", "3x7xi64", "96x128xf32", "48x128xf32")
+    result = run("stored", tmp_path, fake, model={"inputs": given})
+    assert result.verdict == "win"
+    assert [row.label for row in result.details.rows] == ["matmul_Dx128x96_f32"]
+    assert result.details.applied == 1
+    assert result.details.error is not None
+    assert result.details.error < 1e-5
+    assert result.flagfile is not None
+    # As iree-benchmark-module takes them.
+    folder = tmp_path / "workspace" / "candidates" / result.run
+    _, *command = shlex.split((folder / "tuned-plain" / "command.txt").read_text().splitlines()[1])
+    real = str(Tools.find().iree_benchmark_module)
+    subprocess.run([real, *command], check=True, capture_output=True, timeout=ENOUGH)
+
+
 @pytest.mark.long
 def test_a_dispatch_that_adds_to_an_operand_is_not_repeated(tmp_path: Path) -> None:
     fake = fake_tools(tmp_path, rules=[(SPEC, 5.0), ("*", 10.0)])

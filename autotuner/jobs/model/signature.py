@@ -1,0 +1,135 @@
+"""What the function of a program takes and gives: read where its dispatches are formed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from iree.compiler import ir
+
+from autotuner.errors import UsageError
+from autotuner.iree.mlir import walk
+
+ASYNC = "$async"
+"""What the compiler adds to the name of a function that it makes asynchronous: the body is there."""
+_PARAMETER = "#flow.parameter.named<"
+_LISTED = 12
+_VIEW = "!hal.buffer_view"
+_HIDDEN = ("!hal.fence", "!hal.buffer")
+"""What callers do not give by --input."""
+
+
+Role = Literal["read", "storage", "unread"]
+"""What the function does with an argument: in storage it writes a result (`iree.abi.output`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An input of the program's function: a tensor, or a number where it has no shape."""
+
+    shape: tuple[int | None, ...] | None
+    element: str
+    role: Role = "read"
+
+    @property
+    def text(self) -> str:
+        sizes = ["?" if size is None else str(size) for size in self.shape or ()]
+        return "x".join([*sizes, self.element])
+
+    @property
+    def dynamic(self) -> bool:
+        return self.shape is None or None in self.shape
+
+
+_UNREAD = Argument((1,), "f32", "unread")
+"""For a tensor that the function does not look at: its type is not known any more, and any will do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a program's function takes and gives."""
+
+    function: str
+    arguments: tuple[Argument, ...]
+    results: tuple[str, ...]
+    """The element type of each; empty where it is not told."""
+    shapes: tuple[tuple[int | None, ...], ...] = ()
+    """Of each result."""
+    scopes: tuple[str, ...] = ()
+    """Of the parameters that the program loads from files."""
+
+
+def read_signature(functions: Mapping[str, Any], top: Sequence[Any], *, function: str | None) -> Signature:
+    """That of the function that is asked for, or of the one that can be meant."""
+    name = _choose(functions, function)
+    body = functions.get(name + ASYNC, functions.get(name))
+    given = list(body.regions[0].blocks[0].arguments)
+    tensors: dict[int, Argument] = {}
+    results: tuple[Argument, ...] = ()
+    for op in walk(body):
+        if op.name == "hal.tensor.import":
+            tensors.update({n: _tensor(op.results[0].type) for n, one in enumerate(given) if one == op.operands[0]})
+        elif op.name == "hal.tensor.alias":
+            # Its operands: the tensor, the sizes of that, and the storage.
+            stored = replace(_tensor(op.operands[0].type), role="storage")
+            for number, one in enumerate(given):
+                if one in list(op.operands)[1:] and str(one.type) == _VIEW:
+                    tensors.setdefault(number, stored)
+        elif op.name == "util.return":
+            results = tuple(_exported(value) for value in op.operands)
+    arguments = [
+        tensors.get(number, _UNREAD if str(one.type) == _VIEW else Argument(None, str(one.type)))
+        for number, one in enumerate(given)
+        if number in tensors or str(one.type) not in _HIDDEN
+    ]
+    elements, shapes = tuple(one.element for one in results), tuple(one.shape or () for one in results)
+    return Signature(name, tuple(arguments), elements, shapes, _scopes(top))
+
+
+def _choose(functions: Mapping[str, Any], wanted: str | None) -> str:
+    public = [
+        name.removesuffix(ASYNC)
+        for name, op in functions.items()
+        if "sym_visibility" not in op.attributes or ir.StringAttr(op.attributes["sym_visibility"]).value == "public"
+    ]
+    public = list(dict.fromkeys(public))
+    if wanted is None:
+        if len(public) == 1:
+            return public[0]
+        if "main" in public:
+            return "main"
+        what = f"has {len(public)} functions" if public else "has no function that can be called"
+        raise UsageError(f"the model {what}.", remedy=f"Choose one by --function: {', '.join(public[:_LISTED])}.")
+    if wanted not in public:
+        raise UsageError(f"the model has no function {wanted!r}.", remedy=f"It has: {', '.join(public[:_LISTED])}.")
+    return wanted
+
+
+def _tensor(kind: Any) -> Argument:
+    shaped = ir.RankedTensorType(kind)
+    sizes = tuple(None if shaped.is_dynamic_dim(i) else int(shaped.shape[i]) for i in range(shaped.rank))
+    return Argument(sizes, str(shaped.element_type))
+
+
+def _scopes(top: Iterable[Any]) -> tuple[str, ...]:
+    """Of the parameters that globals begin as: `#flow.parameter.named<"SCOPE"::"KEY">`, or without a scope."""
+    found: dict[str, None] = {}
+    for op in top:
+        if op.operation.name != "util.global" or "initial_value" not in op.operation.attributes:
+            continue
+        text = str(op.operation.attributes["initial_value"])
+        if text.startswith(_PARAMETER):
+            scope, scoped, _ = text.removeprefix(_PARAMETER).partition("::")
+            found[scope.strip('"') if scoped else ""] = None
+    return tuple(found)
+
+
+def _exported(value: Any) -> Argument:
+    """The tensor behind a result, or the number that it is."""
+    if str(value.type) != _VIEW:
+        return Argument(None, str(value.type))
+    owner = value.owner
+    if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "hal.tensor.export":
+        return Argument(None, "")
+    return _tensor(owner.operation.operands[0].type)
