@@ -78,9 +78,9 @@ def test_outputs_are_compared_by_their_type() -> None:
     assert same(numbers, numbers).ok
     assert not same(numbers + (numbers == 7), numbers).ok
     assert not same(one[:3], one).ok
-    number = np.float32(2.5).reshape(())
+    number = np.array(2.5, np.float32)
     assert same(number, number).ok
-    assert same(number + 1, number).detail.endswith("element () is 3.5, not 2.5")
+    assert same(np.array(3.5, np.float32), number).detail.endswith("element () is 3.5, not 2.5")
 
 
 def test_the_largest_element_of_a_softmax_may_be_off_by_as_much_as_its_size_allows() -> None:
