@@ -1,10 +1,11 @@
 """Layers of transformers as torch exports them: MLIR for IREE by iree-turbine, ONNX for other libraries.
 
     pip install torch onnxscript iree-turbine
-    python -m benchmarks.models.layers FOLDER [--tokens 1024]
+    python -m benchmarks.models.layers FOLDER [--tokens 1024] [--layers 1]
 
 An encoder layer (norm after, gelu) and a decoder layer (norm before, causal, gated by silu): f16, width 1024, seeded.
-FOLDER/encoder_layer.mlir and .onnx, FOLDER/decoder_layer.mlir and .onnx. Then:
+FOLDER/encoder_layer.mlir and .onnx, FOLDER/decoder_layer.mlir and .onnx. More layers come one behind another, each with
+weights of its own, in encoder_layers and decoder_layers. Then:
 
     autotune model encoder_layer.mlir --target sm_80 --microkernels auto --budget 100s
     autotune bench encoder_layer.mlir --onnx encoder_layer.onnx --backends iree,tuned,torch --target sm_80
@@ -20,8 +21,8 @@ from typing import Any
 WIDTH = 1024
 
 
-def layers(torch: Any) -> dict[str, Any]:
-    """A module of each kind; their classes need torch to be there."""
+def layers(torch: Any, count: int = 1) -> dict[str, Any]:
+    """A module of each kind, of so many layers; their classes need torch to be there."""
     nn, functional = torch.nn, torch.nn.functional
 
     class Attention(nn.Module):  # type: ignore[misc, name-defined]
@@ -62,17 +63,21 @@ def layers(torch: Any) -> dict[str, Any]:
             return x + self.down(functional.silu(self.gate(y)) * self.up(y))
 
     torch.manual_seed(0)
-    return {"encoder_layer": Encoder(), "decoder_layer": Decoder()}
+    if count == 1:
+        return {"encoder_layer": Encoder(), "decoder_layer": Decoder()}
+    kinds = {"encoder_layers": Encoder, "decoder_layers": Decoder}
+    return {name: nn.Sequential(*(kind() for _ in range(count))) for name, kind in kinds.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tokens", type=int, default=1024)
+    parser.add_argument("--layers", type=int, default=1)
     given = parser.parse_args()
     torch, aot = import_module("torch"), import_module("iree.turbine.aot")
     given.folder.mkdir(parents=True, exist_ok=True)
-    for name, layer in layers(torch).items():
+    for name, layer in layers(torch, given.layers).items():
         module, x = layer.half().eval(), torch.randn(1, given.tokens, WIDTH).half()
         file = given.folder / name
         # From this version on ONNX has an operation for attention, which libraries compute as one.

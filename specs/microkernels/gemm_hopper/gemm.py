@@ -330,18 +330,43 @@ def halves(total):
 
 @gluon.jit
 def put_lines(results, size, entry, row, column, total, others, end: gl.constexpr):
-    """The same by way of shared memory, where they become whole lines; 64 columns at a time, for want of room."""
+    """The same by way of shared memory, where they become whole lines; 64 columns at a time, for want of room. What an
+    activation takes is many instructions: a loop has them once, where the next columns take the place of the last."""
     WIDTH: gl.constexpr = total.shape[1]
-    if WIDTH > 64:
+    if WIDTH == 256 and others is None and end[6]:
+        left, right = halves(total)
+        first, second = halves(left)
+        third, fourth = halves(right)
+        for strip in range(4):
+            put_strip(results, size, entry, row, column + strip * 64, first, None, end)
+            first, second, third, fourth = second, third, fourth, first
+    elif WIDTH == 128 and others is None and end[6]:
+        left, right = halves(total)
+        for strip in range(2):
+            put_strip(results, size, entry, row, column + strip * 64, left, None, end)
+            left, right = right, left
+    elif WIDTH == 128 and end[6]:
+        left, right = halves(total)
+        beside, behind = halves(others)
+        for strip in range(2):
+            put_strip(results, size, entry, row, column + strip * 64, left, beside, end)
+            left, right, beside, behind = right, left, behind, beside
+    elif WIDTH > 64:
         left, right = halves(total)
         beside, behind = (None, None) if others is None else halves(others)
         put_lines(results, size, entry, row, column, left, beside, end)
         put_lines(results, size, entry, row, column + WIDTH // 2, right, behind, end)
     else:
-        lines: gl.constexpr = gl.BlockedLayout([1, 4], [128 // WIDTH, WIDTH // 4], [4, 1], [1, 0])
-        if others is not None:
-            others = gl.convert_layout(others, lines)
-        put_tile(results, size, entry, row, column, gl.convert_layout(total, lines), others, end)
+        put_strip(results, size, entry, row, column, total, others, end)
+
+
+@gluon.jit
+def put_strip(results, size, entry, row, column, total, others, end: gl.constexpr):
+    WIDTH: gl.constexpr = total.shape[1]
+    lines: gl.constexpr = gl.BlockedLayout([1, 4], [128 // WIDTH, WIDTH // 4], [4, 1], [1, 0])
+    if others is not None:
+        others = gl.convert_layout(others, lines)
+    put_tile(results, size, entry, row, column, gl.convert_layout(total, lines), others, end)
 
 
 @gluon.jit
