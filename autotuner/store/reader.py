@@ -21,7 +21,6 @@ from autotuner.store.database import DATABASE_ERRORS, ELSEWHERE, connect, explai
 from autotuner.store.filters import ALL_RUNS, RunFilter
 from autotuner.store.keys import home_of, question_of
 from autotuner.store.rows import (
-    LEFT_OUT,
     NO_CANDIDATES,
     BuildRow,
     CandidateRow,
@@ -40,6 +39,7 @@ from autotuner.store.rows import (
     read_timing,
 )
 from autotuner.store.schema import BUILDS, CANDIDATES, ENVIRONMENT, IMPORTED, RUNS, TIMINGS, VERDICTS
+from autotuner.store.summaries import fastest_first, leading_queries, read_tally, tally_query
 from autotuner.store.transactions import OnWait, Transactions
 from autotuner.system.locks import nobody_works_in
 
@@ -217,12 +217,8 @@ class Reader:
 
     def leading(self, run: str, limit: int) -> list[CandidateRow]:
         """The fastest of a run, then the first that were not timed: so many of each, and IREE's default in any case."""
-        own, us = select(CANDIDATES).where(CANDIDATES.c.run == run), CANDIDATES.c.us
-        fastest = own.where(us.is_not(None)).order_by(us, CANDIDATES.c.ordinal).limit(limit)
-        others = own.where(us.is_(None)).order_by(CANDIDATES.c.ordinal).limit(limit)
-        default = own.where(CANDIDATES.c.kind == "baseline")
-        found = {row.id: row for query in (fastest, default, others) for row in self._rows(query, read_candidate)}
-        return sorted(found.values(), key=lambda row: (row.us is None, row.us or 0.0, row.ordinal))
+        found = [row for query in leading_queries(run, limit) for row in self._rows(query, read_candidate)]
+        return fastest_first(found)
 
     def builds(self, run: str) -> list[BuildRow]:
         """A run's builds, oldest first."""
@@ -275,20 +271,8 @@ class Reader:
 
     def tallies(self, runs: Iterable[str]) -> dict[str, Tally]:
         """The same of many runs; those without candidates are left out."""
-        failed = (CANDIDATES.c.state == "failed") & CANDIDATES.c.failure.not_in(LEFT_OUT)
-        tuned = CANDIDATES.c.kind.in_(("codegen", "microkernel")) & (CANDIDATES.c.state != "failed")
-        query = select(
-            CANDIDATES.c.run,
-            func.count().label("asked"),
-            func.count(CANDIDATES.c.us).label("timed"),
-            func.count(case((failed, 1))).label("failed"),
-            func.min(case((CANDIDATES.c.kind == "baseline", CANDIDATES.c.us))).label("baseline_us"),
-            func.min(case((tuned, CANDIDATES.c.us))).label("best_us"),
-        ).group_by(CANDIDATES.c.run)
-        return {
-            row.run: Tally(**{name: value for name, value in row._mapping.items() if name != "run"})
-            for row in self._of_runs(query, CANDIDATES.c.run, runs)
-        }
+        found = self._of_runs(tally_query(), CANDIDATES.c.run, runs)
+        return {row.run: read_tally(row) for row in found}
 
     def timed(self, run: str | None = None) -> list[TimedRow]:
         """Every candidate that was timed, of one run with its parts or of all, oldest run first."""
