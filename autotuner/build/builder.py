@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 from autotuner.build.proof import proven
@@ -32,6 +33,8 @@ from autotuner.system.cache import Cache
 from autotuner.system.digests import content_digest, known_digest, read_by_flags
 
 HOST = "host"
+_BUILDING: dict[str, RLock] = {}
+"""By key: what several threads want at once is compiled by one of them."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,11 @@ class Builder:
         known = self.recalled(job, key)
         if known is not None:
             return known
+        with _BUILDING.setdefault(key, RLock()):
+            # Whoever waited finds what the other has built, unless that one ran out of its time.
+            return self.recalled(job, key) or self._built(job, key)
+
+    def _built(self, job: BuildJob, key: str) -> Compiled:
         with self.cache.scratch() as folder:
             made = self._linked(job, folder) if self._translates(job) else None
             if made is None:

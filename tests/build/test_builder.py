@@ -263,10 +263,11 @@ def test_a_folder_that_cannot_be_written_says_what_to_do(tools: Tools, job: Buil
     assert "--workspace" in caught.value.remedy
 
 
-def test_threads_that_build_the_same_job_agree(fresh: Builder, job: BuildJob) -> None:
+def test_threads_that_build_the_same_job_compile_it_once(fresh: Builder, job: BuildJob) -> None:
     with ThreadPoolExecutor(2) as pool:
         builds = list(pool.map(fresh.build, [job] * 2))
     assert all(b.ok for b in builds)
+    assert sorted(b.cached for b in builds) == [False, True]
     assert len({(b.key, b.binary, b.vmfb) for b in builds}) == 1
     assert fresh.cache.size()[0] == 1
     assert list(fresh.cache.builds.glob(".making-*")) == []
