@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 
 from autotuner.cli.console import emit, make_console, make_reporter
+from autotuner.cli.lazy import Lazy
 from autotuner.cli.microkernels import say_whose_code
 from autotuner.cli.request import ProblemRequest, Request
 from autotuner.errors import EXIT_INTERRUPTED, EXIT_NO_WINNER, AutotuneError
@@ -19,11 +20,15 @@ from autotuner.problems import Problem
 from autotuner.system.interrupts import stopping
 from autotuner.system.progress import Stop
 from autotuner.targets import Target
-from autotuner.tuning.bundling import make_bundle
-from autotuner.tuning.dry_run import rehearse
 from autotuner.tuning.result import D, Result
 from autotuner.tuning.session import Watched
-from autotuner.tuning.tune import tune
+
+if TYPE_CHECKING:
+    from autotuner.tuning import bundling, dry_run, tune
+else:
+    # Commands that search nothing come here, too.
+    bundling, dry_run = Lazy("autotuner.tuning.bundling"), Lazy("autotuner.tuning.dry_run")
+    tune = Lazy("autotuner.tuning.tune")
 
 
 def run_tuning(problem: Problem, request: Request) -> None:
@@ -37,10 +42,10 @@ def run_tuning(problem: Problem, request: Request) -> None:
     request.refuse_untimed("allow_precision")
     say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
     if request.dry_run:
-        print_rehearsal(rehearse(problem, target, options=options), request)
+        print_rehearsal(dry_run.rehearse(problem, target, options=options), request)
         return
     with watched(request) as watch:
-        result = tune(problem, target, options=options, **watch)
+        result = tune.tune(problem, target, options=options, **watch)
     conclude(result, request)
 
 
@@ -49,7 +54,7 @@ def run_bundling(problem: Problem, target: Target, file: Path, request: Request)
     options = request.options()
     say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
     with watched(request) as watch:
-        result = make_bundle(problem, target, file, options=options, **watch)
+        result = bundling.make_bundle(problem, target, file, options=options, **watch)
     conclude(result, request)
 
 

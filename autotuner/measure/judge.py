@@ -64,6 +64,8 @@ class Contest:
     places: int = 8
     chosen: str | None = None
     """Who is to be confirmed without a race: it was chosen elsewhere."""
+    won_before: bool = False
+    """The chosen one was found to be faster before: where it is clearly ahead again, few blocks may do."""
     favourite: str | None = None
     """Who is confirmed where there is no time for a race; by default the best of the screening, or the first rival."""
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -294,6 +296,7 @@ class _Sitting:
             baseline=contest.baseline,
             beside=[stock] if beside else [],
             blocks=blocks,
+            looks=self.plan.looks(blocks) if contest.won_before else (),
             rules=contest.rules,
         )
         over = SAME if winner == stock else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -119,11 +119,13 @@ def confirm(
     baseline: str,
     blocks: int = 24,
     beside: Sequence[str] = (),
+    looks: Sequence[int] = (),
     rules: Rules = DEFAULT_RULES,
 ) -> Confirmation:
     """Time the winner against the baseline again, on data that had no part in choosing it.
 
-    The number of blocks is fixed beforehand: then the interval holds its level with nothing spent on looks.
+    The number of blocks is fixed beforehand: then the interval holds its level with nothing spent on looks. With
+    `looks` it also ends after one of these many blocks where the verdict is certain there: each spends its share.
     (Simulated at 1.5 % noise, twelve blocks turn away 6 % of true 3 % gains, twenty-four none.)
     `beside` are timed along with the two (the best stock route), for their ratios; they decide nothing.
     """
@@ -131,6 +133,7 @@ def confirm(
     rows: dict[str, list[float | None]] = {name: [] for name in names}
     alive = list(names)
     reason, cut = "", False
+    floor, level = 1 + rules.smallest_gain, rules.alpha / (1 + len(looks))
     for block in range(1, blocks + 1):
         taken = _time_block(block, alive, baseline, timekeeper)
         if taken is None:
@@ -145,16 +148,26 @@ def confirm(
         if isinstance(failure, TimingFailed):
             reason = f"the winner failed in block {block}: {failure}"
             break
+        so_far = _ratio(rows, winner, baseline, level) if block in looks else None
+        if so_far is not None and _verdict(so_far, floor) != "inconclusive":
+            break
     times = {name: tuple(row) for name, row in rows.items()}
-    speedup = BlockTimes(times).ratio(winner, baseline, alpha=rules.alpha)
+    speedup = _ratio(rows, winner, baseline, level)
     if reason:
         return Confirmation(times, "inconclusive", reason, speedup, cut)
     if speedup is None:
         return Confirmation(times, "inconclusive", f"{blocks} blocks are too few for this level")
     span = f"fresh blocks give {speedup.median:.3f} ({speedup.bounds})"
-    floor = 1 + rules.smallest_gain
-    verdict: Verdict = "win" if speedup.low > floor else "no-winner" if speedup.high < floor else "inconclusive"
-    return Confirmation(times, verdict, f"{span}, needed: more than {floor:.3f}", speedup)
+    return Confirmation(times, _verdict(speedup, floor), f"{span}, needed: more than {floor:.3f}", speedup)
+
+
+def _ratio(rows: Mapping[str, Sequence[float | None]], winner: str, baseline: str, level: float) -> Interval | None:
+    times = {name: tuple(row) for name, row in rows.items()}
+    return BlockTimes(times).ratio(winner, baseline, alpha=level)
+
+
+def _verdict(speedup: Interval, floor: float) -> Verdict:
+    return "win" if speedup.low > floor else "no-winner" if speedup.high < floor else "inconclusive"
 
 
 def _time_block(

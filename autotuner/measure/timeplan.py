@@ -42,6 +42,12 @@ LEADERS = 4
 """Candidates that are compared there."""
 FAR_AHEAD = 3.0
 """Times faster than the baseline: what is so far ahead is told from it by one repetition each, where time is short."""
+CLEARLY_AHEAD = 1.2
+"""Times faster than the baseline: of what is so far ahead the first blocks may be enough."""
+EARLY_LOOKS = (7, 12)
+"""Of a confirmation, after so many blocks: with fewer than seven no share of 5 % has an interval."""
+_LOOKED_AGAIN = 4
+"""Blocks from one look to the next, at least."""
 _LEAD_BUILDS = 3
 """What such a comparison takes with the builds for it, over its timings."""
 _ROUNDED = 5
@@ -230,6 +236,12 @@ class TimePlan:
         """How many blocks there is time for, fixed beforehand: then the interval holds its level whatever comes."""
         block, room = self.confirm.block(1 + beside), max(left - self.shipping, 0.0)
         return min(self.blocks, int(room / block)) if block and math.isfinite(room) else self.blocks
+
+    def looks(self, blocks: int) -> tuple[int, ...]:
+        """After how many of these blocks a confirmation may end; none where it would not, or would end soon anyway."""
+        if self.ahead < CLEARLY_AHEAD:
+            return ()
+        return tuple(look for look in EARLY_LOOKS if look + _LOOKED_AGAIN <= blocks)
 
     def needs_confirmation(self, *, looked: bool) -> float:
         """Seconds that a race leaves: before its first look it tells nothing, so it may use more than after it."""

@@ -86,6 +86,7 @@ def race_sides(
         confirm_blocks=effort.confirm_blocks,
         seed=run.options.seed,
         chosen=B if has_won else None,
+        won_before=has_won,
         labels={A: a.arm.name, B: b.arm.name},
     )
     rows = {side.key: side.row for side in sides}

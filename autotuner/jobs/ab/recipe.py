@@ -17,11 +17,13 @@ from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.compile import CompilerRefusal, first_error
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.kernels import InsertedKernel, KernelSite
+from autotuner.problems import Problem
 from autotuner.specfiles.applied import Use, applied
 from autotuner.specfiles.entries import SpecFile, read_spec, read_text
 from autotuner.specfiles.objects import check_objects
 from autotuner.targets import Target
 from autotuner.targets.backends import TUNING_SPEC
+from autotuner.tuning.session import Session
 
 _CHIP = (
     "--iree-hal-target-device",
@@ -71,6 +73,31 @@ class Recipe:
 @dataclass(frozen=True)
 class ArmSite(KernelSite):
     """What an arm compiles, and where."""
+
+    @classmethod
+    def within(
+        cls,
+        session: Session,
+        target: Target,
+        *,
+        program: str | Path,
+        flags: Sequence[str],
+        problem: Problem | None,
+        folder: Path,
+        timeout: float,
+    ) -> ArmSite:
+        """`flags` are those that the program needs itself."""
+        return cls(
+            program=program,
+            flags=(*flags, *target.compile_flags),
+            target=target,
+            chip=session.chip,
+            tools=session.tools,
+            workspace=session.workspace.root,
+            folder=folder,
+            timeout=timeout,
+            problem=problem,
+        )
 
     @property
     def plain(self) -> Recipe:

@@ -174,16 +174,14 @@ class _ExperimentRun:
         side.folder = run.folder / side.key
         side.folder.mkdir(parents=True, exist_ok=True)
         side.row = run.candidate("baseline" if side.key == A else side.arm.code, side.arm.name)
-        site = ArmSite(
+        site = ArmSite.within(
+            run.session,
+            run.target,
             program=subject.program,
-            flags=(*subject.flags, *run.target.compile_flags),
-            target=run.target,
-            chip=run.session.chip,
-            tools=run.session.tools,
-            workspace=run.session.workspace.root,
+            flags=subject.flags,
+            problem=subject.problem,
             folder=side.folder,
             timeout=self.compile_timeout,
-            problem=subject.problem,
         )
         try:
             with run.account.clocked("space"):

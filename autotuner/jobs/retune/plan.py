@@ -76,18 +76,18 @@ class Plan:
         """Seconds: a tenth of what finding it took, or of what that may have taken."""
         if not self.first_of[id(part)]:
             return PROVING
-        return max(SHARE * (part.seconds or usual_seconds(part, options)), LEAST_SECONDS)
+        return max(SHARE * (part.seconds or effort_seconds(part, options)), LEAST_SECONDS)
 
     def seconds(self, options: Options) -> float:
         """For all of it: a tenth of the first tuning, from the start of the process to its end."""
         if options.budget is not None:
             return options.budget
-        first = {(part.name, part.seconds): part.seconds or usual_seconds(part, options) for part in self.parts}
+        first = {(part.name, part.seconds): part.seconds or effort_seconds(part, options) for part in self.parts}
         raced = sum(self.first_of.values())
         return max(SHARE * sum(first.values()) - BESIDE, STARTING + LEAST_SECONDS * max(raced, 1))
 
 
-def usual_seconds(part: Part, options: Options) -> float:
+def effort_seconds(part: Part, options: Options) -> float:
     """What an effort allows."""
     return options.effort.budget * (BUDGET_FACTOR if part.model is not None else 1.0)
 

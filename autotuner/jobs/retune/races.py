@@ -15,7 +15,6 @@ from autotuner.errors import AutotuneError, BusyError, OutOfTimeError, StorageEr
 from autotuner.jobs.ab.arms import DEFAULT, Arm, FlagfileArm, SpecArm
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.run import experiment
-from autotuner.jobs.model.tuner import tune_within
 from autotuner.jobs.retune.decide import Raced, Searched, Standing
 from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.proof import Key, Proof
@@ -31,7 +30,6 @@ from autotuner.tuning.plan import CODEGEN, KERNEL
 from autotuner.tuning.result import Result
 from autotuner.tuning.run import Run
 from autotuner.tuning.task import Task
-from autotuner.tuning.tune import search
 
 LEAST_SEARCH = 15.0
 """Seconds: in less a search finds nothing that a race could confirm."""
@@ -62,11 +60,15 @@ class Races:
 
     def against_default(self, part: Part, proofs: Mapping[Key, Proof], budget: float) -> Raced:
         """The old winner and the new default, in turns."""
-        old, before = part.old, None
-        if old is not None and old.us and old.baseline_us and old.taken_on(self.run.environment):
-            before = (old.baseline_us, old.us)
         arm = arm_of(part.unit, trust=self.trust, proofs=proofs)
-        return self._race(part, DEFAULT, arm, budget, has_won=True, before=before)
+        return self._race(part, DEFAULT, arm, budget, has_won=True, before=self.before(part))
+
+    def before(self, part: Part) -> tuple[float, float] | None:
+        """What default and winner took, where that was on this machine."""
+        old = part.old
+        if old is None or not old.us or not old.baseline_us or not old.taken_on(self.run.environment):
+            return None
+        return old.baseline_us, old.us
 
     def binary(self, race: str) -> str:
         """The code of the second arm of a race."""
@@ -155,6 +157,10 @@ class Races:
         return Raced("inconclusive", error.message, failure=error.message)
 
     def _found(self, part: Part, seconds: float) -> Result[Any]:
+        # Imported where they are used: most retunings search nothing, and end within seconds.
+        from autotuner.jobs.model.tuner import tune_within
+        from autotuner.tuning.tune import search
+
         output = self.run.folder / "again" / f"{part.unit.name}-{part.name}.mlir"
         options = replace(self._options(seconds), output=output, trials=self.run.options.trials or _TRIALS)
         within = self.run.within(f"{part.name}, near its old place: ")

@@ -14,14 +14,15 @@ from autotuner.carriers.provenance import Provenance
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import AutotuneError, NoCandidateError, OutOfTimeError, StorageError, UsageError
 from autotuner.iree.compile import CONFIGURED, shell_line
-from autotuner.jobs.model.context import compile_timeout
+from autotuner.jobs.retune.ahead import Ahead, prove
+from autotuner.jobs.retune.alike import tunes_alone
 from autotuner.jobs.retune.decide import Raced, Searched, decide, standing
 from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.plan import Plan, Wanted, identity, read_plan
-from autotuner.jobs.retune.proof import Key, Proof, Prover, compile_flags
+from autotuner.jobs.retune.proof import Key, Proof, compile_flags
 from autotuner.jobs.retune.races import LEAST_SEARCH, Races
 from autotuner.jobs.retune.result import EntryRow, RetuneDetails, RetuneResult, Written, retune_result
-from autotuner.jobs.retune.ship import Draft, Staying, Writer, model_of, program_of
+from autotuner.jobs.retune.ship import Draft, Staying, Writer, model_of
 from autotuner.problems import Gemm
 from autotuner.system import process
 from autotuner.system.progress import Clock
@@ -31,8 +32,8 @@ from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
 
-_WRITING, _WRITING_MOST = 0.1, 0.4
-"""Of the time, at least and at most: for what is written, where each program is compiled once more."""
+_WRITING, _WRITING_MOST = 0.02, 0.4
+"""Of the time, at least and at most: for what is written, where programs with code of others are compiled once more."""
 _COMPILE = 3.0
 """How many times as long as its proof a compile takes; of several at once each takes longer."""
 _UNWRITTEN = (UsageError, NoCandidateError, OutOfTimeError)
@@ -76,7 +77,9 @@ class _RetuneRun:
 
     def __post_init__(self) -> None:
         self.races = Races(self.run, self.wanted.trust)
-        self.writer = Writer(self.run, self.wanted.in_place, self.wanted.trust)
+        self.ahead = Ahead(self.races)
+        reads = frozenset(self.plan.reads)
+        self.writer = Writer(self.run, self.wanted.in_place, self.wanted.trust, reads)
         self.writes = self.run.timed or self.run.options.output is not None or self.wanted.in_place
 
     def go(self) -> RetuneResult:
@@ -89,6 +92,9 @@ class _RetuneRun:
         self.rows += [
             EntryRow(one.unit.path, one.entry, "", "skipped", one.reason, old=one.old) for one in self.plan.left
         ]
+        run.account.stage(f"compiling {count(len(self.plan.parts), 'program')} with what is to be proven")
+        with run.account.clocked("build"):
+            self.ahead.go(self.plan)
         for number, part in enumerate(self.plan.parts):
             if run.stopped:
                 break
@@ -102,10 +108,11 @@ class _RetuneRun:
         return result
 
     def _budget(self, parts: Sequence[Part], left: float) -> float:
-        """The first one's part of what was left; some of it is for writing, where all are compiled at once."""
+        """The first one's part of what was left; some of it is for writing."""
         weights = [self.plan.share(part, self.run.options) for part in parts]
         whole = self.run.clock.budget
-        writing = _COMPILE * mean(self.proving) * len(self.plan.parts)
+        compiled = sum(not tunes_alone(part.unit) for part in self.plan.parts)
+        writing = _COMPILE * mean(self.proving) * compiled
         kept = max(_WRITING * whole, min(writing, _WRITING_MOST * whole)) if self.writes else 0.0
         return max(left - kept, 0.0) * weights[0] / sum(weights)
 
@@ -117,9 +124,10 @@ class _RetuneRun:
         began, left = clock.elapsed, clock.left
         run.account.stage(f"proving {part.unit.path.name} in {part.name}")
         try:
+            known = self.ahead.proofs.get(id(part))
             with run.account.clocked("space"):
                 part = self._for_compiler(part)
-                proofs = self._proofs(part)
+                proofs = known.result() if known is not None else prove(part, run)
         except AutotuneError as error:
             if isinstance(error, StorageError):
                 raise
@@ -195,13 +203,6 @@ class _RetuneRun:
             part, unit=copy, entries=tuple(by_name[one.path.name, entry.name] for one, entry in part.entries)
         )
 
-    def _proofs(self, part: Part) -> dict[Key, Proof]:
-        run = self.run
-        program, flags = program_of(part, run)
-        timeout = compile_timeout(run.options, run.clock)
-        prover = Prover(part.unit, program, flags, run.target, run.session.tools, timeout)
-        return prover.prove(part.entries)
-
     def _timed(
         self, part: Part, proofs: Mapping[Key, Proof], gone: str, ends: float
     ) -> tuple[Raced | None, Searched | None, Path | None]:
@@ -212,6 +213,8 @@ class _RetuneRun:
         same = identity(part)
         if same in self.known:
             return self.known[same]
+        if not gone and clock.left <= 0:
+            return Raced("inconclusive", "the time was up before it was raced: a longer --budget would do"), None, None
         raced = None if gone else self.races.against_default(part, proofs, ends - clock.elapsed)
         stands = standing(lost=gone, raced=raced, old_us=self._old_us(part))
         searched, found = None, None
@@ -290,7 +293,7 @@ class _RetuneRun:
             name = staying.unit.name
             self.run.account.note(f"{name} is not written: the time was up before a verdict, and the old files stay")
             return None
-        self.run.account.stage(f"writing {staying.unit.name}, and compiling once more with it")
+        self.run.account.stage(f"writing {staying.unit.name}")
         home = staying.unit.home
         skipped = {(one.unit.spec, one.entry): one.old for one in self.plan.left if one.entry}
         more = {

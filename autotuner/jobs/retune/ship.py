@@ -19,6 +19,7 @@ from autotuner.carriers.render import problem_mlir
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.compile import Compiled, first_error, shell_line
 from autotuner.jobs.model.program import Program
+from autotuner.jobs.retune.alike import says_the_same
 from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.proof import Key
 from autotuner.jobs.retune.unit import Unit, read_unit
@@ -26,6 +27,7 @@ from autotuner.specfiles.entries import read_text
 from autotuner.specfiles.merge import merge
 from autotuner.specfiles.renew import renew
 from autotuner.specfiles.retarget import retargeted
+from autotuner.system.digests import path_digest
 from autotuner.system.text import count
 from autotuner.tuning.result import Files
 from autotuner.tuning.run import Run
@@ -62,7 +64,8 @@ class Draft:
     flags: Sequence[str]
     notes: tuple[str, ...]
     compiles: Sequence[tuple[Part, Future[Compiled] | str, Future[Compiled]]]
-    """Of each program: the code that it must have, and with the files written anew."""
+    """Of each program: the code that it must have, and with the files written anew. Of those that say the same to the
+    compiler as what was raced there is none."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ class Writer:
     run: Run
     in_place: bool
     trust: bool
+    reads: frozenset[str]
+    """Digests of the files as they were when the run began."""
 
     def place(self, unit: Unit) -> Outputs:
         workspace = self.run.session.workspace
@@ -99,7 +104,7 @@ class Writer:
         return replace(read_unit(copy.spec, trust=self.trust), was=unit.spec)
 
     def draft(self, staying: Staying) -> Draft:
-        """The files where they harm nothing, and the compiles that are to prove them: all units' at once."""
+        """The files where they harm nothing, and the compiles that are to prove what is not as it was raced."""
         unit, target = staying.unit, self.run.target
         header = self._header(staying)
         notes: tuple[str, ...] = ()
@@ -114,10 +119,13 @@ class Writer:
         flags = flags or target.compile_flags
         draft = Outputs(self.run.folder / "draft" / f"{unit.name}.mlir", MODEL)
         shipped = write_shipped(draft, parts, flags)
+        same = self._untouched(unit) and says_the_same(unit, read_unit(draft.spec, trust=self.trust), target)
         compiles = []
         for part in staying.parts:
             old = unit.flagfile.path if unit.flagfile else None
             raced = "" if part.name in staying.new else staying.binaries.get(part.name, "")
+            if same and raced:
+                continue
             before = raced or self._compile(part, staying.new.get(part.name, old))
             compiles.append((part, before, self._compile(part, shipped.flagfile)))
         return Draft(staying, parts, flags, notes, compiles)
@@ -134,6 +142,10 @@ class Writer:
             self._set_aside(read_unit(unit.home, trust=self.trust))
         final = write_shipped(files, draft.parts, draft.flags)
         return Files(final.spec, final.flagfile, final.carrier), draft.notes
+
+    def _untouched(self, unit: Unit) -> bool:
+        """Its files are what they were when they were read, and raced."""
+        return all(path_digest(path) in self.reads for path in unit.reads)
 
     def _merged(self, staying: Staying, parts: Parts, header: Sequence[str]) -> tuple[Parts, tuple[str, ...]]:
         """With the tuning specs of what was found anew; what has other flags keeps files of its own."""
