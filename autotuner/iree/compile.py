@@ -387,12 +387,11 @@ def _says_error(stderr: str) -> bool:
     return any(line.startswith("error:") or ": error:" in line or _UNKNOWN in line for line in stderr.splitlines())
 
 
-def first_error(stderr: str) -> str:
+def first_error(stderr: str, *, most: int = 300) -> str:
     """The line that says what is wrong, for a message of one line."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    return next((line for line in lines if "rror" in line or "nknown" in line), lines[0] if lines else "no message")[
-        :300
-    ]
+    found = next((line for line in lines if "rror" in line or "nknown" in line), lines[0] if lines else "no message")
+    return found if len(found) <= most else f"{found[: most - 1]}…"
 
 
 def shell_line(command: Iterable[str]) -> str:

@@ -167,7 +167,9 @@ def _single_knob(run: Run, knob: Knob) -> Chart:
     }
     bars = [_level("median", "@ink", [_median(by_value[v]) for v in knob.values], names)]
     bars += [_level("fastest", "@good", [min(by_value[v]) for v in knob.values], names)]
-    ticks = {"tickvals": list(range(len(names))), "ticktext": names, "range": [-0.6, len(names) - 0.4]}
+    # Plotly leaves out labels that would overlap.
+    labels = [plain(brief(str(value), most=_LABEL)) for value in knob.values]
+    ticks = {"tickvals": list(range(len(names))), "ticktext": labels, "range": [-0.6, len(names) - 0.4]}
     layout = {
         "xaxis": {**ticks, "showgrid": False, "zeroline": False},
         "yaxis": log_axis("µs", [c.us or 0.0 for c in run.timed if c.tuned]),
@@ -209,17 +211,19 @@ def parallel(run: Run, knobs: Sequence[Knob]) -> Chart | None:
     low, high = math.log(own[0].us or 1.0), math.log(own[-1].us or 1.0)
     spread = (high - low) or 1.0
 
-    def height(candidate: Candidate, knob: Knob) -> float | None:
-        value = candidate.knobs.get(knob.name)
-        return None if value is None else knob.values.index(value) / (len(knob.values) - 1)
+    def height(candidate: Candidate, knob: Knob) -> float:
+        return knob.values.index(candidate.knobs[knob.name]) / (len(knob.values) - 1)
 
     data: list[_Figure] = []
     for name, colour, opacity, width, members in groups:
         x: list[float | None] = []
         y: list[float | None] = []
         for candidate in members:
-            x += [*map(float, range(len(axes) + 1)), None]
-            y += [*(height(candidate, knob) for knob in axes), (math.log(candidate.us or 1.0) - low) / spread, None]
+            # Past the knobs of other routes: a line that ended there would not come to its time.
+            own_axes = [(float(place), knob) for place, knob in enumerate(axes) if knob.name in candidate.knobs]
+            x += [*(place for place, _ in own_axes), float(len(axes)), None]
+            y += [*(height(candidate, knob) for _, knob in own_axes), (math.log(candidate.us or 1.0) - low) / spread]
+            y.append(None)
         line = {"color": colour, "width": width}
         data.append({"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": line} | _quiet(opacity))
     data += [_scale(place, knob) for place, knob in enumerate(axes)]
@@ -233,6 +237,8 @@ def parallel(run: Run, knobs: Sequence[Knob]) -> Chart | None:
         "legend": {"orientation": "h", "x": 0, "y": -0.02, "yanchor": "top"},
     }
     note = f"{len(shown)} of {len(own)} candidates; the fastest is the lowest at the right."
+    if any(knob.name not in candidate.knobs for candidate in shown for knob in axes):
+        note += " A line goes straight past the knobs that a candidate does not have."
     return Chart("Parallel coordinates", {"data": data, "layout": layout}, note, height=420, width=90 * len(names))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from autotuner.report.cells import fixed, interval, text, us
-from autotuner.report.charts import brief
+from autotuner.report.charts import brief, one_line
 from autotuner.report.page import Chart, Column, Kind, Table, plain
 from autotuner.report.reading import Run, number
 from autotuner.report.retuned import retuned
@@ -49,7 +49,9 @@ def _model(run: Run) -> list[Section]:
     kernels = (document.get("microkernels") or {}).get("places") or []
     if kernels:
         found.append(Section("microkernels", "Microkernels", tables=(_documents("Microkernels", kernels),)))
-    found.append(Section("routes", "Routes", tables=(_routes(document.get("routes") or []),)))
+    routes: _Rows = document.get("routes") or []
+    words = () if routes else ("No route was tried as a whole.",)
+    found.append(Section("routes", "Routes", words, tables=(_routes(routes),)))
     return found
 
 
@@ -168,13 +170,16 @@ def _kinds(time: Mapping[str, Any]) -> Table:
 
 
 def _routes(rows: _Rows) -> Table:
-    columns = _columns("route", ("µs", "number"), ("error", "number"), ("compile, s", "number"), ("flags", "code"))
+    columns = _columns(
+        "route", ("µs", "number"), ("error", "number"), ("compile, s", "number"), ("state", "badge"), ("flags", "code")
+    )
     cells = [
         (
             text(row.get("name")),
             us(number(row.get("us"))),
             "" if number(row.get("error")) is None else f"{row['error']:.1e}",
             fixed(number(row.get("compile_seconds")), 1),
+            text(row.get("failure") or ("timed" if number(row.get("us")) else "")),
             "\n".join(map(str, row.get("flags") or [])),
         )
         for row in rows
@@ -198,8 +203,8 @@ _UPLIFT = {
 
 
 _OTHER_MOMENTS = (
-    "The default's µs are from a first look at all problems, the tuned µs from the end of a problem's own run. "
-    "The speedup is from blocks that were timed side by side."
+    "The times are from the end of a problem's own run, where it has one, and the speedup is from blocks that were "
+    "timed side by side there. Shares and what is saved go by a first look at the default of all problems."
 )
 
 
@@ -238,7 +243,7 @@ def _problems(rows: _Rows) -> Table:
             text(row.get("problem")),
             text(row.get("calls")),
             fixed(number(row.get("share")), 2),
-            us(number(row.get("default_us"))),
+            us(number(row.get("reference_us")) or number(row.get("default_us"))),
             us(number(row.get("tuned_us"))),
             interval({"median": row.get("ratio"), "low": row.get("low"), "high": row.get("high")}),
             text(row.get("verdict")),
@@ -277,7 +282,11 @@ def _uplifts(rows: _Rows) -> tuple[Chart, ...]:
             "color": "@muted",
         },
     }
-    layout = {"xaxis": {"title": {"text": "times as fast as the default"}}, "yaxis": {"type": "category"}}
+    layout = {
+        "xaxis": {"title": {"text": "times as fast as the default"}},
+        "yaxis": {"type": "category"},
+        "shapes": [one_line()],
+    }
     title = "Speedup of each problem, with its interval"
     return (Chart(title, {"data": [dots], "layout": layout}, height=120 + 28 * len(told)),)
 

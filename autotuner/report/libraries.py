@@ -13,6 +13,7 @@ from autotuner.report.reading import Run, number
 from autotuner.report.roofline import Point
 from autotuner.report.sections import Section
 from autotuner.store.reader import Reader
+from autotuner.system.text import count
 
 _OURS = ("iree", "tuned")
 """The backends that a tuning run has itself."""
@@ -55,13 +56,14 @@ def libraries(run: Run) -> Section:
 
 def headline(run: Run) -> str:
     """How many times as fast as each of the others IREE is."""
+    several = len(run.document.get("problems") or []) > 1
     told = []
     for name, entry in (run.document.get("summary") or {}).items():
         if mean := number(entry.get("geometric_mean")):
-            told.append(f"{mean:.3f} times as fast as {text(name)}")
+            of = f" (of {count(int(number(entry.get('problems')) or 0), 'problem')})" if several else ""
+            told.append(f"{mean:.3f} times as fast as {text(name)}{of}")
     by = next((text(one.get("by")) for one in (run.document.get("summary") or {}).values()), "")
-    several = ", in the geometric mean" if len(run.document.get("problems") or []) > 1 else ""
-    return f"{by} is {', '.join(told)}{several}" if told else ""
+    return f"{by} is {', '.join(told)}{', in the geometric mean' if several else ''}" if told else ""
 
 
 def alone(problem: Mapping[str, Any], target: str) -> str:

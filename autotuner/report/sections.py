@@ -7,10 +7,10 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from autotuner.report import charts
-from autotuner.report.cells import us
+from autotuner.report.cells import fixed, text, us
 from autotuner.report.knobs import difference, varied
 from autotuner.report.page import Chart, Column, Kind, Table
-from autotuner.report.reading import Candidate, Run
+from autotuner.report.reading import Candidate, Run, number
 from autotuner.store.figures import problem_of
 from autotuner.system.text import clean, count
 
@@ -32,11 +32,16 @@ _WHOLE = (
     "Every route's outputs are compared with those of IREE's default, or with the user's own (--expected), before it "
     "is timed. What is proven of the entries of dispatches stands with their runs."
 )
+_ARMS = (
+    "A spec or a microkernel is proven to apply. Of a problem each arm's result is compared with the reference, of a "
+    "model those of both arms, before they are timed."
+)
 _PARTS = "Each part is a run of its own: see below."
 _SCREENED = (
     "µs and speedup are of the search, where a candidate is timed briefly and at its own moment. "
     "What decides are the blocks side by side: see the finalists."
 )
+_OF_MEDIANS = "The speedup is of the medians. The comparison itself goes by pairs of blocks: see the libraries."
 _NUMBER: Kind = "number"
 _NOTHING = (None, "")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00")
@@ -65,8 +70,19 @@ class Section:
 
 def search(run: Run) -> Section:
     found = charts.progress(run)
-    words = () if found else (_none_timed(run),)
+    words = _screened(run) if found else (_none_timed(run),)
     return Section("search", "Search", words, charts=tuple(found))
+
+
+def _screened(run: Run) -> tuple[str, ...]:
+    """Where there are other figures of the same: which these are."""
+    if run.row.kind == "bench":
+        return (_OF_MEDIANS,)
+    return (_SCREENED,) if run.finalists else ()
+
+
+def _us(run: Run) -> Column:
+    return Column("µs in the search" if run.finalists else "µs", _NUMBER)
 
 
 def _none_timed(run: Run) -> str:
@@ -90,9 +106,22 @@ def knobs(run: Run) -> Section:
 
 def finalists(run: Run) -> Section:
     chart = charts.forest(run)
-    if chart is None:
-        return Section("finalists", "Finalists", (_PARTS if run.parts else "Nothing was raced against the default.",))
-    return Section("finalists", "Finalists", wide=(chart,))
+    if chart is not None:
+        return Section("finalists", "Finalists", wide=(chart,))
+    words = _PARTS if run.parts else "Nothing was raced against the default."
+    ranking = _ranking(run)
+    return Section("finalists", "Finalists", (words,), tables=(ranking,) if ranking.rows else ())
+
+
+def _ranking(run: Run) -> Table:
+    """Without a device: by what the machine code promises."""
+    ranked = [(text(row.get("candidate")), row.get("estimate") or {}) for row in run.document.get("ranking") or []]
+    default = (run.document.get("baseline") or {}).get("estimate")
+    entries = [*([("default", default)] if default else []), *ranked]
+    factors = list(dict.fromkeys(name for _, estimate in entries for name in estimate))
+    columns = [Column("entry"), *(Column(name, _NUMBER) for name in factors)]
+    rows = [(name, *(fixed(number(estimate.get(factor)), 2) for factor in factors)) for name, estimate in entries]
+    return Table("An estimate, never timed: the lower the score the better", columns, rows if ranked else [])
 
 
 def failures(run: Run) -> Section:
@@ -144,9 +173,9 @@ def proofs(run: Run) -> Section:
         Column("error to the reference", _NUMBER),
         Column("binary", "code"),
         Column("compared"),
-        Column("µs", _NUMBER),
+        _us(run),
     ]
-    words = {"bench": _COMPARED, "model": _WHOLE}.get(run.row.kind, _PROOFS)
+    words = {"bench": _COMPARED, "model": _WHOLE, "ab": _ARMS}.get(run.row.kind, _PROOFS)
     return Section("proofs", "Proofs", (words,), tables=(Table("What was proven of each entry", columns, rows),))
 
 
@@ -162,9 +191,16 @@ def _applied(candidate: Candidate) -> str:
 def chosen(run: Run) -> list[Candidate]:
     """The default, the finalists, the best and the fastest: what a reader wants to look at closely."""
     raced = {finalist.name for finalist in charts.shown_finalists(run)}
-    fastest = sorted(run.timed, key=lambda candidate: candidate.us or 0.0)[:_ENTRIES]
-    wanted = [run.baseline, run.best, *(c for c in run.candidates if c.name in raced), *fastest]
+    fastest = sorted(run.timed, key=lambda candidate: candidate.us or 0.0) or _built(run)
+    wanted = [run.baseline, run.best, *(c for c in run.candidates if c.name in raced), *fastest[:_ENTRIES]]
     return list({candidate.row.id: candidate for candidate in wanted if candidate is not None}.values())
+
+
+def _built(run: Run) -> list[Candidate]:
+    """Where nothing was timed: what was proven, the most promising first."""
+    ranks = {row.get("candidate"): place for place, row in enumerate(run.document.get("ranking") or [])}
+    found = [c for c in run.candidates if c.binary and not c.failed and c.row.state != "duplicate"]
+    return sorted(found, key=lambda candidate: ranks.get(candidate.name, len(ranks)))
 
 
 def machine_code(run: Run) -> Section:
@@ -173,7 +209,7 @@ def machine_code(run: Run) -> Section:
     names = list(dict.fromkeys(name for _, figures in entries for name in figures))
     if not names:
         return Section("isa", "Machine code", (_PARTS if run.parts else "No figures of machine code are known here.",))
-    columns = [Column("entry"), *(Column(name.replace("_", " "), _NUMBER) for name in names), Column("µs", _NUMBER)]
+    columns = [Column("entry"), *(Column(name.replace("_", " "), _NUMBER) for name in names), _us(run)]
     rows = [
         (candidate.name, *(str(figures.get(name, "")) for name in names), us(candidate.us))
         for candidate, figures in entries
@@ -184,7 +220,7 @@ def machine_code(run: Run) -> Section:
 def candidates(run: Run, *, most: int | None = None) -> Section:
     """All of them with what each changes of the default; with `most` the fastest of them."""
     ranked = sorted(run.candidates, key=lambda c: (c.us is None, c.us or 0.0, c.row.ordinal))
-    words: tuple[str, ...] = (_SCREENED,) if run.finalists else ()
+    words = _screened(run)
     if most is not None and len(ranked) > most:
         ranked = ranked[:most]
         words += (f"The fastest {most} of {len(run.candidates)}. All: autotune export --csv {run.row.id}",)

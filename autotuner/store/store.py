@@ -52,8 +52,9 @@ __all__ = [
 
 T = TypeVar("T")
 
-STDERR_TAIL = 8192
-"""Characters of a failed tool's stderr that are kept: its last words name the cause."""
+STDERR_KEPT = 8192
+"""Characters of a failed tool's stderr that are kept, half of them from its beginning: a compiler says first what is
+wrong, and prints the program after it; of a crash the last words name the cause."""
 
 
 class Store(Reader):
@@ -129,8 +130,8 @@ class Store(Reader):
 
     def record_failure(self, candidate: int, failure: str, *, stderr: str = "") -> None:
         # A crashed tool may write anything; NUL and unpaired surrogates cannot be stored everywhere.
-        tail = stderr[-STDERR_TAIL:].replace("\0", "").encode(errors="replace").decode()
-        self._update(CANDIDATES, candidate, state="failed", failure=failure, stderr=tail)
+        kept = _ends(stderr).replace("\0", "").encode(errors="replace").decode()
+        self._update(CANDIDATES, candidate, state="failed", failure=failure, stderr=kept)
 
     def record_check(self, candidate: int, *, error: float) -> None:
         """The output is right; `error` is its distance from the reference."""
@@ -180,3 +181,10 @@ class Store(Reader):
 
 def _text(time: datetime) -> str:
     return time.isoformat(timespec="microseconds")
+
+
+def _ends(stderr: str) -> str:
+    if len(stderr) <= STDERR_KEPT:
+        return stderr
+    half = STDERR_KEPT // 2
+    return f"{stderr[:half]}\n… {len(stderr) - 2 * half} characters are left out …\n{stderr[-half:]}"

@@ -65,7 +65,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
     }
     parts = [{"kind": "gemm", "us": 5e3}, {"kind": HOSTILE, "us": 4e3}]
     time = {side: {"us": 9e3, "how": "statistics", "parts": parts} for side in ("before", "after")}
-    model = {"dispatches": [dispatch], "time": time, "entries": {}, "routes": [{"name": HOSTILE, "us": 1.0}]}
+    model: dict[str, object] = {"dispatches": [dispatch], "time": time, "entries": {}}
+    model["routes"] = [{"name": HOSTILE, "us": 1.0, "flags": ["--iree-preprocessing-pass-pipeline=" + 40 * "pass,"]}]
+    model["notes"] = ["configurations/" + 30 * "configured_" + ".mlir"]
     with Store.open(None, workspace=folder) as store:
         runs = [
             a_search(store, name=HOSTILE),
@@ -189,6 +191,8 @@ def test_nothing_sticks_out_of_a_small_window_and_paper_is_light_or_dark(chromiu
         chromium.visit(address)
         drawn(chromium)
         assert chromium.run(WIDE) <= 390
+        cells = chromium.run("[...document.querySelectorAll('td.code')].map((c) => c.getBoundingClientRect().height)")
+        assert max(cells, default=0) < 300, "no column is a letter wide"
     for scheme in ("light", "dark"):
         chromium.look(width=390, scheme=scheme)
         papers.add(chromium.run("getComputedStyle(document.body).backgroundColor"))

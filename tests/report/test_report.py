@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from markupsafe import escape
 
-from autotuner.report import charts, kinds, knobs, roofline, sections
+from autotuner.report import charts, kinds, knobs, libraries, roofline, sections
 from autotuner.report.reading import Run, read
 from autotuner.report.report import report
 from autotuner.space.table import Config
@@ -90,6 +90,49 @@ def test_a_candidates_difference_is_to_the_first_of_its_route(run: Run) -> None:
     first, second = run.candidates[2], run.candidates[3]
     assert knobs.difference(first, run) == "nearest to the default"
     assert knobs.difference(second, run) == "tile_m 16→4, tile_n 64→128, peel 0→1"
+
+
+def test_every_line_of_the_parallel_coordinates_comes_to_its_time(run: Run) -> None:
+    """A route has no knobs of another: its lines go past them."""
+    few = [replace(c, knobs={"route": "other", "tile_m": 4}) if c.row.ordinal == 7 else c for c in run.candidates]
+    other = replace(run, candidates=tuple(few))
+    chart = charts.parallel(other, knobs.varied(other))
+    assert chart is not None
+    lines = [one for one in chart.figure["data"] if one["mode"] == "lines"]
+    gaps = [place for one in lines for place, x in enumerate(one["x"]) if x is None and one["y"][place - 1] is None]
+    assert not gaps
+    ends = [one["x"][place - 1] for one in lines for place, x in enumerate(one["x"]) if x is None]
+    assert len(ends) == sum(c.tuned for c in other.timed)
+    assert len(set(ends)) == 1
+    assert "goes straight past" in chart.note
+
+
+def test_values_with_long_names_are_all_named_below_a_knobs_chart(run: Run) -> None:
+    long = [f"global-data-tiling+{name}" for name in ("ukernels", "inner-tiled", "narrow")]
+    named = [replace(c, knobs={**c.knobs, "route": long[c.row.ordinal % 3]}) for c in run.candidates if c.knobs]
+    other = replace(run, candidates=tuple(named))
+    (knob,) = (one for one in knobs.varied(other) if one.name == "route")
+    (chart,) = charts.single_knobs(other, [knob])
+    labels = chart.figure["layout"]["xaxis"]["ticktext"]
+    assert len(set(labels)) == 3
+    assert max(map(len, labels)) < 20
+
+
+def test_without_a_device_what_was_proven_is_listed_by_its_estimate(run: Run) -> None:
+    built = tuple(replace(c, row=replace(c.row, us=None, state="built")) for c in run.candidates if not c.failed)
+    ranking = [{"candidate": name, "estimate": {"score": 3.14159}} for name in ("c0005", "c0002")]
+    document = {"verdict": "compile-only", "ranking": ranking, "baseline": {"estimate": {"score": 9}}}
+    untimed = replace(run, candidates=built, finalists=(), document=document)
+    (table,) = sections.finalists(untimed).tables
+    assert table.rows == [("default", "9.00"), ("c0005", "3.14"), ("c0002", "3.14")]
+    assert [row[0] for row in sections.proofs(untimed).tables[0].rows][:3] == ["default", "c0005", "c0002"]
+
+
+def test_times_of_the_search_say_so_where_there_are_better_ones(run: Run) -> None:
+    assert any("are of the search" in words for words in sections.search(run).words)
+    for section in (sections.proofs(run), sections.machine_code(run)):
+        assert section.tables[0].columns[-1].title == "µs in the search"
+    assert sections.proofs(replace(run, finalists=())).tables[0].columns[-1].title == "µs"
 
 
 def test_a_finalists_interval_is_that_of_its_blocks(run: Run) -> None:
@@ -230,13 +273,26 @@ def test_a_models_dispatches_are_told_before_and_after(store: Store) -> None:
         side: {"us": us, "how": "statistics", "parts": [{"kind": "gemm", "us": us}]}
         for side, us in (("before", 9e3), ("after", 3e3))
     }
-    document = {"dispatches": [dispatch], "time": sides, "entries": {"shipped": 1, "applied": 2}, "routes": []}
+    routes = [{"name": "plain", "us": 9e3}, {"name": "r", "failure": "compile-error"}]
+    document = {"dispatches": [dispatch], "time": sides, "entries": {"shipped": 1, "applied": 2}, "routes": routes}
     run = read(store, a_search(store, kind="model", more=document))
     found = {section.slug: section for section in kinds.own_sections(run)}
     row = found["dispatches"].tables[0].rows[0]
     assert tuple(row[:6]) == ("d0", "2", "40.0", "100", "2.000 (1.900 to 2.100)", "50")
     assert found["time"].tables[0].rows == [["gemm", "9.000", "100.0", "3.000", "100.0"]]
     assert found["time"].wide[0].figure["data"][0]["x"] == [3.0, 9.0]
+    assert [row[4] for row in found["routes"].tables[0].rows] == ["timed", "compile-error"]
+    unrouted = replace(run, document={**run.document, "routes": []})
+    assert kinds.own_sections(unrouted)[-1].words == ("No route was tried as a whole.",)
+
+
+def test_a_suites_times_are_those_that_stand_side_by_side(store: Store) -> None:
+    """As the command prints them; the first look makes the shares."""
+    tuned = {"problem": "a", "default_us": 6.0, "reference_us": 10.0, "tuned_us": 8.0, "ratio": 1.25}
+    run = read(store, a_search(store, kind="suite", more={"problems": [tuned, {"problem": "b", "default_us": 7.0}]}))
+    (section,) = kinds.own_sections(run)
+    assert [tuple(row[3:5]) for row in section.tables[0].rows] == [("10", "8"), ("7", "")]
+    assert section.wide[0].figure["layout"]["shapes"], "where the default is, there is a line"
 
 
 @pytest.mark.parametrize(("kind", "slug"), [("ab", "arms"), ("buckets", "buckets")])
@@ -304,6 +360,13 @@ def test_a_comparison_names_libraries_and_says_once_who_was_left_out(store: Stor
     assert "<li>hot</li>" in page
     assert "not built by IREE" in page
     assert ">problem</th>" not in page, "a single problem is the page's title"
+    assert "The speedup is of the medians." in page
+
+
+def test_a_comparison_over_problems_says_of_how_many(store: Store) -> None:
+    summary = {"numpy": {"by": "tuned", "problems": 1, "geometric_mean": 2.0}}
+    run = read(store, a_search(store, kind="bench", more={"problems": [{}, {}], "summary": summary}))
+    assert libraries.headline(run) == "tuned is 2.000 times as fast as numpy (of 1 problem), in the geometric mean"
 
 
 def test_a_retuning_says_what_became_of_each_entry(store: Store, tmp_path: Path) -> None:

@@ -174,12 +174,13 @@ def test_the_devices_state_is_kept_with_each_timing_and_its_median_with_the_cand
     assert frame["cold_us"].tolist()[0] == 3.0
 
 
-def test_a_failure_keeps_its_class_and_the_tail_of_stderr_whatever_a_crashed_tool_wrote(store: Store) -> None:
+def test_a_failure_keeps_its_class_and_both_ends_of_stderr_whatever_a_crashed_tool_wrote(store: Store) -> None:
     run = new_run(store)
     candidate = new_candidate(store, run)
-    store.record_failure(candidate, "compile-error", stderr="x" * 100_000 + "\0 \udcff the cause")
+    store.record_failure(candidate, "compile-error", stderr=f"what is wrong{'x' * 100_000}\0 \udcff the cause")
     row = store.candidates(run)[0]
     assert (row.state, row.failure) == ("failed", "compile-error")
+    assert row.stderr.startswith("what is wrong")
     assert row.stderr.endswith("the cause")
     assert len(row.stderr) < 10_000
 

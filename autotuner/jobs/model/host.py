@@ -51,7 +51,7 @@ def compute_on_host(
 def _computed(builder: ProgramBuilder, target: Target, call: Invocation, folder: Path, *, timeout: float) -> HostAnswer:
     build = builder.module(host_flags(target), timeout=timeout)
     if not build.ok:
-        return HostAnswer(why=f"it does not compile there: {first_error(build.stderr)[:120]}")
+        return HostAnswer(why=f"it does not compile there: {first_error(build.stderr, most=160)}")
     folder.mkdir(parents=True, exist_ok=True)
     device = ProcessDevice(builder.tools, LLVM_CPU.device, folder)
     calls = [call, nudged(call, folder)]

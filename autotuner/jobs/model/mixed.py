@@ -131,7 +131,7 @@ class KernelMix:
             return None
         there, both, build = self._with_entries(entries, self._parts(built), name)
         if not build.ok:
-            self._drop(built, f"the model does not compile with it: {first_error(build.stderr)[:120]}")
+            self._drop(built, f"the model does not compile with it: {first_error(build.stderr, most=160)}")
             return None
         (text,) = build.dumped[PREPROCESSED]
         return _Mixed(self._proven(built, text), there, both, build)

@@ -345,7 +345,7 @@ class RouteRace:
 
     def _failed(self, tried: RouteOutcome, failure: str, detail: str) -> RouteOutcome:
         self.context.session.store.record_failure(tried.row, failure, stderr=detail)
-        self.context.note(f"route {tried.route.name}: {failure}, {first_error(detail)[:120]}")
+        self.context.note(f"route {tried.route.name}: {failure}, {first_error(detail, most=160)}")
         return replace(tried, failure=failure, detail=detail)
 
 

@@ -76,7 +76,7 @@ class WholeModel:
             parts, build = self.build(kept, name)
             if not build.ok:
                 context.session.store.record_failure(row, build.failure or "", stderr=build.stderr)
-                self._drop(kept, f"the model does not compile with it: {first_error(build.stderr)[:120]}")
+                self._drop(kept, f"the model does not compile with it: {first_error(build.stderr, most=160)}")
                 return None
             left_out = self._unproven(kept, build) or self._slower(kept, build)
             if not left_out:
