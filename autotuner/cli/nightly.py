@@ -28,7 +28,10 @@ def run_nightly(
     if sum((everything, only_page, dry_run)) > 1 and not (everything and dry_run):
         raise UsageError("--page runs nothing.", remedy="Leave the other option out.")
     plan = read_plan(file)
-    find_rule(plan.limits.rule, percent=plan.limits.threshold)
+    try:
+        find_rule(plan.limits.rule, percent=plan.limits.threshold)
+    except UsageError as error:
+        raise UsageError(f"{file}: [compare]: {error.message}", remedy=error.remedy) from error
     if dry_run:
         _list(plan, everything=everything, as_json=as_json, no_color=no_color)
         return

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from autotuner.cli.console import emit, make_console
 from autotuner.devices.environment import capture
+from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.bandwidth import measure_bandwidth
 from autotuner.report.report import OVERVIEW
@@ -22,6 +23,8 @@ def report(
     runs: Sequence[str], *, output: Path, bandwidth: bool, workspace: Path, storage: str | None, no_color: bool
 ) -> None:
     """Write one page that opens by itself."""
+    if output.suffix not in (".html", ".htm"):
+        raise UsageError(f"-o {output} is not an .html file.", remedy="Name a page, such as -o report.html.")
     with Store.open(storage, workspace=workspace, create=False) as store, store.intact():
         measured = _measured(store, runs, no_color=no_color) if bandwidth else {}
         page = make_page(store, runs, workspace=workspace, bandwidth=measured)

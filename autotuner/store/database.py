@@ -67,6 +67,8 @@ def locate(url: str | None, workspace: Path) -> URL:
         raise UsageError("--storage is not a database URL.", remedy=URL_FORMS) from None
     if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
         raise UsageError("--storage names no file, so its results would be lost.", remedy=URL_FORMS)
+    if (kind := parsed.get_backend_name()) not in ("sqlite", "postgres", "postgresql"):
+        raise UsageError(f"--storage is a database of {kind}, which autotune does not know.", remedy=URL_FORMS)
     if parsed.drivername in ("postgres", "postgresql"):
         parsed = parsed.set(drivername="postgresql+psycopg")
     return parsed

@@ -16,7 +16,7 @@ import pytest
 
 from autotuner.store.store import Store
 from autotuner.system.locks import workspace_lock
-from tests.support.command_line import AUTOTUNE, GEMM, Here, complaint
+from tests.support.command_line import AUTOTUNE, GEMM, Here, complaint, in_this_process
 from tests.support.patience import ENOUGH
 
 BUILT = ("gemm", "--shape", "64x64x64", "--target", "gfx942", "--device", "none")
@@ -325,3 +325,22 @@ def test_an_error_comes_alone_also_where_the_type_is_not_named(wrong: str, here:
     done = here("gemm", "--shape", "64x64x64", wrong)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("report", "-o", "page.txt"), "-o page.txt is not an .html file"),
+        (
+            ("history", "--storage", "mysql://me:secret@host/results"),
+            "a database of mysql, which autotune does not know",
+        ),
+        (("bench", "nowhere.onnx"), "there is no model nowhere.onnx"),
+        (("compare", "half.parquet", "half.parquet"), "not a parquet file. Make one with"),
+    ],
+)
+def test_what_cannot_be_read_or_written_so_is_said_at_once(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    (tmp_path / "half.parquet").write_bytes(b"PAR1 and no more of it than this")
+    refused = in_this_process(*words, cwd=tmp_path)
+    assert said in complaint(refused, 2)
+    assert "secret" not in refused.stderr

@@ -30,6 +30,16 @@ _DUMPS: tuple[Dump, ...] = (*_READ, "benchmarks", "binaries")
 """Of executables that are substituted the configurations are those before; of some there is no benchmark."""
 
 
+def refuse_no_model(path: Path) -> None:
+    """Before anything else is done for it."""
+    if path.suffix not in FORMATS:
+        raise UsageError(
+            f"{path} is no model: its name ends in none of {', '.join(FORMATS)}.", remedy="Export it to one of these."
+        )
+    if not path.is_file():
+        raise UsageError(f"there is no model {path}.", remedy="Check the path.")
+
+
 @dataclass(frozen=True)
 class Program:
     """A model's file and what the user said of how to call it."""
@@ -53,13 +63,7 @@ class Program:
 
         Without `trust` one that could start a program or write a file is refused.
         """
-        if path.suffix not in FORMATS:
-            raise UsageError(
-                f"{path} is no model: its name ends in none of {', '.join(FORMATS)}.",
-                remedy="Export it to one of these.",
-            )
-        if not path.is_file():
-            raise UsageError(f"there is no model {path}.", remedy="Is the path right?")
+        refuse_no_model(path)
         name = program_name(path)
         source = path.absolute()
         if path.suffix == ".onnx":

@@ -81,7 +81,7 @@ def _of_export(path: Path, *, which: Which) -> ResultSet:
         remedy = "Make one with `autotune export --json`, `--csv` or `--parquet`."
         why = f"a row has no {error.args[0]!r}" if isinstance(error, KeyError) else str(error)
         raise UsageError(
-            f"{path} is not an export that can be compared: {printable(why)[:_WHY]}.", remedy=remedy
+            f"{path} is not an export that can be compared: {printable(why)[:_WHY].rstrip('.')}.", remedy=remedy
         ) from None
     return ResultSet(str(path), Measurements(figures, (), tuple(known.values())))
 
