@@ -93,5 +93,8 @@ def latest(entries: Iterable[Entry]) -> dict[str, Entry]:
 
 
 def nights(entries: Sequence[Entry]) -> list[str]:
-    """The nights in which something was measured, in order."""
-    return sorted({entry.night for entry in entries if entry.status != "begun"})
+    """The nights in which something was measured, in the order of their last lines.
+
+    Not of their dates: where a clock was wrong once, a date that is still to come would be the last night for good.
+    """
+    return [*dict.fromkeys(entry.night for entry in reversed(entries) if entry.status != "begun")][::-1]

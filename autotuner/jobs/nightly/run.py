@@ -51,7 +51,8 @@ def due(plan: Plan, entries: Sequence[Entry], night: str, *, everything: bool = 
     last_lines = latest(entries)
     for part in plan.parts:
         done = [entry.night for entry in entries if entry.part == part.name and entry.status == "finished"]
-        last = max(done, default=None)
+        # A night that is still to come was written by a clock that went wrong: it must not hold up those until then.
+        last = max((one for one in done if one <= night), default=None)
         age = None if last is None else (date.fromisoformat(night) - date.fromisoformat(last)).days
         line = last_lines.get(part.name)
         wanted = everything or age is None or age >= part.every

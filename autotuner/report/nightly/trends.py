@@ -106,7 +106,8 @@ class Trends:
 def trends(entries: Sequence[Entry], limits: Limits) -> Trends:
     """Series of the default and the best with a warm cache; each in the state that it has most nights of."""
     when = nights(entries)
-    series = [_series(key, found) for key, found in sorted(_collected(entries).items())]
+    place = {night: index for index, night in enumerate(when)}
+    series = [_series(key, found, place) for key, found in sorted(_collected(entries).items())]
     # Every series of a night could alarm: the rate is shared among them.
     groups = sorted({(one.target, one.device) for one in series})
     rate = limits.rate / 100 / max(1, len(series) + len(groups))
@@ -116,7 +117,6 @@ def trends(entries: Sequence[Entry], limits: Limits) -> Trends:
     for target, device in groups:
         group = [one for one in series if (one.target, one.device) == (target, device)]
         values = [{} for _ in when]  # type: list[dict[str, float]]
-        place = {night: index for index, night in enumerate(when)}
         for one in group:
             for point in one.points:
                 values[place[point.night]][one.name] = math.log(point.us)
@@ -166,13 +166,13 @@ def _warm(entry: Entry) -> Iterator[Figure]:
     return (figure for figure in entry.figures if figure.cache == "warm" and figure.us > 0)
 
 
-def _series(key: Key, found: Sequence[tuple[str, str, Figure]]) -> Trend:
+def _series(key: Key, found: Sequence[tuple[str, str, Figure]], place: Mapping[str, int]) -> Trend:
     """In one state; of several figures of a night the last counts."""
     seen = Counter(state for state, _ in {(figure.state, night) for night, _, figure in found})
     state = max(seen, key=lambda one: (seen[one], -_STATES.index(one) if one in _STATES else -len(_STATES)))
     points = {
         night: Point(night, figure.us, figure.low, figure.high, iree)
-        for night, iree, figure in sorted(found, key=lambda one: (one[0], one[2].started, one[2].blocks))
+        for night, iree, figure in sorted(found, key=lambda one: (place[one[0]], one[2].started, one[2].blocks))
         if figure.state == state
     }
     problem, target, kernel, device = key

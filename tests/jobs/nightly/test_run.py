@@ -96,6 +96,18 @@ def test_what_is_due_is_run_once_a_night_and_written_down(plan: Plan) -> None:
     assert [one.due for one in due(plan, history.read(plan.history), "2026-01-08")] == [False, False]
 
 
+def test_a_clock_that_goes_backwards_holds_up_no_night(plan: Plan) -> None:
+    """A night that is dated in ten years counts as measured, and neither as the last one nor as one to wait for."""
+    runner = Autotune(plan)
+    for date in ("2026-01-01", "2036-01-01", "2026-01-02"):
+        assert night(plan, runner, date)[0].part == "shapes-cpu"
+    assert night(plan, runner, "2026-01-02") == []
+    assert history.nights(history.read(plan.history)) == ["2026-01-01", "2036-01-01", "2026-01-02"]
+    seen = look_at(plan, history.read(plan.history))
+    assert seen.night == "2026-01-02"
+    assert [point.night for point in seen.trends.series[0].points] == list(seen.trends.nights)
+
+
 @pytest.mark.parametrize(
     ("finished", "code", "reason"),
     [
