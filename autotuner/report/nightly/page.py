@@ -54,6 +54,8 @@ def page(night: Night) -> str:
 
 
 def _no_comparison(night: Night) -> str:
+    if night.no_golden is not None:
+        return "The golden set cannot be used: the summary says why."
     if night.plan.golden is None and len(night.trends.nights) <= 1:
         return "The first night of each kernel is the golden set: later nights are compared with it."
     return "Nothing was measured tonight that the golden set has."

@@ -107,6 +107,7 @@ def test_the_page_has_every_section_and_strangers_text_is_text(tmp_path: Path) -
 
 def test_a_golden_set_that_is_not_there_is_told_and_an_exit_code(tmp_path: Path) -> None:
     found = look_at(a_plan(tmp_path, golden="nothing.json"), entries(count=3))
+    assert "The golden set cannot be used: the summary says why." in page(found)
     assert found.comparison is None
     assert (found.exit_code, len(found.notes)) == (2, 1)
     assert "nothing.json" in page(found)
