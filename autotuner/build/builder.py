@@ -15,6 +15,7 @@ from autotuner.iree.compile import (
     CONFIGURED,
     DISPATCHES,
     EXECUTABLES,
+    MODEL,
     TRANSLATED,
     Begun,
     Compile,
@@ -179,7 +180,7 @@ class Builder:
         """The same for jobs whose compile reads the same: the programs, the texts, the files and the flags."""
         # A build from before ptxas was installed, or by another one, has other figures.
         ptxas = [known_digest(self.tools.ptxas)] if job.figures == "ptxas" and self.tools.ptxas else []
-        program = ["file", known_digest(job.program)] if isinstance(job.program, Path) else ["text", job.program]
+        program = [MODEL, known_digest(job.program)] if isinstance(job.program, Path) else ["text", job.program]
         expected = [part or "" for part in astuple(job.expected)] if job.expected else []
         kernels = [repr(kernel) for kernel in job.kernels]
         own = _contents(job)

@@ -8,7 +8,7 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,8 @@ from autotuner.system import process
 
 PROBLEM, SPEC, BEGUN, MODULE = "problem.mlir", "spec.mlir", "begun.mlirbc", "module.vmfb"
 """The names of what goes into a compile's folder and comes out of it."""
+MODEL = "whole-model.mlir"
+"""What a whole model is called there: its name becomes part of the binaries, which are kept by what is in them."""
 Phase = Literal["preprocessing", "flow", "executable-sources", "executable-configurations", "executables", "hal"]
 Dump = Literal["configurations", "benchmarks", "binaries", "phases"]
 PREPROCESSED: Phase = "preprocessing"
@@ -264,7 +266,7 @@ def compile_program(job: Compile, tools: Tools, folder: Path, *, begun: Begun | 
     vmfb, binaries = folder / MODULE, folder / "binaries"
     command = job.command(tools)
     words = command if begun is None else job.rest(tools, begun.phase)
-    done = process.run(words, timeout=job.timeout, cwd=folder)
+    done = _run(job, words, folder)
     remarks, said = split_remarks(done.stderr) if job.figures == "remarks" else ("", done.stderr)
     done = replace(done, stderr=said)
     if _FULL in done.stderr:
@@ -294,6 +296,16 @@ def compile_program(job: Compile, tools: Tools, folder: Path, *, begun: Begun | 
     return made
 
 
+def _run(job: Compile, words: Sequence[str], folder: Path) -> process.Finished:
+    """The command in its folder; a whole model is called the same there wherever it lies, and not in what is said."""
+    if not isinstance(job.program, Path):
+        return process.run(words, timeout=job.timeout, cwd=folder)
+    compiler, _, *rest = words
+    done = process.run([compiler, MODEL, *rest], timeout=job.timeout, cwd=folder)
+    (folder / MODEL).unlink(missing_ok=True)
+    return replace(done, stderr=done.stderr.replace(f"{MODEL}:", f"{job.program}:"))
+
+
 def inspect(job: Compile, tools: Tools) -> Compiled:
     """The same in a folder that is thrown away, for what is printed; raises with the compiler's own words."""
     with tempfile.TemporaryDirectory(prefix="autotune-", ignore_cleanup_errors=True) as folder:
@@ -312,6 +324,9 @@ def write_inputs(job: Compile, folder: Path, *, begun: Begun | None = None) -> N
         own[BEGUN] = begun.program
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if isinstance(job.program, Path):
+            (folder / MODEL).unlink(missing_ok=True)
+            (folder / MODEL).symlink_to(job.program.absolute())
         for name, data in (*own.items(), *job.files):
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_bytes(data)

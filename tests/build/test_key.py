@@ -12,11 +12,14 @@ from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls
 from autotuner.carriers.carrier import SUBSTITUTED
 from autotuner.carriers.microkernel import object_files
+from autotuner.carriers.render import problem_mlir
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.instance import Binding, Call, Instance
 from autotuner.problems import Gemm
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.system.cache import Cache
+from autotuner.targets import Target
+from tests.support.patience import ENOUGH
 
 PROBLEM = Gemm.parse(shape="8x8x8", dtype="f32")
 EXPECTED = CompilationInfo("#config<a>", "#pipeline<a>")
@@ -91,6 +94,31 @@ def test_a_models_file_counts_by_its_content_wherever_it_lies(fresh: Builder, jo
     assert fresh.key(as_file) == fresh.key(replace(job, program=other)) != fresh.key(job)
     other.write_text("another problem")
     assert fresh.key(as_file) != fresh.key(replace(job, program=other))
+
+
+def test_a_models_module_is_the_same_wherever_its_file_lies(tools: Tools, tmp_path: Path) -> None:
+    """Where it lies would be part of the binaries: a build that is kept would not be what ships from another place."""
+    made = []
+    for place in ("here", "there"):
+        (tmp_path / place).mkdir()
+        path = tmp_path / place / f"{place}.mlir"
+        path.write_text(problem_mlir(Gemm.parse(shape="8x8x8", dtype="f32")))
+        builder = Builder(tools, Cache(tmp_path / f"cache-{place}"))
+        made.append(builder.build(BuildJob(path, Target.parse("cpu").compile_flags, timeout=ENOUGH)))
+        assert not made[-1].cached
+        assert made[-1].command[1] == str(path)
+        assert path.is_file()
+    one, other = made
+    assert one.binary == other.binary
+    assert one.vmfb.read_bytes() == other.vmfb.read_bytes()
+
+
+def test_what_the_compiler_says_of_a_model_names_its_file(tools: Tools, tmp_path: Path) -> None:
+    path = tmp_path / "broken.mlir"
+    path.write_text("func.func @main() { no }")
+    broken = Builder(tools, Cache(tmp_path)).build(BuildJob(path, Target.parse("cpu").compile_flags, timeout=ENOUGH))
+    assert broken.failure == "compile-error"
+    assert f"{path}:1:" in broken.stderr
 
 
 def test_an_object_that_changes_and_keeps_its_name_changes_the_key(fresh: Builder, job: BuildJob, kernel: Path) -> None:
