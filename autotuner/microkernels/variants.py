@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,6 +57,8 @@ class Variants:
     """What the compiler makes code for on a processor: it says which instructions a kernel in C may use."""
     ranked: tuple[Config, ...] = ()
     """By the manifest's estimate, the fastest first; empty where it has none."""
+    expected: float = math.inf
+    """What the first of these takes by it: estimates of all kernels for a chip have one unit."""
 
     @classmethod
     def of(
@@ -102,7 +105,8 @@ class Variants:
         ranked = tuple(
             Config(tuple((k.name, k.values[i]) for k, i in zip(knobs, rows[row], strict=True))) for row in order
         )
-        return cls(manifest, problem, chip, space, workspace, objects, symbol, executable_target, ranked)
+        least = min((cost for _, cost in expected), default=math.inf) if ranked else math.inf
+        return cls(manifest, problem, chip, space, workspace, objects, symbol, executable_target, ranked, least)
 
     def digest(self) -> str:
         """Of all that it is made from: its folder, what all kernels share, and objects of the user's own."""

@@ -144,11 +144,12 @@ class Plan:
         if not alone and len(self.space):
             parts = {CODEGEN: self.space, **parts}
         space = Space.join(KERNEL, parts)
-        leading = {name: v.leading() for name, v in kernels.items()}
-        if not alone:
-            leading[CODEGEN] = self.first
-        # Each kernel's best guess, then each one's second: what runs out of time has seen something of all.
-        turns = itertools.zip_longest(*([(name, config) for config in some] for name, some in leading.items()))
+        # Each kernel's best guess, then each one's second: what runs out of time has seen something of all. The compiler's
+        # own choice is mostly the default, which is timed already.
+        likely = sorted(variants, key=lambda one: one.expected)
+        leading = [[(v.manifest.name, config) for config in v.leading()] for v in likely]
+        own = [] if alone else [None, *((CODEGEN, config) for config in self.first)]
+        turns = itertools.zip_longest(*leading, own)
         wanted = [{KERNEL: name, **config.as_dict()} for name, config in filter(None, itertools.chain(*turns))]
         first = tuple(dict.fromkeys(space[space.nearest(one)] for one in wanted))
         stock = () if alone else self.stock

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import csv
-from collections import defaultdict
+import statistics
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
 
 from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.loader import FILE, load
-from autotuner.microkernels.variants import LEADING, Variants
+from autotuner.microkernels.variants import AUTO, LEADING, Kernel, Variants, find_variants
 from autotuner.problems import Gemm, Operation
+from autotuner.space import ABSENT, Space, Value
+from autotuner.targets import PLAIN, Target
+from autotuner.tuning.plan import BASELINE, KERNEL, Candidate, Plan
 from tests.support.arguments import parse_arguments
 
 TIMINGS = Path(__file__).parents[2] / "results" / "reference" / "h200" / "triton_variants.csv"
@@ -51,6 +55,47 @@ def test_of_what_was_timed_one_of_the_first_ten_is_nearly_the_best(kernel: str) 
         order = sorted(range(len(rows)), key=expected.__getitem__)
         best, begun = min(us for _, us in rows), min(rows[place][1] for place in order[:LEADING])
         assert begun <= 1.05 * best, f"{words}: {begun} µs, and the best takes {best} µs"
+
+
+def begun_with(problem: Operation, workspace: Path) -> list[dict[str, Value]]:
+    """What a search among all kernels tries, in its order."""
+    target = Target.parse("sm_80")
+    bare = Plan(problem, target, "", Candidate(BASELINE, "baseline", PLAIN, complexity=0), (), Space.empty())
+    found, _ = find_variants([Kernel(AUTO)], problem, chip="sm_90", workspace=workspace)
+    return [{k: v for k, v in config.items if v != ABSENT} for config in bare.with_kernels(found).first]
+
+
+SEVERAL = sorted(words for words, count in Counter(words for words, _ in timed()).items() if count > 1)
+"""Problems that were timed with several kernels."""
+
+
+@pytest.mark.parametrize("words", SEVERAL)
+def test_short_budgets_see_the_fastest_kernel_first(words: str, tmp_path: Path) -> None:
+    """On an H200: what the first of all is a variant of has the best time, or nearly; so has one of the first three."""
+    known = {kernel: rows for (problem, kernel), rows in timed().items() if problem == words}
+    fastest = {kernel: min(us for _, us in rows) for kernel, rows in known.items()}
+    best = min(fastest.values())
+    order = begun_with(parse_arguments(words.split()), tmp_path)
+    assert fastest[str(order[0][KERNEL])] <= 1.13 * best
+    timings = [
+        min((us for setting, us in known.get(str(one[KERNEL]), []) if setting.items() <= one.items()), default=None)
+        for one in order[:3]
+    ]
+    if None not in timings:
+        assert min(us for us in timings if us is not None) <= 1.15 * best
+    kernels = [one[KERNEL] for one in order]
+    assert len({*kernels[: len({*kernels})]}) == len({*kernels}), "each kernel's best before any one's second"
+
+
+def test_estimates_are_nanoseconds_on_an_h200() -> None:
+    """So kernels can be compared."""
+    for kernel in ESTIMATED:
+        manifest, ratios = load(shipped_folder() / kernel / FILE), []
+        for (words, name), rows in timed().items():
+            problem = parse_arguments(words.split())
+            for setting, us in rows if name == kernel else ():
+                ratios.append(manifest.expected(manifest.fit(problem, "sm_90", parameters=setting)) / (1000 * us))
+        assert 0.7 < statistics.median(ratios) < 1.4, kernel
 
 
 def test_a_search_begins_with_the_least_estimates_and_the_default_is_the_least(tmp_path: Path) -> None:
