@@ -144,8 +144,8 @@ class Plan:
         if not alone and len(self.space):
             parts = {CODEGEN: self.space, **parts}
         space = Space.join(KERNEL, parts)
-        # Each kernel's best guess, then each one's second: what runs out of time has seen something of all. The compiler's
-        # own choice is mostly the default, which is timed already.
+        # Each kernel's best guess, then each one's second: what runs out of time has seen something of all. What the
+        # compiler chooses itself is mostly the default, which is timed already.
         likely = sorted(variants, key=lambda one: one.expected)
         leading = [[(v.manifest.name, config) for config in v.leading()] for v in likely]
         own = [] if alone else [None, *((CODEGEN, config) for config in self.first)]

@@ -25,6 +25,7 @@ from autotuner.measure.steps import Step, Steps, following
 from autotuner.system.execution import in_a_thread
 from autotuner.system.process import behind_timings
 from autotuner.system.progress import clocked
+from autotuner.tuning.ahead import Ahead
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.stations import AHEAD, Measure, Station, Stations, Task
 
@@ -93,6 +94,8 @@ class Pool:
     """Those of WORK are added to, and `build`: waiting for builds while all devices are idle."""
     devices: Devices
     """Whatever they are; each is handed what it measures in its own thread."""
+    ahead: Ahead | None = None
+    """Kernels that are made where builders have nothing else to do."""
     _lanes: list[Lane] = field(default_factory=list, init=False)
     _unopened: deque[Unopened] = field(default_factory=deque, init=False)
     _builds: dict[Future[Compiled], tuple[Lane, Outcome]] = field(default_factory=dict, init=False)
@@ -133,6 +136,7 @@ class Pool:
                 self._evacuate()
                 with behind_timings():
                     self._begin()
+                self._make_ahead()
                 for station in stations.live if self._for_device or self._ready or stations.moved else ():
                     while station.load < AHEAD and self._hand_over(station):
                         pass
@@ -199,7 +203,9 @@ class Pool:
             busy = len(self._builds) + len(self._steps)
             if busy < self.jobs and (begun < self.jobs or (time.monotonic() < ends and not self.over())):
                 begun += self._begin_some(self.jobs - busy)
-            if not (self._builds or self._steps):
+            if self._builds or self._steps:
+                self._make_ahead()
+            elif self.ahead is None or not self.ahead.under_way:
                 return begun
             with self._waiting(idle=True):
                 done = self._wait()
@@ -289,6 +295,12 @@ class Pool:
                 self._builds[self._watched(future)] = (lane, outcome)
             begun += len(started)
         return begun
+
+    def _make_ahead(self) -> None:
+        """On the cores that are left: nothing waits for these, but for the next timing on the same cores."""
+        if self.ahead is not None and not self.over():
+            for future in self.ahead.begin(self.jobs - len(self._builds) - len(self._steps)):
+                self._watched(future)
 
     @property
     def _may_open(self) -> bool:

@@ -26,7 +26,7 @@ from autotuner.system.progress import Clock
 from autotuner.system.text import count
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning import reproduce
-from autotuner.tuning.ahead import made_ahead
+from autotuner.tuning.ahead import Ahead
 from autotuner.tuning.both_caches import time_caches
 from autotuner.tuning.contest import Finalists, judge_finalists, lead_of_search
 from autotuner.tuning.crashes import first_crashes
@@ -165,9 +165,10 @@ class SingleRun:
                 raise NoCandidateError(f"IREE's default does not compile: {why}", remedy="Check --flag and --target.")
             return self._estimated()
         try:
-            # A processor that is timed has no cores to spare.
-            spare = 0 if self.session.shares_cores else self.jobs - 1
-            with made_ahead(self.plan, self.executor, most=spare):
+            with Ahead.within(self.executor) as ahead:
+                if not self.session.shares_cores:  # a processor that is timed has no cores to spare
+                    ahead.add(self.plan)
+                    ahead.begin(self.jobs - 1)
                 return self._timed()
         except OutOfTimeError:
             would_do = longer(2 * self.clock.budget, part=self.clock.part)

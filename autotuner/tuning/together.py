@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
+from autotuner.carriers.carrier import VariantCarrier
 from autotuner.devices.many import Devices
 from autotuner.errors import AutotuneError, OutOfTimeError, StorageError, ToolMissingError
 from autotuner.measure.check import too_large
@@ -16,6 +17,7 @@ from autotuner.measure.steps import Changed, Step, Steps
 from autotuner.system import process
 from autotuner.system.progress import Clock, Progress, Reporter, Stop, clocked
 from autotuner.system.text import count
+from autotuner.tuning.ahead import Ahead
 from autotuner.tuning.contest import Finalists, start_leaders
 from autotuner.tuning.homes import default_everywhere
 from autotuner.tuning.loop import Loop, TimedLoop
@@ -87,8 +89,11 @@ class Part:
     def over(self) -> bool:
         return self.found is not None or self.error is not None
 
-    def opening(self) -> Opening:
-        """All that comes before its search; what goes wrong is its own end, not that of the others."""
+    def opening(self, ahead: Ahead) -> Opening:
+        """All that comes before its search; what goes wrong is its own end, not that of the others.
+
+        The kernels that it begins with are made `ahead`, while its default waits for the device.
+        """
         run = self.run
         try:
             yield Step("builders", run.read_space)
@@ -98,6 +103,7 @@ class Part:
                 return None
             run.open(self._row.enter_context(run.begun()))
             self._begun = True
+            ahead.add(run.plan, share=self.share, wanted=self._wants)
             self.loop = yield from run.calibrated(run.session.devices.home())
         except OutOfTimeError:
             self.abandon()
@@ -110,6 +116,11 @@ class Part:
         if not len(space) and not run.plan.stock:
             return None
         return self.loop.lane(weigh=lambda loop: expected_gain(loop, self.share), first=run.plan.stock)
+
+    def _wants(self, kernel: VariantCarrier) -> bool:
+        """Nobody has asked for it, and somebody may."""
+        asked = self.loop.candidates() if self.loop is not None else []
+        return not self.over and all(outcome.candidate.config != kernel.config for outcome in asked)
 
     def abandon(self) -> None:
         """There is no time to open it; what has begun has an end."""
@@ -246,8 +257,12 @@ class Together:
                 looked, kept = clock.elapsed, self._end_seconds(clock)
             return self.stop.requested or clock.left <= kept
 
-        pool = Pool(self.jobs, self.overlapped, over, self.seconds, self.devices)
-        pool.run(unopened=[Unopened(part.opening(), partial(self._worth, part, clock)) for part in self.parts])
+        if not self.parts:
+            return
+        with Ahead.within(self.parts[0].run.executor) as ahead:
+            pool = Pool(self.jobs, self.overlapped, over, self.seconds, self.devices, ahead)
+            parts = ((part, partial(self._worth, part, clock)) for part in self.parts)
+            pool.run(unopened=[Unopened(part.opening(ahead), worth) for part, worth in parts])
 
     def _worth(self, part: Part, clock: Clock) -> float:
         """Of opening a part: more than anything else while there is time to open all of them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from concurrent.futures import wait
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ from autotuner.problems import Gemm
 from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
-from autotuner.tuning.ahead import made_ahead
+from autotuner.tuning import ahead as aheads
+from autotuner.tuning.ahead import Ahead
 from autotuner.tuning.plan import Plan
 from tests.support.patience import ENOUGH
 
@@ -46,13 +48,14 @@ def test_the_first_are_made_and_found_again(
     plan = bare.with_kernels([variants])
     assert len(kernels_of(plan)) > 1
     with BuildExecutor.local(Builder(tools, Cache(tmp_path)), 2) as executor:
-        with made_ahead(plan, executor, most=1) as futures:
+        with Ahead.within(executor) as ahead:
+            ahead.add(plan)
+            futures = ahead.begin(1)
             assert len(futures) == 1
             wait(futures, timeout=ENOUGH)
         monkeypatch.setattr(process, "run", None)  # nothing is started any more
         assert kernels_of(plan)[0].built.calls
-        with made_ahead(plan, executor, most=0) as none:
-            assert none == []
+        assert ahead.begin(9) == [], "what was left is not made any more"
 
 
 def test_what_is_wrong_with_a_kernel_is_told_where_its_candidate_is_built(
@@ -66,8 +69,35 @@ def test_what_is_wrong_with_a_kernel_is_told_where_its_candidate_is_built(
     assert not elsewhere.is_relative_to(own_folder(tmp_path))
     plan = bare.with_kernels([Variants.of(foreign, GEMM, "sm_80", workspace=tmp_path)])
     with BuildExecutor.local(Builder(tools, Cache(tmp_path)), 1) as executor:
-        with made_ahead(plan, executor, most=1) as futures:
-            assert [future.result(timeout=ENOUGH) for future in futures] == [None]
+        with Ahead.within(executor) as ahead:
+            ahead.add(plan)
+            assert [future.result(timeout=ENOUGH) for future in ahead.begin(1)] == [None]
         (kernel, *_) = kernels_of(plan)
         with pytest.raises(Exception, match="outside of the workspace"):
             _ = kernel.built
+
+
+def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, VariantCarrier]]:
+    """What is made from here on, in order: whose it is, and which."""
+    found: list[tuple[str, VariantCarrier]] = []
+    monkeypatch.setattr(aheads, "_make", lambda kernel: found.append((kernel.executable_target, kernel)))
+    return found
+
+
+def test_of_many_searches_what_promises_most_is_made_first_and_what_was_asked_meanwhile_is_not(
+    bare: Plan, tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variants = Variants.of(load(shipped_folder() / "gemm_triton" / FILE), GEMM, "sm_80", workspace=tmp_path)
+    small, large = (replace(bare, executable_target=name).with_kernels([variants]) for name in ("small", "large"))
+    found = made(monkeypatch)
+    first, second = kernels_of(large)
+    with BuildExecutor.local(Builder(tools, Cache(tmp_path)), 1) as executor, Ahead.within(executor) as ahead:
+        ahead.add(small, share=0.2)
+        ahead.add(large, share=0.3)
+        wait(ahead.begin(4), timeout=ENOUGH)
+        assert [whose for whose, _ in found] == ["large", "small", "large", "small"]
+        assert [kernel.config for _, kernel in found[::2]] == [first.config, second.config]
+        found.clear()
+        ahead.add(large, share=0.3, wanted=lambda kernel: kernel.config != first.config)
+        wait(ahead.begin(4), timeout=ENOUGH)
+        assert [kernel.config for _, kernel in found] == [second.config]

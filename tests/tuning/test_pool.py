@@ -14,18 +14,23 @@ from typing import cast
 import pytest
 
 from autotuner.build import Compiled, Isa
+from autotuner.build.executor import BuildExecutor
+from autotuner.carriers.carrier import VariantCarrier
 from autotuner.devices.device import Device
 from autotuner.devices.many import Devices
 from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.measure.check import Check
 from autotuner.measure.screening import Measured
 from autotuner.measure.steps import Changed, Step, Steps, at_once
+from autotuner.microkernels.variants import Variants
+from autotuner.space import Config
 from autotuner.system import process
 from autotuner.system.execution import local_executor
 from autotuner.targets import PLAIN
 from autotuner.tuning import pool as pools
+from autotuner.tuning.ahead import Ahead
 from autotuner.tuning.outcome import Outcome
-from autotuner.tuning.plan import Candidate
+from autotuner.tuning.plan import Candidate, Plan
 from autotuner.tuning.pool import Lane, Opening, Pool, Unopened
 from autotuner.tuning.stations import AHEAD, Measure
 from tests.support.patience import one_of_three, wait_until
@@ -324,6 +329,61 @@ def test_searches_are_opened_beside_each_other_and_beside_those_that_are_open(ov
     assert workshop.both == overlapped
     assert sorted(heard) == ["built"] * 16 + ["timed"] * 16
     assert [sorted(lane.order) for lane in lanes] == [[f"{n}{c}" for c in "abc"] for n in range(8)]
+
+
+@dataclass(frozen=True)
+class FakePlan:
+    """A plan that begins with kernels which a workshop makes."""
+
+    first: Sequence[str]
+    make: Callable[[], None]
+
+    def candidate(self, config: str, *, id: str) -> SimpleNamespace:
+        del id
+        variants = SimpleNamespace(call=lambda _: self.make())
+        return SimpleNamespace(carrier=VariantCarrier(cast(Variants, variants), cast(Config, config), ""))
+
+
+@pytest.mark.parametrize("overlapped", [True, False])
+def test_kernels_are_made_ahead_on_idle_cores_while_a_gpu_times_and_never_while_the_same_cores_do(
+    overlapped: bool,
+) -> None:
+    workshop, made = Workshop(), []
+
+    def make() -> None:
+        workshop.change(building=1)
+        time.sleep(0.01)
+        made.append(len(made))
+        workshop.change(building=-1)
+
+    def timing() -> None:
+        workshop.change(timing=1)
+        assert not overlapped or wait_until(lambda: len(made) == 6), "the device is busy, and all cores are idle"
+        workshop.change(timing=-1)
+
+    def opening() -> Opening:
+        yield Step("builders", lambda: None)
+        ahead.add(cast(Plan, FakePlan(names(6), make)))
+        yield Step("builders", lambda: None if overlapped else wait_until(lambda: len(made) == 3))
+        yield Step("device", timing)
+        return None
+
+    with local_executor(2) as here, Ahead.within(cast(BuildExecutor, SimpleNamespace(here=here))) as ahead:
+        work = replace(pool(2, overlapped=overlapped), ahead=ahead)
+        work.run(unopened=[Unopened(opening())])
+    assert len(made) >= 3
+    assert workshop.most_building <= 2
+    assert workshop.both == overlapped
+
+
+@pytest.mark.parametrize("overlapped", [True, False])
+def test_nothing_is_made_ahead_any_more_where_the_time_is_over(overlapped: bool) -> None:
+    made: list[int] = []
+    with local_executor(1) as here, Ahead.within(cast(BuildExecutor, SimpleNamespace(here=here))) as ahead:
+        ahead.add(cast(Plan, FakePlan(names(3), lambda: made.append(1))))
+        lane = FakeLane(here, names(2))
+        replace(pool(4, overlapped=overlapped, over=lambda: True), ahead=ahead).run([lane])
+    assert made == []
 
 
 @pytest.mark.parametrize("overlapped", [True, False])

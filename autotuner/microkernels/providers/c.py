@@ -11,7 +11,7 @@ from pathlib import Path
 from autotuner.errors import AutotuneError, EnvironmentFailure, ToolMissingError
 from autotuner.iree.compile import first_error
 from autotuner.microkernels.isa import choose_isa
-from autotuner.microkernels.kept import is_kept, keep, kept_folder
+from autotuner.microkernels.kept import is_kept, keep, kept_folder, one_at_a_time
 from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.manifest import Manifest
 from autotuner.microkernels.providers.c_reads import reads
@@ -112,8 +112,9 @@ def compile_object(
         raise ObjectRefusalError(source, refusal.why())
     key = Cache.key([compiler.version, chip, *flags, *contents])
     final = kept_folder(key) / f"{source.stem}-{key[:24]}.o"
-    if not is_kept(final):
-        _compile(compiler, source, [*flags, headers], final, timeout=timeout)
+    with one_at_a_time(final):
+        if not is_kept(final):
+            _compile(compiler, source, [*flags, headers], final, timeout=timeout)
     return final
 
 

@@ -16,15 +16,15 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from autotuner.errors import StorageError, UsageError
 from autotuner.microkernels.chips import subgroup_of
 from autotuner.microkernels.instance import Binding, Instance
+from autotuner.microkernels.kept import one_at_a_time
 from autotuner.microkernels.library import own_folder, shipped_folder
 from autotuner.microkernels.manifest import PROBLEM, Buffer, Manifest
 from autotuner.microkernels.providers import triton_compile
@@ -54,8 +54,6 @@ _POINTERS = {
 }
 CONSTEXPR = "constexpr"
 _FORMAT = "triton-3"
-_BUILDING: dict[Path, Lock] = {}
-"""Of each object that this process has been asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +109,8 @@ def provide(
     key = cache_key(job, sources, version)
     folder = cache_dir() / "microkernels" / key[:2]
     final = folder / f"{manifest.name}-{key[:24]}.{'hsaco' if job.backend == 'hip' else 'ptx'}"
-    with _one_at_a_time(final):
+    with one_at_a_time(final):
         return _kept(final) or _build(job, source, sources, final, timeout=timeout)
-
-
-@contextlib.contextmanager
-def _one_at_a_time(final: Path) -> Iterator[None]:
-    """Who wants an object that another thread is building waits for that one."""
-    with _BUILDING.setdefault(final, Lock()):
-        yield
 
 
 def trusted_source(manifest: Manifest, workspace: Path) -> Path:
