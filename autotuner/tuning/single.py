@@ -121,7 +121,7 @@ class SingleRun:
         )
         alone = self.task.microkernels_alone
         plan = plan.with_kernels(variants, alone=alone).with_seeds(self.task.seeds).with_places(self.task.places)
-        if alone:
+        if self.task.kind == "ab":
             for kernel in variants:
                 kernel.call(kernel.default())  # In an experiment a kernel that does not fit is an error, at once.
         for note in left_out:
