@@ -32,6 +32,7 @@ class Ahead:
     _number: Iterator[int] = field(default_factory=itertools.count, init=False)
     _made: set[Future[None]] = field(default_factory=set, init=False)
     """Those under way."""
+    _closed: bool = field(default=False, init=False)
 
     @classmethod
     @contextmanager
@@ -57,7 +58,7 @@ class Ahead:
         """As many more as there is room for beside those that are under way."""
         begun: list[Future[None]] = []
         self._made = {future for future in self._made if not future.done()}
-        while self._waiting and len(self._made) < room:
+        while self._waiting and len(self._made) < room and not self._closed:
             *_, kernel, wanted = heapq.heappop(self._waiting)
             if wanted():
                 with behind_timings():
@@ -71,9 +72,23 @@ class Ahead:
 
     def cancel(self) -> None:
         """What has not begun does not."""
-        self._waiting.clear()
+        self._closed = True
         for future in self._made:
             future.cancel()
+
+
+@contextmanager
+def beside(executor: BuildExecutor, following: Callable[[], Plan], *, room: int) -> Iterator[None]:
+    """While one search goes on, the best few kernels are made that the `following` one begins with."""
+
+    def begin() -> None:
+        with suppress(OutOfTimeError, *REFUSALS):
+            ahead.add(following())
+            ahead.begin(room)
+
+    with Ahead.within(executor) as ahead:
+        executor.here.submit(begin)
+        yield
 
 
 def _asked(wanted: Callable[[VariantCarrier], bool], kernel: VariantCarrier) -> Callable[[], bool]:

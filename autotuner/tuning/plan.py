@@ -117,13 +117,12 @@ class Plan:
             except CompilerRefusal as refusal:
                 if route == PLAIN:
                     raise _refused(refusal, target, problem) from refusal
-        base = Candidate(BASELINE, "baseline", PLAIN, complexity=0)
         stock = tuple(
             Candidate(f"stock-{i}", "stock", route, complexity=len(route.flags))
             for i, route in enumerate(routes)
             if route != PLAIN
         )
-        bare = cls(problem, target, source, base, stock, Space.empty())
+        bare = replace(cls.bare(problem, target), source=source, stock=stock)
         if target.backend.vendor is None:
             bare = replace(bare, executable_target=executable_target(texts[PLAIN]))
             return _with_cpu(bare, texts, builder, timeout=timeout)
@@ -134,6 +133,12 @@ class Plan:
             vendor=target.backend.vendor,
             timeout=timeout,
         )
+
+    @classmethod
+    def bare(cls, problem: Problem, target: Target) -> Plan:
+        """Nothing is asked of the compiler: there is the default, and microkernels may join."""
+        base = Candidate(BASELINE, "baseline", PLAIN, complexity=0)
+        return cls(problem, target, "", base, (), Space.empty())
 
     def with_kernels(self, variants: Sequence[Variants], *, alone: bool = False) -> Plan:
         """The same with microkernels in its space; `alone` leaves only them and the baseline."""

@@ -13,9 +13,9 @@ from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import AUTO, LEADING, Kernel, Variants, find_variants
 from autotuner.problems import Gemm, Operation
-from autotuner.space import ABSENT, Space, Value
-from autotuner.targets import PLAIN, Target
-from autotuner.tuning.plan import BASELINE, KERNEL, Candidate, Plan
+from autotuner.space import ABSENT, Value
+from autotuner.targets import Target
+from autotuner.tuning.plan import KERNEL, Plan
 from tests.support.arguments import parse_arguments
 
 TIMINGS = Path(__file__).parents[2] / "results" / "reference" / "h200" / "triton_variants.csv"
@@ -59,8 +59,7 @@ def test_of_what_was_timed_one_of_the_first_ten_is_nearly_the_best(kernel: str) 
 
 def begun_with(problem: Operation, workspace: Path) -> list[dict[str, Value]]:
     """What a search among all kernels tries, in its order."""
-    target = Target.parse("sm_80")
-    bare = Plan(problem, target, "", Candidate(BASELINE, "baseline", PLAIN, complexity=0), (), Space.empty())
+    bare = Plan.bare(problem, Target.parse("sm_80"))
     found, _ = find_variants([Kernel(AUTO)], problem, chip="sm_90", workspace=workspace)
     return [{k: v for k, v in config.items if v != ABSENT} for config in bare.with_kernels(found).first]
 

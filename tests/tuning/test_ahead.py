@@ -12,6 +12,7 @@ import pytest
 from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
 from autotuner.carriers.carrier import VariantCarrier
+from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.library import own_folder, shipped_folder
 from autotuner.microkernels.loader import FILE, load
@@ -21,9 +22,9 @@ from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
 from autotuner.tuning import ahead as aheads
-from autotuner.tuning.ahead import Ahead
+from autotuner.tuning.ahead import Ahead, beside
 from autotuner.tuning.plan import Plan
-from tests.support.patience import ENOUGH
+from tests.support.patience import ENOUGH, wait_until
 
 GEMM = Gemm.parse(shape="16x64x64")
 
@@ -101,3 +102,23 @@ def test_of_many_searches_what_promises_most_is_made_first_and_what_was_asked_me
         ahead.add(large, share=0.3, wanted=lambda kernel: kernel.config != first.config)
         wait(ahead.begin(4), timeout=ENOUGH)
         assert [kernel.config for _, kernel in found] == [second.config]
+
+
+def test_while_one_problem_is_tuned_the_best_kernels_of_the_next_are_made(
+    tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variants = Variants.of(load(shipped_folder() / "gemm_triton" / FILE), GEMM, "sm_80", workspace=tmp_path)
+    plan = Plan.bare(GEMM, Target.parse("sm_80")).with_kernels([variants], alone=True)
+    found = made(monkeypatch)
+    builder = Builder(tools, Cache(tmp_path))
+    with BuildExecutor.local(builder, 2) as executor, beside(executor, lambda: plan, room=1):
+        assert wait_until(lambda: bool(found))
+    assert [kernel.config for _, kernel in found] == [plan.first[0]]
+
+
+def test_a_next_problem_that_no_kernel_fits_does_not_matter(tools: Tools, tmp_path: Path) -> None:
+    def refused() -> Plan:
+        raise UsageError("no kernel fits.", remedy="Choose another.")
+
+    with BuildExecutor.local(Builder(tools, Cache(tmp_path)), 1) as executor, beside(executor, refused, room=1):
+        pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -22,6 +22,7 @@ from autotuner.jobs.suite.ship import Group, Shipper
 from autotuner.jobs.suite.uplift import Gain, measure, shares
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.measure.check import too_large
+from autotuner.microkernels.variants import find_variants
 from autotuner.system import process
 from autotuner.system.digests import read_by_flags
 from autotuner.system.progress import LATE_SECONDS, Clock
@@ -29,7 +30,9 @@ from autotuner.system.settings import usable_cores
 from autotuner.system.text import count, percent
 from autotuner.system.workspace import write_whole
 from autotuner.targets import Target
+from autotuner.tuning.ahead import beside
 from autotuner.tuning.options import Options
+from autotuner.tuning.plan import Plan as Kernels
 from autotuner.tuning.result import Result
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
@@ -40,6 +43,8 @@ _DEFAULTS_SHARE = 0.5
 """Of the budget, at most, for timing the defaults."""
 _SHIP_SHARE, _MOST_SHIPPING = 0.05, 0.25
 """Of the budget, at least and at most, for merging the winners and compiling each with what ships."""
+_NEXT_SHARE = 4
+"""One in so many cores makes kernels of the next problem while one is tuned."""
 _ANOTHER_TARGET = "Try another --target."
 ENVIRONMENT = "environment.json"
 
@@ -226,7 +231,8 @@ class _SuiteRun:
             if side_by_side:
                 self._tune_together(places, plan.seconds(self.options.effort.budget))
             else:
-                self._tune_one(now[0], plan.own, prefix=places[now[0]])
+                with self._beside(queue[:1]):
+                    self._tune_one(now[0], plan.own, prefix=places[now[0]])
         left_out = [row for row in self.rows.values() if row.verdict == "left-out"]
         if left_out:
             known = [row.share for row in left_out if row.share is not None]
@@ -246,6 +252,20 @@ class _SuiteRun:
         winners = 1 + sum(row.kept for row in self.rows.values())
         measured = 2 * winners * reading / usable_cores()
         return min(max(measured, _SHIP_SHARE * budget), _MOST_SHIPPING * budget)
+
+    def _beside(self, following: Sequence[str]) -> AbstractContextManager[None]:
+        """On a GPU, while one problem is tuned: kernels of the next are made on some of the cores."""
+        session = self.session
+        if not (following and self.timed and self.options.microkernels) or session.shares_cores:
+            return nullcontext()
+        problem = self.target.prepare(self.entries[following[0]].problem)
+
+        def begun_with() -> Kernels:
+            root = session.workspace.root
+            found, _ = find_variants(self.options.microkernels, problem, chip=session.chip, workspace=root)
+            return Kernels.bare(problem, self.target).with_kernels(found, alone=True)
+
+        return beside(session.executor, begun_with, room=max(session.jobs // _NEXT_SHARE, 1))
 
     def _tune_one(self, name: str, budget: float | None, *, prefix: str) -> None:
         options, problem, session = self._options(name, budget), self.entries[name].problem, self.run.within(prefix)
