@@ -348,7 +348,8 @@ class FakePlan:
 def test_kernels_are_made_ahead_on_idle_cores_while_a_gpu_times_and_never_while_the_same_cores_do(
     overlapped: bool,
 ) -> None:
-    workshop, made = Workshop(), []
+    workshop = Workshop()
+    made: list[int] = []
 
     def make() -> None:
         workshop.change(building=1)
