@@ -182,6 +182,8 @@ def proofs(run: Run) -> Section:
 def _applied(candidate: Candidate) -> str:
     if candidate.row.kind == "library":
         return "not built by IREE"
+    if candidate.row.state == "failed":
+        return candidate.row.failure or "failed"
     if candidate.applied:
         return f"{candidate.applied}×"
     # What is checked was proven before; without a place in the build, flags are all that it has.

@@ -67,6 +67,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
     time = {side: {"us": 9e3, "how": "statistics", "parts": parts} for side in ("before", "after")}
     model: dict[str, object] = {"dispatches": [dispatch], "time": time, "entries": {}}
     model["routes"] = [{"name": HOSTILE, "us": 1.0, "flags": ["--iree-preprocessing-pass-pipeline=" + 40 * "pass,"]}]
+    model["others"] = [{"name": 200 * "x", "calls": 1, "share": 0.1, "kind": "packing"}]
     model["notes"] = ["configurations/" + 30 * "configured_" + ".mlir"]
     with Store.open(None, workspace=folder) as store:
         runs = [
@@ -193,6 +194,8 @@ def test_nothing_sticks_out_of_a_small_window_and_paper_is_light_or_dark(chromiu
         assert chromium.run(WIDE) <= 390
         cells = chromium.run("[...document.querySelectorAll('td.code')].map((c) => c.getBoundingClientRect().height)")
         assert max(cells, default=0) < 300, "no column is a letter wide"
+        names = chromium.run("[...document.querySelectorAll('td.text')].map((c) => c.getBoundingClientRect().width)")
+        assert max(names) < 460, "a long name leaves room for what else is told"
     for scheme in ("light", "dark"):
         chromium.look(width=390, scheme=scheme)
         papers.add(chromium.run("getComputedStyle(document.body).backgroundColor"))

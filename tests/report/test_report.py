@@ -128,6 +128,12 @@ def test_without_a_device_what_was_proven_is_listed_by_its_estimate(run: Run) ->
     assert [row[0] for row in sections.proofs(untimed).tables[0].rows][:3] == ["default", "c0005", "c0002"]
 
 
+def test_a_default_that_failed_is_not_told_as_proven(run: Run) -> None:
+    broken = replace(run.candidates[0].row, us=None, state="failed", failure="compile-error")
+    failed = replace(run, candidates=(replace(run.candidates[0], row=broken),), finalists=())
+    assert [row[2] for row in sections.proofs(failed).tables[0].rows] == ["compile-error"]
+
+
 def test_times_of_the_search_say_so_where_there_are_better_ones(run: Run) -> None:
     assert any("are of the search" in words for words in sections.search(run).words)
     for section in (sections.proofs(run), sections.machine_code(run)):
