@@ -12,7 +12,7 @@ from autotuner.iree.compile import shell_line
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.choice import Routes, choose
 from autotuner.jobs.model.context import Model, ModelStructure, read_structure
-from autotuner.jobs.model.dispatch import DispatchProblem, group_flops, runs_alone
+from autotuner.jobs.model.dispatch import DispatchProblem, group_flops, loop_sizes, runs_alone
 from autotuner.jobs.model.dispatches import on_route
 from autotuner.jobs.model.extract import Group
 from autotuner.jobs.model.program import Program, ProgramBuilder
@@ -46,7 +46,7 @@ class ModelRehearsal:
             "dispatches": [
                 {
                     "op": group.root.op,
-                    "loops": list(group.root.loops),
+                    "loops": _loops(group),
                     "calls": group.calls,
                     "share": self._share(group),
                     "dispatches": list(group.symbols),
@@ -59,9 +59,8 @@ class ModelRehearsal:
         }
 
     def text(self) -> str:
-        lines = [
-            f"{self.program.name}: {len(self.structure.flow.pieces)} dispatches, {len(self.ranked)} different roots"
-        ]
+        pieces, roots = count(len(self.structure.flow.pieces), "dispatch"), count(len(self.ranked), "different root")
+        lines = [f"{self.program.name}: {pieces}, {roots}"]
         first, knobs = self.routes.first, self.routes.knobs
         lines += ["", "routes to try:", *(f"  {r.name}: {shell_line(r.flags) or 'no flags'}" for r in first)]
         lines += ["", "then the best of them with one knob turned at a time:"] if knobs else []
@@ -69,7 +68,7 @@ class ModelRehearsal:
         lines += ["", "dispatches on the plain route, by their arithmetic (a run ranks by time):"]
         for group in self.ranked:
             why = runs_alone(group.pieces[0], group.root)
-            sizes = "x".join(map(str, group.root.loops))
+            sizes = "x".join("D" if size is None else str(size) for size in _loops(group))
             lines.append(
                 f"  {self._share(group):6.1%} {count(group.calls, 'call')} of {group.root.op} {sizes} {why}".rstrip()
             )
@@ -103,6 +102,12 @@ def rehearse_model(model: Model, target: Target, *, options: Options) -> ModelRe
         return ModelRehearsal(
             program, target, structure, routes, tuple(ranked), _first(ranked, target, options), tuple(commands)
         )
+
+
+def _loops(group: Group) -> list[int | None]:
+    """The sizes of its loops, dynamic ones as the inputs tell them; None where they do not."""
+    root, told = group.root, loop_sizes(group.pieces[0], group.root) or {}
+    return [(told.get(axis) or None) if axis in root.dynamic else size for axis, size in enumerate(root.loops)]
 
 
 def _first(ranked: Sequence[Group], target: Target, options: Options) -> Rehearsal | None:
