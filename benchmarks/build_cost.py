@@ -45,12 +45,14 @@ def build(problem: Gemm, target: Target, *, count: int, seed: int) -> None:
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as executor:
         builder, before = Builder(Tools.find(), Cache(Path(folder))), used(resource.RUSAGE_CHILDREN)
         plan = make_plan(problem, target.name, builder, executor)
-        builder.build(plan.job(plan.candidate(plan.space[0], id="first"), timeout=TIMEOUT, repeat=REPEAT, timed=True))
+        builder.build(
+            plan.job(plan.candidate(plan.space[0], id="first"), timeout=TIMEOUT, repeat=REPEAT, timed=True).screened
+        )
         once, each, built = used(resource.RUSAGE_CHILDREN) - before, [], 0
         for number, row in enumerate(plan.space.sample(count, np.random.default_rng(seed))):
             candidate = plan.candidate(plan.space[int(row)], id=f"c{number}")
             before = used(resource.RUSAGE_CHILDREN)
-            built += builder.build(plan.job(candidate, timeout=TIMEOUT, repeat=REPEAT, timed=True)).ok
+            built += builder.build(plan.job(candidate, timeout=TIMEOUT, repeat=REPEAT, timed=True).screened).ok
             each.append(used(resource.RUSAGE_CHILDREN) - before)
     print(
         f"{target.name} {problem.name}: {once:.2f} core-seconds once, {fmean(each):.3f} for each of {count} candidates "

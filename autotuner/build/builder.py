@@ -15,6 +15,7 @@ from autotuner.iree.compile import (
     CONFIGURED,
     DISPATCHES,
     EXECUTABLES,
+    HOSTED,
     MODEL,
     TRANSLATED,
     Begun,
@@ -26,8 +27,9 @@ from autotuner.iree.compile import (
     inspect,
 )
 from autotuner.iree.figures import Isa
+from autotuner.iree.isa import assembled
 from autotuner.iree.repeats import TWICE, with_repeats
-from autotuner.iree.splice import spliced
+from autotuner.iree.splice import spliced, spliced_late
 from autotuner.iree.tools import Tools
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.system.cache import Cache
@@ -47,6 +49,8 @@ class BuildJob(Compile):
     """The configuration that the spec gives an operation."""
     kernels: tuple[KernelCall, ...] = ()
     """The microkernels that the spec puts in; each must be found in the preprocessed program."""
+    one_of_many: bool = False
+    """Many others of its problem are built with the same repeats. What is built does not depend on it."""
 
     @property
     def start(self) -> BuildJob | None:
@@ -61,9 +65,19 @@ class BuildJob(Compile):
         return replace(self, stop=TRANSLATED, repeat=TWICE)
 
     @property
+    def screened(self) -> BuildJob:
+        """The same as a search builds it: one of many, without the figures that take NVIDIA's assembler."""
+        return replace(self, one_of_many=True, figures="ptx" if self.figures == "ptxas" else self.figures)
+
+    @property
     def plain(self) -> BuildJob:
         """The same of IREE's own configuration."""
-        return replace(self, spec=None, spec_flag="", expected=None)
+        return replace(self, spec=None, spec_flag="", expected=None, one_of_many=False)
+
+    @property
+    def hosted(self) -> BuildJob:
+        """IREE's own configuration with the host's program compiled to the end."""
+        return replace(self.plain, stop=HOSTED)
 
     @property
     def executables(self) -> BuildJob:
@@ -107,13 +121,18 @@ class Builder:
         return replace(made, vmfb=self.cache.module(key))
 
     def recalled(self, job: BuildJob, key: str) -> Compiled | None:
-        """From the cache; None where it is not there."""
+        """From the cache, with figures that were not wanted before; None where it is not there."""
         record = self.cache.read(key) if job.makes_file else None
-        return self._read(job, key, record) if record is not None else None
+        if record is None:
+            return None
+        known = self._read(job, key, record)
+        if job.figures != "ptxas" or not known.ok:
+            return known
+        return replace(known, isa=assembled(known.isa, known.vmfb, ptxas=self.tools.ptxas))
 
     def _translates(self, job: BuildJob) -> bool:
         """The executables are made first, and a module of them for each number of repeats."""
-        wanted = job.stop is None and (job.timed or job.repeat > 1)
+        wanted = job.stop in (None, HOSTED) and (job.timed or job.repeat > 1)
         return wanted and not isinstance(job.program, Path) and self.tools.matches_bindings
 
     def _linked(self, job: BuildJob, folder: Path) -> Compiled | None:
@@ -122,14 +141,25 @@ class Builder:
         same = replace(translated, command=job.command(self.tools), repeat=job.repeat)
         if not translated.ok:
             return same
-        program = with_repeats(_bytes(translated.vmfb), job.repeat)
-        if program is None:
+        begun = self._unlinked(job, _bytes(translated.vmfb))
+        if begun is None:
             return None
-        linked = compile_program(job, self.tools, folder, begun=Begun(TRANSLATED, program))
+        linked = compile_program(job, self.tools, folder, begun=begun)
         if not linked.ok:
             return linked if linked.failure == "compile-timeout" else None
         seconds, took = translated.seconds + linked.seconds, translated.took + linked.took
         return replace(same, vmfb=linked.vmfb, seconds=seconds, took=took)
+
+    def _unlinked(self, job: BuildJob, translated: bytes) -> Begun | None:
+        """What is left to be compiled of a job whose executables are made; of one of many, the module's bytes alone."""
+        host = self._host(job.translation) if job.one_of_many else None
+        hosted = self.build(job.hosted) if host is not None else None
+        if host is not None and hosted is not None and hosted.ok:
+            program = spliced_late(_bytes(hosted.vmfb), host, translated)
+            if program is not None:
+                return Begun(HOSTED, program)
+        program = with_repeats(translated, job.repeat)
+        return Begun(TRANSLATED, program) if program is not None else None
 
     def _compile(self, job: BuildJob, folder: Path) -> Compiled:
         """From where the candidates of a problem part, where that is possible; else from the problem."""
@@ -178,8 +208,9 @@ class Builder:
 
     def key(self, job: BuildJob) -> str:
         """The same for jobs whose compile reads the same: the programs, the texts, the files and the flags."""
-        # A build from before ptxas was installed, or by another one, has other figures.
-        ptxas = [known_digest(self.tools.ptxas)] if job.figures == "ptxas" and self.tools.ptxas else []
+        # A build from before ptxas was installed, or by another one, has other figures. Whether they are wanted at once
+        # makes no difference.
+        ptxas = [known_digest(self.tools.ptxas)] if job.figures.startswith("ptx") and self.tools.ptxas else []
         program = [MODEL, known_digest(job.program)] if isinstance(job.program, Path) else ["text", job.program]
         expected = [part or "" for part in astuple(job.expected)] if job.expected else []
         kernels = [repr(kernel) for kernel in job.kernels]

@@ -26,7 +26,7 @@ PROBLEM, SPEC, BEGUN, MODULE = "problem.mlir", "spec.mlir", "begun.mlirbc", "mod
 """The names of what goes into a compile's folder and comes out of it."""
 MODEL = "whole-model.mlir"
 """What a whole model is called there: its name becomes part of the binaries, which are kept by what is in them."""
-Phase = Literal["preprocessing", "flow", "executable-sources", "executable-configurations", "executables", "hal"]
+Phase = Literal["preprocessing", "flow", "executable-sources", "executable-configurations", "executables", "hal", "vm"]
 Dump = Literal["configurations", "benchmarks", "binaries", "phases"]
 PREPROCESSED: Phase = "preprocessing"
 FLOW: Phase = "flow"
@@ -42,7 +42,9 @@ TRANSLATED: Phase = "hal"
 """Where the executables are done, byte by byte: only the host's program is left, and how often it repeats them."""
 EXECUTABLES: Phase = "executables"
 """The same executables without the host's program, which is not compiled: by iree-opt, from the dispatches on."""
-KEPT = (DISPATCHES, EXECUTABLES, TRANSLATED)
+HOSTED: Phase = "vm"
+"""Where the host's program is done, too, with all its repeats: only the module's bytes are left to be written."""
+KEPT = (DISPATCHES, EXECUTABLES, TRANSLATED, HOSTED)
 """Where a program is kept, for others to go on from."""
 ROOT_ATTRIBUTES = "--iree-codegen-add-tuner-attributes"
 CONSTRAINTS = "--iree-codegen-emit-pipeline-constraints"
@@ -153,7 +155,7 @@ class Compile:
         """
         if self.stop == EXECUTABLES:
             return self.command(tools)
-        left = replace(self, repeat=1, dumps=(), figures="") if phase == TRANSLATED else self
+        left = replace(self, repeat=1, dumps=(), figures="") if phase in (TRANSLATED, HOSTED) else self
         compiler, _, *words = left.command(tools)
         # A dispatch of a model has a start of its own: where it began is behind it now.
         words = [word for word in words if not word.startswith(_BEGAN_AT)]
@@ -285,12 +287,13 @@ def compile_program(job: Compile, tools: Tools, folder: Path, *, begun: Begun | 
         took=done.seconds,
     )
     if failure is None:
+        ptxas = tools.ptxas if job.figures == "ptxas" else None
         made = replace(
             made,
             text=done.stdout,
             dumped=_read_dumps(job, folder),
             binary=hash_binaries(binaries) if "binaries" in job.dumps else "",
-            isa=read_isa(binaries, vmfb, remarks=remarks, ptxas=tools.ptxas) if job.figures else NO_FIGURES,
+            isa=read_isa(binaries, vmfb, remarks=remarks, ptxas=ptxas) if job.figures else NO_FIGURES,
         )
     _remove_dumps(folder)
     return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,8 +25,8 @@ REMARKS = "--pass-remarks-analysis=kernel-resource-usage|asm-printer"
 """LLVM says on stderr what a kernel uses and which instructions it has. This costs nothing; for a dump of the assembly
 the compiler would generate all code twice, a third more time for a candidate."""
 
-Figures = Literal["", "code", "remarks", "ptxas"]
-"""Where the figures come from: not read at all, the code's size, what `REMARKS` gives, NVIDIA's assembler."""
+Figures = Literal["", "code", "remarks", "ptx", "ptxas"]
+"""Where the figures come from: not read at all, the code's size, what `REMARKS` gives, PTX, NVIDIA's assembler too."""
 _PTXAS_SECONDS = 20.0
 _CUDA_EXECUTABLE = re.compile(rb"CDA1.{60}(.{4}CDA1)", re.S)
 """How IREE's executables for CUDA begin: a header, and after it a flatbuffer with the same letters."""
@@ -61,6 +62,20 @@ def read_isa(binaries: Path, module: Path, *, remarks: str = "", ptxas: Path | N
         return NO_FIGURES
     path, name, isa, _ = max(kernels, key=lambda k: (k[2].mma or 0, k[3]))
     return _with_ptxas(isa, name, path, ptxas) if path.suffix == ".ptx" else isa
+
+
+def assembled(isa: Isa, module: Path, *, ptxas: Path | None) -> Isa:
+    """The figures of a build whose PTX alone was read, with those of NVIDIA's assembler; the same where they are known.
+
+    The module may be one that is compiled up to its executables.
+    """
+    if isa.source != "ptx" or ptxas is None:
+        return isa
+    with tempfile.TemporaryDirectory(prefix="autotune-", ignore_cleanup_errors=True) as folder:
+        for number, ptx in enumerate(_ptx_images(module)):
+            (Path(folder) / f"{number}.ptx").write_bytes(ptx)
+        found = read_isa(Path(folder), module, ptxas=ptxas)
+    return found if found.source == "ptxas" else isa
 
 
 def split_remarks(stderr: str) -> tuple[str, str]:
@@ -140,24 +155,48 @@ def _read_ptx(text: str, module: Path) -> Iterator[tuple[str, Isa, int]]:
 def _dynamic_shared_memory(module: Path) -> dict[str, int]:
     """Kernel -> bytes asked for at launch: the PTX does not say, IREE's executable does, in a module or before that."""
     found: dict[str, int] = {}
+    for executable in _cuda_executables(module):
+        with contextlib.suppress(Exception):  # as in read_isa
+            found |= _launch_sizes(executable)
+    return found
+
+
+def _ptx_images(module: Path) -> list[bytes]:
+    """The PTX of a module's executables; nothing where one cannot be read."""
+    try:
+        return [ptx for executable in _cuda_executables(module) for ptx in _images(executable)]
+    except Exception:  # as in read_isa
+        return []
+
+
+def _cuda_executables(module: Path) -> Iterator[bytes]:
     data = module.read_bytes() if module.is_file() else b""
     for match in _CUDA_EXECUTABLE.finditer(data):
-        with contextlib.suppress(Exception):  # as in read_isa
-            found |= _launch_sizes(data[match.start(1) :])
-    return found
+        yield data[match.start(1) :]
 
 
 def _launch_sizes(executable: bytes) -> dict[str, int]:
     """iree/schemas/cuda_executable_def.fbs: exports[], each with kernel_name (1) and block_shared_memory_size (3)."""
-    root = Table(executable, int.from_bytes(executable[:4], "little"))
-    exports = root.Offset(_slot(0))
     found = {}
-    for i in range(root.VectorLen(exports)):
-        export = Table(executable, root.Indirect(root.Vector(exports) + 4 * i))
+    for export in _tables(executable, 0):
         name = export.String(export.Pos + export.Offset(_slot(1))).decode()
         size = export.Offset(_slot(3))  # 0 where the field has its default: that is not written
         found[name] = export.Get(Uint32Flags, export.Pos + size) if size else 0
     return found
+
+
+def _images(executable: bytes) -> Iterator[bytes]:
+    """The same: modules[] (1), each with ptx_image (0)."""
+    for module in _tables(executable, 1):
+        yield module.String(module.Pos + module.Offset(_slot(0)))
+
+
+def _tables(executable: bytes, field: int) -> Iterator[Table]:
+    """Those of a list that the root of a flatbuffer has."""
+    root = Table(executable, int.from_bytes(executable[:4], "little"))
+    tables = root.Offset(_slot(field))
+    for i in range(root.VectorLen(tables)):
+        yield Table(executable, root.Indirect(root.Vector(tables) + 4 * i))
 
 
 def _slot(field: int) -> int:

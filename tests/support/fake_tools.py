@@ -48,7 +48,7 @@ for word in "$@"; do
     --iree-codegen-tuning-spec-path=*) spec=${word#*=} ;;
     --compile-to=hal) ;;
     --compile-to=*|--version|@*) quick=yes ;;
-    --compile-from=hal) linked=yes ;;
+    --compile-from=hal|--compile-from=vm) linked=yes ;;
   esac
 done
 [ -z "$quick" ] || exec REAL "$@"
