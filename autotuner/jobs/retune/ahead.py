@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,6 +24,9 @@ from autotuner.jobs.retune.ship import program_of
 from autotuner.system import process
 from autotuner.system.execution import after
 from autotuner.tuning.run import Run
+
+_LISTENING = 0.2
+"""Seconds: so often it is asked whether the user wants to stop."""
 
 
 def prove(part: Part, run: Run) -> dict[Key, Proof]:
@@ -46,8 +50,10 @@ class Ahead:
         return self.races.run
 
     def go(self, plan: Plan) -> None:
-        """All of it, to its end. What fails is told by whoever asks for it next."""
+        """All of it, to its end, or until the user stops it. What fails is told by whoever asks for it next."""
         session = self.run.session
+        if self.run.stopped:
+            return
         parts = [part for part in plan.parts if part.problem is not None and tunes_alone(part.unit)]
         defaults: set[tuple[object, ...]] = set()
         if self.run.timed and parts:
@@ -58,8 +64,16 @@ class Ahead:
                 defaults.add(identity(part)[:1])
                 self._start(part, DEFAULT, number=0)
             self.proofs[id(part)] = session.executor.here.submit(self._prove, part, raced=raced)
-        wait(self.proofs.values())
-        wait(self._builds)
+        self._wait([*self.proofs.values()])
+        self._wait(self._builds)
+
+    def _wait(self, jobs: Sequence[Future[Any]]) -> None:
+        left = set(jobs)
+        while left:
+            left = wait(left, timeout=_LISTENING).not_done
+            if self.run.stopped:
+                for job in left:
+                    job.cancel()
 
     def _prove(self, part: Part, *, raced: bool) -> dict[Key, Proof]:
         proofs = prove(part, self.run)

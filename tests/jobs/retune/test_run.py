@@ -35,6 +35,7 @@ from autotuner.store.reader import Reader
 from autotuner.store.rows import NewRun, RunKind, RunRow
 from autotuner.store.store import Store
 from autotuner.system.cache import Cache
+from autotuner.system.progress import Stop
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import Plan
@@ -120,6 +121,15 @@ def test_without_a_device_entries_are_proven_and_nothing_is_written(
     assert document["written"] == []
     assert path.read_text() == before
     assert not (tmp_path / "specs" / "retuned").exists()
+
+
+def test_who_stops_it_waits_for_no_compile(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path / "cache"))
+    result = autotuner.retune(write("both"), options=Options(workspace=tmp_path), stop=Stop(requested=True))
+    assert (result.interrupted, result.details.rows) == (True, ())
+    assert Cache(tmp_path / "cache").size()[0] == 0
 
 
 def test_an_entry_that_applies_no_more_is_dropped_and_the_others_are_written(
