@@ -99,7 +99,7 @@ class Ahead:
         )
         known = self.races.before(part)
         often = choose_repeat(known[number] if known else math.inf)
-        with suppress(AutotuneError), process.until(run.clock.latest):
+        with suppress(AutotuneError), process.until(run.clock.at(run.clock.budget)):
             how, start = arm.recipe(site), run.session.executor.start
             first = start(how.job(program, timeout=timeout))
             self._builds.append(first)
