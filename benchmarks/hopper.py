@@ -139,14 +139,15 @@ def write_workload(path: Path, problems: Sequence[Problem]) -> None:
 
 
 def table(files: Sequence[Mapping[str, Any]]) -> str:
-    """Microseconds by the comparison, but for the compiler's best, which is the search's; torch ÷ tuned; seconds."""
+    """Microseconds by the comparison, but for the compiler's best, which is the search's; torch ÷ tuned; seconds. Of a
+    problem in several files the last one counts."""
     searches = {name: row for found in files for name, row in found["problems"].items()}
-    compared = [row for found in files for row in (found.get("bench") or {}).get("problems", [])]
+    compared = {row["name"]: row for found in files for row in (found.get("bench") or {}).get("problems", [])}
     left = [name for found in files for name in found.get("left", [])]
     names = ("problem", "default", "codegen", "tuned", "by", "torch", "torch ÷ tuned", "seconds")
     lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     ratios: dict[str, list[float]] = {}
-    for row in sorted(compared, key=lambda row: list(searches).index(row["name"])):
+    for row in sorted(compared.values(), key=lambda row: list(searches).index(row["name"])):
         us = {backend["backend"]: backend["us"] for backend in row["backends"] if backend["us"]}
         name = row["name"]
         search = searches[name]
