@@ -208,15 +208,16 @@ class Builder:
 
     def key(self, job: BuildJob) -> str:
         """The same for jobs whose compile reads the same: the programs, the texts, the files and the flags."""
-        # A build from before ptxas was installed, or by another one, has other figures. Whether they are wanted at once
-        # makes no difference.
+        # A build from before ptxas was installed, or by another one, has other figures, and one of which none were
+        # wanted has none. Whether ptxas is asked at once makes no difference.
         ptxas = [known_digest(self.tools.ptxas)] if job.figures.startswith("ptx") and self.tools.ptxas else []
         program = [MODEL, known_digest(job.program)] if isinstance(job.program, Path) else ["text", job.program]
         expected = [part or "" for part in astuple(job.expected)] if job.expected else []
         kernels = [repr(kernel) for kernel in job.kernels]
         own = _contents(job)
         named = read_by_flags(job.flags, folder=self._nowhere)
-        parts = [program, [job.spec or ""], expected, kernels, own, named, ptxas]
+        figures = ["figures"] if job.figures else []
+        parts = [program, [job.spec or ""], expected, kernels, own, named, figures, ptxas]
         # The command without the compiler and the program: these are known by their content, wherever they lie.
         words = job.command(self.tools)[2:]
         counted = [word for part in parts for word in (str(len(part)), *part)]

@@ -70,6 +70,7 @@ CHANGES: dict[str, Change] = {
     "nothing expected": lambda job: replace(job, expected=None),
     "substitution": lambda job: replace(job, dumps=SUBSTITUTED),
     "remarks": lambda job: replace(job, figures="remarks"),
+    "figures": lambda job: replace(job, figures="code"),
     "no kernel": lambda job: replace(job, kernels=()),
     "another launch": lambda job: replace(job, kernels=(replace(job.kernels[0], launch="another"),)),
     "no object": lambda job: replace(job, files=()),

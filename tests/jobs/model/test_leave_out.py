@@ -11,7 +11,7 @@ import pytest
 
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import OutOfTimeError
-from autotuner.iree.compile import Compiled
+from autotuner.iree.compile import MODEL, Compiled
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.leave_out import BLOCKS, LeaveOut, expected_saving
 from autotuner.measure.race import TimingFailed
@@ -101,7 +101,7 @@ def test_an_entry_that_loses_in_the_model_is_dropped_where_the_device_keeps_no_s
 ) -> None:
     """Alone it gains as the others do; the model with it takes twice as long."""
     monkeypatch.setattr(ProcessDevice, "dispatch_times", lambda *_, **__: None)
-    fake = fake_tools(tmp_path, rules=[("*three.mlir*matmul_64x32x64*", 200.0), (SPEC, 50.0)])
+    fake = fake_tools(tmp_path, rules=[(f"*{MODEL}*matmul_64x32x64*", 200.0), (SPEC, 50.0)])
     result = run("three", tmp_path, fake, budget=ENOUGH)  # it ends when its trials are used up
     assert result.verdict == "win"
     rows: dict[str, Any] = {row.label: row for row in result.details.rows}
