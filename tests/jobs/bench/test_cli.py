@@ -74,6 +74,7 @@ def test_backends_are_timed_in_turns_and_every_step_is_a_row(tmp_path: Path) -> 
 def test_what_cannot_be_meant_or_is_not_there_is_refused_by_name(
     words: tuple[str, ...], code: int, says: str, here: Here
 ) -> None:
+    (here.folder / "model.mlir").touch()
     assert says in complaint(here(*words), code)
 
 
