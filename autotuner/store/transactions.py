@@ -24,6 +24,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 _PASSES = ("08", "57P", "53300", "40001", "40P01")
 """How the codes of what passes begin: connections, shutdown and start, too many clients, two that were in each other's
 way."""
+_NOT_BEGUN = "22023"
+"""The code of a transaction that is "in the future": a server that crashed had written nothing of it."""
 
 
 class _Unsettled(Exception):
@@ -71,7 +73,12 @@ class Transactions:
     def _status(self, transaction: int) -> str:
         """What became of a transaction whose answer was lost."""
         with self.engine.connect() as connection:
-            return str(connection.scalar(select(func.txid_status(cast(transaction, BigInteger)))))
+            try:
+                return str(connection.scalar(select(func.txid_status(cast(transaction, BigInteger)))))
+            except DBAPIError as error:
+                if getattr(error.orig, "sqlstate", None) != _NOT_BEGUN:
+                    raise
+                return "aborted"
 
     def _lasting(self, once: Callable[[], T]) -> T:
         began, pause, told = time.monotonic(), FIRST_PAUSE, False

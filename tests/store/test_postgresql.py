@@ -279,6 +279,14 @@ def asking(url: str, workspace: Path) -> set[str]:
         return {row.run for row in store._read(select(CANDIDATES.c.run))}
 
 
+def test_what_a_crashed_server_had_not_begun_to_write_is_not_committed(url: str, tmp_path: Path) -> None:
+    database = transactions.Transactions(connect(locate(url, tmp_path)))
+    now = database.write(lambda connection: int(connection.scalar(select(func.txid_current())) or 0))
+    assert database._status(now) == "committed"
+    assert database._status(now + 1_000_000) == "aborted"
+    database.engine.dispose()
+
+
 def test_two_coordinators_lose_no_row_and_write_none_twice_when_the_server_restarts(
     server: Server, url: str, tmp_path: Path, start: Callable[[str], subprocess.Popen[str]]
 ) -> None:
