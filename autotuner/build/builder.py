@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
-from threading import RLock
 from typing import Any
 
 from autotuner.build.proof import proven
@@ -32,12 +31,11 @@ from autotuner.iree.repeats import TWICE, with_repeats
 from autotuner.iree.splice import spliced, spliced_late
 from autotuner.iree.tools import Tools
 from autotuner.space.gpu_config import CompilationInfo
+from autotuner.system.alone import one_at_a_time
 from autotuner.system.cache import Cache
 from autotuner.system.digests import content_digest, known_digest, read_by_flags
 
 HOST = "host"
-_BUILDING: dict[str, RLock] = {}
-"""By key: what several threads want at once is compiled by one of them."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ class Builder:
         known = self.recalled(job, key)
         if known is not None:
             return known
-        with _BUILDING.setdefault(key, RLock()):
+        with one_at_a_time(key):
             # Whoever waited finds what the other has built, unless that one ran out of its time.
             return self.recalled(job, key) or self._built(job, key)
 

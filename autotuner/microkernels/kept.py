@@ -7,21 +7,10 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Lock
 
 from autotuner.errors import StorageError
 from autotuner.system.digests import file_digest
 from autotuner.system.settings import cache_dir
-
-_MAKING: dict[Path, Lock] = {}
-"""Of each object that this process has been asked for."""
-
-
-@contextlib.contextmanager
-def one_at_a_time(final: Path) -> Iterator[None]:
-    """Who wants an object that another thread is making waits for that one."""
-    with _MAKING.setdefault(final, Lock()):
-        yield
 
 
 def kept_folder(key: str) -> Path:

@@ -11,13 +11,14 @@ from pathlib import Path
 from autotuner.errors import AutotuneError, EnvironmentFailure, ToolMissingError
 from autotuner.iree.compile import first_error
 from autotuner.microkernels.isa import choose_isa
-from autotuner.microkernels.kept import is_kept, keep, kept_folder, one_at_a_time
+from autotuner.microkernels.kept import is_kept, keep, kept_folder
 from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.manifest import Manifest
 from autotuner.microkernels.providers.c_reads import reads
 from autotuner.microkernels.visibility import hide
 from autotuner.problems import Conv, Gemm, Problem
 from autotuner.system import process
+from autotuner.system.alone import one_at_a_time
 from autotuner.system.cache import Cache
 
 COMPILERS = ("cc", "gcc", "clang")

@@ -24,7 +24,6 @@ from typing import Any
 from autotuner.errors import StorageError, UsageError
 from autotuner.microkernels.chips import subgroup_of
 from autotuner.microkernels.instance import Binding, Instance
-from autotuner.microkernels.kept import one_at_a_time
 from autotuner.microkernels.library import own_folder, shipped_folder
 from autotuner.microkernels.manifest import PROBLEM, Buffer, Manifest
 from autotuner.microkernels.providers import triton_compile
@@ -33,6 +32,7 @@ from autotuner.microkernels.providers.triton_compile import ALIGNED, JOB, RESULT
 from autotuner.microkernels.providers.triton_sources import read_sources
 from autotuner.problems import Operation, Problem
 from autotuner.system import process
+from autotuner.system.alone import one_at_a_time
 from autotuner.system.cache import Cache
 from autotuner.system.digests import file_digest
 from autotuner.system.parsing import parsed
