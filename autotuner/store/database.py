@@ -143,7 +143,7 @@ def prepare(engine: Engine, *, create: bool) -> None:
             raise StorageError(f"{name} holds no results of autotune yet.", remedy="Tune something first.")
         if engine.url.get_backend_name() == "sqlite":
             _keep_write_ahead_log(engine)
-        with _alone(engine) as connection:
+        with alone(engine) as connection:
             METADATA.create_all(connection)
             if connection.scalar(select(SCHEMA.c.version)) is None:
                 connection.execute(insert(SCHEMA).values(version=VERSION))
@@ -164,7 +164,7 @@ def prepare(engine: Engine, *, create: bool) -> None:
 
 
 @contextmanager
-def _alone(engine: Engine) -> Iterator[Connection]:
+def alone(engine: Engine) -> Iterator[Connection]:
     """A transaction that no other client's change of the tables is in: SQLite has one writer, a server a lock."""
     with writer(engine).begin() as connection:
         if on_server(engine.url):
@@ -174,7 +174,7 @@ def _alone(engine: Engine) -> Iterator[Connection]:
 
 def _upgrade(engine: Engine) -> None:
     """Adds what an older database does not have; its rows stay as they are."""
-    with _alone(engine) as connection:
+    with alone(engine) as connection:
         # Read again under the lock: another process may have done the same.
         version = connection.scalar(select(SCHEMA.c.version)) or VERSION
         for column in (column for step in range(version, VERSION) for column in ADDED[step + 1]):

@@ -106,5 +106,15 @@ VERDICTS = Table(
     Column("document", JSON, nullable=False),
 )
 
+WRITERS = Table(
+    "autotune_writers",
+    MetaData(),
+    Column("client", Text, primary_key=True),
+    Column("last", Integer, nullable=False),
+    Column("time", Text, nullable=False),
+)
+"""On a server: the number of the last write that each client has committed. It is no result; older programs do without
+it, and the first write makes it."""
+
 ADDED = {2: (BUILDS.c.isa,), 3: (RUNS.c.kind, RUNS.c.parent), 4: (TIMINGS.c.conditions,)}
 """Version -> the columns that it brought. They may be null: older rows do not have them."""

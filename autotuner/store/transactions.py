@@ -3,16 +3,21 @@ none is written twice, also when only the answer to a commit was lost."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
+from uuid import uuid4
 
-from sqlalchemy import BigInteger, Connection, Engine, Executable, Row, cast, func, select
+from sqlalchemy import Connection, Engine, Executable, Row, delete, select, text
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError, OperationalError, StatementError
 
 from autotuner.errors import StorageError
-from autotuner.store.database import DATABASE_ERRORS, cause_of, explain, name_of, on_server, writer
+from autotuner.store.database import DATABASE_ERRORS, alone, cause_of, explain, name_of, on_server, writer
+from autotuner.store.schema import WRITERS
 
 T = TypeVar("T")
 OnWait = Callable[[str], None]
@@ -24,8 +29,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 _PASSES = ("08", "57P", "53300", "40001", "40P01")
 """How the codes of what passes begin: connections, shutdown and start, too many clients, two that were in each other's
 way."""
-_NOT_BEGUN = "22023"
-"""The code of a transaction that is "in the future": a server that crashed had written nothing of it."""
+_STILL_HELD = "55P03"
+"""The code of a row that another transaction holds."""
+_ENOUGH_TO_SETTLE = "SET LOCAL lock_timeout = '1s'"
+_FORGOTTEN_AFTER = timedelta(days=1)
+"""A client that was killed does not take its row away; nobody asks for it later than `PATIENCE_SECONDS`."""
 
 
 class _Unsettled(Exception):
@@ -40,6 +48,8 @@ class Transactions:
         self._writer = writer(engine)
         self._on_wait = on_wait
         self._given_up = False
+        self._client, self._number = uuid4().hex, 0
+        self._writing = threading.Lock()
 
     def read(self, query: Executable) -> Sequence[Row[Any]]:
         """The rows that a question has."""
@@ -52,33 +62,61 @@ class Transactions:
 
     def write(self, action: Callable[[Connection], T]) -> T:
         """All that the action writes, once, or nothing. It may be called again, so it must do nothing else."""
-        begun: list[tuple[int, T]] = []  # the transaction that is being committed, and what it gives
+        if on_server(self.engine.url):
+            with self._writing:
+                return self._numbered(action)
 
         def once() -> T:
-            if begun:
-                status = self._status(begun[0][0])
-                if status == "in progress":
-                    raise _Unsettled
-                if status == "committed":
-                    return begun[0][1]
-                begun.clear()
+            with self._writer.begin() as connection:
+                return action(connection)
+
+        return self._lasting(once)
+
+    def _numbered(self, action: Callable[[Connection], T]) -> T:
+        """Each write leaves its number in the transaction itself: where the answer to a commit is lost, that tells.
+
+        The server's own numbers do not: after a crash it may give one to another transaction.
+        """
+        if not self._number:
+            self._lasting(self._make_room)
+        self._number += 1
+        committing: list[T] = []  # what the transaction gives whose answer may be lost
+
+        def once() -> T:
+            if committing:
+                if self._is_committed():
+                    return committing[0]
+                committing.clear()
             with self._writer.begin() as connection:
                 value = action(connection)
-                if on_server(self.engine.url):
-                    begun.append((connection.scalar(select(func.txid_current())) or 0, value))
+                own = {"last": self._number, "time": datetime.now(UTC).isoformat()}
+                row = insert(WRITERS).values(client=self._client, **own)
+                connection.execute(row.on_conflict_do_update(index_elements=[WRITERS.c.client], set_=own))
+                committing.append(value)
             return value
 
         return self._lasting(once)
 
-    def _status(self, transaction: int) -> str:
-        """What became of a transaction whose answer was lost."""
-        with self.engine.connect() as connection:
-            try:
-                return str(connection.scalar(select(func.txid_status(cast(transaction, BigInteger)))))
-            except DBAPIError as error:
-                if getattr(error.orig, "sqlstate", None) != _NOT_BEGUN:
-                    raise
-                return "aborted"
+    def _make_room(self) -> None:
+        """The table, where there is none, without the rows of clients that are long gone."""
+        with alone(self.engine) as connection:
+            WRITERS.create(connection, checkfirst=True)
+            old = (datetime.now(UTC) - _FORGOTTEN_AFTER).isoformat()
+            connection.execute(delete(WRITERS).where(WRITERS.c.time < old))
+
+    def _is_committed(self) -> bool:
+        """Did the last write get there? The row of this client is locked as long as the server still works on it."""
+        row = insert(WRITERS).values(client=self._client, last=0, time=datetime.now(UTC).isoformat())
+        last = select(WRITERS.c.last).where(WRITERS.c.client == self._client).with_for_update()
+        try:
+            with self._writer.begin() as connection:
+                connection.execute(text(_ENOUGH_TO_SETTLE))
+                connection.execute(row.on_conflict_do_nothing())
+                return connection.scalar(last) == self._number
+        except DBAPIError as error:
+            if getattr(error.orig, "sqlstate", None) == _STILL_HELD:
+                raise _Unsettled from error
+            raise
 
     def _lasting(self, once: Callable[[], T]) -> T:
         began, pause, told = time.monotonic(), FIRST_PAUSE, False

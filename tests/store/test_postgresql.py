@@ -15,7 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from autotuner.devices.device import Timing
 from autotuner.errors import StorageError
@@ -23,7 +23,7 @@ from autotuner.search.history import Shape
 from autotuner.space.table import Config
 from autotuner.store import transactions
 from autotuner.store.database import connect, locate
-from autotuner.store.schema import BUILDS, CANDIDATES, ENVIRONMENT, METADATA, RUNS, SCHEMA, TIMINGS, VERDICTS
+from autotuner.store.schema import BUILDS, CANDIDATES, ENVIRONMENT, METADATA, RUNS, SCHEMA, TIMINGS, VERDICTS, WRITERS
 from autotuner.store.store import BuildRow, NewRun, Store
 from autotuner.tuning.learned import earlier_runs
 from tests.support.command_line import GEMM, complaint, in_this_process
@@ -104,6 +104,49 @@ def test_a_commit_whose_connection_is_lost_is_written_once(
         assert (row.status, row.result) == ("finished", {"verdict": "win"})
         (candidate,) = store.candidates(run)
         assert (candidate.state, candidate.us) == ("timed", 2.5)
+
+
+def test_the_number_of_a_lost_transaction_may_be_given_to_another(server: Server, schema: str, tmp_path: Path) -> None:
+    """After a crash the server counts on from what it has written: another client's end is not taken for this one's."""
+    line, url = Line(server.port), server.url_at(server.port, schema=schema)
+
+    def crash() -> None:
+        server.stop()
+        server.start()
+        with Store.open(url, workspace=tmp_path / "other") as other:
+            for _ in range(20):
+                other.start_run(replace(NEW, key="another's"))
+
+    line.meanwhile = crash
+    with Store.open(server.url_at(line.port, schema=schema), workspace=tmp_path) as store:
+        store.start_run(NEW)
+        line.breaks.append("question")
+        second = store.start_run(NEW)
+        assert line.breaks == []
+        assert second in {run.id for run in store.runs()}
+        assert rows_of(store)["runs"] == 22
+
+
+def test_of_clients_that_are_gone_nothing_is_kept_but_for_a_day(url: str, tmp_path: Path) -> None:
+    for _ in range(2):
+        with Store.open(url, workspace=tmp_path) as store:
+            store.start_run(NEW)
+            store.start_run(NEW)
+            clients = [row.last for row in store._read(select(WRITERS))]
+            with store._engine.begin() as connection:
+                connection.execute(update(WRITERS).values(time="2020-01-01"))
+    assert clients == [2]
+
+
+def test_threads_that_write_at_once_lose_nothing(server: Server, schema: str, tmp_path: Path) -> None:
+    line = Line(server.port)
+    with Store.open(server.url_at(line.port, schema=schema), workspace=tmp_path) as store:
+        store.start_run(NEW)
+        line.breaks += ["answer", "question"] * 2
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: store.start_run(NEW), range(16)))
+        assert line.breaks == []
+        assert rows_of(store)["runs"] == 17
 
 
 def test_a_commit_that_the_server_still_works_on_is_waited_for(server: Server, schema: str, tmp_path: Path) -> None:
@@ -277,14 +320,6 @@ def asking(url: str, workspace: Path) -> set[str]:
     """The runs that have a candidate."""
     with Store.open(url, workspace=workspace) as store:
         return {row.run for row in store._read(select(CANDIDATES.c.run))}
-
-
-def test_what_a_crashed_server_had_not_begun_to_write_is_not_committed(url: str, tmp_path: Path) -> None:
-    database = transactions.Transactions(connect(locate(url, tmp_path)))
-    now = database.write(lambda connection: int(connection.scalar(select(func.txid_current())) or 0))
-    assert database._status(now) == "committed"
-    assert database._status(now + 1_000_000) == "aborted"
-    database.engine.dispose()
 
 
 def test_two_coordinators_lose_no_row_and_write_none_twice_when_the_server_restarts(

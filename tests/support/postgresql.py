@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,6 +49,7 @@ class Server:
 
     def start(self) -> None:
         options = f"-p {self.port} -k {self.folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+        options += " -c wal_writer_delay=10s"  # what is not committed is lost with the server
         self._control(f"--log={self.folder}/log", f"--options={options}", "start")
 
     def stop(self) -> None:
@@ -100,6 +101,9 @@ class Line:
     server: int
     breaks: list[Loss] = field(default_factory=list)
     """How the next commits' lines break, the first one first."""
+    meanwhile: Callable[[], None] = lambda: None
+    """What happens when one breaks before the server has it. Its client gets no other line until it has happened."""
+    away: threading.Lock = field(default_factory=threading.Lock)
     listener: socket.socket = field(default_factory=socket.socket)
 
     def __post_init__(self) -> None:
@@ -112,7 +116,8 @@ class Line:
         with suppress(OSError):
             while True:
                 client, _ = self.listener.accept()
-                backend = socket.create_connection(("127.0.0.1", self.server))
+                with self.away:
+                    backend = socket.create_connection(("127.0.0.1", self.server))
                 broken = threading.Event()
                 for one in ((self._ask, client, backend, broken), (self._answer, backend, client, broken)):
                     threading.Thread(target=one[0], args=one[1:], daemon=True).start()
@@ -122,6 +127,8 @@ class Line:
             while data := client.recv(65536):
                 loss = self.breaks.pop(0) if b"COMMIT" in data and self.breaks else None
                 if loss == "question":
+                    with self.away:
+                        self.meanwhile()
                     break
                 if loss == "answer":
                     broken.set()
