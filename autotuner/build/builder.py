@@ -15,7 +15,6 @@ from autotuner.iree.compile import (
     DISPATCHES,
     EXECUTABLES,
     HOSTED,
-    MODEL,
     TRANSLATED,
     Begun,
     Compile,
@@ -26,6 +25,7 @@ from autotuner.iree.compile import (
     inspect,
 )
 from autotuner.iree.figures import Isa
+from autotuner.iree.folder import MODEL
 from autotuner.iree.isa import assembled
 from autotuner.iree.repeats import TWICE, with_repeats
 from autotuner.iree.splice import spliced, spliced_late
@@ -136,7 +136,7 @@ class Builder:
     def _linked(self, job: BuildJob, folder: Path) -> Compiled | None:
         """The module of executables that are made once; None where it must be compiled whole all the same."""
         translated = self.build(job.translation)
-        same = replace(translated, command=job.command(self.tools), repeat=job.repeat)
+        same = replace(translated, command=job.by_hand(self.tools), repeat=job.repeat)
         if not translated.ok:
             return same
         begun = self._unlinked(job, _bytes(translated.vmfb))
@@ -182,7 +182,7 @@ class Builder:
         if program is None:
             return None
         made.vmfb.write_bytes(program)
-        return replace(made, command=job.command(self.tools), repeat=job.repeat)
+        return replace(made, command=job.by_hand(self.tools), repeat=job.repeat)
 
     def _host(self, job: BuildJob) -> bytes | None:
         """The host's program of the job's problem, compiled once and kept; None where a candidate needs its own.
@@ -274,7 +274,7 @@ class Builder:
             failure=record["failure"],
             stderr=record["stderr"],
             seconds=0.0,
-            command=job.command(self.tools),
+            command=job.by_hand(self.tools),
             vmfb=self.cache.module(key),
             repeat=job.repeat,
             binary=record["binary"],

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from autotuner.build.builder import Builder, BuildJob
 from autotuner.build.jobs import Document, explicit, job_to_json, read_answer, work
-from autotuner.iree.compile import MODULE, Compiled, CompilerRefusal, compile_program, write_inputs
+from autotuner.iree.compile import Compiled, CompilerRefusal, compile_program
+from autotuner.iree.folder import MODULE, write_inputs
 from autotuner.iree.tools import Tools
 from autotuner.system.execution import after, done, local_executor
 

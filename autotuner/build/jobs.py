@@ -87,7 +87,7 @@ def read_answer(job: BuildJob, builder: Builder, answer: Document, *, key: str) 
     made = Compiled(
         **{name: answer[name] for name in _ANSWERED},
         key=key,
-        command=job.command(builder.tools),
+        command=job.by_hand(builder.tools),
         isa=Isa.from_json(answer["isa"]),
         vmfb=cache.module(key),
     )

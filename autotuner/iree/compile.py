@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import shlex
-import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,16 +14,25 @@ from typing import Any, Literal
 
 from autotuner.errors import EnvironmentFailure, StorageError
 from autotuner.iree.figures import NO_FIGURES, Isa
+from autotuner.iree.folder import (
+    BEGUN,
+    MODEL,
+    MODULE,
+    PROBLEM,
+    ROOM,
+    SPEC,
+    hash_binaries,
+    read_dumps,
+    remove_dumps,
+    remove_outputs,
+    write_inputs,
+)
 from autotuner.iree.isa import REMARKS, Figures, read_isa, split_remarks
 from autotuner.iree.mlir import by_name
 from autotuner.iree.passes import ONE_THREAD, executables_command
 from autotuner.iree.tools import Tools
 from autotuner.system import process
 
-PROBLEM, SPEC, BEGUN, MODULE = "problem.mlir", "spec.mlir", "begun.mlirbc", "module.vmfb"
-"""The names of what goes into a compile's folder and comes out of it."""
-MODEL = "whole-model.mlir"
-"""What a whole model is called there: its name becomes part of the binaries, which are kept by what is in them."""
 Phase = Literal["preprocessing", "flow", "executable-sources", "executable-configurations", "executables", "hal", "vm"]
 Dump = Literal["configurations", "benchmarks", "binaries", "phases"]
 PREPROCESSED: Phase = "preprocessing"
@@ -59,7 +66,6 @@ _READ_LATER = (
 _BEGAN_AT = "--compile-from="
 _UNKNOWN = ": Unknown command line argument"
 _FULL = os.strerror(errno.ENOSPC)
-_ROOM = "Free some space, or choose another --workspace or AUTOTUNE_CACHE_DIR."
 
 FailureClass = Literal["compile-error", "compile-timeout", "not-applied", "wrong-result", "run-error", "run-timeout"]
 FAILURE_CLASSES: tuple[FailureClass, ...] = (
@@ -161,8 +167,15 @@ class Compile:
         words = [word for word in words if not word.startswith(_BEGAN_AT)]
         return (compiler, BEGUN, f"{_BEGAN_AT}{phase}", *words)
 
-    def command(self, tools: Tools, *, output: str = MODULE) -> tuple[str, ...]:
+    def command(self, tools: Tools) -> tuple[str, ...]:
         """The exact words, run in the compile's folder."""
+        return self._words(tools, MODEL if isinstance(self.program, Path) else PROBLEM, MODULE)
+
+    def by_hand(self, tools: Tools, *, output: str = MODULE) -> tuple[str, ...]:
+        """The same for whoever repeats it: a whole model is named where it lies."""
+        return self._words(tools, str(self.program) if isinstance(self.program, Path) else PROBLEM, output)
+
+    def _words(self, tools: Tools, program: str, output: str) -> tuple[str, ...]:
         if self.stop == EXECUTABLES:
             return self._passes(tools, output)
         whole = isinstance(self.program, Path)
@@ -175,7 +188,7 @@ class Compile:
         kept = self.stop in KEPT
         return (
             str(tools.iree_compile),
-            str(self.program) if whole else PROBLEM,
+            program,
             *self.compile_flags,
             *((REMARKS,) if self.figures == "remarks" else ()),
             *threads,
@@ -264,15 +277,14 @@ def compile_program(job: Compile, tools: Tools, folder: Path, *, begun: Begun | 
     `begun` is what came of the job's beginning, where that has been compiled: then only the rest is.
     """
     write_inputs(job, folder, begun=begun)
-    _remove_outputs(folder)  # an interrupted compile may have left some
+    remove_outputs(folder)  # an interrupted compile may have left some
     vmfb, binaries = folder / MODULE, folder / "binaries"
-    command = job.command(tools)
-    words = command if begun is None else job.rest(tools, begun.phase)
+    words = job.command(tools) if begun is None else job.rest(tools, begun.phase)
     done = _run(job, words, folder)
     remarks, said = split_remarks(done.stderr) if job.figures == "remarks" else ("", done.stderr)
     done = replace(done, stderr=said)
     if _FULL in done.stderr:
-        raise StorageError(f"{_FULL} while compiling in {folder}.", remedy=_ROOM)
+        raise StorageError(f"{_FULL} while compiling in {folder}.", remedy=ROOM)
     failure = compile_failure(done)
     if failure is None and job.makes_file and not vmfb.is_file():
         failure = "compile-error"
@@ -280,7 +292,7 @@ def compile_program(job: Compile, tools: Tools, folder: Path, *, begun: Begun | 
         failure,
         done.stderr if failure is None else done.why(),
         done.seconds,
-        command,
+        job.by_hand(tools),
         vmfb,
         job.repeat,
         lasting=lasting(done),
@@ -291,20 +303,19 @@ def compile_program(job: Compile, tools: Tools, folder: Path, *, begun: Begun | 
         made = replace(
             made,
             text=done.stdout,
-            dumped=_read_dumps(job, folder),
+            dumped=read_dumps(job.dumps, folder, phases=_READ_PHASES),
             binary=hash_binaries(binaries) if "binaries" in job.dumps else "",
             isa=read_isa(binaries, vmfb, remarks=remarks, ptxas=ptxas) if job.figures else NO_FIGURES,
         )
-    _remove_dumps(folder)
+    remove_dumps(folder)
     return made
 
 
 def _run(job: Compile, words: Sequence[str], folder: Path) -> process.Finished:
-    """The command in its folder; a whole model is called the same there wherever it lies, and not in what is said."""
+    """The command in its folder; what is said of a whole model names it where it lies."""
+    done = process.run(words, timeout=job.timeout, cwd=folder)
     if not isinstance(job.program, Path):
-        return process.run(words, timeout=job.timeout, cwd=folder)
-    compiler, _, *rest = words
-    done = process.run([compiler, MODEL, *rest], timeout=job.timeout, cwd=folder)
+        return done
     (folder / MODEL).unlink(missing_ok=True)
     return replace(done, stderr=done.stderr.replace(f"{MODEL}:", f"{job.program}:"))
 
@@ -318,62 +329,9 @@ def inspect(job: Compile, tools: Tools) -> Compiled:
     return done
 
 
-def write_inputs(job: Compile, folder: Path, *, begun: Begun | None = None) -> None:
-    """The files that the command reads."""
-    own = {} if isinstance(job.program, Path) else {PROBLEM: job.program.encode()}
-    if job.spec is not None:
-        own[SPEC] = job.spec.encode()
-    if begun is not None:
-        own[BEGUN] = begun.program
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if isinstance(job.program, Path):
-            (folder / MODEL).unlink(missing_ok=True)
-            (folder / MODEL).symlink_to(job.program.absolute())
-        for name, data in (*own.items(), *job.files):
-            (folder / name).parent.mkdir(exist_ok=True)
-            (folder / name).write_bytes(data)
-    except OSError as error:
-        raise EnvironmentFailure(f"cannot write {folder}: {error.strerror}.", remedy=_ROOM) from error
-
-
-def _remove_outputs(folder: Path) -> None:
-    _remove_dumps(folder)
-    (folder / MODULE).unlink(missing_ok=True)
-
-
-def _remove_dumps(folder: Path) -> None:
-    for name in ("configurations", "benchmarks", "binaries", "phases"):
-        shutil.rmtree(folder / name, ignore_errors=True)
-
-
 def _dump_flag(what: Dump) -> str:
     name = "--dump-compilation" if what == "phases" else "--iree-hal-dump-executable"
     return f"{name}-{what}-to={what}"
-
-
-def _read_dumps(job: Compile, folder: Path) -> dict[Dump | Phase, tuple[str, ...]]:
-    found: dict[Dump | Phase, tuple[str, ...]] = {}
-    for what in job.dumps:
-        if what == "phases":
-            found |= {phase: read_folder(folder / what, f"*.{phase}.mlir") for phase in _READ_PHASES}
-        elif what != "binaries":
-            found[what] = read_folder(folder / what)
-    return found
-
-
-def read_folder(folder: Path, pattern: str = "*.mlir") -> tuple[str, ...]:
-    """The MLIR files of a folder."""
-    return tuple(path.read_text() for path in sorted(folder.glob(pattern)))
-
-
-def hash_binaries(folder: Path) -> str:
-    """One hash over the dumped executables."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.glob("*")):
-        digest.update(path.name.encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 # --- how it ended -----------------------------------------------------------------------------------------------------

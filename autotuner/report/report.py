@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from autotuner.carriers.flagfile import use_line
-from autotuner.iree.compile import PROBLEM
+from autotuner.iree.folder import PROBLEM
 from autotuner.report import cells, libraries, roofline, sections
 from autotuner.report.history import brief_records
 from autotuner.report.kinds import own_sections

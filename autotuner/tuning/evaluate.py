@@ -15,7 +15,8 @@ from autotuner.devices.device import Device, Timing
 from autotuner.devices.many import Devices
 from autotuner.errors import UsageError
 from autotuner.iree.benchmark import benchmark_command
-from autotuner.iree.compile import FAILURE_CLASSES, Compiled, FailureClass, shell_line, write_inputs
+from autotuner.iree.compile import FAILURE_CLASSES, Compiled, FailureClass, shell_line
+from autotuner.iree.folder import write_inputs
 from autotuner.measure.baselines import Baselines
 from autotuner.measure.calibrate import Calibration
 from autotuner.measure.check import Check

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from autotuner.carriers.carrier import carrier_named
 from autotuner.carriers.flagfile import use_line
-from autotuner.iree.compile import PROBLEM
+from autotuner.iree.folder import PROBLEM
 from autotuner.space.table import ABSENT, Value
 from autotuner.system.listing import Listing
 from autotuner.system.text import clean, count, microseconds

@@ -11,7 +11,8 @@ from autotuner.build import Compiled
 from autotuner.carriers.outputs import files_in
 from autotuner.devices.device import Device
 from autotuner.errors import NoCandidateError, OutOfTimeError
-from autotuner.iree.compile import PROBLEM, first_error
+from autotuner.iree.compile import first_error
+from autotuner.iree.folder import PROBLEM
 from autotuner.measure.caches import Caches
 from autotuner.measure.calibrate import Calibration, Calibrator
 from autotuner.measure.check import Data

@@ -16,7 +16,8 @@ import pytest
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.carriers.render import problem_mlir, spec_mlir
 from autotuner.errors import EnvironmentFailure, StorageError
-from autotuner.iree.compile import CompilerRefusal, compile_program, write_inputs
+from autotuner.iree.compile import CompilerRefusal, compile_program
+from autotuner.iree.folder import write_inputs
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
 from autotuner.system.cache import Cache

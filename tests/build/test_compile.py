@@ -11,6 +11,7 @@ import autotuner
 from autotuner.carriers.calls import preprocess
 from autotuner.carriers.render import problem_mlir
 from autotuner.iree.compile import Compile, CompilerRefusal, compile_program, first_error, inspect
+from autotuner.iree.folder import MODEL, MODULE, PROBLEM
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.context import Model, structure_in
 from autotuner.jobs.model.program import Program, ProgramBuilder
@@ -69,6 +70,22 @@ def test_only_a_whole_model_is_compiled_by_several_threads(tools: Tools, source:
     for stop in (None, "flow", "preprocessing"):
         assert one_thread in Compile(source, FLAGS, 1, stop=stop).command(tools)
         assert one_thread not in Compile(tmp_path / "model.mlir", FLAGS, 1, stop=stop).command(tools)
+
+
+def test_a_model_has_one_name_where_it_is_compiled_and_its_own_for_whoever_repeats_it(
+    tools: Tools, source: str, tmp_path: Path
+) -> None:
+    model = tmp_path / "-my modèle.mlir"
+    model.write_text(source)
+    whole = Compile(model, FLAGS, 120)
+    assert (whole.command(tools)[1], whole.by_hand(tools)[1]) == (MODEL, str(model))
+    assert whole.by_hand(tools, output="here.vmfb")[-1] == "here.vmfb"
+    done = compile_program(whole, tools, tmp_path / "job")
+    assert (done.failure, done.command) == (None, whole.by_hand(tools))
+    assert [path.name for path in (tmp_path / "job").iterdir()] == [MODULE]
+    of_a_problem = Compile(source, FLAGS, 120)
+    assert of_a_problem.command(tools)[1] == PROBLEM
+    assert of_a_problem.by_hand(tools) == of_a_problem.command(tools)
 
 
 def test_a_compile_is_the_same_in_every_folder(tools: Tools, source: str, tmp_path: Path) -> None:

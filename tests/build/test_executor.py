@@ -19,7 +19,8 @@ from autotuner.build.executor import BuildExecutor
 from autotuner.build.jobs import Document, explicit, work
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import OutOfTimeError
-from autotuner.iree.compile import CONFIGURED, MODULE, CompilerRefusal
+from autotuner.iree.compile import CONFIGURED, CompilerRefusal
+from autotuner.iree.folder import MODULE
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
 from autotuner.system import process

@@ -18,7 +18,7 @@ import pytest
 from autotuner.build import Builder, BuildJob, Isa
 from autotuner.carriers.carrier import SpecCarrier
 from autotuner.carriers.render import problem_mlir
-from autotuner.iree.compile import write_inputs
+from autotuner.iree.folder import write_inputs
 from autotuner.iree.isa import REMARKS, read_isa, split_remarks
 from autotuner.iree.tools import Tools, find_ptxas
 from autotuner.problems import Gemm

@@ -15,7 +15,8 @@ from autotuner.carriers.forms import Forms
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG, executable_target, spec_mlir
 from autotuner.carriers.operations import Operation, Reading, forms_of, read_operations
 from autotuner.errors import NoCandidateError
-from autotuner.iree.compile import PROBLEM, SPEC, CompilerRefusal, first_error
+from autotuner.iree.compile import CompilerRefusal, first_error
+from autotuner.iree.folder import PROBLEM, SPEC
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.instance import Call
 from autotuner.microkernels.library import find, search_folders

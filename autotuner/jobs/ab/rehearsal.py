@@ -83,7 +83,7 @@ def _described(arm: Arm, recipe: Recipe, source: str | Path, folder: Path) -> di
     def inside(word: str) -> str:
         return word.replace(f"{folder}/", "")
 
-    words = recipe.job(source, timeout=0.0).command(recipe.tools)
+    words = recipe.job(source, timeout=0.0).by_hand(recipe.tools)
     return {
         "name": arm.name,
         "kind": arm.kind,

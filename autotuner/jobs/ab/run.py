@@ -18,7 +18,8 @@ from autotuner.errors import (
     WrongResultError,
 )
 from autotuner.iree.benchmark import Benchmark, benchmark_command
-from autotuner.iree.compile import FAILURE_CLASSES, MODULE, Compiled, FailureClass, first_error
+from autotuner.iree.compile import FAILURE_CLASSES, Compiled, FailureClass, first_error
+from autotuner.iree.folder import MODULE
 from autotuner.iree.run import Invocation, failed_because, lacks_parameters
 from autotuner.jobs.ab.arm_run import A, ArmRun, B
 from autotuner.jobs.ab.opening import Experiment, open_program

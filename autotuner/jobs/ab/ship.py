@@ -12,7 +12,8 @@ from autotuner.carriers.carrier import MicrokernelCarrier, Said
 from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import MICROKERNEL, Outputs, files_in
 from autotuner.carriers.provenance import Provenance, machine_of, today
-from autotuner.iree.compile import PROBLEM, shell_line
+from autotuner.iree.compile import shell_line
+from autotuner.iree.folder import PROBLEM
 from autotuner.jobs.ab.arm_run import A, ArmRun, B
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.opening import Experiment

@@ -12,7 +12,7 @@ from typing import Unpack
 from autotuner.devices.device import choose_repeat
 from autotuner.errors import AutotuneError, NoCandidateError, OutOfTimeError, WrongResultError
 from autotuner.iree.benchmark import Benchmark, benchmark_command
-from autotuner.iree.compile import MODULE, SPEC
+from autotuner.iree.folder import MODULE, SPEC
 from autotuner.jobs.ab.arms import DEFAULT, Arm, parse_arm
 from autotuner.jobs.ab.result import AbDetails, AbResult, ArmReport, with_arms, write_commands
 from autotuner.jobs.ab.subject import Answer, difference

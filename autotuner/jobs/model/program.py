@@ -271,7 +271,7 @@ class ProgramBuilder:
 
     def command(self, flags: Sequence[str], *, vmfb: Path) -> tuple[str, ...]:
         """What makes the module by hand."""
-        return Compile(self.program.path, tuple(flags), 0.0).command(self.tools, output=str(vmfb))
+        return Compile(self.program.path, tuple(flags), 0.0).by_hand(self.tools, output=str(vmfb))
 
     @property
     def _builder(self) -> Builder:

@@ -13,7 +13,8 @@ from autotuner.carriers.carrier import Parts
 from autotuner.carriers.outputs import MODEL, Outputs
 from autotuner.devices.device import Timing
 from autotuner.iree.benchmark import benchmark_command
-from autotuner.iree.compile import SPEC, Compiled, first_error, shell_line
+from autotuner.iree.compile import Compiled, first_error, shell_line
+from autotuner.iree.folder import SPEC
 from autotuner.jobs.model.context import ModelStructure
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.entries import Entry, applied, assemble

@@ -14,7 +14,7 @@ from autotuner import Gemm
 from autotuner.devices.device import Timing
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError, NoCandidateError, UsageError
-from autotuner.iree.compile import MODULE
+from autotuner.iree.folder import MODULE
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.result import AbResult

@@ -11,7 +11,8 @@ import pytest
 
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import OutOfTimeError
-from autotuner.iree.compile import MODEL, Compiled
+from autotuner.iree.compile import Compiled
+from autotuner.iree.folder import MODEL
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.leave_out import BLOCKS, LeaveOut, expected_saving
 from autotuner.measure.race import TimingFailed

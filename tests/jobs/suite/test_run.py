@@ -21,7 +21,7 @@ import pytest
 from autotuner import Gemm, Options, Target
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import DeviceError, StorageError, UsageError
-from autotuner.iree.compile import hash_binaries
+from autotuner.iree.folder import hash_binaries
 from autotuner.iree.tools import Tools
 from autotuner.jobs.suite import result as suite_result
 from autotuner.jobs.suite.budget import BESIDE, LEAST_SECONDS, Plan, divide
