@@ -19,6 +19,7 @@ from typing import BinaryIO
 
 from autotuner.errors import INSTALL_IREE, OutOfTimeError, ToolMissingError
 from autotuner.system import watcher
+from autotuner.system.deadlock import Suspicion
 from autotuner.system.waiting import turns
 
 _KEEP = 32 * 1024
@@ -45,13 +46,17 @@ class Finished:
     stderr: str
     seconds: float
     timed_out: bool
+    deadlocked: bool = False
+    """It was killed before its time, as its threads waited for each other."""
 
     @property
     def ok(self) -> bool:
-        return self.code == 0 and not self.timed_out
+        return self.code == 0 and not self.timed_out and not self.deadlocked
 
     def why(self) -> str:
         """stderr's tail, with the signal named where one ended the program."""
+        if self.deadlocked:
+            return f"killed after {self.seconds:.0f} s: its threads waited for each other (a deadlock)\n{self.stderr}".strip()
         if self.timed_out:
             return f"killed after {self.seconds:.0f} s\n{self.stderr}".strip()
         if self.code < 0:
@@ -110,7 +115,7 @@ def deadline() -> float:
 
 
 def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = None) -> Finished:
-    """Runs to the end or to the time-out, which kills the whole process group."""
+    """Runs to the end, to a deadlock or to the time-out; both of these kill the whole process group."""
     _raise_if_closing()
     if seconds_left() <= 0:
         raise OutOfTimeError
@@ -132,11 +137,14 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
     if niceness := _niceness.get():
         with contextlib.suppress(OSError):  # it has ended already
             os.setpriority(os.PRIO_PROCESS, process.pid, niceness)
-    timed_out = cut_off = False
+    timed_out = cut_off = deadlocked = False
     try:
-        said = _communicate(process, timeout)
-        if timed_out := said is None:
-            cut_off = seconds_left() <= 0
+        suspicion = Suspicion(process.pid)
+        said = _communicate(process, timeout, suspicion)
+        if said is None:
+            deadlocked = suspicion.sure
+            timed_out = not deadlocked
+            cut_off = timed_out and seconds_left() <= 0
             _kill_group(process.pid)
         out, err = said or process.communicate()
     except BaseException:
@@ -156,14 +164,17 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
         stderr=_shortened(err.decode(errors="replace")),
         seconds=time.perf_counter() - start,
         timed_out=timed_out,
+        deadlocked=deadlocked,
     )
 
 
-def _communicate(process: subprocess.Popen[bytes], timeout: float) -> tuple[bytes, bytes] | None:
-    """What it says until it ends; None where the time is up before."""
+def _communicate(process: subprocess.Popen[bytes], timeout: float, suspicion: Suspicion) -> tuple[bytes, bytes] | None:
+    """What it says until it ends; None where the time is up before, or where it will never end."""
     for turn in turns(timeout, until=deadline()):
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.communicate(timeout=turn)
+        if suspicion.look():
+            break
     return None
 
 

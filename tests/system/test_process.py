@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from autotuner.errors import ToolMissingError
 from autotuner.system import process, watcher
+from autotuner.system.deadlock import LOOKS
 from tests.support.patience import ENOUGH, wait_until
 
 
@@ -123,6 +125,7 @@ KILLED = """
 import os, signal, sys, threading, time
 from pathlib import Path
 from autotuner.system import process, watcher
+from autotuner.system.deadlock import LOOKS
 for name in ("one", "two"):
     script = f"sleep 3600 & echo $! > {name}.tmp; mv {name}.tmp {name}; wait"
     threading.Thread(target=process.run, args=(["sh", "-c", script],), kwargs={"timeout": 3600}).start()
@@ -156,3 +159,45 @@ def test_work_goes_on_when_the_watcher_was_killed() -> None:
     assert watching.stdin is not None
     with contextlib.suppress(OSError):
         watching.stdin.close()
+
+
+LOCKED = "import threading; lock = threading.Lock(); lock.acquire(); print('here', flush=True); "
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone tells what a thread waits for")
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(f"{LOCKED}lock.acquire()", id="itself"),
+        pytest.param(f"{LOCKED}other = threading.Thread(target=lock.acquire); other.start(); other.join()", id="each-other"),
+    ],
+)
+def test_a_program_whose_threads_wait_for_each_other_is_ended_long_before_its_time(program: str) -> None:
+    done = process.run([sys.executable, "-c", program], timeout=ENOUGH)
+    assert done.deadlocked
+    assert not done.timed_out
+    assert not done.ok
+    assert done.seconds < ENOUGH / 2
+    assert done.stdout == "here\n"
+    assert "waited for each other" in done.why()
+
+
+def test_programs_that_wait_for_something_are_left_alone() -> None:
+    seconds = LOOKS + 3
+    python = [sys.executable, "-c"]
+    sleeper = f"threading.Thread(target=lambda: (__import__('time').sleep({seconds}), lock.release())).start()"
+    commands: dict[str, list[str]] = {
+        "sleeps": ["sleep", f"{seconds}"],
+        "its child works": ["sh", "-c", f"sleep {seconds}; true"],
+        "for a while": [*python, f"{LOCKED}lock.acquire(timeout={seconds})"],
+        "for one that sleeps": [*python, f"{LOCKED}{sleeper}; lock.acquire()"],
+        "for its child's signal": [
+            *python,
+            f"import signal, subprocess; {LOCKED}signal.signal(signal.SIGCHLD, lambda *_: lock.release()); "
+            f"subprocess.Popen(['sleep', '{seconds}']); lock.acquire()",
+        ],
+    }
+    with ThreadPoolExecutor(len(commands)) as pool:
+        ended = dict(zip(commands, pool.map(lambda words: process.run(words, timeout=ENOUGH), commands.values()), strict=True))
+    assert {name: done.ok for name, done in ended.items()} == dict.fromkeys(commands, True)
+    assert all(done.seconds > LOOKS for done in ended.values())
