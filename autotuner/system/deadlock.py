@@ -1,7 +1,7 @@
 """Whether a program waits for itself: each of its threads for another one, with no end to it, and it has no child.
 
-IREE's compiler does so now and then: up to 3.13 it reads a tuning spec under a lock, with threads that may take up other work
-meanwhile, which wants that lock. Nothing but another process could wake such a program, and who waits for its time-out waits long.
+IREE's compiler does so now and then: it reads a tuning spec under a lock, with threads that may take up other work
+meanwhile, which wants that lock. Only another process could wake such a program; its time-out may be minutes away.
 """
 
 from __future__ import annotations

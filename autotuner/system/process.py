@@ -56,7 +56,7 @@ class Finished:
     def why(self) -> str:
         """stderr's tail, with the signal named where one ended the program."""
         if self.deadlocked:
-            return f"killed after {self.seconds:.0f} s: its threads waited for each other (a deadlock)\n{self.stderr}".strip()
+            return f"killed after {self.seconds:.0f} s: its threads waited for each other\n{self.stderr}".strip()
         if self.timed_out:
             return f"killed after {self.seconds:.0f} s\n{self.stderr}".strip()
         if self.code < 0:

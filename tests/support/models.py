@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from autotuner import Options, Target
+from autotuner.iree.passes import ONE_THREAD
+from autotuner.iree.tools import Tools
 from autotuner.jobs.model.context import Model
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
+from autotuner.system import process
 from autotuner.system.settings import cache_dir
 from autotuner.tuning.effort import Effort
 from tests.support.fake_tools import ONE_ROUTE, FakeTools
+from tests.support.patience import ENOUGH
 
 EXAMPLES = Path(__file__).parents[1] / "jobs" / "model" / "examples"
 EFFORT = Effort(trials=2, budget=1500.0, compile_only_trials=2, confirm_blocks=8, race_entrants=2)
@@ -20,6 +25,12 @@ EFFORT = Effort(trials=2, budget=1500.0, compile_only_trials=2, confirm_blocks=8
 
 def fake_tools(folder: Path, **settings: Any) -> FakeTools:
     return FakeTools(folder / "fake", cache_dir().parent / "labels", **settings)
+
+
+def iree_compile(words: Sequence[str | Path], *, folder: Path | None = None) -> None:
+    """As a user compiles, but with one thread: with several, IREE may wait for itself while it reads a tuning spec."""
+    done = process.run([Tools.find().iree_compile, *words, ONE_THREAD], timeout=ENOUGH, cwd=folder)
+    assert done.ok, done.why()
 
 
 def run(

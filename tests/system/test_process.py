@@ -161,19 +161,15 @@ def test_work_goes_on_when_the_watcher_was_killed() -> None:
         watching.stdin.close()
 
 
-LOCKED = "import threading; lock = threading.Lock(); lock.acquire(); print('here', flush=True); "
+LOCKED = "import threading; lock = threading.Lock(); lock.acquire(); print('here', flush=True)"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone tells what a thread waits for")
 @pytest.mark.parametrize(
-    "program",
-    [
-        pytest.param(f"{LOCKED}lock.acquire()", id="itself"),
-        pytest.param(f"{LOCKED}other = threading.Thread(target=lock.acquire); other.start(); other.join()", id="each-other"),
-    ],
+    "other", ["lock.acquire()", "other = threading.Thread(target=lock.acquire); other.start(); other.join()"]
 )
-def test_a_program_whose_threads_wait_for_each_other_is_ended_long_before_its_time(program: str) -> None:
-    done = process.run([sys.executable, "-c", program], timeout=ENOUGH)
+def test_a_program_whose_threads_wait_for_each_other_is_ended_long_before_its_time(other: str) -> None:
+    done = process.run([sys.executable, "-c", f"{LOCKED}; {other}"], timeout=ENOUGH)
     assert done.deadlocked
     assert not done.timed_out
     assert not done.ok
@@ -184,20 +180,20 @@ def test_a_program_whose_threads_wait_for_each_other_is_ended_long_before_its_ti
 
 def test_programs_that_wait_for_something_are_left_alone() -> None:
     seconds = LOOKS + 3
-    python = [sys.executable, "-c"]
-    sleeper = f"threading.Thread(target=lambda: (__import__('time').sleep({seconds}), lock.release())).start()"
-    commands: dict[str, list[str]] = {
+    released = f"threading.Thread(target=lambda: (__import__('time').sleep({seconds}), lock.release())).start()"
+    child = f"subprocess.Popen(['sleep', '{seconds}'])"
+    signalled = f"import signal, subprocess; signal.signal(signal.SIGCHLD, lambda *_: lock.release()); {child}"
+    programs = {
+        "for a while": f"{LOCKED}; lock.acquire(timeout={seconds})",
+        "for one that sleeps": f"{LOCKED}; {released}; lock.acquire()",
+        "for its child's signal": f"{LOCKED}; {signalled}; lock.acquire()",
+    }
+    commands = {
         "sleeps": ["sleep", f"{seconds}"],
         "its child works": ["sh", "-c", f"sleep {seconds}; true"],
-        "for a while": [*python, f"{LOCKED}lock.acquire(timeout={seconds})"],
-        "for one that sleeps": [*python, f"{LOCKED}{sleeper}; lock.acquire()"],
-        "for its child's signal": [
-            *python,
-            f"import signal, subprocess; {LOCKED}signal.signal(signal.SIGCHLD, lambda *_: lock.release()); "
-            f"subprocess.Popen(['sleep', '{seconds}']); lock.acquire()",
-        ],
+        **{name: [sys.executable, "-c", program] for name, program in programs.items()},
     }
     with ThreadPoolExecutor(len(commands)) as pool:
-        ended = dict(zip(commands, pool.map(lambda words: process.run(words, timeout=ENOUGH), commands.values()), strict=True))
-    assert {name: done.ok for name, done in ended.items()} == dict.fromkeys(commands, True)
-    assert all(done.seconds > LOOKS for done in ended.values())
+        ended = list(pool.map(lambda words: process.run(words, timeout=ENOUGH), commands.values()))
+    assert [name for name, done in zip(commands, ended, strict=True) if not done.ok] == []
+    assert all(done.seconds > LOOKS for done in ended)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -25,8 +24,7 @@ from autotuner.specfiles.check import check
 from autotuner.specfiles.entries import read
 from autotuner.tuning.options import Options
 from tests.support.fake_tools import ONE_ROUTE, SPEC
-from tests.support.models import EXAMPLES, fake_tools, run
-from tests.support.patience import ENOUGH
+from tests.support.models import EXAMPLES, fake_tools, iree_compile, run
 
 CALLED = "*preprocessing-transform-spec-filename*"
 SGEMM = (Kernel("sgemm_c"),)
@@ -69,8 +67,7 @@ def test_a_mix_ships_both_specs_and_the_objects_and_plain_iree_compile_takes_the
     assert mixed.details.kernel_spec == mixed.spec.with_suffix(KERNELS)
     assert [read(path).kind for path in (mixed.spec, mixed.spec.with_suffix(KERNELS))] == ["tuning", "microkernel"]
     assert len(list(mixed.spec.with_suffix(".objects").iterdir())) == 1
-    command = [str(tools.iree_compile), str(EXAMPLES / "three.mlir"), f"@{mixed.flagfile}"]
-    subprocess.run([*command, "-o", str(tmp_path / "again.vmfb")], check=True, capture_output=True, timeout=ENOUGH)
+    iree_compile([EXAMPLES / "three.mlir", f"@{mixed.flagfile}", "-o", tmp_path / "again.vmfb"])
     text = preprocess(tools, EXAMPLES / "three.mlir", [f"@{mixed.flagfile}"], timeout=60)
     assert text.count("flow.dispatch @autotune_microkernel_") == 1
     for path in (mixed.spec, mixed.spec.with_suffix(KERNELS)):

@@ -26,15 +26,14 @@ from autotuner.store.store import Store
 from autotuner.system.progress import Progress, Stop
 from tests.support.contract import COUNTS, KEYS
 from tests.support.fake_tools import CPU, ONE_ROUTE, SPEC
-from tests.support.models import EXAMPLES, fake_tools, run
+from tests.support.models import EXAMPLES, fake_tools, iree_compile, run
 from tests.support.patience import ENOUGH, one_of_three
 
 SUBSTITUTED = "*substitute-executable-configuration*"
 
 
 def compiles(flagfile: Path, model: str, folder: Path) -> None:
-    command = [str(Tools.find().iree_compile), str(EXAMPLES / f"{model}.mlir"), f"@{flagfile}", "-o"]
-    subprocess.run([*command, str(folder / "again.vmfb")], check=True, capture_output=True, timeout=ENOUGH)
+    iree_compile([EXAMPLES / f"{model}.mlir", f"@{flagfile}", "-o", folder / "again.vmfb"])
 
 
 @pytest.fixture(scope="module")
@@ -406,9 +405,7 @@ def pasted(line: str, folder: Path) -> Path:
     """What the command makes when it is pasted into a shell: iree-compile's own program in its place."""
     program, *words = shlex.split(line)
     assert program == "iree-compile"
-    subprocess.run(
-        [str(Tools.find().iree_compile), *words], check=True, capture_output=True, timeout=ENOUGH, cwd=folder
-    )
+    iree_compile(words, folder=folder)
     return folder / words[-1]
 
 
