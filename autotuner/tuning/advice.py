@@ -36,6 +36,10 @@ def _default_is_wrong(result: AnyResult) -> bool:
     return result.default_is_wrong
 
 
+_NONE_FASTER = (
+    "Candidates were timed, and none can be faster than the default by more than the smallest gain that counts."
+)
+
 ENDS = (
     Advice(
         "win",
@@ -70,6 +74,13 @@ ENDS = (
     ),
     Advice(
         "no-winner",
+        "no knobs, with --microkernels auto",
+        "IREE's compiler has nothing to choose for this problem on this target.",
+        "keep IREE's default",
+        lambda result: result.cause == "no-knobs" and "microkernels" in result.looked,
+    ),
+    Advice(
+        "no-winner",
         "no knobs",
         "IREE's compiler has nothing to choose for this problem on this target.",
         "keep IREE's default; --microkernels auto tries the kernels that fit",
@@ -84,6 +95,14 @@ ENDS = (
     ),
     Advice(
         "no-winner",
+        "of `autotune bundle import`, with --microkernels auto",
+        "Candidates were timed there, and none can be faster than the default by more than the smallest gain that "
+        "counts.",
+        "keep IREE's default; a bundle of more --trials looks further",
+        lambda result: result.timed_elsewhere and "microkernels" in result.looked,
+    ),
+    Advice(
+        "no-winner",
         "of `autotune bundle import`",
         "Candidates were timed there, and none can be faster than the default by more than the smallest gain that "
         "counts.",
@@ -92,8 +111,29 @@ ENDS = (
     ),
     Advice(
         "no-winner",
+        "with --microkernels auto and --effort full",
+        _NONE_FASTER,
+        "keep IREE's default",
+        lambda result: {"microkernels", "effort"} <= result.looked,
+    ),
+    Advice(
+        "no-winner",
+        "with --microkernels auto",
+        _NONE_FASTER,
+        "keep IREE's default; --effort full looks further",
+        lambda result: "microkernels" in result.looked,
+    ),
+    Advice(
+        "no-winner",
+        "with --effort full",
+        _NONE_FASTER,
+        "keep IREE's default; --microkernels auto looks further where kernels fit",
+        lambda result: "effort" in result.looked,
+    ),
+    Advice(
+        "no-winner",
         "otherwise",
-        "Candidates were timed, and none can be faster than the default by more than the smallest gain that counts.",
+        _NONE_FASTER,
         "keep IREE's default; --effort full, or --microkernels auto where kernels fit, looks further",
         _always,
     ),

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from autotuner.errors import UsageError
+
+Further = Literal["microkernels", "effort"]
+"""Options that look further where nothing was found: `--microkernels auto`, `--effort full`."""
 
 
 @dataclass(frozen=True, slots=True)

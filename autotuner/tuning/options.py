@@ -12,10 +12,10 @@ from autotuner.devices.conditions import DeviceState, State
 from autotuner.errors import UsageError
 from autotuner.iree.benchmark import CacheState
 from autotuner.measure.caches import Cache
-from autotuner.microkernels.variants import Kernel
+from autotuner.microkernels.variants import AUTO, Kernel
 from autotuner.problems import Array
 from autotuner.system.words import given_command
-from autotuner.tuning.effort import Effort, parse_effort
+from autotuner.tuning.effort import EFFORTS, Effort, Further, parse_effort
 from autotuner.tuning.evaluate import KEEP
 
 CACHES: tuple[Cache, ...] = get_args(Cache)
@@ -72,6 +72,15 @@ class Options:
     """What the results say that made them."""
     began: float | None = field(default=None, compare=False)
     """The moment of `time.monotonic()` from which the budget counts; None: when the run is begun."""
+
+    @property
+    def looked(self) -> frozenset[Further]:
+        """What looks further, as far as it is asked for already."""
+        asked: dict[Further, bool] = {
+            "microkernels": any(kernel.name == AUTO for kernel in self.microkernels),
+            "effort": self.effort == EFFORTS["full"],
+        }
+        return frozenset(name for name, given in asked.items() if given)
 
     def __post_init__(self) -> None:
         for name, most in (("trials", MOST_TRIALS), ("jobs", MOST_JOBS)):

@@ -187,6 +187,7 @@ class Run:
             "workspace": self.session.workspace.root,
             "storage": self.options.storage,
             "timing": self.options.timing() if self.timed else None,
+            "looked": self.options.looked,
         }
 
     # --- what its steps use ---------------------------------------------------------------------------------------

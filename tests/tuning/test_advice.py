@@ -11,9 +11,11 @@ import pytest
 from autotuner import errors
 from autotuner.measure.blocks import Interval
 from autotuner.measure.reference import Reference
+from autotuner.microkernels.variants import Kernel
 from autotuner.tuning.advice import ENDS, advice
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.effort import EFFORTS
+from autotuner.tuning.options import Options
 from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import Files, FinalVerdict, Measured, Result
 
@@ -77,6 +79,25 @@ def test_a_result_without_a_spec_says_what_to_do_next(ended: Result, said: str) 
     printer.files(ended)
     assert printer.text().startswith("next       ")
     assert said in printer.text()
+
+
+@pytest.mark.parametrize(
+    ("given", "advised"),
+    [
+        (Options(), {"--effort full", "--microkernels auto"}),
+        (Options(microkernels=(Kernel("gemm_neon"),)), {"--effort full", "--microkernels auto"}),
+        (Options(microkernels=(Kernel("auto"),)), {"--effort full"}),
+        (Options(effort=EFFORTS["full"]), {"--microkernels auto"}),
+        (Options(effort=EFFORTS["full"], microkernels=(Kernel("auto"),)), set()),
+    ],
+)
+def test_what_was_given_is_not_advised(given: Options, advised: set[str]) -> None:
+    looked = replace(result("no-winner", timed=3), looked=given.looked)
+    for ended in (looked, replace(looked, timed_elsewhere=True), replace(looked, cause="no-knobs")):
+        said = advice(ended).do
+        assert said.startswith("keep IREE's default")
+        assert {option for option in ("--effort full", "--microkernels auto") if option in said} <= advised
+    assert {option for option in ("--effort full", "--microkernels auto") if option in advice(looked).do} == advised
 
 
 def test_a_result_prints_as_on_a_terminal_and_is_a_table_in_a_notebook() -> None:
