@@ -76,11 +76,12 @@ class BuildExecutor:
     def start_in(self, folder: Path, job: BuildJob, tools: Tools) -> Future[Compiled]:
         """A build that is put into a folder, for whoever repeats it there.
 
-        A whole model is compiled where its file lies, and by a compiler of the user's own where that is: here.
+        By a compiler of the user's own it is made where that is: here.
         """
-        if isinstance(job.program, Path) or tools != self.builder.tools:
+        if tools != self.builder.tools:
             return self.here.submit(_whole, replace(self.builder, tools=tools), job, folder)
-        return after(self.start(job), partial(_put, folder, job))
+        start = self.start_whole if isinstance(job.program, Path) else self.start
+        return after(start(job), partial(_put, folder, job))
 
     def inspect(self, job: BuildJob) -> Future[str]:
         """What the compiler prints where the job stops; raises with the compiler's own words when it refuses."""
@@ -93,6 +94,7 @@ def _whole(builder: Builder, job: BuildJob, folder: Path) -> Compiled:
 
 def _put(folder: Path, job: BuildJob, made: Compiled) -> Compiled:
     write_inputs(job, folder)
+    (folder / MODEL).unlink(missing_ok=True)
     if made.ok:
         shutil.copy(made.vmfb, folder / MODULE)
     return replace(made, vmfb=folder / MODULE)

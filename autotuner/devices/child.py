@@ -39,7 +39,7 @@ from iree import runtime
 from autotuner.devices.frames import Message, frame, read_frame
 from autotuner.devices.kept import Kept
 from autotuner.devices.load import Load, context_of_this_thread
-from autotuner.devices.warming import warm_up
+from autotuner.devices.warming import needs_warming, warm_up
 
 KEPT_MODULES, KEPT_MODULE_BYTES = 24, 1 << 29
 """A race has about a dozen; a model's module may hold all its weights."""
@@ -73,6 +73,8 @@ class Loaded:
     module: Any
     busy_s: float = 0.0
     """Seconds that it has run since another module did."""
+    call_s: float = 0.0
+    """Seconds of its last call."""
 
     def call(self, function: Any, inputs: Iterable[Any], *, results: int = 1) -> tuple[float, Any]:
         """One call, in seconds, and its results: the function returns when the device is done."""
@@ -83,6 +85,7 @@ class Loaded:
         self.context.invoke(function, given, out)
         seconds = time.perf_counter() - start
         self.busy_s += seconds
+        self.call_s = seconds
         return seconds, out
 
 
@@ -134,11 +137,12 @@ class Device:
         return {"seconds": seconds, "results": answer}
 
     def time(self, request: Message) -> Message:
-        """Calls until each repetition has lasted; before that as long to warm up, unless it has just run."""
+        """Calls until each repetition has lasted; before that as long to warm up, unless it has just run, or its calls
+        are so long that what a warm-up changes is no part of them."""
         with self._ready(request, settled=True) as (loaded, function, arguments):
             sets = self._copies(request, arguments)
             rotation, repetitions = cycle(sets), []
-            least = request["seconds"] - loaded.busy_s
+            least = request["seconds"] - loaded.busy_s if needs_warming(loaded.call_s, request["seconds"]) else 0.0
             warm_up(lambda: (loaded.call(function, next(rotation))[0], 1), least=least, steady=request.get("steady"))
             for _ in range(request["repetitions"]):
                 if request["pause"]:

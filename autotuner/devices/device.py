@@ -44,6 +44,8 @@ class Computed:
     detail: str = ""
     digest: str = ""
     """Of all results, where the device tells: those of one digest are right or wrong together."""
+    seconds: float | None = None
+    """Of the call, where the device tells."""
 
 
 @dataclass(frozen=True, slots=True)

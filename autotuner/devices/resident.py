@@ -189,7 +189,7 @@ class ResidentDevice:
             detail = f"{len(results)} results came out, not {len(invocation.results)}"
             return Computed(failure="run-error", detail=detail)
         arrays = tuple(self._array(one, kind) for one, kind in zip(results, invocation.results, strict=True))
-        return Computed(arrays, digest=" ".join(one["digest"] for one in results))
+        return Computed(arrays, digest=" ".join(one["digest"] for one in results), seconds=answer["seconds"])
 
     def _ask(self, request: Message, vmfb: Path, call: Call, *, timeout: float) -> Message:
         whole = {**request, "module": str(vmfb.absolute()), "call": call.to_json()}

@@ -14,6 +14,14 @@ A GPU at its power limit follows what it computes with a delay of some tenths of
 took 7 % longer after another library's, which draws more power, than after itself.
 """
 
+_LONG = 10
+"""A call of so many times as many seconds as a warm-up lasts needs none: what a warm-up changes is over in a tenth."""
+
+
+def needs_warming(call: float, seconds: float) -> bool:
+    """Must a module whose calls take so many seconds be called for these seconds before it is timed?"""
+    return call < _LONG * seconds
+
 
 def warm_up(call: Callable[[], tuple[float, int]], *, least: float, steady: Mapping[str, float] | None) -> None:
     """Calls for so many seconds; with `steady` until the device is in one state. A call gives its seconds, and how many

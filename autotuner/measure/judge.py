@@ -248,7 +248,8 @@ class _Sitting:
         """Fresh blocks of this one and the baseline: as many as there is time for, which is fixed beforehand."""
         contest, plan, clock = self.contest, self.plan, self.clock
         least = min(LEAST_BLOCKS, plan.blocks)
-        if plan.ahead >= FAR_AHEAD and plan.confirm_blocks(clock.left, beside=False) < least:
+        short = contest.won_before or plan.confirm_blocks(clock.left, beside=False) < least
+        if plan.ahead >= FAR_AHEAD and short and not plan.brief:
             brief = replace(self, plan=plan.briefly(), watch=replace(self.watch, takes=self.watch.takes.briefly()))
             return brief.confirm_alone(name, so_far, won=won)
         self.stage(f"confirming {contest.label(name)}")

@@ -33,11 +33,17 @@ class Takes:
 
 
 def timed_by(
-    device: Device, benchmark: Benchmark, modules: Mapping[str, Module], *, once: Collection[str] = ()
+    device: Device,
+    benchmark: Benchmark,
+    modules: Mapping[str, Module],
+    *,
+    once: Collection[str] = (),
+    fresh: bool = True,
 ) -> Takes:
     """Times an entrant's module: three repetitions, of which the median counts; to confirm, in a fresh process.
 
-    Those in `once` take so long that one repetition is a measurement by itself.
+    Those in `once` take so long that one repetition is a measurement by itself. What fresh processes have confirmed
+    before is confirmed again on the open device: not `fresh`.
     """
 
     def taken_by(device: Device, *, brief: bool = False) -> Take:
@@ -50,7 +56,7 @@ def timed_by(
         return take
 
     take = taken_by(device)
-    if device.isolated is device or benchmark.cache == "cold":  # what a fresh process times is warm
+    if not fresh or device.isolated is device or benchmark.cache == "cold":  # what a fresh process times is warm
         return Takes(take, take, taken_by(device, brief=True))
     return Takes(take, taken_by(device.isolated), taken_by(device.isolated, brief=True))
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
+from autotuner.devices.warming import needs_warming
 from autotuner.measure.blocks import LOOKS
 from autotuner.system.progress import LATE_SECONDS, Clock, Stop
 
@@ -30,8 +31,10 @@ _AIR = 1.1
 """Timings are not all alike, and a block may begin just before the end."""
 FEWEST = 2
 """Rivals in a race after a search: the best stock route, and the best candidate."""
-CALLS = 4
-"""Of a module in one timing: three repetitions, and one to warm up."""
+REPETITIONS = 3
+"""In one timing."""
+CALLS = REPETITIONS + 1
+"""Of a module in one timing: the repetitions, and one to warm up."""
 BRIEF_CALLS = 2
 """Of a timing of one repetition."""
 _LONG = LOOKS[2]
@@ -80,6 +83,14 @@ class Pace:
         rival = min(seconds, starting + CALLS * other)
         more = (CALLS - BRIEF_CALLS) / CALLS
         return cls(seconds, rival, (more * min(seconds, CALLS * one), more * min(rival, CALLS * other)))
+
+    @classmethod
+    def on_open_device(cls, *, baseline_us: float, best_us: float, lasting: float) -> Pace:
+        """From what single calls took, where nothing is started for a timing."""
+        calls = [max(lasting, us / 1e6) for us in (baseline_us, best_us)]
+        warm = [one if needs_warming(one, lasting) else 0.0 for one in calls]
+        baseline, rival = (REPETITIONS * one + before for one, before in zip(calls, warm, strict=True))
+        return cls(baseline, rival, ((REPETITIONS - 1) * calls[0], (REPETITIONS - 1) * calls[1]))
 
     @property
     def brief(self) -> Pace:
@@ -133,6 +144,8 @@ class TimePlan:
     """Without, the best of the search are only compared, and something larger is the judge."""
     ahead: float = 1.0
     """How many times faster than the baseline the best so far is."""
+    brief: bool = False
+    """The confirmation is of one repetition each."""
 
     # --- what the end takes ---------------------------------------------------------------------------------------
 
@@ -230,7 +243,7 @@ class TimePlan:
 
     def briefly(self) -> TimePlan:
         """With one repetition each in the confirmation, and no shorter way after it."""
-        return replace(self, confirm=self.confirm.brief, ahead=1.0)
+        return replace(self, confirm=self.confirm.brief, brief=True)
 
     def confirm_blocks(self, left: float, *, beside: bool) -> int:
         """How many blocks there is time for, fixed beforehand: then the interval holds its level whatever comes."""

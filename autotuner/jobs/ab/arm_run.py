@@ -34,6 +34,8 @@ class ArmRun:
     answer: Answer | None = None
     expected_us: float | None = None
     """What it took on this machine before."""
+    called_us: float | None = None
+    """A first call of it, where nothing else is known."""
     us: float | None = None
     timing_seconds: float = 0.0
     """What its last timing took."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import count
 
 from autotuner.devices.device import Timing
@@ -63,12 +62,16 @@ _SHIPPED = 1.5
 def race_plan(sides: Sequence[ArmRun], takes: Takes, benchmark: Benchmark, clock: Clock, *, blocks: int) -> TimePlan:
     """By what timing the arms took before, and one timing as the confirmation takes it."""
     a, b = sides
-    pace = partial(Pace.of, baseline_us=a.us or 0.0, best_us=b.us or 0.0, lasting=benchmark.seconds)
-    race = Pace(a.timing_seconds, b.timing_seconds)
-    alike = takes.confirm is takes.race
-    confirm = race if alike else pace(seconds_of(takes.confirm, a.key, clock))
+    us = (a.us or a.called_us or 0.0, b.us or b.called_us or 0.0)
+    known = {"baseline_us": us[0], "best_us": us[1], "lasting": benchmark.seconds}
+    if takes.confirm is takes.race:
+        timed = a.timing_seconds and b.timing_seconds
+        race = confirm = Pace(a.timing_seconds, b.timing_seconds) if timed else Pace.on_open_device(**known)
+    else:
+        race = Pace(a.timing_seconds, b.timing_seconds)
+        confirm = Pace.of(seconds_of(takes.confirm, a.key, clock), **known)
     shipping = _SHIPPED * b.once.took if b.how.inserted is not None else 0.0
-    ahead = a.us / b.us if a.us and b.us else 1.0
+    ahead = us[0] / us[1] if all(us) else 1.0
     return TimePlan(race, confirm, rivals=1, blocks=blocks, shipping=shipping, ahead=ahead)
 
 
@@ -101,7 +104,7 @@ def race_sides(
             store.record_timing(rows[name], timing, phase=phase, block=block)
 
     modules = {side.key: side.once if benchmark.cache == "cold" else side.module for side in sides}
-    takes = timed_by(run.session.runner, benchmark, modules)
+    takes = timed_by(run.session.runner, benchmark, modules, fresh=not has_won)
     try:
         plan = race_plan(sides, takes, benchmark, run.clock, blocks=effort.confirm_blocks)
     except OutOfTimeError:

@@ -25,6 +25,8 @@ class Answer:
 
     arrays: tuple[Array, ...] = field(repr=False)
     check: Check
+    seconds: float | None = None
+    """Of the call, where the device tells."""
 
 
 def difference(one: Answer, other: Answer) -> float:
@@ -134,4 +136,4 @@ class Inside:
         if outputs.failure is not None:
             return Answer((), Check(outputs.failure, math.inf, outputs.detail))
         check = self.arbiter.begin(outputs) if against is None else self.arbiter.check(outputs)
-        return Answer(outputs.arrays, check)
+        return Answer(outputs.arrays, check, outputs.seconds)

@@ -6,34 +6,41 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from autotuner.build import Compiled
+from autotuner.carriers.microkernel import executable_target
 from autotuner.carriers.render import problem_mlir
 from autotuner.devices.device import choose_repeat
 from autotuner.errors import AutotuneError
 from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.ab.recipe import ArmSite
 from autotuner.jobs.model.context import compile_timeout
-from autotuner.jobs.retune.alike import tunes_alone
+from autotuner.jobs.model.program import ProgramBuilder
 from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.plan import Plan, identity
-from autotuner.jobs.retune.proof import Key, Proof, Prover
+from autotuner.jobs.retune.proof import Key, Proof, Prover, compile_flags
 from autotuner.jobs.retune.races import Races, arm_of
-from autotuner.jobs.retune.ship import program_of
+from autotuner.jobs.retune.ship import Writer, opened, program_of
+from autotuner.problems import Gemm
 from autotuner.system import process
+from autotuner.system.cache import Cache
 from autotuner.system.execution import after
+from autotuner.system.settings import cache_dir
 from autotuner.tuning.run import Run
 
 _LISTENING = 0.2
 """Seconds: so often it is asked whether the user wants to stop."""
+_READING = 60.0
 
 
-def prove(part: Part, run: Run) -> dict[Key, Proof]:
-    """Asks the compiler which entries apply."""
-    program, flags = program_of(part, run)
-    timeout = compile_timeout(run.options, run.clock)
-    return Prover(part.unit, program, flags, run.target, run.session.tools, timeout).prove(part.entries)
+@dataclass(frozen=True)
+class Proven:
+    """A part as this compiler takes it, and which of its entries apply."""
+
+    part: Part
+    proofs: dict[Key, Proof]
 
 
 @dataclass(frozen=True)
@@ -41,9 +48,12 @@ class Ahead:
     """The proofs of a run's parts, and what their races compile: these find it in the cache."""
 
     races: Races
-    proofs: dict[int, Future[dict[Key, Proof]]] = field(default_factory=dict)
+    writer: Writer
+    proofs: dict[int, Future[Proven]] = field(default_factory=dict)
     """By part."""
     _builds: list[Future[Any]] = field(default_factory=list)
+    _winners: dict[int, Future[Compiled]] = field(default_factory=dict)
+    """By part: the compile with its files."""
 
     @property
     def run(self) -> Run:
@@ -54,18 +64,24 @@ class Ahead:
         session = self.run.session
         if self.run.stopped:
             return
-        parts = [part for part in plan.parts if part.problem is not None and tunes_alone(part.unit)]
-        defaults: set[tuple[object, ...]] = set()
-        if self.run.timed and parts:
+        defaults: set[object] = set()
+        if self.run.timed and plan.parts:
             self._builds.append(session.executor.here.submit(session.runner.open))
-        for part in parts:
+        for part in plan.parts:
             raced = self.run.timed and plan.first_of[id(part)]
-            if raced and identity(part)[:1] not in defaults:
-                defaults.add(identity(part)[:1])
-                self._start(part, DEFAULT, number=0)
-            self.proofs[id(part)] = session.executor.here.submit(self._prove, part, raced=raced)
+            program = part.model.path if part.model is not None else identity(part)[:1]
+            first = raced and program not in defaults
+            defaults |= {program} if raced else set()
+            self.proofs[id(part)] = session.executor.here.submit(self._prove, part, raced=raced, first=first)
         self._wait([*self.proofs.values()])
         self._wait(self._builds)
+
+    def seconds(self, part: Part) -> float:
+        """What compiling a part with its files took; 0 where that is not known."""
+        build = self._winners.get(id(part))
+        with suppress(AutotuneError):
+            return build.result().took if build is not None and not build.cancelled() else 0.0
+        return 0.0
 
     def _wait(self, jobs: Sequence[Future[Any]]) -> None:
         left = set(jobs)
@@ -75,35 +91,84 @@ class Ahead:
                 for job in left:
                     job.cancel()
 
-    def _prove(self, part: Part, *, raced: bool) -> dict[Key, Proof]:
-        proofs = prove(part, self.run)
-        if raced and not any(proof.lost for proof in proofs.values()):
-            self._start(part, arm_of(part.unit, trust=self.races.trust, proofs=proofs), number=1)
-        return proofs
+    def _prove(self, part: Part, *, raced: bool, first: bool) -> Proven:
+        """The default is compiled meanwhile; a part whose entries all apply comes after its proof."""
+        run = self.run
+        program, flags = program_of(part, run)
+        if first:
+            self._start(part, DEFAULT, number=0)
+        own = self._for_compiler(part)
+        timeout = compile_timeout(run.options, run.clock)
+        proofs = Prover(own.unit, program, flags, run.target, run.session.tools, timeout).prove(own.entries)
+        lost = [proof for proof in proofs.values() if proof.lost]
+        if raced and (len(lost) < len(proofs) if part.model is not None and proofs else not lost):
+            build = self._start(own, arm_of(own.unit, trust=self.races.trust, proofs=proofs), number=1)
+            if build is not None:
+                self._winners[id(part)] = build
+        if first and part.model is not None:
+            self._read(part)
+        return Proven(own, proofs)
 
-    def _start(self, part: Part, arm: Arm, *, number: int) -> None:
+    def _for_compiler(self, part: Part) -> Part:
+        """With executables of the target that this compiler makes code for."""
+        run, unit = self.run, part.unit
+        named = any(one.file.carrier.brings_objects or one.file.carrier.by_name for one in unit.files)
+        if not named or not run.target.backend.on_host:
+            return part
+        smallest = run.target.prepare(Gemm.parse(shape="8x8x8", dtype="f32"))
+        # Flags of the route (which microkernels of IREE's own, say) are part of an executable's target.
+        flags = compile_flags(unit, run.target)
+        text = run.session.builder.inspect(problem_mlir(smallest), flags, timeout=_READING)
+        copy = self.writer.for_compiler(unit, executable_target(text))
+        if copy.was is None:
+            return part
+        run.account.note(
+            f"{unit.name}: its executables name the processor as another IREE knows it, and would not run beside this "
+            "one's: they are written anew, the kernels stay the same"
+        )
+        by_name = {(one.path.name, entry.name): (one, entry) for one, entry in copy.entries}
+        return replace(
+            part, unit=copy, entries=tuple(by_name[one.path.name, entry.name] for one, entry in part.entries)
+        )
+
+    def _start(self, part: Part, arm: Arm, *, number: int) -> Future[Compiled] | None:
         """An arm as it will be checked, and as often repeated as its time from before says."""
         run = self.run
-        if part.problem is None:
-            raise ValueError("a model is compiled where it is raced")
-        problem = run.target.prepare(part.problem)
-        timeout, program = compile_timeout(run.options, run.clock), problem_mlir(problem)
+        timeout = compile_timeout(run.options, run.clock)
+        program, flags = program_of(part, run)
         site = ArmSite.within(
             run.session,
             run.target,
             program=program,
-            flags=problem.flags,
-            problem=problem,
+            flags=flags,
+            problem=run.target.prepare(part.problem) if part.problem is not None else None,
             folder=run.folder,
             timeout=timeout,
         )
         known = self.races.before(part)
         often = choose_repeat(known[number] if known else math.inf)
+        executor = run.session.executor
         with suppress(AutotuneError), process.until(run.clock.at(run.clock.budget)):
-            how, start = arm.recipe(site), run.session.executor.start
-            first = start(how.job(program, timeout=timeout))
+            how = arm.recipe(site)
+            if not isinstance(program, str):
+                whole = executor.start_whole(how.job(program, timeout=timeout))
+                self._builds.append(whole)
+                return whole
+            first = executor.start(how.job(program, timeout=timeout))
             self._builds.append(first)
             if often > 1 and how.repeatable:
                 # It has most of the first one in it, and would only wait for that.
                 again = how.job(program, timeout=timeout, repeat=often)
-                self._builds.append(after(first, lambda _: start(again).result(), within=run.session.executor.here))
+                self._builds.append(after(first, lambda _: executor.start(again).result(), within=executor.here))
+            return first
+        return None
+
+    def _read(self, part: Part) -> None:
+        """A model's dispatches, which its race asks for."""
+        run = self.run
+        if part.model is None:
+            return
+        builder = ProgramBuilder(run.session.tools, Cache(cache_dir()), opened(part.model, run))
+        timeout = compile_timeout(run.options, run.clock)
+        reading = run.session.executor.here.submit(builder.configured, run.target.compile_flags, timeout=timeout)
+        self._builds.append(reading)

@@ -5,25 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import mean
 from typing import Unpack
 
-from autotuner.build import BuildJob
-from autotuner.carriers.microkernel import executable_target
 from autotuner.carriers.provenance import Provenance
-from autotuner.carriers.render import problem_mlir
 from autotuner.errors import AutotuneError, NoCandidateError, OutOfTimeError, StorageError, UsageError
-from autotuner.iree.compile import CONFIGURED, shell_line
-from autotuner.jobs.retune.ahead import Ahead, prove
-from autotuner.jobs.retune.alike import tunes_alone
+from autotuner.iree.compile import shell_line
+from autotuner.jobs.retune.ahead import Ahead
 from autotuner.jobs.retune.decide import Raced, Searched, decide, standing
 from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.plan import Plan, Wanted, identity, read_plan
-from autotuner.jobs.retune.proof import Key, Proof, compile_flags
+from autotuner.jobs.retune.proof import Key, Proof
 from autotuner.jobs.retune.races import LEAST_SEARCH, Races
 from autotuner.jobs.retune.result import EntryRow, RetuneDetails, RetuneResult, Written, retune_result
 from autotuner.jobs.retune.ship import Draft, Staying, Writer, model_of
-from autotuner.problems import Gemm
 from autotuner.system import process
 from autotuner.system.progress import Clock
 from autotuner.system.text import count
@@ -33,12 +27,11 @@ from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
 
 _WRITING, _WRITING_MOST = 0.02, 0.4
-"""Of the time, at least and at most: for what is written, where programs with code of others are compiled once more."""
-_COMPILE = 3.0
-"""How many times as long as its proof a compile takes; of several at once each takes longer."""
+"""Of the time, at least and at most: for what is written, where some of it is compiled once more."""
+_COMPILE = 1.2
+"""How many times as long that takes as before."""
 _UNWRITTEN = (UsageError, NoCandidateError, OutOfTimeError)
 """What keeps one unit from being written, and no other."""
-_READING = 60.0
 
 
 def retune(wanted: Wanted, *, options: Options | None = None, **watched: Unpack[Watched]) -> RetuneResult:
@@ -72,14 +65,14 @@ class _RetuneRun:
     stays: dict[Path, Staying] = field(default_factory=dict)
     known: dict[tuple[object, ...], tuple[Raced | None, Searched | None, Path | None]] = field(default_factory=dict)
     """By what was raced: the same entry may stand in several files."""
-    proving: list[float] = field(default_factory=list)
-    """Seconds of each part that was compiled and proven."""
+    anew: float = 0.0
+    """Seconds for compiling what is written and is not as it was raced."""
 
     def __post_init__(self) -> None:
         self.races = Races(self.run, self.wanted.trust)
-        self.ahead = Ahead(self.races)
         reads = frozenset(self.plan.reads)
         self.writer = Writer(self.run, self.wanted.in_place, self.wanted.trust, reads)
+        self.ahead = Ahead(self.races, self.writer)
         self.writes = self.run.timed or self.run.options.output is not None or self.wanted.in_place
 
     def go(self) -> RetuneResult:
@@ -111,9 +104,7 @@ class _RetuneRun:
         """The first one's part of what was left; some of it is for writing."""
         weights = [self.plan.share(part, self.run.options) for part in parts]
         whole = self.run.clock.budget
-        compiled = sum(not tunes_alone(part.unit) for part in self.plan.parts)
-        writing = _COMPILE * mean(self.proving) * compiled
-        kept = max(_WRITING * whole, min(writing, _WRITING_MOST * whole)) if self.writes else 0.0
+        kept = max(_WRITING * whole, min(self.anew, _WRITING_MOST * whole)) if self.writes else 0.0
         return max(left - kept, 0.0) * weights[0] / sum(weights)
 
     # --- one part -------------------------------------------------------------------------------------------------
@@ -124,16 +115,14 @@ class _RetuneRun:
         began, left = clock.elapsed, clock.left
         run.account.stage(f"proving {part.unit.path.name} in {part.name}")
         try:
-            known = self.ahead.proofs.get(id(part))
-            with run.account.clocked("space"):
-                part = self._for_compiler(part)
-                proofs = known.result() if known is not None else prove(part, run)
+            proven = self.ahead.proofs[id(part)].result()
         except AutotuneError as error:
             if isinstance(error, StorageError):
                 raise
             self._leave(part, f"it cannot be proven: {error.message}")
             return
-        self.proving.append(clock.elapsed - began)
+        seconds, part, proofs = self.ahead.seconds(part), proven.part, proven.proofs
+        self.anew += _COMPILE * seconds if any(proof.lost for proof in proofs.values()) else 0.0
         ends = began + self._budget(parts, left)
         # What the user's own model does not have may be for another one: it stays as it is.
         others = {key for key, proof in proofs.items() if proof.unmatched and self.wanted.model is not None}
@@ -180,28 +169,6 @@ class _RetuneRun:
         names = [(part.unit.shown(file.path), entry.name) for file, entry in part.entries] or [(part.unit.path, "")]
         self.rows += [EntryRow(path, name, part.name, "skipped", reason, old=part.old) for path, name in names]
         self._stay(part, {(f.path, e.name): e.provenance or Provenance() for f, e in part.entries}, None)
-
-    def _for_compiler(self, part: Part) -> Part:
-        """With executables of the target that this compiler makes code for."""
-        run, unit = self.run, part.unit
-        named = any(one.file.carrier.brings_objects or one.file.carrier.by_name for one in unit.files)
-        if not named or not run.target.backend.on_host:
-            return part
-        smallest = run.target.prepare(Gemm.parse(shape="8x8x8", dtype="f32"))
-        # Flags of the route (which microkernels of IREE's own, say) are part of an executable's target.
-        flags = compile_flags(unit, run.target)
-        job = BuildJob(problem_mlir(smallest), flags, _READING, stop=CONFIGURED, dumps=())
-        copy = self.writer.for_compiler(unit, executable_target(run.session.executor.inspect(job).result()))
-        if copy.was is None:
-            return part
-        run.account.note(
-            f"{unit.name}: its executables name the processor as another IREE knows it, and would not run beside this "
-            "one's: they are written anew, the kernels stay the same"
-        )
-        by_name = {(one.path.name, entry.name): (one, entry) for one, entry in copy.entries}
-        return replace(
-            part, unit=copy, entries=tuple(by_name[one.path.name, entry.name] for one, entry in part.entries)
-        )
 
     def _timed(
         self, part: Part, proofs: Mapping[Key, Proof], gone: str, ends: float

@@ -5,8 +5,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 
 from autotuner.build import BuildJob
 from autotuner.build.ship import write_shipped
@@ -18,6 +20,8 @@ from autotuner.carriers.provenance import Provenance, today
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.compile import Compiled, first_error, shell_line
+from autotuner.iree.tools import Tools
+from autotuner.jobs.model.context import Model
 from autotuner.jobs.model.program import Program
 from autotuner.jobs.retune.alike import says_the_same
 from autotuner.jobs.retune.origin import Part
@@ -33,6 +37,8 @@ from autotuner.tuning.result import Files
 from autotuner.tuning.run import Run
 
 _AGAIN = "Please report it with the specs."
+_OPENING = Lock()
+"""What several parts want at once is imported by one of them."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,8 @@ class Writer:
     trust: bool
     reads: frozenset[str]
     """Digests of the files as they were when the run began."""
+    copies: set[str] = field(default_factory=set)
+    """Digests of the copies that were made for the new compiler."""
 
     def place(self, unit: Unit) -> Outputs:
         workspace = self.run.session.workspace
@@ -101,7 +109,9 @@ class Writer:
         parts, flags = _parts(unit, {}, (), spec_flag=self.run.target.spec_flag, whole=texts)
         copy = Outputs(self.run.folder / "copy" / f"{unit.name}.mlir", MODEL)
         write_shipped(copy, parts, flags or self.run.target.compile_flags)
-        return replace(read_unit(copy.spec, trust=self.trust), was=unit.spec)
+        made = replace(read_unit(copy.spec, trust=self.trust), was=unit.spec)
+        self.copies.update(path_digest(path) for path in made.reads)
+        return made
 
     def draft(self, staying: Staying) -> Draft:
         """The files where they harm nothing, and the compiles that are to prove what is not as it was raced."""
@@ -145,7 +155,7 @@ class Writer:
 
     def _untouched(self, unit: Unit) -> bool:
         """Its files are what they were when they were read, and raced."""
-        return all(path_digest(path) in self.reads for path in unit.reads)
+        return all(path_digest(path) in (self.copies if unit.was else self.reads) for path in unit.reads)
 
     def _merged(self, staying: Staying, parts: Parts, header: Sequence[str]) -> tuple[Parts, tuple[str, ...]]:
         """With the tuning specs of what was found anew; what has other flags keeps files of its own."""
@@ -239,8 +249,19 @@ def program_of(part: Part, run: Run) -> tuple[str | Path, tuple[str, ...]]:
         return problem_mlir(problem), problem.flags
     if part.model is None:
         raise ValueError("a part is a problem or a model")
-    folder, model = run.session.workspace.candidates / "models", part.model
-    return Program.open(model.path, folder=folder, tools=run.session.tools, trust=model.trust).path, ()
+    return opened(part.model, run).path, ()
+
+
+def opened(model: Model, run: Run) -> Program:
+    """Imported and vetted once in a run."""
+    with _OPENING:
+        return _open(model.path, run.session.workspace.candidates / "models", run.session.tools, model.trust, run.id)
+
+
+@lru_cache(maxsize=16)
+def _open(path: Path, folder: Path, tools: Tools, trust: bool, run: str) -> Program:
+    del run
+    return Program.open(path, folder=folder, tools=tools, trust=trust)
 
 
 def _with(provenance: Provenance | None, staying: Staying) -> Provenance:
