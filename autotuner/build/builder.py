@@ -36,6 +36,8 @@ from autotuner.system.cache import Cache
 from autotuner.system.digests import content_digest, known_digest, read_by_flags
 
 HOST = "host"
+BINARIES: Dump = "binaries"
+"""All that is wanted of a compile whose texts nobody reads: its module, and the hash of its code."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from autotuner.devices.warming import warm_up
+from autotuner.devices.warming import needs_warming, warm_up
 
 STEADY = {"window": 0.04, "within": 0.01, "most": 1.0}
 
@@ -37,3 +37,9 @@ def test_it_ends_when_two_windows_are_alike() -> None:
 def test_a_device_that_never_comes_to_rest_is_not_waited_for() -> None:
     assert taken([0.1 * 1.1**n for n in range(50)], least=0.0, steady=STEADY) == 8
     assert taken([2.0] * 9, least=0.0, steady=STEADY) == 1
+
+
+def test_a_call_ten_times_as_long_as_its_warm_up_needs_none() -> None:
+    assert needs_warming(0.0, 0.05), "of which nothing is known"
+    assert needs_warming(0.49, 0.05)
+    assert not needs_warming(0.5, 0.05)

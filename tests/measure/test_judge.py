@@ -233,6 +233,26 @@ def test_who_is_far_ahead_is_confirmed_by_one_repetition_each_where_time_is_shor
     assert near.reason.startswith("no verdict fits: the shortest comparison takes about 24 s")
 
 
+@pytest.mark.parametrize(("ahead", "speed", "taken"), [(20.0, 20.0, 14), (20.0, 1.0, 14), (2.0, 2.0, 0)])
+def test_an_old_winner_far_ahead_is_told_by_one_repetition_each_and_by_few_blocks(
+    ahead: float, speed: float, taken: int
+) -> None:
+    """However much time there is. Where the default has become as fast, the same blocks find that."""
+    timer = Scripted({BASE: (1.0,), "a": (speed,)})
+    briefly: list[str] = []
+
+    def brief(name: str) -> Timing:
+        briefly.append(name)
+        return timer(name)
+
+    pace = Pace(2.0, 2.0, spared=(1.0, 1.0))
+    clock = TimerClock(10_000.0, timer=timer)
+    case = contest(timer.speeds, chosen="a", won_before=True)
+    plan = TimePlan(pace, pace, ahead=ahead)
+    found = judge(case, Takes(timer, timer, brief), clock=clock, stop=Stop(), plan=plan)
+    assert (found.verdict, len(briefly)) == ("win" if speed > 1 else "no-winner", taken)
+
+
 def test_what_ships_may_be_a_little_late_where_there_is_no_verdict_otherwise() -> None:
     timer = Scripted({BASE: (1.0,), "a": (2.0,)})
     found = judged(contest(timer.speeds), timer, budget=13.0, plan=replace(SECONDS, shipping=3.0))

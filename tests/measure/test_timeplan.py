@@ -226,3 +226,10 @@ def test_a_long_default_is_not_counted_as_dear_as_it_was_listened_to() -> None:
     """Five repetitions and a warm-up of 0.12 s, where a timing of the end has three; 0.1 s to start."""
     assert usual_seconds(0.1 + 6 * 0.12, calls=6, before=0.12, then=0.12) == pytest.approx(0.1 + 4 * 0.12)
     assert usual_seconds(0.1 + 6 * 0.02, calls=6, before=0.02, then=0.04) == pytest.approx(0.1 + 4 * 0.04)
+
+
+def test_what_a_timing_takes_on_an_open_device_follows_from_single_calls() -> None:
+    """Of 0.6 s and 0.012 s where a repetition lasts 0.05 s: the long one needs no warm-up."""
+    pace = Pace.on_open_device(baseline_us=600_000.0, best_us=12_000.0, lasting=0.05)
+    assert pace.block(1) == pytest.approx(3 * 0.6 + 4 * 0.05)
+    assert pace.brief.block(1) == pytest.approx(0.6 + 2 * 0.05)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autotuner.build import BuildJob
+from autotuner.build.builder import BINARIES, BuildJob
 from autotuner.carriers.calls import preprocess, prove
 from autotuner.carriers.carrier import CarrierName
 from autotuner.carriers.flagfile import SPEC_FLAGS, name_of
@@ -65,8 +65,10 @@ class Recipe:
         """Which problems a microkernel computes, by which variant, and how often that is called."""
         return self.inserted.listed() if self.inserted else ()
 
-    def job(self, program: str | Path, *, timeout: float, repeat: int = 1) -> BuildJob:
+    def job(self, program: str | Path, *, timeout: float, repeat: int = 1, read: bool = True) -> BuildJob:
+        """`read`: its dispatches are looked at, beside its code."""
         job = BuildJob(program, self.flags, timeout, repeat=repeat, timed=self.repeatable)
+        job = job if read else replace(job, dumps=(BINARIES,))
         return self.inserted.carried_by(job) if self.inserted else job
 
 

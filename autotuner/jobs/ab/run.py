@@ -222,7 +222,8 @@ class _ExperimentRun:
             self.run.session.executor.start(side.how.job(subject.program, timeout=self.compile_timeout, repeat=repeat))
 
     def _compile(self, side: ArmRun, subject: Subject, repeat: int) -> Future[Compiled]:
-        job = side.how.job(subject.program, timeout=self.compile_timeout, repeat=repeat)
+        read = subject.repeated or not self.wanted.has_won
+        job = side.how.job(subject.program, timeout=self.compile_timeout, repeat=repeat, read=read)
         return self.run.session.executor.start_in(side.folder, job, side.how.tools)
 
     def _check(self, subject: Subject) -> None:

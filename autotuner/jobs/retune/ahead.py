@@ -151,7 +151,7 @@ class Ahead:
         with suppress(AutotuneError), process.until(run.clock.at(run.clock.budget)):
             how = arm.recipe(site)
             if not isinstance(program, str):
-                whole = executor.start_whole(how.job(program, timeout=timeout))
+                whole = executor.start_whole(how.job(program, timeout=timeout, read=False))
                 self._builds.append(whole)
                 return whole
             first = executor.start(how.job(program, timeout=timeout))

@@ -24,6 +24,8 @@ class Raced:
     baseline_us: float | None = None
     speedup: Interval | None = None
     run: str = ""
+    timed_in: str = ""
+    """The device's state: on the open device, or in a process for each timing."""
     failure: str = ""
     """Why it cannot be raced: it does not compile, run, or compute the right thing any more."""
 

@@ -217,4 +217,5 @@ def _raced(document: Mapping[str, Any]) -> Raced:
         document["baseline"]["us"],
         finite,
         document["run"],
+        (document.get("timing") or {}).get("state", ""),
     )

@@ -57,6 +57,7 @@ class EntryRow:
             "baseline_us": raced.baseline_us if raced else None,
             "speedup": raced.speedup.to_json() if raced and raced.speedup else None,
             "run": raced.run if raced else "",
+            "timed_in": raced.timed_in if raced else "",
             "old": old.to_json() if old else None,
         }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,12 +11,14 @@ import pytest
 from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
 from autotuner.carriers.flagfile import flagfile_text
+from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.carriers.provenance import Provenance
 from autotuner.iree.tools import Tools
 from autotuner.jobs.buckets import plain_only
 from autotuner.jobs.retune.alike import says_the_same
 from autotuner.jobs.retune.unit import Unit, read_unit
 from autotuner.problems import Gemm
+from autotuner.specfiles.entries import read
 from autotuner.specfiles.renew import renew
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
@@ -24,6 +27,7 @@ from tests.support.spec_files import make_spec
 
 CPU = Target.parse("cpu")
 PROBLEM = Gemm.parse(shape="64x32x48", dtype="f32")
+KERNEL = Path(__file__).parents[3] / "specs/h200/gemm_1x5120x5120_f16_f32_nn-sm_80"
 
 Write = Callable[..., Unit]
 
@@ -81,3 +85,31 @@ def test_a_flagfile_that_names_another_spec_is_not(write: Write, spec: str, tmp_
     assert not says_the_same(
         write("old", spec, named=tmp_path / "moved" / "old.mlir"), write("new", renewed(spec)), CPU
     )
+
+
+def test_kernels_are_the_same_where_their_objects_are_byte_by_byte(tmp_path: Path) -> None:
+    shipped, target = KERNEL.with_suffix(".mlir"), Target.parse("sm_80")
+
+    def placed(name: str, text: str) -> Unit:
+        spec = tmp_path / name / shipped.name
+        shutil.copytree(shipped.with_suffix(".objects"), spec.with_suffix(".objects"))
+        spec.write_text(text)
+        named = [f"{SPEC_FLAG}={spec}", f"{OBJECTS_FLAG}={spec.with_suffix('.objects')}"]
+        spec.with_suffix(".flags").write_text(flagfile_text([*target.compile_flags, *named]))
+        return read_unit(spec, trust=True)
+
+    names = {entry.name: Provenance(problem="a gemm", verdict="win") for entry in read(shipped).entries}
+    text = renew(shipped.read_text(), names, header=["Spec, retuned: 1 entry"], name="a spec")
+    old, new = placed("old", shipped.read_text()), placed("new", text)
+    assert text != shipped.read_text()
+    assert says_the_same(old, new, target)
+    assert new.objects is not None
+    (kernel,) = new.objects.iterdir()
+    kernel.write_bytes(kernel.read_bytes() + b"\0")
+    assert not says_the_same(old, new, target)
+    elsewhere = placed("elsewhere", text)
+    assert elsewhere.flagfile is not None
+    flags = elsewhere.flagfile.path
+    flags.write_text(flags.read_text().replace(str(elsewhere.objects), str(old.objects)))
+    moved = read_unit(elsewhere.spec, trust=True)
+    assert says_the_same(old, moved, target) == (moved.objects == old.objects)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sqlite3
 import subprocess
@@ -170,7 +171,7 @@ def test_what_still_wins_is_kept_and_after_kill_9_not_raced_again(
     shutil.rmtree(new.parent)
     again = answered(retune(*words, "--resume"))
     assert (again["run"], again["entries"]) == (first["run"], first["entries"])
-    assert devices[0].taken
+    assert set(devices[0].taken) == {"warm"}, "on the open device: fresh processes have confirmed it before"
     assert not devices[1].taken, "nothing is timed again"
     assert new.is_file()
 
@@ -218,6 +219,33 @@ def test_a_spec_in_a_model_is_raced_as_a_whole_and_what_is_for_another_model_sta
     }
     assert (found[SMALL.name].verdict, found[SMALL.name].us) == ("judged in the model", None)
     assert (found[OTHER.name].verdict, found[OTHER.name].us) == (TIMED.verdict, TIMED.us)
+
+
+def test_a_model_is_retuned_by_a_real_device_and_its_dispatches_are_not_timed(
+    write: Callable[..., Path], retune: Retune, tmp_path: Path
+) -> None:
+    path, model = write(SMALL.name), tmp_path / "model.mlir"
+    model.write_text(MODEL)
+    document = answered(retune(path, "--model", model, "--budget", "20m", "--trials", "1", "--json"))
+    race = document["entries"][0]["run"]
+    with Reader.open(None, workspace=tmp_path) as store:
+        timings = store.timings(race)
+    assert {(one.phase, one.conditions.state) for one in timings if one.conditions} == {("confirm", "sustained")}
+    assert len({one.candidate for one in timings}) == 2
+    assert document["entries"][0]["timed_in"] == "sustained"
+
+
+def test_a_default_that_has_become_as_fast_is_found_and_nothing_is_written(
+    write: Callable[..., Path], retune: Retune, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pretend(monkeypatch, warm=1.0)
+    monkeypatch.setattr("autotuner.jobs.retune.run.LEAST_SEARCH", math.inf)
+    path, model = write(SMALL.name), tmp_path / "model.mlir"
+    model.write_text(MODEL)
+    document = answered(retune(path, "--model", model, "--budget", "20m", "--json"))
+    (row,) = document["entries"]
+    assert (row["state"], document["verdict"], document["written"]) == ("dropped", "no-winner", [])
+    assert row["reason"].startswith("no longer faster than IREE's default: 1.000x")
 
 
 def test_what_a_model_must_give_is_the_users_to_say(
