@@ -48,12 +48,12 @@ def brief_records(store: Store, runs: Sequence[RunRow]) -> list[Record]:
     said = store.verdicts(run.id for run in runs if not (run.result or {}).get("verdict"))
 
     def part(name: str, status: str) -> Record:
-        tally = tallies.get(name, NO_CANDIDATES)
+        tally = tallies.get(name, NO_CANDIDATES).own
         return {"status": status, "timed": tally.timed, "failed": tally.failed}
 
     return [
         {
-            **_record(run, tallies.get(run.id, NO_CANDIDATES), said.get(run.id)),
+            **_record(run, tallies.get(run.id, NO_CANDIDATES).own, said.get(run.id)),
             "runs": [part(name, status) for name, status in parts.get(run.id, {}).items() if name != run.id],
         }
         for run in runs
@@ -68,7 +68,7 @@ def run_records(store: Store, runs: Sequence[RunRow]) -> list[Record]:
     said = store.verdicts(name for name, run in known.items() if not (run.result or {}).get("verdict"))
 
     def record(run: RunRow, *, above: Collection[str] = ()) -> Record:
-        own = _record(run, tallies.get(run.id, NO_CANDIDATES), said.get(run.id))
+        own = _record(run, tallies.get(run.id, NO_CANDIDATES).own, said.get(run.id))
         path = {*above, run.id}
         below = [part for part in parts.get(run.id, ()) if part.id not in path]
         return {**own, "runs": [record(part, above=path) for part in below]}

@@ -28,12 +28,16 @@ def fastest_first(rows: Iterable[CandidateRow]) -> list[CandidateRow]:
 def tally_query() -> Select[Any]:
     """One row for each run that has candidates."""
     failed = (CANDIDATES.c.state == "failed") & CANDIDATES.c.failure.not_in(LEFT_OUT)
+    look = CANDIDATES.c.kind == "default"
     tuned = CANDIDATES.c.kind.in_(("codegen", "microkernel")) & (CANDIDATES.c.state != "failed")
     return select(
         CANDIDATES.c.run,
         func.count().label("asked"),
         func.count(CANDIDATES.c.us).label("timed"),
         func.count(case((failed, 1))).label("failed"),
+        func.count(case((look, 1))).label("looks"),
+        func.count(case((look, CANDIDATES.c.us))).label("looks_timed"),
+        func.count(case((look & failed, 1))).label("looks_failed"),
         func.min(case((CANDIDATES.c.kind == "baseline", CANDIDATES.c.us))).label("baseline_us"),
         func.min(case((tuned, CANDIDATES.c.us))).label("best_us"),
     ).group_by(CANDIDATES.c.run)
