@@ -13,7 +13,7 @@ from pathlib import Path
 from autotuner.build.builder import BINARIES, Builder, BuildJob
 from autotuner.build.jobs import Document, explicit, job_to_json, read_answer, work
 from autotuner.iree.compile import Compiled, CompilerRefusal, compile_program
-from autotuner.iree.folder import MODULE, write_inputs
+from autotuner.iree.folder import MODEL, MODULE, write_inputs
 from autotuner.iree.tools import Tools
 from autotuner.system.execution import after, done, local_executor
 
@@ -96,6 +96,7 @@ def _whole(builder: Builder, job: BuildJob, folder: Path) -> Compiled:
 
 def _put(folder: Path, job: BuildJob, made: Compiled) -> Compiled:
     write_inputs(job, folder)
+    (folder / MODEL).unlink(missing_ok=True)  # the command names it where it lies
     if made.ok:
         shutil.copy(made.vmfb, folder / MODULE)
     return replace(made, vmfb=folder / MODULE)
