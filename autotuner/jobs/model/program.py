@@ -108,6 +108,12 @@ def _parameter_file(text: str) -> str:
     return f"{scope}{defines}{Path(file).absolute()}"
 
 
+def check_call(program: Program, signature: Signature) -> None:
+    """Refuses a call that lacks something, or has what does not fit."""
+    _check_parameters(program, signature.scopes)
+    check_inputs(program, signature)
+
+
 def _check_parameters(program: Program, scopes: Sequence[str]) -> None:
     """What the program loads, some file must give."""
     given = {text.rpartition("=")[0] for text in program.parameters}

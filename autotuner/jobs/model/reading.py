@@ -20,7 +20,8 @@ from autotuner.jobs.model.context import (
     read_structure,
     structure_in,
 )
-from autotuner.jobs.model.program import Program, ProgramBuilder, program_name
+from autotuner.jobs.model.program import Program, ProgramBuilder, check_call, program_name
+from autotuner.jobs.model.signature import signature_in
 from autotuner.system.cache import Cache
 from autotuner.system.digests import known_digest
 from autotuner.system.settings import cache_dir
@@ -92,7 +93,10 @@ def _begun(
 
     found = {PLAIN: start(PLAIN)}
     with suppress(CompilerRefusal):  # the default's compile has it in full
-        ops = operations_in(builder.preprocessed(target.compile_flags, timeout=timeout))
+        text = builder.preprocessed(target.compile_flags, timeout=timeout)
+        # What is wrong with the call is told now, not after minutes of compiling.
+        check_call(builder.program, signature_in(text, function=model.function))
+        ops = operations_in(text)
         # Of some attentions the default is wrong: what is compiled instead is known only with its dispatches.
         expected = choose(target, model.routes, ops).first[1:2] if "attention" not in ops else ()
         found |= {route: start(route) for route in expected}

@@ -9,11 +9,11 @@ from typing import Any, Literal
 from iree.compiler import ir
 
 from autotuner.errors import UsageError
-from autotuner.iree.mlir import walk
+from autotuner.iree.mlir import parse, walk
 
 ASYNC = "$async"
 """What the compiler adds to the name of a function that it makes asynchronous: the body is there."""
-_PARAMETER = "#flow.parameter.named<"
+_PARAMETERS = ("#flow.parameter.named<", "#stream.parameter.named<")
 _LISTED = 12
 _VIEW = "!hal.buffer_view"
 _HIDDEN = ("!hal.fence", "!hal.buffer")
@@ -87,6 +87,16 @@ def read_signature(functions: Mapping[str, Any], top: Sequence[Any], *, function
     return Signature(name, tuple(arguments), elements, shapes, _scopes(top))
 
 
+def signature_in(text: str, *, function: str | None) -> Signature:
+    """The same of a program in any phase from its preprocessing on."""
+    with ir.Context() as context:
+        module = parse(text, context)  # its operations live as long as it does
+        top = list(module.body.operations)
+        functions = [op.operation for op in top if op.operation.name == "util.func"]
+        named = {str(ir.StringAttr(op.attributes["sym_name"]).value): op for op in functions}
+        return read_signature(named, top, function=function)
+
+
 def _choose(functions: Mapping[str, Any], wanted: str | None) -> str:
     public = [
         name.removesuffix(ASYNC)
@@ -113,14 +123,17 @@ def _tensor(kind: Any) -> Argument:
 
 
 def _scopes(top: Iterable[Any]) -> tuple[str, ...]:
-    """Of the parameters that globals begin as: `#flow.parameter.named<"SCOPE"::"KEY">`, or without a scope."""
+    """Of the parameters that globals begin as: `#flow.parameter.named<"SCOPE"::"KEY">`, or without a scope.
+
+    Exporters write `#stream.parameter.named`.
+    """
     found: dict[str, None] = {}
     for op in top:
         if op.operation.name != "util.global" or "initial_value" not in op.operation.attributes:
             continue
         text = str(op.operation.attributes["initial_value"])
-        if text.startswith(_PARAMETER):
-            scope, scoped, _ = text.removeprefix(_PARAMETER).partition("::")
+        if text.startswith(_PARAMETERS):
+            scope, scoped, _ = text.partition("<")[2].partition("::")
             found[scope.strip('"') if scoped else ""] = None
     return tuple(found)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autotuner.jobs.model.reading import operations_in
+from autotuner.jobs.model.signature import signature_in
 
 PROGRAM = """
 util.func public @main(%a: tensor<8x8xf32>, %i: tensor<1x3x8x8xf32>, %f: tensor<4x3x3x3xf32>) -> tensor<8x8xf32> {{
@@ -27,3 +28,10 @@ CONV = """%image = tensor.empty() : tensor<1x4x6x6xf32>
 )
 def test_operations_that_take_time_are_told_by_their_names(body: str, ops: set[str]) -> None:
     assert operations_in(PROGRAM.format(body=body)) == ops
+
+
+@pytest.mark.parametrize("dialect", ["flow", "stream"])
+def test_parameters_are_known_as_iree_and_as_exporters_write_them(dialect: str) -> None:
+    weights = f'util.global private @w = #{dialect}.parameter.named<"model"::"w"> : tensor<8x8xf32>\n'
+    found = signature_in(weights + PROGRAM.format(body=MATMUL), function=None)
+    assert (found.function, found.scopes) == ("main", ("model",))

@@ -18,6 +18,7 @@ from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError, UsageError
 from autotuner.iree.benchmark import DispatchTime
 from autotuner.iree.tools import Tools
+from autotuner.jobs.model import reading
 from autotuner.jobs.model.program import Program
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.won_routes import routes_that_won
@@ -252,6 +253,15 @@ def test_a_model_without_its_parameters_is_told_how_to_give_them(
     # A relative path is found whoever reads it, and of what the runtime says the first words are told.
     with pytest.raises(DeviceError, match=r"does not run weights: NOT_FOUND; no parameter found .* key 'weight'"):
         run("weights", tmp_path, None, model={"parameters": ("model=other.irpa",)})
+
+
+@pytest.mark.parametrize(("name", "said"), [("dynamic", "sizes are not known"), ("weights", "no file gives them")])
+def test_what_is_wrong_with_the_call_is_told_before_the_default_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
+) -> None:
+    monkeypatch.setattr(reading, "structure_of", lambda *_, **__: pytest.fail("it was waited for"))
+    with pytest.raises(UsageError, match=said):
+        run(name, tmp_path, None)
 
 
 def test_a_dynamic_model_without_inputs_is_refused(tmp_path: Path) -> None:
