@@ -47,6 +47,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "math.erf": erf,
     "math.tanh": np.tanh,
     "math.sqrt": np.sqrt,
+    "math.rsqrt": lambda x: 1.0 / np.sqrt(x),
     "math.powf": np.power,
     "math.fpowi": np.power,
     "math.fma": lambda a, b, c: a * b + c,
@@ -56,6 +57,7 @@ _COMPARED: Mapping[int, Callable[[Any, Any], Any]] = {
     **dict.fromkeys((3, 10), np.greater_equal),
     **dict.fromkeys((4, 11), np.less),
     **dict.fromkeys((5, 12), np.less_equal),
+    **dict.fromkeys((6, 13), np.not_equal),
 }
 """By the predicates of arith.cmpf, ordered and not."""
 

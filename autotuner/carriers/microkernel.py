@@ -13,6 +13,7 @@ from iree.compiler import ir
 from autotuner.carriers.flat import Flattening, flattenings
 from autotuner.carriers.folding import Folding, foldings
 from autotuner.carriers.forms import Forms, read_forms
+from autotuner.carriers.norming import Norming, normings
 from autotuner.carriers.provenance import ENTRY, OBJECTS, Provenance, text_dictionary
 from autotuner.carriers.render import microkernel_mlir
 from autotuner.errors import EnvironmentFailure, UsageError
@@ -106,6 +107,7 @@ class Kernel:
     forms: Forms
     foldings: tuple[Folding, ...]
     flattenings: tuple[Flattening, ...]
+    normings: tuple[Norming, ...]
 
     @property
     def function(self) -> str:
@@ -161,7 +163,7 @@ class Kernel:
     @property
     def evaluates(self) -> bool:
         """Its weights are folded, transposed or packed before it is called: of constants, by the compiler."""
-        return bool(self.foldings) or any(b.own and not b.mutable for b in self.buffers)
+        return bool(self.foldings or self.normings) or any(b.own and not b.mutable for b in self.buffers)
 
     @property
     def written(self) -> Buffer:
@@ -229,8 +231,7 @@ def _passes(kernels: Sequence[Kernel]) -> list[list[tuple[int, int, str]]]:
     sizes: dict[int, list[tuple[int, int, str]]] = {}
     for kernel in kernels:
         for number, match in enumerate(kernel.forms.matches):
-            suffix = f"_folded_{number}" if match.channelwise else f"_flat_{number}" if match.flat else ""
-            call = f"{kernel.number}{suffix}"
+            call = f"{kernel.number}_{match.function}_{number}" if match.function else f"{kernel.number}"
             sizes.setdefault(len(match.operations), []).append((kernel.number, number, call))
     return [sizes[size] for size in sorted(sizes, reverse=True)]
 
@@ -275,6 +276,7 @@ def _kernel(number: int, call: Call, *, target: str, forms: Forms) -> Kernel:
         forms=forms,
         foldings=foldings(problem, forms),
         flattenings=flattenings(problem, forms),
+        normings=normings(problem, forms),
     )
 
 

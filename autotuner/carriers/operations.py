@@ -20,6 +20,7 @@ from autotuner.carriers.grouped import Grouped, read_grouped
 from autotuner.carriers.heads import read_around
 from autotuner.carriers.joining import Layer, is_made_by, join, read_gated_join, read_join
 from autotuner.carriers.microkernel import DETACH
+from autotuner.carriers.norms import read_norm, with_norm
 from autotuner.carriers.render import problem_mlir
 from autotuner.carriers.slices import read_slice
 from autotuner.carriers.sources import FILL, before_pad, is_constant, is_float, start_of, starts_from_zero
@@ -210,11 +211,18 @@ def _readings(op: Any, main: _Main, taken_away: set[Any], *, detached: bool) -> 
         tails = [t for t in read_tails(start, channel=channel) if t.root not in taken_away]
         gated = read_gated(op) if isinstance(problem, Gemm) and not flat and problem.batch == 1 else None
         match = None if gated is None else read_slice(gated.root, (image, weights))
+        normable = isinstance(problem, Gemm) and problem.takes_norms and is_constant(weights)
+        norm = read_norm(image) if normable else None
         if gated is not None and match is not None:
             epilogue = Epilogue(activation=gated.activation, gated=True)
-            yield Reading(replace(problem, out=gated.rounded, epilogue=epilogue), Forms((match,)), is_constant(weights))
+            gating = replace(problem, out=gated.rounded, epilogue=epilogue)
+            if (normed := with_norm(gating, norm, gated.root, (weights,))) is not None:
+                yield Reading(normed[0], Forms((normed[1],), (), detached), constant=True)
+            yield Reading(gating, Forms((match,)), is_constant(weights))
         for tail in tails if image is not None else ():
             taken = _with_tail(problem, tail, constant=all(is_constant(value) for _, value in tail.channelwise))
+            if (normed := with_norm(taken, norm, tail.root, (weights, *tail.inputs))) is not None:
+                yield Reading(normed[0], Forms((normed[1],), (), detached), constant=True)
             match = read_slice(tail.root, (image, weights, *tail.inputs)) if taken is not None else None
             if taken is not None and match is not None:
                 match = replace(match, channelwise=tail.folded, flat=flat)

@@ -60,7 +60,9 @@ device = one_of("none", "local-task", "local-sync", "cuda", "hip")
 
 def epilogue(incomplete: str) -> list[str]:
     """What is done with the sums, with commas between."""
-    return _listed(("bias", "residual", "relu", "clip=", *activations.ACTIVATIONS, "gated"), incomplete)
+    return _listed(
+        ("bias", "residual", "relu", "clip=", *activations.ACTIVATIONS, "gated", "rms=", "layer="), incomplete
+    )
 
 
 def microkernels(incomplete: str) -> list[str]:

@@ -121,7 +121,7 @@ class Conv(Operation):
             epilogue=Epilogue.parse(epilogue),
             out=parse_rounded(out, acc=ACCUMULATORS[parse_dtype(dtype)][0]),
         )
-        refuse_epilogue(conv.epilogue, element_type(conv.types[1]), gates=False)
+        refuse_epilogue(conv.epilogue, element_type(conv.types[1]), product=False)
         if min(conv.output_size) < 1:
             raise UsageError(
                 f"a {kh}x{kw} filter with --dilation {steps.dilation} is larger than the {h}x{w} image with --pad "

@@ -1,5 +1,5 @@
-"""What is done with the sums of a product or a convolution before they are stored: bias, residual, clip, activation,
-gates."""
+"""What is done with the sums of a product or a convolution before they are stored: a norm's factors, bias, residual,
+clip, activation, gates."""
 
 from __future__ import annotations
 
@@ -16,22 +16,27 @@ from autotuner.problems.accuracy import Array, Bound
 from autotuner.problems.activations import ACTIVATIONS
 from autotuner.problems.dtypes import ElementType
 
-PARTS = ("bias", "residual", "relu", "clip", "activation", "gated")
-"""As manifests name what a kernel can do; a clip includes a relu, an activation is any of `ACTIVATIONS`."""
+PARTS = ("norm", "bias", "residual", "relu", "clip", "activation", "gated")
+"""As manifests name what a kernel can do; a clip includes a relu, an activation is any of `ACTIVATIONS`, a norm any of
+`NORMS`."""
+NORMS: Mapping[str, int] = {"rms": 1, "layer": 2}
+"""What sums of a row are multiplied by: 1 / sqrt(eps + the mean of its squares), or of its squared distances from its
+mean."""
 OPERANDS = ("bias", "residual")
 GATED = "gated"
 TURN = 8
 """Columns of gates that stand together, before as many that they are for: a thread of a matrix unit has both."""
 _REMEDY = (
     f"Give bias, residual, and one of relu, clip=LOW:HIGH, {', '.join(ACTIVATIONS)}, with commas between them, "
-    "such as bias,relu; or one of these functions and gated, such as silu,gated."
+    "such as bias,relu; or one of these functions and gated, such as silu,gated. rms=EPS or layer=EPS may come first."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
     """clip(sums + bias + residual, low, high) or activation(sums + bias + residual), each part of it if at all; or
-    activation(gates) * others, where `TURN` columns of gates and as many others take turns."""
+    activation(gates) * others, where `TURN` columns of gates and as many others take turns. With a norm each row of the
+    sums is multiplied by a number first."""
 
     bias: bool = False
     """One number for each output channel (column)."""
@@ -43,15 +48,22 @@ class Epilogue:
     """One of `ACTIVATIONS`, where there is no clip."""
     gated: bool = False
     """The result has half as many columns as there are sums."""
+    norm: str = ""
+    """One of `NORMS`, of the product's rows."""
+    eps: float = 0.0
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """`bias,residual,relu` or `bias,clip=0:6`; empty: nothing."""
         words = text.lower().split(",") if text else []
         low = high = None
-        activation = ""
+        activation = norm = ""
+        eps = 0.0
         for word in words:
-            if word == "relu":
+            name, given, value = word.partition("=")
+            if given and name in NORMS:
+                norm, eps = name, _epsilon(word, value)
+            elif word == "relu":
                 low = 0.0
             elif word.startswith("clip="):
                 low, high = _limits(word.removeprefix("clip="))
@@ -59,11 +71,11 @@ class Epilogue:
                 activation = word
             elif word not in (*OPERANDS, GATED):
                 raise UsageError(f"unknown --epilogue {word[:40]!r}.", remedy=_REMEDY)
-        if len({word if word in (*OPERANDS, GATED) else "" for word in words}) < len(words):
+        if len({_kind(word) for word in words}) < len(words):
             raise UsageError(f"--epilogue {text[:80]!r} says something twice.", remedy=_REMEDY)
-        if GATED in words and set(words) != {activation, GATED}:
+        if GATED in words and {word for word in words if _kind(word) != "norm"} != {activation, GATED}:
             raise UsageError(f"--epilogue {text[:80]!r}: gates want a function, and no more.", remedy=_REMEDY)
-        return cls("bias" in words, "residual" in words, low, high, activation, GATED in words)
+        return cls("bias" in words, "residual" in words, low, high, activation, GATED in words, norm, eps)
 
     def __bool__(self) -> bool:
         return self != Epilogue()
@@ -97,7 +109,8 @@ class Epilogue:
         limits = ":".join(map(_number, (self.low, self.high)))
         clip = ["relu"] if self.relu else [f"clip={limits}"] if self.clips else []
         last = [word for word in (self.activation, GATED if self.gated else "") if word]
-        return ",".join([*self.operands, *clip, *last])
+        norm = [f"{self.norm}={_number(self.eps)}"] if self.norm else []
+        return ",".join([*norm, *self.operands, *clip, *last])
 
     @property
     def suffix(self) -> str:
@@ -114,6 +127,7 @@ class Epilogue:
             "clip": int(self.clips and not self.relu),
             "activation": ACTIVATIONS[self.activation].number if self.activation else 0,
             "gated": int(self.gated),
+            "norm": NORMS.get(self.norm, 0),
         }
 
     def macros(self) -> dict[str, int]:
@@ -133,7 +147,15 @@ class Epilogue:
             "ACTIVATION": activation.number if activation else 0,
             "FACTOR_BITS": _bits(activation.factor if activation else 0.0),
             "GATED": int(self.gated),
+            "NORM": NORMS.get(self.norm, 0),
+            "EPS_BITS": _bits(self.eps),
         }
+
+    def factors(self, rows: Array) -> Array:
+        """What the sums of each row are multiplied by, one for each."""
+        off = rows - rows.mean(axis=-1, keepdims=True) if self.norm == "layer" else rows
+        factors: Array = 1.0 / np.sqrt((off * off).mean(axis=-1, keepdims=True) + self.eps)
+        return factors
 
     def added(self, sums: Array, more: Sequence[Array]) -> Array:
         """The sums with what is added to them; bias and residual have the shape that they are added in."""
@@ -182,7 +204,9 @@ class Epilogue:
             "activation": ACTIVATIONS[self.activation].number if self.activation else 0,
             "factor": f"{ACTIVATIONS[self.activation].factor:.9e}" if self.activation else "",
             "gated": self.gated,
-            "there": bool(self),
+            "norm": self.norm,
+            "eps": f"{self.eps:.9e}",
+            "there": bool(replace(self, norm="", eps=0.0)),
         }
 
 
@@ -197,10 +221,11 @@ def in_turns(sums: Array) -> tuple[Array, Array]:
     return gates, others
 
 
-def refuse_epilogue(epilogue: Epilogue, acc: ElementType, *, gates: bool = True) -> None:
-    """It works on sums of floats; `gates`: half of them may be gates."""
-    if epilogue.gated and not gates:
-        raise UsageError(f"--epilogue {epilogue.text} is for products.", remedy="Leave gated out.")
+def refuse_epilogue(epilogue: Epilogue, acc: ElementType, *, product: bool = True) -> None:
+    """It works on sums of floats; those of a product have rows, and half of them may be gates."""
+    if (epilogue.gated or epilogue.norm) and not product:
+        remedy = f"Leave {GATED if epilogue.gated else epilogue.norm} out."
+        raise UsageError(f"--epilogue {epilogue.text} is for products.", remedy=remedy)
     if epilogue and not acc.is_float:
         remedy = "Leave it out, or choose f32 sums."
         raise UsageError(f"--epilogue {epilogue.text} is not for sums in {acc.name}.", remedy=remedy)
@@ -215,6 +240,23 @@ def _limits(text: str) -> tuple[float | None, float | None]:
     if not given or not all(map(math.isfinite, given)) or given != sorted(given):
         raise UsageError(f"--epilogue clip={text[:40]} has no limits in order.", remedy=_REMEDY)
     return low, high
+
+
+def _epsilon(word: str, text: str) -> float:
+    try:
+        eps = float(np.float32(text))
+    except ValueError:
+        eps = -1.0
+    if not 0.0 <= eps < math.inf:
+        raise UsageError(f"--epilogue {word[:40]}: what is added must be no less than 0.", remedy=_REMEDY)
+    return eps
+
+
+def _kind(word: str) -> str:
+    """What a word says; there is one of a kind."""
+    if word.partition("=")[0] in NORMS:
+        return "norm"
+    return word if word in (*OPERANDS, GATED) else ""
 
 
 def _number(limit: float | None) -> str:

@@ -74,6 +74,9 @@ class Gemm(Operation):
         gemm = cls(m, n, k, checked_batch, kind, parse_accumulator(acc, dtype=kind), layout)
         gemm = replace(gemm, out=parse_rounded(out, acc=gemm.acc), epilogue=Epilogue.parse(epilogue))
         refuse_epilogue(gemm.epilogue, element_type(gemm.acc))
+        if gemm.epilogue.norm and not gemm.takes_norms:
+            remedy = "Leave it out, or choose --layout nn or nt, f16 or bf16 and sums in f32, without --batch."
+            raise UsageError(f"--epilogue {gemm.epilogue.text} is not for this product.", remedy=remedy)
         if gemm.epilogue.gated and n % (2 * TURN):
             remedy = f"Give a multiple of {2 * TURN}: {TURN} columns of gates and {TURN} that they are for take turns."
             raise UsageError(f"--shape {shape}: {n} columns have no gates.", remedy=remedy)
@@ -104,6 +107,11 @@ class Gemm(Operation):
         out = f"_{self.out}" if self.out else ""
         types = f"{self.dtype}_{self.acc}{out}_{self.layout}"
         return f"gemm_{batch}{self.m}x{self.n}x{self.k}_{types}{self.epilogue.suffix}"
+
+    @property
+    def takes_norms(self) -> bool:
+        """Its rows are rows in memory, of numbers that a norm is worth being computed with the product for."""
+        return self.batch == 1 and self.layout[0] == "n" and self.types in (("f16", "f32"), ("bf16", "f32"))
 
     @property
     def columns(self) -> int:
@@ -148,6 +156,9 @@ class Gemm(Operation):
             "shape": c.shape,
             "turn": TURN,
             "lhs": a.mlir,
+            "rows": Operand(c.shape[:-1], element_type("f32")).mlir,
+            "depth": f"{self.k:.9e}",
+            "element": self.element.mlir,
             "rhs": b.mlir,
             "out": c.mlir,
             "sum": Operand((*c.shape[:-1], self.n), element_type(self.acc)).mlir,
@@ -163,11 +174,16 @@ class Gemm(Operation):
         return random_inputs(self.operands[:-1], seed)
 
     def reference(self, inputs: tuple[Array, ...]) -> Array:
-        return self.epilogue.finished(self._sums_of(widened(inputs, flops=self.flops)))
+        wide = widened(inputs, flops=self.flops)
+        return self.epilogue.finished(self._sums_of(wide, self._factors(wide)))
 
-    def _sums_of(self, inputs: tuple[Array, ...]) -> Array:
+    def _factors(self, inputs: tuple[Array, ...]) -> Array | float:
+        """Of the rows, where these are normed."""
+        return self.epilogue.factors(inputs[0]) if self.epilogue.norm else 1.0
+
+    def _sums_of(self, inputs: tuple[Array, ...], factors: Array | float) -> Array:
         """The product with all that is added to it."""
-        return self.epilogue.added(self._product(*inputs[:2]), inputs[2:])
+        return self.epilogue.added(self._product(*inputs[:2]) * factors, inputs[2:])
 
     def _product(self, a: Array, b: Array) -> Array:
         if self.layout[0] == "t":
@@ -178,16 +194,20 @@ class Gemm(Operation):
         return product
 
     def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
-        spread = np.sqrt(self._sums_of(squared(inputs)))
+        wide = widened(inputs, flops=self.flops)
+        factors = self._factors(wide)
+        spread = np.sqrt(self._sums_of(squared(inputs), factors * factors))
         rounds = reference_rounds(inputs, flops=self.flops)
-        sums = self._sums_of(widened(inputs, flops=self.flops)) if self.epilogue.finishes else reference
+        sums = self._sums_of(wide, factors) if self.epilogue.finishes else reference
         bound = self.epilogue.bound(sum_bound(sums, spread, self._sums, rounded_reference=rounds), sums)
         if not self.epilogue.gated:
             return bound
         return replace(bound, slack=bound.slack + last_rounding(reference, self._sums.out))
 
     def whole_inputs(self, seed: int) -> tuple[Array, ...] | None:
-        return None if self.epilogue.activation else whole_inputs(self.operands[:-1], self._sums, seed)
+        if self.epilogue.activation or self.epilogue.norm:
+            return None
+        return whole_inputs(self.operands[:-1], self._sums, seed)
 
     def allowing(self, precision: str | None) -> Gemm:
         return replace(self, allow=parse_precision(precision, dtype=self.dtype, acc=self.acc))

@@ -261,7 +261,7 @@ def test_layout_and_epilogue_are_macros() -> None:
     assert c_provider.problem_macros(problem) == {"TRANSPOSE_LHS": 1, "TRANSPOSE_RHS": 0}
     conv = Conv.parse(shape="2x7x8x4", filter="3x3x6", epilogue="bias,relu")
     macros = {"BIAS": 1, "RESIDUAL": 0, "CLIP_LOW": 1, "CLIP_HIGH": 0, "LOW_BITS": 0, "HIGH_BITS": 0}
-    macros |= {"ACTIVATION": 0, "FACTOR_BITS": 0, "GATED": 0}
+    macros |= {"ACTIVATION": 0, "FACTOR_BITS": 0, "GATED": 0, "NORM": 0, "EPS_BITS": 0}
     assert c_provider.problem_macros(conv) == {"CHANNELS_LAST": 1, "DEPTHWISE": 0, **macros}
     assert c_provider.problem_macros(Attention.parse(shape="1x1x8x8x8")) == {}
     misa = find("misa_igemm_fwd_nhwc_fp16", [shipped_folder()])

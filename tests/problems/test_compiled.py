@@ -44,6 +44,8 @@ GEMMS = [
     Gemm.parse(shape="12x20x33", dtype="f16", out="f16", batch=3, layout="nt"),
     Gemm.parse(shape="12x20x33", dtype="f8", out="bf16"),
     Gemm.parse(shape="100x1x77", dtype="i8"),
+    Gemm.parse(shape="12x32x33", dtype="f16", out="f16", epilogue="rms=1e-5,silu,gated"),
+    Gemm.parse(shape="12x20x33", dtype="bf16", layout="nt", epilogue="layer=1e-5,bias,residual"),
 ]
 
 

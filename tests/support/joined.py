@@ -55,12 +55,13 @@ def hold_same_results(tools: Tools, text: str, folder: Path) -> None:
     more = f"{SPEC_FLAG}={spec}"
     assert "tensor.concat" in preprocess(tools, file, [*flags, more], timeout=120)
     x = _eighths(2, 8, 8, seed=3).astype(np.float16)
-    plain, joined = (_computed(tools, file, [*flags, *extra], x) for extra in ((), (more,)))
+    plain, joined = (computed(tools, file, [*flags, *extra], x) for extra in ((), (more,)))
     assert np.abs(plain).max() > 0.5
     np.testing.assert_allclose(joined, plain, rtol=2e-3, atol=2e-3)
 
 
-def _computed(tools: Tools, program: Path, flags: list[str], given: Array) -> Array:
+def computed(tools: Tools, program: Path, flags: list[str], given: Array) -> Array:
+    """What a program gives on this processor."""
     module, input, output = (program.with_suffix(end) for end in (".vmfb", ".in.npy", ".out.npy"))
     np.save(input, given)
     compiled = process.run([tools.iree_compile, program, *flags, "-o", module], timeout=120)

@@ -40,4 +40,6 @@ def _own(problem: Problem) -> Task:
 
 def _epilogue(problem: Gemm | Conv) -> Task:
     own = problem.epilogue
-    return {"added": list(own.operands), "low": own.low, "high": own.high, "activation": own.activation}
+    # No library here is asked for either of the last two.
+    last = own.activation or own.norm
+    return {"added": list(own.operands), "low": own.low, "high": own.high, "activation": last}

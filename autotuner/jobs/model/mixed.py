@@ -19,7 +19,7 @@ from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.entries import Entry, applied
 from autotuner.jobs.model.extract import root_key
 from autotuner.jobs.model.kernels import KernelEntry
-from autotuner.jobs.model.places import Library, Place
+from autotuner.jobs.model.places import Library, Place, has_norm
 from autotuner.jobs.model.shares import Shares
 from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.microkernels.instance import Call
@@ -270,17 +270,36 @@ def _compilers_us(place: Place, before: Shares) -> float:
 def kernels_first(whole: WholeModel, library: Library, *, kept: float) -> Tuned | None:
     """All microkernels that fit, by their defaults, in one compile: where they gain most is searched after that.
 
-    `kept` are the seconds that must be left for a verdict.
+    Where some take norms of their rows with them, they are put beside those that do not: the faster stays. `kept` are
+    the seconds that must be left for a verdict.
     """
-    context = whole.dispatches.context
+    context, dispatches = whole.dispatches.context, whole.dispatches
+    found: Tuned | None = None
+    name = f"{KERNELS}-{whole.tried.route.name}"
     try:
         with process.until(context.clock.at(context.clock.budget - kept)):
-            kernels = whole.dispatches.find_kernels(library).defaults()
-            made = KernelMix(whole, f"{KERNELS}-{whole.tried.route.name}").make(kernels, None) if kernels else None
+            normed, found = _by_defaults(whole, library, name)
+            search = dispatches.kernels
+            if normed and (context.timed or found is None):
+                _, alone = _by_defaults(whole, replace(library, norms=False), f"{name}-norms-apart")
+                if found is not None and _faster(whole, found, alone) is found:
+                    dispatches.kernels = search
+                else:
+                    found = alone
     except OutOfTimeError:
-        context.note("no time to compile the model with microkernels: a longer --budget would try them")
-        return None
-    return whole.timed(made) if made else None
+        if found is not None:
+            dispatches.kernels = search
+            context.note("no time to compile the model with norms apart from products: they stay with these")
+        else:
+            context.note("no time to compile the model with microkernels: a longer --budget would try them")
+    return whole.timed(found) if found else None
+
+
+def _by_defaults(whole: WholeModel, library: Library, name: str) -> tuple[bool, Tuned | None]:
+    """Whether some kernels take norms, and the model with all of them."""
+    kernels = whole.dispatches.find_kernels(library).defaults()
+    normed = any(has_norm(entry.place.problem) for entry in kernels)
+    return normed, KernelMix(whole, name).make(kernels, None) if kernels else None
 
 
 def put_together(whole: WholeModel, entries: Sequence[Entry], first: Tuned | None = None) -> list[Tuned]:

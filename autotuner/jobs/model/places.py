@@ -12,7 +12,7 @@ from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.extract import Group
 from autotuner.microkernels.manifest import Manifest
 from autotuner.microkernels.variants import find_manifests, fits
-from autotuner.problems import Problem
+from autotuner.problems import Gemm, Problem
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,11 @@ class Place:
     share: float = 0.0
 
 
+def has_norm(problem: Problem) -> bool:
+    """It is a product with the norm of its rows."""
+    return isinstance(problem, Gemm) and bool(problem.epilogue.norm)
+
+
 @dataclass(frozen=True)
 class Library:
     """The microkernels that were asked for, and what is known of which problem they compute."""
@@ -40,6 +45,8 @@ class Library:
     chip: str
     executable_target: str
     """What the compiler makes code for, on a processor."""
+    norms: bool = True
+    """Products may take the norms of their rows with them."""
     _first: dict[Problem, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -67,7 +74,7 @@ class Library:
         found: dict[Problem, list[Reading]] = {}
         for operation in operations:
             for reading in operation.readings:
-                if self.first(reading.problem):
+                if (self.norms or not has_norm(reading.problem)) and self.first(reading.problem):
                     found.setdefault(reading.problem, []).append(reading)
                     break
         return [

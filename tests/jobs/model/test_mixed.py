@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
+
+import pytest
 
 from autotuner import Gemm
 from autotuner.carriers.forms import Forms
 from autotuner.carriers.microkernel import function_name
+from autotuner.errors import OutOfTimeError
+from autotuner.jobs.model import mixed
 from autotuner.jobs.model.context import Context, Model, ModelStructure
 from autotuner.jobs.model.extract import Group
 from autotuner.jobs.model.kernels import KernelEntry, KernelRow, KernelSearch, says_something
-from autotuner.jobs.model.mixed import slower_inside
-from autotuner.jobs.model.places import Place
+from autotuner.jobs.model.mixed import kernels_first, slower_inside
+from autotuner.jobs.model.places import Library, Place
 from autotuner.jobs.model.shares import STATISTICS, Shares, repeated
 from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.loader import FILE, load
@@ -130,3 +134,37 @@ def test_a_search_whose_time_was_up_before_its_first_timing_says_nothing_against
     assert not says_something("inconclusive", Counts(timed=1))
     assert says_something("inconclusive", Counts(timed=3, rivals=2))
     assert says_something("no-winner", Counts())
+
+
+def judged(monkeypatch: pytest.MonkeyPatch, times: dict[bool, float | None], *, timed: bool = True) -> tuple[Any, Any]:
+    """Which model stays, and whose search, where kernels with norms and without take so long; None: it is wrong."""
+    said: list[str] = []
+    clock = SimpleNamespace(at=lambda seconds: seconds, budget=1e12)
+    context = SimpleNamespace(clock=clock, timed=timed, note=said.append)
+    dispatches = SimpleNamespace(context=context, kernels=None)
+    whole: Any = SimpleNamespace(dispatches=dispatches, tried=SimpleNamespace(route=SimpleNamespace(name="plain")))
+    whole.faster = lambda one, other: min(one, other, key=lambda build: build.us)
+    whole.timed = lambda tuned: tuned
+
+    def by_defaults(_: object, library: Library, name: str) -> tuple[bool, Any]:
+        assert name == ("kernels-plain" if library.norms else "kernels-plain-norms-apart")
+        if library.norms not in times:
+            raise OutOfTimeError("no time")
+        dispatches.kernels, us = library.norms, times[library.norms]
+        build = SimpleNamespace(us=us)
+        return library.norms, None if us is None else SimpleNamespace(build=build, normed=library.norms)
+
+    monkeypatch.setattr(mixed, "_by_defaults", by_defaults)
+    library = Library(cast(Context, context), (), "sm_90", "")
+    made: Any = kernels_first(whole, library, kept=0.0)
+    assert bool(said) == (False not in times and timed)
+    return None if made is None else made.normed, dispatches.kernels
+
+
+def test_norms_go_with_their_products_only_where_the_model_is_faster_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert judged(monkeypatch, {True: 100.0, False: 110.0}) == (True, True)
+    assert judged(monkeypatch, {True: 110.0, False: 100.0}) == (False, False)
+    assert judged(monkeypatch, {True: None, False: 100.0}) == (False, False), "the model was wrong with them"
+    assert judged(monkeypatch, {True: 100.0, False: None}) == (True, True), "it was wrong without"
+    assert judged(monkeypatch, {True: 100.0}) == (True, True), "no time for the other"
+    assert judged(monkeypatch, {True: 100.0}, timed=False) == (True, True), "no device tells"

@@ -12,7 +12,7 @@ from autotuner.jobs.model.places import Library
 from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.problems import Problem
-from tests.carriers import test_gates, test_joining
+from tests.carriers import test_gates, test_joining, test_norms
 
 ATTENTION, GATES = test_joining.program(), test_gates.program()
 NO_RUN: Any = None
@@ -50,3 +50,11 @@ def test_a_kernel_that_knows_no_gates_takes_both_products_alone() -> None:
         test_gates.GATE,
         replace(test_gates.GATE, epilogue=replace(test_gates.GATE.epilogue, activation="")),
     ]
+
+
+def test_a_product_takes_the_norm_of_its_rows_unless_that_is_apart() -> None:
+    norm, (_, wanted) = test_norms.TORCH_RMS, test_norms.CASES["torch rms"]
+    manifest = replace(load(shipped_folder() / "gemm_triton" / FILE), epilogues=("norm", "bias"))
+    library = Library(NO_RUN, (manifest,), "sm_90", "")
+    for one, problem in ((library, wanted.name), (replace(library, norms=False), test_norms.PLAIN.name)):
+        assert [place.problem.name for place in one.places(test_norms.program(norm))] == [problem]
