@@ -4,8 +4,8 @@
 
 Core-seconds are the user and system time of the compiler's processes (rusage of children), with an empty cache: once
 for what all candidates of a problem share, with the first of them, and for each of a random sample of them as the
-search builds it, ready to be timed. `--whole`: the tuner's own share, the CPU time of its own process over the
-wall time of a whole run on this processor.
+search builds it, ready to be timed. What the tuner's own process uses for a candidate is said beside it. `--whole`: the
+tuner's own share, the CPU time of its own process over the wall time of a whole run on this processor.
 """
 
 from __future__ import annotations
@@ -48,15 +48,16 @@ def build(problem: Gemm, target: Target, *, count: int, seed: int) -> None:
         builder.build(
             plan.job(plan.candidate(plan.space[0], id="first"), timeout=TIMEOUT, repeat=REPEAT, timed=True).screened
         )
-        once, each, built = used(resource.RUSAGE_CHILDREN) - before, [], 0
+        once, own, each, built = used(resource.RUSAGE_CHILDREN) - before, 0.0, list[float](), 0
         for number, row in enumerate(plan.space.sample(count, np.random.default_rng(seed))):
             candidate = plan.candidate(plan.space[int(row)], id=f"c{number}")
-            before = used(resource.RUSAGE_CHILDREN)
+            before, own_before = used(resource.RUSAGE_CHILDREN), used(resource.RUSAGE_SELF)
             built += builder.build(plan.job(candidate, timeout=TIMEOUT, repeat=REPEAT, timed=True).screened).ok
             each.append(used(resource.RUSAGE_CHILDREN) - before)
+            own += used(resource.RUSAGE_SELF) - own_before
     print(
         f"{target.name} {problem.name}: {once:.2f} core-seconds once, {fmean(each):.3f} for each of {count} candidates "
-        f"(median {median(each):.3f}), {built} built",
+        f"(median {median(each):.3f}), {built} built; {own / count:.3f} in the tuner's own process",
         flush=True,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from autotuner.build.proof import proven
 from autotuner.carriers.calls import KernelCall, prove
 from autotuner.carriers.carrier import DUMPS
+from autotuner.iree.bytecode import module_bytes, reads
 from autotuner.iree.compile import (
     CONFIGURED,
     DISPATCHES,
@@ -25,7 +27,7 @@ from autotuner.iree.compile import (
     inspect,
 )
 from autotuner.iree.figures import Isa
-from autotuner.iree.folder import MODEL
+from autotuner.iree.folder import MODEL, MODULE
 from autotuner.iree.isa import assembled
 from autotuner.iree.repeats import TWICE, with_repeats
 from autotuner.iree.splice import spliced, spliced_late
@@ -144,11 +146,23 @@ class Builder:
         begun = self._unlinked(job, _bytes(translated.vmfb))
         if begun is None:
             return None
-        linked = compile_program(job, self.tools, folder, begun=begun)
+        linked = self._written(job, folder, begun) or compile_program(job, self.tools, folder, begun=begun)
         if not linked.ok:
             return linked if linked.failure == "compile-timeout" else None
         seconds, took = translated.seconds + linked.seconds, translated.took + linked.took
         return replace(same, vmfb=linked.vmfb, seconds=seconds, took=took)
+
+    def _written(self, job: BuildJob, folder: Path, begun: Begun) -> Compiled | None:
+        """The module of a program that is compiled to the end; None where iree-compile has to write it."""
+        if begun.phase != HOSTED or not self.tools.share_the_compiler or reads(job.flags):
+            return None
+        began, vmfb = time.perf_counter(), folder / MODULE
+        written = module_bytes(begun.program)
+        if written is None:
+            return None
+        vmfb.write_bytes(written)
+        seconds = time.perf_counter() - began
+        return Compiled(None, "", seconds, job.command(self.tools), vmfb, job.repeat, took=seconds)
 
     def _unlinked(self, job: BuildJob, translated: bytes) -> Begun | None:
         """What is left to be compiled of a job whose executables are made; of one of many, the module's bytes alone."""

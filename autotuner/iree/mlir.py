@@ -12,7 +12,7 @@ from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen, iree_gpu, linalg
 
 from autotuner.errors import EnvironmentFailure
-from autotuner.iree.context import text_context
+from autotuner.iree.context import program_context, text_context
 
 DIALECTS = (iree_codegen, iree_gpu, linalg)
 """Importing them registers their attributes and operations with every context."""
@@ -171,7 +171,7 @@ def root_of(module: Any) -> tuple[Any, Dispatch] | None:
 def read_applied(texts: Iterable[str], *, marker: str) -> list[Applied]:
     """Every operation of the dumped configurations that carries the marker."""
     found = []
-    with ir.Context() as context:
+    with program_context() as context:
         for text in texts:
             if marker not in text:  # spares the parser the dispatches that only pack and unpack
                 continue

@@ -52,6 +52,13 @@ class Tools:
         """Modules run in the very runtime that `iree.runtime` is: the programs are the installed wheel's own."""
         return self.iree_run_module.parent == _runtime_folder()
 
+    @cached_property
+    def share_the_compiler(self) -> bool:
+        """The compiler is the very library that `iree.compiler` is: what one writes the other would write."""
+        from iree.compiler import _mlir_libs
+
+        return self.iree_compile.resolve().parent == Path(_mlir_libs.__file__).resolve().parent
+
     @classmethod
     def _of_wheels(cls) -> Tools:
         try:

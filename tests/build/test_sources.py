@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from iree.compiler import ir
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.microkernel import SPEC_FLAG
 from autotuner.carriers.render import problem_mlir
+from autotuner.iree.bytecode import module_bytes
 from autotuner.iree.compile import DISPATCHES, TRANSLATED, Begun, compile_program
 from autotuner.iree.repeats import with_repeats
 from autotuner.iree.splice import spliced, spliced_late
@@ -36,6 +37,8 @@ HALF = Gemm.parse(shape="64x64x64", dtype="f16")
 WIDE = Gemm.parse(shape="2048x2048x64", dtype="f16")
 """So many workgroups that their number is no other constant of the host's program."""
 AGAIN = ["executables", "last"]
+VM_FLAG = "--iree-vm-target-optimize-for-stack-size"
+"""A flag about the host's program, which the passes take, too."""
 IMAGE = Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f32")
 """A batch of one: on cpu a spec does not reach it, so an executable is substituted."""
 
@@ -153,6 +156,48 @@ def test_of_many_candidates_nothing_but_the_bytes_is_left_where_the_executables_
         linked = compile_program(each, tools, tmp_path / "linked", begun=Begun(TRANSLATED, program))
         assert (build.binary, build.applied, build.repeat) == (translated.binary, 1, repeat)
         assert build.vmfb.read_bytes() == linked.vmfb.read_bytes()
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize(
+    ("target", "flag", "here"), [("plain", "", True), ("sm_80", "", True), ("plain", VM_FLAG, False)]
+)
+def test_the_bytes_are_written_without_a_process_where_the_compiler_is_the_bindings_own(
+    make_plan: MakePlan,
+    make_job: MakeJob,
+    tools: Tools,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    target: str,
+    flag: str,
+    here: bool,
+) -> None:
+    plan = make_plan(SMALL if target == "plain" else WIDE, target)
+    row = int(plan.space.sample(1, np.random.default_rng(1))[0])
+    asked = make_job(plan, plan.candidate(plan.space[row], id="c"))
+    asked = replace(asked, flags=(*asked.flags, *([flag] if flag else [])), timed=True, repeat=5).screened
+    logging = logged(tools, tmp_path)
+    assert tools.share_the_compiler
+    assert not logging.share_the_compiler
+    by_process = Builder(logging, Cache(tmp_path / "cache")).build(asked)
+    assert compiles(tmp_path)[-1] == "last"
+    run, commands = process.run, list[str]()
+
+    def noted(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = None) -> process.Finished:
+        commands.append(" ".join(map(str, command)))
+        return run(command, timeout=timeout, cwd=cwd)
+
+    monkeypatch.setattr(process, "run", noted)
+    made = Builder(tools, Cache(tmp_path / "other")).build(asked)
+    assert any("--compile-from=vm" in command for command in commands) == (not here)
+    assert made.vmfb.read_bytes() == by_process.vmfb.read_bytes()
+    assert (made.failure, made.stderr, made.repeat, made.applied) == (None, "", 5, 1)
+
+
+def test_what_is_no_finished_program_has_no_bytes(capfd: pytest.CaptureFixture[str]) -> None:
+    assert module_bytes(b"no bytecode") is None
+    assert module_bytes(b"module {}") is None
+    assert "does not contain a vm.module" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
