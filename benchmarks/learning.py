@@ -1,6 +1,8 @@
 """What a history of other shapes is worth: recorded spaces, each left out in its turn.
 
     python -m benchmarks.learning benchmarks/replay/iree benchmarks/replay/shapes
+    python -m benchmarks.learning benchmarks/replay/iree benchmarks/replay/shapes --today   only rows that the spaces of
+                                                       today have: what the pruning rules reject by now is asked no more
 
 The history of a shape is what a run of 100 candidates by this search would have left of it. With that of all other
 shapes of the same operation, how good are the first 10 candidates on the one left out, and how many are needed without?
@@ -15,19 +17,25 @@ import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does
 
+import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from autotuner.build import Builder
+from autotuner.iree.tools import Tools
 from autotuner.problems import OPERATIONS, Operation
 from autotuner.search import make_search
 from autotuner.search.history import Earlier, Shape, suggest
 from autotuner.space import Config
+from autotuner.system.cache import Cache
 from benchmarks.replay import Recording, load, replay
+from benchmarks.success import make_plan
 
 MARKS = (1, 5, 10, 25, 50, 100)
 HISTORY = 100
@@ -56,6 +64,14 @@ def read(folders: Sequence[Path]) -> list[Recorded]:
         )
         found.append(Recorded(problem, load(path)))
     return found
+
+
+def of_today(recorded: Recorded, builder: Builder, executor: Executor) -> Recorded:
+    """Without the rows that are in this problem's space no more."""
+    recording = recorded.recording
+    space = make_plan(recorded.problem, recording.name.rpartition("-")[2], builder, executor).space
+    kept = np.array([recording.space[row] in space for row in range(len(recording.space))])
+    return replace(recorded, recording=Recording(recording.name, recording.space.keep(kept), recording.times[kept]))
 
 
 def left_by(recorded: Recorded, *, seed: int) -> Earlier:
@@ -95,8 +111,13 @@ def main() -> None:
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--today", action="store_true", help="only rows that the spaces of today have")
     options = parser.parse_args()
     all_recorded = read(options.folders)
+    if options.today:
+        with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as executor:
+            builder = Builder(Tools.find(), Cache(Path(folder)))
+            all_recorded = [of_today(recorded, builder, executor) for recorded in all_recorded]
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     history = {seed: [left_by(recorded, seed=1000 + seed) for recorded in all_recorded] for seed in seeds}
     print(f"{'best / optimum, geometric mean':52}" + "".join(f"{mark:8}" for mark in MARKS))

@@ -31,7 +31,7 @@ class Surrogate:
 
         What is under way or chosen has no value yet, but it makes its surroundings less unknown: that spreads a batch.
         """
-        belief = _Belief.of(self._likeness, known, self._target(values), rows)
+        belief = _Belief.of(self._likeness, known, standardized(values, good=self._good), rows)
         open_ = np.arange(len(rows)) >= pending
         for row in range(pending):
             belief.expect(row)
@@ -44,20 +44,14 @@ class Surrogate:
             belief.expect(best)
         return chosen
 
-    def predict(self, known: Floats, values: Floats, rows: Floats) -> Floats:
-        """What the values say of other rows, in their own units."""
-        clipped = np.fmin(values, np.nanquantile(values, self._good))
-        mean = _Belief.of(self._likeness, known, self._target(values), rows).mean
-        predicted: Floats = mean * float(clipped.std()) + float(clipped.mean())
-        return predicted
 
-    def _target(self, values: Floats) -> Floats:
-        """All but the best count as equally bad: how bad they are says nothing about the best, and in a space that
-        spans a factor of a hundred it would drown what does. A failure (NaN) is one of them."""
-        worst = np.nanquantile(values, self._good)
-        clipped = np.fmin(values, worst)
-        target: Floats = (clipped - clipped.mean()) / (float(clipped.std()) or 1.0)
-        return target
+def standardized(values: Floats, *, good: float = GOOD) -> Floats:
+    """All but the best count as equally bad: how bad they are says nothing about the best, and in a space that
+    spans a factor of a hundred it would drown what does. A failure (NaN) is one of them."""
+    worst = np.nanquantile(values, good)
+    clipped = np.fmin(values, worst)
+    target: Floats = (clipped - clipped.mean()) / (float(clipped.std()) or 1.0)
+    return target
 
 
 @dataclass
