@@ -162,7 +162,7 @@ class Builder:
             return None
         vmfb.write_bytes(written)
         seconds = time.perf_counter() - began
-        return Compiled(None, "", seconds, job.command(self.tools), vmfb, job.repeat, took=seconds)
+        return Compiled(None, "", seconds, job.by_hand(self.tools), vmfb, job.repeat, took=seconds)
 
     def _unlinked(self, job: BuildJob, translated: bytes) -> Begun | None:
         """What is left to be compiled of a job whose executables are made; of one of many, the module's bytes alone."""
