@@ -116,7 +116,7 @@ class LiveReporter:
         self._now = now
 
     def note(self, text: str) -> None:
-        self._console.print(f"note: {text}", highlight=False, markup=False)
+        self._console.print(f"note: {text}", highlight=False, markup=False, soft_wrap=True)
 
     def __enter__(self) -> Reporter:
         self._live.start()

@@ -42,7 +42,11 @@ def _measured(store: Store, runs: Sequence[str], *, no_color: bool) -> dict[str,
         first = device.partition(",")[0]
         name = capture(first, tools).device_name
         if not any(store.environment(row.id).get("device_name") == name for row in rows if row.device == device):
-            console.print(f"note: no run was on this machine's {device}: its bandwidth is not measured", markup=False)
+            console.print(
+                f"note: no run was on this machine's {device}: its bandwidth is not measured",
+                markup=False,
+                soft_wrap=True,
+            )
             continue
         found[name] = measure_bandwidth(first, Target.parse(target))
     return found
