@@ -110,8 +110,18 @@ def _parameter_file(text: str) -> str:
 
 def check_call(program: Program, signature: Signature) -> None:
     """Refuses a call that lacks something, or has what does not fit."""
+    _check_imports(program, signature.imports)
     _check_parameters(program, signature.scopes)
     check_inputs(program, signature)
+
+
+def _check_imports(program: Program, imports: Sequence[str]) -> None:
+    """What is in another module, nobody gives here."""
+    if imports:
+        raise UsageError(
+            f"{program.name} calls {imports[0]}, which is in another module.",
+            remedy="Link the modules into one program (iree-link), or give --device none.",
+        )
 
 
 def _check_parameters(program: Program, scopes: Sequence[str]) -> None:
@@ -134,6 +144,7 @@ def call_of(program: Program, signature: Signature, folder: Path, *, seed: int) 
 
     Inputs are as the user gave them; what has only a shape is filled with seeded numbers.
     """
+    _check_imports(program, signature.imports)
     _check_parameters(program, signature.scopes)
     folder.mkdir(parents=True, exist_ok=True)
     texts, whole = [], False

@@ -58,6 +58,8 @@ class Signature:
     """Of each result."""
     scopes: tuple[str, ...] = ()
     """Of the parameters that the program loads from files."""
+    imports: tuple[str, ...] = ()
+    """Functions of other modules, which the program calls and does not have."""
 
 
 def read_signature(functions: Mapping[str, Any], top: Sequence[Any], *, function: str | None) -> Signature:
@@ -84,7 +86,8 @@ def read_signature(functions: Mapping[str, Any], top: Sequence[Any], *, function
         if number in tensors or str(one.type) not in _HIDDEN
     ]
     elements, shapes = tuple(one.element for one in results), tuple(one.shape or () for one in results)
-    return Signature(name, tuple(arguments), elements, shapes, _scopes(top))
+    imports = tuple(name for name, op in functions.items() if not list(op.regions[0].blocks))
+    return Signature(name, tuple(arguments), elements, shapes, _scopes(top), imports)
 
 
 def signature_in(text: str, *, function: str | None) -> Signature:

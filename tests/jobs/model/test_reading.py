@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from autotuner.errors import UsageError
+from autotuner.jobs.model.program import Program, check_call
 from autotuner.jobs.model.reading import operations_in
 from autotuner.jobs.model.signature import signature_in
 
@@ -35,3 +39,13 @@ def test_parameters_are_known_as_iree_and_as_exporters_write_them(dialect: str) 
     weights = f'util.global private @w = #{dialect}.parameter.named<"model"::"w"> : tensor<8x8xf32>\n'
     found = signature_in(weights + PROGRAM.format(body=MATMUL), function=None)
     assert (found.function, found.scopes) == ("main", ("model",))
+
+
+def test_a_program_that_calls_another_module_is_refused_where_it_would_be_run() -> None:
+    other = "util.func private @other.scale(tensor<8x8xf32>) -> tensor<8x8xf32>\n"
+    called = "%b = util.call @other.scale(%a) : (tensor<8x8xf32>) -> tensor<8x8xf32>"
+    found = signature_in(other + PROGRAM.format(body=called), function=None)
+    assert (found.function, found.imports) == ("main", ("other.scale",))
+    with pytest.raises(UsageError, match=r"caller calls other\.scale, which is in another module\. Link the modules"):
+        check_call(Program(Path("caller.mlir"), "caller"), found)
+    assert signature_in(PROGRAM.format(body=MATMUL), function=None).imports == ()
