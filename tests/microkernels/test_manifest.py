@@ -415,7 +415,7 @@ def test_expressions_may_use_the_problems_numbers() -> None:
     gemm, conv, attention = (problem.variables() for problem in PROBLEMS)
     sizes = {"m": 2, "n": 3, "k": 4, "batch": 1, "rounded": 0}
     transposed = {"transpose_lhs": 0, "transpose_rhs": 0}
-    ends = dict.fromkeys(("bias", "residual", "relu", "clip", "activation", "gated"), 0)
+    ends = dict.fromkeys(("norm", "bias", "residual", "relu", "clip", "activation", "gated"), 0)
     assert gemm == sizes | transposed | ends
     assert (conv["ho"], conv["wo"], conv["k"], conv["f"], conv["y"], conv["stride_h"]) == (4, 8, 4, 4, 3, 2)
     rows = {"row": 1, "out_row": 1}
