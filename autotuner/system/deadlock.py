@@ -1,4 +1,4 @@
-"""Whether a program waits for itself: each of its threads for another one, with no end to it, and it has no child.
+"""Whether a program waits for itself: each of its threads for another one, with no end to it; or for such a child.
 
 IREE's compiler does so now and then: it reads a tuning spec under a lock, with threads that may take up other work
 meanwhile, which wants that lock. Only another process could wake such a program; its time-out may be minutes away.
@@ -10,10 +10,14 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 
-_FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}.get(platform.machine())
-"""The number of the one call by which threads wait for each other."""
+_FUTEX, _FOR_CHILDREN = {
+    "x86_64": ("202", ("61", "247")),
+    "aarch64": ("98", ("260", "95")),
+    "riscv64": ("98", ("260", "95")),
+}.get(platform.machine(), ("", ()))
+"""The numbers of the calls by which threads wait for each other, and a process for its children."""
 _TIMEOUT = 4
-"""Which word of a call's line is until when it waits."""
+"""Which word of a call's line is until when the first one waits."""
 LOOKS = 3
 """In so many looks, one after the other, nothing may have moved."""
 
@@ -40,19 +44,20 @@ class Suspicion:
 
 
 def _waiting(pid: int) -> tuple[str, ...]:
-    """What each thread waits for; empty where one of them does something else, or a child may do it for them."""
-    if _FUTEX is None:
-        return ()
+    """What each thread waits for; empty where one of them, or of a child, does something else."""
     try:
         tasks = sorted(Path(f"/proc/{pid}/task").iterdir())
-        if any((task / "children").read_text().strip() for task in tasks):
-            return ()
         calls = tuple((task / "syscall").read_text() for task in tasks)
+        children = sorted(int(child) for task in tasks for child in (task / "children").read_text().split())
     except OSError:
         return ()
-    return calls if all(map(_has_no_end, calls)) else ()
+    if not all(_has_no_end(call.split(), parent=bool(children)) for call in calls):
+        return ()
+    below = [_waiting(child) for child in children]
+    return calls + sum(below, ()) if all(below) else ()
 
 
-def _has_no_end(call: str) -> bool:
-    words = call.split()
-    return len(words) > _TIMEOUT and words[0] == str(_FUTEX) and int(words[_TIMEOUT], 16) == 0
+def _has_no_end(call: list[str], *, parent: bool) -> bool:
+    if len(call) <= _TIMEOUT:  # it runs, or is gone
+        return False
+    return (parent and call[0] in _FOR_CHILDREN) or (call[0] == _FUTEX and int(call[_TIMEOUT], 16) == 0)

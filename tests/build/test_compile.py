@@ -85,7 +85,7 @@ def test_a_compiler_whose_threads_wait_for_each_other_is_started_again_with_one(
     model = tmp_path / "model.mlir"
     model.write_text(source)
     whole = Compile(model, FLAGS, ENOUGH)
-    lock = f"exec {sys.executable} -c 'from threading import Lock; lock = Lock(); lock.acquire(); lock.acquire()'"
+    lock = f"{sys.executable} -c 'from threading import Lock; lock = Lock(); lock.acquire(); lock.acquire()'"
     script = tmp_path / "locks.sh"
     script.write_text(
         f'#!/bin/sh\nreal() {{ exec {tools.iree_compile} "$@"; }}\n[ "$1" != --version ] || real "$@"\n'

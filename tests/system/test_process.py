@@ -164,12 +164,13 @@ def test_work_goes_on_when_the_watcher_was_killed() -> None:
 LOCKED = "import threading; lock = threading.Lock(); lock.acquire(); print('here', flush=True)"
 
 
+OTHER = "other = threading.Thread(target=lock.acquire); other.start(); other.join()"
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone tells what a thread waits for")
-@pytest.mark.parametrize(
-    "other", ["lock.acquire()", "other = threading.Thread(target=lock.acquire); other.start(); other.join()"]
-)
-def test_a_program_whose_threads_wait_for_each_other_is_ended_long_before_its_time(other: str) -> None:
-    done = process.run([sys.executable, "-c", f"{LOCKED}; {other}"], timeout=ENOUGH)
+@pytest.mark.parametrize("around", [(), ("sh", "-c", '"$@"; true', "sh")], ids=["itself", "its-child"])
+def test_a_program_whose_threads_wait_for_each_other_is_ended_long_before_its_time(around: tuple[str, ...]) -> None:
+    done = process.run([*around, sys.executable, "-c", f"{LOCKED}; {OTHER}"], timeout=ENOUGH)
     assert done.deadlocked
     assert not done.timed_out
     assert not done.ok
