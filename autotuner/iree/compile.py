@@ -314,7 +314,7 @@ def compile_program(job: Compile, tools: Tools, folder: Path, *, begun: Begun | 
 def _run(job: Compile, words: Sequence[str], folder: Path) -> process.Finished:
     """The command in its folder; what is said of a whole model names it where it lies.
 
-    Threads that waited for each other do not once more: there is one then, and the module is the same.
+    Where its threads waited for each other it is done again with one thread: the module is the same.
     """
     done = process.run(words, timeout=job.timeout, cwd=folder)
     if done.deadlocked and ONE_THREAD not in words:

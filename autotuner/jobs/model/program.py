@@ -108,11 +108,11 @@ def _parameter_file(text: str) -> str:
     return f"{scope}{defines}{Path(file).absolute()}"
 
 
-def check_call(program: Program, signature: Signature) -> None:
-    """Refuses a call that lacks something, or has what does not fit."""
+def check_call(program: Program, signature: Signature) -> list[tuple[str, Operand | None]]:
+    """The inputs, as `check_inputs` has them; refuses a call that lacks something, or has what does not fit."""
     _check_imports(program, signature.imports)
     _check_parameters(program, signature.scopes)
-    check_inputs(program, signature)
+    return check_inputs(program, signature)
 
 
 def _check_imports(program: Program, imports: Sequence[str]) -> None:
@@ -144,11 +144,9 @@ def call_of(program: Program, signature: Signature, folder: Path, *, seed: int) 
 
     Inputs are as the user gave them; what has only a shape is filled with seeded numbers.
     """
-    _check_imports(program, signature.imports)
-    _check_parameters(program, signature.scopes)
+    inputs = zip(check_call(program, signature), signature.arguments, strict=True)
     folder.mkdir(parents=True, exist_ok=True)
     texts, whole = [], False
-    inputs = zip(check_inputs(program, signature), signature.arguments, strict=True)
     for number, ((text, operand), argument) in enumerate(inputs):
         if operand is None:
             texts.append(text)

@@ -16,7 +16,7 @@ from autotuner.devices.device import choose_repeat
 from autotuner.errors import AutotuneError
 from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.ab.recipe import ArmSite
-from autotuner.jobs.model.context import compile_timeout
+from autotuner.jobs.model.context import Model, compile_timeout
 from autotuner.jobs.model.program import ProgramBuilder
 from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.plan import Plan, identity
@@ -92,7 +92,8 @@ class Ahead:
                     job.cancel()
 
     def _prove(self, part: Part, *, raced: bool, first: bool) -> Proven:
-        """The default is compiled meanwhile; a part whose entries all apply comes after its proof."""
+        """The default is compiled meanwhile. The part comes after its proof: that of a problem where all its entries
+        apply, that of a model where some do."""
         run = self.run
         program, flags = program_of(part, run)
         if first:
@@ -100,13 +101,13 @@ class Ahead:
         own = self._for_compiler(part)
         timeout = compile_timeout(run.options, run.clock)
         proofs = Prover(own.unit, program, flags, run.target, run.session.tools, timeout).prove(own.entries)
-        lost = [proof for proof in proofs.values() if proof.lost]
-        if raced and (len(lost) < len(proofs) if part.model is not None and proofs else not lost):
+        lost = sum(bool(proof.lost) for proof in proofs.values())
+        if raced and (not lost or (part.model is not None and lost < len(proofs))):
             build = self._start(own, arm_of(own.unit, trust=self.races.trust, proofs=proofs), number=1)
             if build is not None:
                 self._winners[id(part)] = build
         if first and part.model is not None:
-            self._read(part)
+            self._read(part.model)
         return Proven(own, proofs)
 
     def _for_compiler(self, part: Part) -> Part:
@@ -163,12 +164,10 @@ class Ahead:
             return first
         return None
 
-    def _read(self, part: Part) -> None:
+    def _read(self, model: Model) -> None:
         """A model's dispatches, which its race asks for."""
         run = self.run
-        if part.model is None:
-            return
-        builder = ProgramBuilder(run.session.tools, Cache(cache_dir()), opened(part.model, run))
+        builder = ProgramBuilder(run.session.tools, Cache(cache_dir()), opened(model, run))
         timeout = compile_timeout(run.options, run.clock)
         reading = run.session.executor.here.submit(builder.configured, run.target.compile_flags, timeout=timeout)
         self._builds.append(reading)

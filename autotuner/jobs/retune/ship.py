@@ -8,7 +8,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from threading import Lock
 
 from autotuner.build import BuildJob
 from autotuner.build.ship import write_shipped
@@ -31,14 +30,13 @@ from autotuner.specfiles.entries import read_text
 from autotuner.specfiles.merge import merge
 from autotuner.specfiles.renew import renew
 from autotuner.specfiles.retarget import retargeted
+from autotuner.system.alone import one_at_a_time
 from autotuner.system.digests import path_digest
 from autotuner.system.text import count
 from autotuner.tuning.result import Files
 from autotuner.tuning.run import Run
 
 _AGAIN = "Please report it with the specs."
-_OPENING = Lock()
-"""What several parts want at once is imported by one of them."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +252,7 @@ def program_of(part: Part, run: Run) -> tuple[str | Path, tuple[str, ...]]:
 
 def opened(model: Model, run: Run) -> Program:
     """Imported and vetted once in a run."""
-    with _OPENING:
+    with one_at_a_time(("opening", model.path)):
         return _open(model.path, run.session.workspace.candidates / "models", run.session.tools, model.trust, run.id)
 
 
