@@ -27,7 +27,7 @@ from autotuner.jobs.bench.building import Built, Given, Site, input_bytes
 from autotuner.jobs.bench.hipblaslt import HipblasltSide, refusal
 from autotuner.jobs.bench.library import LibraryProcess, Plan, Ready
 from autotuner.jobs.bench.result import UNSUPPORTED, UNTIMED, UNTUNED, BackendRow, ProblemRows
-from autotuner.jobs.bench.sides import IreeSide, LibrarySide, Side
+from autotuner.jobs.bench.sides import IreeSide, LibrarySide, Side, lasting_us
 from autotuner.measure.check import Check
 from autotuner.store.rows import BuildRow, Kind
 from autotuner.system.execution import done
@@ -136,6 +136,7 @@ class ProblemBench:
             elements=given.elements,
             how=how,
             rebuild=lambda repeat: self.site.rebuild(recipe, repeat),
+            lasting_us=lasting_us(device, on_host=self.site.target.backend.on_host),
         )
         self._answer(part, side, given)
         if given.repeated and recipe.repeatable:
