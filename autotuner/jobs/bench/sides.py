@@ -18,8 +18,8 @@ MOST_PAIRS, LEAST_PAIRS, PAIRS_US = 20, 3, 250_000.0
 LENGTHENED = 2
 """How often, at most, a module is compiled anew to last long enough."""
 GPU_CALL_US = 32_000.0
-"""So long a call lasts on a GPU. On an NVIDIA H200 one costs about 150 µs whatever it does, and the graph of a library is
-timed by the device's own clock, without that: here it is less than 0.5 % of the time."""
+"""So long a call lasts on a GPU. On an NVIDIA H200 one costs about 150 µs whatever it does, and a library's graph is
+timed by the device's own clock, without that: of this it is less than 0.5 %."""
 
 
 def lasting_us(device: Device, *, on_host: bool) -> float:
