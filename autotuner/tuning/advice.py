@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from autotuner.tuning.effort import Further
     from autotuner.tuning.result import FinalVerdict, Result
 
     AnyResult = Result[Any]
+
+
+@dataclass(frozen=True)
+class Way:
+    """What looks further than a run did."""
+
+    words: str
+    given_as: Further | None = None
+    """Where a run was asked for this, the way is gone already."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +32,12 @@ class Advice:
     means: str
     do: str
     fits: Callable[[AnyResult], bool]
+    further: tuple[Way, ...] = ()
+
+    def to_do(self, looked: Collection[Further] = ()) -> str:
+        """What to do next; of what looks further, that which the run was not asked for."""
+        left = [way.words for way in self.further if way.given_as not in looked]
+        return f"{self.do}; to look further: {', or '.join(left)}" if left else self.do
 
 
 def _always(_: AnyResult) -> bool:
@@ -36,9 +52,7 @@ def _default_is_wrong(result: AnyResult) -> bool:
     return result.default_is_wrong
 
 
-_NONE_FASTER = (
-    "Candidates were timed, and none can be faster than the default by more than the smallest gain that counts."
-)
+_KERNELS = Way("--microkernels auto where kernels fit", "microkernels")
 
 ENDS = (
     Advice(
@@ -74,17 +88,11 @@ ENDS = (
     ),
     Advice(
         "no-winner",
-        "no knobs, with --microkernels auto",
-        "IREE's compiler has nothing to choose for this problem on this target.",
-        "keep IREE's default",
-        lambda result: result.cause == "no-knobs" and "microkernels" in result.looked,
-    ),
-    Advice(
-        "no-winner",
         "no knobs",
         "IREE's compiler has nothing to choose for this problem on this target.",
-        "keep IREE's default; --microkernels auto tries the kernels that fit",
+        "keep IREE's default",
         lambda result: result.cause == "no-knobs",
+        (_KERNELS,),
     ),
     Advice(
         "no-winner",
@@ -95,47 +103,20 @@ ENDS = (
     ),
     Advice(
         "no-winner",
-        "of `autotune bundle import`, with --microkernels auto",
-        "Candidates were timed there, and none can be faster than the default by more than the smallest gain that "
-        "counts.",
-        "keep IREE's default; a bundle of more --trials looks further",
-        lambda result: result.timed_elsewhere and "microkernels" in result.looked,
-    ),
-    Advice(
-        "no-winner",
         "of `autotune bundle import`",
         "Candidates were timed there, and none can be faster than the default by more than the smallest gain that "
         "counts.",
-        "keep IREE's default; a bundle of more --trials, or of --microkernels auto where kernels fit, looks further",
-        lambda result: result.timed_elsewhere,
-    ),
-    Advice(
-        "no-winner",
-        "with --microkernels auto and --effort full",
-        _NONE_FASTER,
         "keep IREE's default",
-        lambda result: {"microkernels", "effort"} <= result.looked,
-    ),
-    Advice(
-        "no-winner",
-        "with --microkernels auto",
-        _NONE_FASTER,
-        "keep IREE's default; --effort full looks further",
-        lambda result: "microkernels" in result.looked,
-    ),
-    Advice(
-        "no-winner",
-        "with --effort full",
-        _NONE_FASTER,
-        "keep IREE's default; --microkernels auto looks further where kernels fit",
-        lambda result: "effort" in result.looked,
+        lambda result: result.timed_elsewhere,
+        (Way("a bundle of more --trials"), Way("one of --microkernels auto where kernels fit", "microkernels")),
     ),
     Advice(
         "no-winner",
         "otherwise",
-        _NONE_FASTER,
-        "keep IREE's default; --effort full, or --microkernels auto where kernels fit, looks further",
+        "Candidates were timed, and none can be faster than the default by more than the smallest gain that counts.",
+        "keep IREE's default",
         _always,
+        (Way("--effort full", "effort"), _KERNELS),
     ),
     Advice(
         "inconclusive",

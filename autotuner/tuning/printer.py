@@ -126,7 +126,7 @@ class Printer:
             self.next(result)
 
     def next(self, result: AnyResult) -> None:
-        self.line("next", advice(result).do)
+        self.line("next", advice(result).to_do(result.looked))
 
 
 def tell_problem(result: AnyResult, printer: Printer) -> None:

@@ -54,10 +54,13 @@ def result(verdict: FinalVerdict, *, timed: int = 0, interrupted: bool = False) 
     ("ended", "said"),
     [
         (result("no-winner"), "keep IREE's default; `autotune history RUN` says why"),
-        (result("no-winner", timed=3), "--effort full"),
+        (
+            result("no-winner", timed=3),
+            "keep IREE's default; to look further: --effort full, or --microkernels auto where kernels fit",
+        ),
         (result("inconclusive"), "run the same command with a longer --budget: builds are kept"),
         (replace(result("inconclusive"), cause="obstacles"), "`--input`"),
-        (replace(result("no-winner"), cause="no-knobs"), "--microkernels auto tries the kernels that fit"),
+        (replace(result("no-winner"), cause="no-knobs"), "to look further: --microkernels auto where kernels fit"),
         (replace(result("no-winner", timed=3), stand_in="decomposed"), "not with IREE's default"),
         (result("inconclusive", timed=3), "on a quieter machine"),
         (result("inconclusive", timed=3, interrupted=True), "--resume: it goes on from here"),
@@ -81,23 +84,30 @@ def test_a_result_without_a_spec_says_what_to_do_next(ended: Result, said: str) 
     assert said in printer.text()
 
 
+EFFORT, KERNELS = "--effort full", "--microkernels auto"
+
+
 @pytest.mark.parametrize(
     ("given", "advised"),
     [
-        (Options(), {"--effort full", "--microkernels auto"}),
-        (Options(microkernels=(Kernel("gemm_neon"),)), {"--effort full", "--microkernels auto"}),
-        (Options(microkernels=(Kernel("auto"),)), {"--effort full"}),
-        (Options(effort=EFFORTS["full"]), {"--microkernels auto"}),
+        (Options(), {EFFORT, KERNELS}),
+        (Options(microkernels=(Kernel("gemm_neon"),)), {EFFORT, KERNELS}),
+        (Options(microkernels=(Kernel("auto"),)), {EFFORT}),
+        (Options(effort=EFFORTS["full"]), {KERNELS}),
         (Options(effort=EFFORTS["full"], microkernels=(Kernel("auto"),)), set()),
     ],
 )
 def test_what_was_given_is_not_advised(given: Options, advised: set[str]) -> None:
     looked = replace(result("no-winner", timed=3), looked=given.looked)
-    for ended in (looked, replace(looked, timed_elsewhere=True), replace(looked, cause="no-knobs")):
-        said = advice(ended).do
+    for ended, possible in (
+        (looked, {EFFORT, KERNELS}),
+        (replace(looked, timed_elsewhere=True), {KERNELS}),
+        (replace(looked, cause="no-knobs"), {KERNELS}),
+    ):
+        said = advice(ended).to_do(ended.looked)
         assert said.startswith("keep IREE's default")
-        assert {option for option in ("--effort full", "--microkernels auto") if option in said} <= advised
-    assert {option for option in ("--effort full", "--microkernels auto") if option in advice(looked).do} == advised
+        assert {option for option in (EFFORT, KERNELS) if option in said} == advised & possible
+        assert ("to look further" in said) == (ended.timed_elsewhere or bool(advised & possible))
 
 
 def test_a_result_prints_as_on_a_terminal_and_is_a_table_in_a_notebook() -> None:
@@ -121,7 +131,7 @@ def test_every_verdict_has_advice_and_stands_in_the_docs() -> None:
         for timed in (0, 1):
             assert advice(result(verdict, timed=timed)).verdict == verdict
     for end in ENDS:
-        assert f"| `{end.verdict}` | {end.case} | {end.means} | {end.do} |" in DOCS
+        assert f"| `{end.verdict}` | {end.case} | {end.means} | {end.to_do()} |" in DOCS
 
 
 def test_every_exit_code_stands_in_the_docs() -> None:
