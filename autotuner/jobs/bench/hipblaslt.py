@@ -25,7 +25,8 @@ def refusal(task: Task) -> str:
     """Why hipBLASLt does not compute it; empty where it does."""
     if task["op"] != "gemm":
         return f"hipBLASLt has products, and no {task['op']}"
-    if task["added"] or task["low"] is not None or task["high"] is not None or task.get("activation"):
+    limits = task["low"], task["high"]
+    if task["added"] or limits != (None, None) or task.get("activation") or task.get("norm"):
         return "hipblaslt-bench is not asked for an epilogue here"
     return ""
 

@@ -40,6 +40,5 @@ def _own(problem: Problem) -> Task:
 
 def _epilogue(problem: Gemm | Conv) -> Task:
     own = problem.epilogue
-    # Of both, libraries say by the name that they are not asked for it.
-    refused = own.activation or own.norm
-    return {"added": list(own.operands), "low": own.low, "high": own.high, "activation": refused}
+    done = {"low": own.low, "high": own.high, "activation": own.activation, "norm": own.norm}
+    return {"added": list(own.operands), **done}

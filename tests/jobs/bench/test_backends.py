@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.errors import UsageError
+from autotuner.jobs.bench import hipblaslt
 from autotuner.jobs.bench.backends import LIBRARIES, NAMES, Chosen
 from autotuner.jobs.bench.libraries import numpy_library, onnxruntime_library, torch_library, triton_library
 from autotuner.jobs.bench.library import torch_device
@@ -122,6 +123,20 @@ def test_triton_says_what_there_is_no_kernel_for(problem: Problem, says: str) ->
     found = triton_library.refusal(task_of(problem))
     assert found.startswith(says)
     assert bool(found) == bool(says)
+
+
+@pytest.mark.parametrize(
+    ("epilogue", "says"),
+    [("rms=1e-5", "a norm (rms) here"), ("layer=1e-5,bias", "a norm (layer)"), ("gelu", "gelu here")],
+)
+def test_a_norm_and_an_activation_are_each_refused_by_name(epilogue: str, says: str) -> None:
+    task = task_of(Gemm(8, 8, 8, dtype="f32", epilogue=Epilogue.parse(epilogue)))
+    assert (task["norm"], task["activation"]) == (("", "gelu") if epilogue == "gelu" else (epilogue.split("=")[0], ""))
+    assert f"numpy is not asked for {says}" in numpy_library.refusal(task)
+    assert f"torch is not asked for {says}" in torch_library.refusal(task, on_gpu=True)
+    assert f"ONNX Runtime is not asked for {says}" in onnxruntime_library.refusal(task)
+    assert "epilogue" in triton_library.refusal(task)
+    assert "epilogue" in hipblaslt.refusal(task)
 
 
 @pytest.mark.parametrize(("ending", "taken"), [("onnx", True), ("mlir", False), ("mlirbc", False)])

@@ -30,6 +30,8 @@ def refusal(task: Task) -> str:
         return f"numpy has no {task['op']}"
     if task.get("activation"):
         return f"numpy is not asked for {task['activation']} here"
+    if task.get("norm"):
+        return f"numpy is not asked for a norm ({task['norm']}) here"
     if task["dtype"] != "f32":
         return f"numpy's BLAS has no {task['dtype']}: f32 only"
     if task["result"] != "f32":

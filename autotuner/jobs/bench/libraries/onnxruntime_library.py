@@ -32,6 +32,8 @@ def refusal(task: Task) -> str:
         return "" if task["format"] == "onnx" else "ONNX Runtime takes models in ONNX only"
     if task.get("activation"):
         return f"ONNX Runtime is not asked for {task['activation']} here"
+    if task.get("norm"):
+        return f"ONNX Runtime is not asked for a norm ({task['norm']}) here"
     op, dtype, result = task["op"], task["dtype"], task["result"]
     if (dtype, result) == ("f32", "f32"):
         return ""

@@ -44,6 +44,8 @@ def refusal(task: Task, *, on_gpu: bool) -> str:
         return "" if task["format"] == "onnx" else "torch is given models in ONNX only"
     if task.get("activation"):
         return f"torch is not asked for {task['activation']} here"
+    if task.get("norm"):
+        return f"torch is not asked for a norm ({task['norm']}) here"
     op, dtype, result = task["op"], task["dtype"], task["result"]
     if op == "conv" and dtype not in ("f32", "f16", "bf16"):
         return f"torch has no convolution of {dtype}"

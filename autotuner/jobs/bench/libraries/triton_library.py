@@ -36,7 +36,8 @@ def refusal(task: Task) -> str:
         return f"there is a Triton kernel for products here, and none for {task['op']}"
     if task["dtype"] not in ("f16", "bf16", "f32") or task["acc"] != "f32":
         return f"there is no Triton kernel for products of {task['dtype']} with sums in {task['acc']}"
-    if task["added"] or task["low"] is not None or task["high"] is not None or task.get("activation"):
+    limits = task["low"], task["high"]
+    if task["added"] or limits != (None, None) or task.get("activation") or task.get("norm"):
         return "there is no Triton kernel with an epilogue"
     return ""
 
