@@ -73,10 +73,14 @@ class Plan:
         return first
 
     def share(self, part: Part, options: Options) -> float:
-        """Seconds: a tenth of what finding it took, or of what that may have taken."""
+        """Its weight beside the others: a tenth of what finding it took, or of what that may have taken."""
         if not self.first_of[id(part)]:
             return PROVING
         return max(SHARE * (part.seconds or effort_seconds(part, options)), LEAST_SECONDS)
+
+    def part_seconds(self, part: Part, options: Options) -> float:
+        """Its part of the whole."""
+        return self.seconds(options) * self.share(part, options) / sum(self.share(one, options) for one in self.parts)
 
     def seconds(self, options: Options) -> float:
         """For all of it: a tenth of the first tuning, from the start of the process to its end."""

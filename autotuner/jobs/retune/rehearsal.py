@@ -37,7 +37,7 @@ class Rehearsal:
             "spec": str(part.unit.path),
             "problem": part.name,
             "entries": [entry.name for _, entry in part.entries],
-            "seconds": self.plan.share(part, self.options),
+            "seconds": self.plan.part_seconds(part, self.options),
             "old": part.old.to_json() if part.old else None,
             "place": dict(part.config),
         }
@@ -47,7 +47,7 @@ class Rehearsal:
         for part in self.plan.parts:
             what = ", ".join(entry.name for _, entry in part.entries) or "flags alone"
             old = f"; {part.old.figures()} by IREE {part.old.iree or '(not recorded)'}" if part.old else ""
-            lines += [f"{part.unit.path}: {part.name}, {self.plan.share(part, self.options):.0f} s: {what}{old}"]
+            lines += [f"{part.unit.path}: {part.name}, {self.plan.part_seconds(part, self.options):.0f} s: {what}{old}"]
         for one in self.plan.left:
             entry = f" {one.entry}" if one.entry else ""
             lines.append(f"{one.unit.path}:{entry} skipped: {one.reason}")
