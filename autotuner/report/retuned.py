@@ -17,6 +17,11 @@ def _entry(one: Mapping[str, Any]) -> str:
     return name if problem in name else f"{name}: {problem}"
 
 
+def _before(one: Mapping[str, Any]) -> Any:
+    """What was raced took so long before; earlier documents have the entry's own time alone."""
+    return one["before_us"] if "before_us" in one else (one.get("old") or {}).get("us")
+
+
 def retuned(run: Run) -> list[Section]:
     """What became of each entry, and why."""
     columns = [
@@ -29,7 +34,7 @@ def retuned(run: Run) -> list[Section]:
         (
             _entry(one),
             text(one.get("state")),
-            us(number((one.get("old") or {}).get("us"))),
+            us(number(_before(one))),
             us(number(one.get("us"))),
             us(number(one.get("baseline_us"))),
             interval(one.get("speedup")),

@@ -41,11 +41,14 @@ class EntryRow:
     applied: int = 0
     """How many operations it is proven to reach."""
     old: Provenance | None = None
+    """What it says of itself: an entry of a model, of its dispatch alone."""
+    before: Provenance | None = None
+    """Of what is raced: the whole of a model."""
     raced: Raced | None = None
     """Against the new default: the whole of a model."""
 
     def to_json(self) -> dict[str, Any]:
-        raced, old = self.raced, self.old
+        raced, old, before = self.raced, self.old, self.before
         return {
             "spec": str(self.spec),
             "entry": self.entry,
@@ -58,6 +61,8 @@ class EntryRow:
             "speedup": raced.speedup.to_json() if raced and raced.speedup else None,
             "run": raced.run if raced else "",
             "timed_in": raced.timed_in if raced else "",
+            "before_us": before.us if before else None,
+            "before_baseline_us": before.baseline_us if before else None,
             "old": old.to_json() if old else None,
         }
 
@@ -192,7 +197,7 @@ def _next(result: RetuneResult) -> str:
 def _table(rows: Sequence[EntryRow]) -> Listing:
     found = []
     for row in rows:
-        old, raced = row.old, row.raced
+        old, raced = row.before, row.raced
         before = f"{microseconds(old.us)}{f' (IREE {old.iree})' if old.iree else ''}" if old and old.us else ""
         now = microseconds(raced.us) if raced and raced.us else ""
         default = microseconds(raced.baseline_us) if raced and raced.baseline_us else ""

@@ -83,7 +83,8 @@ class _RetuneRun:
             ended = sum(part.status == "finished" for part in run.session.store.parts(run.id))
             run.account.note(f"going on with run {run.id}: {count(ended, 'run')} below it finished")
         self.rows += [
-            EntryRow(one.unit.path, one.entry, "", "skipped", one.reason, old=one.old) for one in self.plan.left
+            EntryRow(one.unit.path, one.entry, "", "skipped", one.reason, old=one.old, before=one.old)
+            for one in self.plan.left
         ]
         run.account.stage(f"compiling {count(len(self.plan.parts), 'program')} with what is to be proven")
         with run.account.clocked("build"):
@@ -156,18 +157,21 @@ class _RetuneRun:
                     own_state,
                     own_reason,
                     proofs[key].applied,
-                    entry.provenance or part.old,
-                    raced,
+                    old=entry.provenance or part.old,
+                    before=entry.provenance if key in others else part.old,
+                    raced=None if key in others else raced,
                 )
             )
         if not part.entries:
-            self.rows.append(EntryRow(part.unit.path, "", part.name, state, reason, 0, part.old, raced))
+            self.rows.append(EntryRow(part.unit.path, "", part.name, state, reason, 0, part.old, part.old, raced))
         if state in ("kept", "replaced"):
             self._stay(part, kept, found if state == "replaced" else None, raced)
 
     def _leave(self, part: Part, reason: str) -> None:
         names = [(part.unit.shown(file.path), entry.name) for file, entry in part.entries] or [(part.unit.path, "")]
-        self.rows += [EntryRow(path, name, part.name, "skipped", reason, old=part.old) for path, name in names]
+        self.rows += [
+            EntryRow(path, name, part.name, "skipped", reason, old=part.old, before=part.old) for path, name in names
+        ]
         self._stay(part, {(f.path, e.name): e.provenance or Provenance() for f, e in part.entries}, None)
 
     def _timed(

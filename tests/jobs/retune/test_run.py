@@ -41,7 +41,7 @@ from autotuner.targets import Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import Plan
 from tests.support.command_line import in_this_process
-from tests.support.pretended_device import Pretended, pretend
+from tests.support.pretended_device import WARM, Pretended, pretend
 from tests.support.spec_files import TIMED, make_spec
 
 Retune = Callable[..., subprocess.CompletedProcess[str]]
@@ -219,6 +219,28 @@ def test_a_spec_in_a_model_is_raced_as_a_whole_and_what_is_for_another_model_sta
     }
     assert (found[SMALL.name].verdict, found[SMALL.name].us) == ("judged in the model", None)
     assert (found[OTHER.name].verdict, found[OTHER.name].us) == (TIMED.verdict, TIMED.us)
+
+
+def test_an_entry_of_a_model_is_shown_with_what_the_whole_model_took_before(
+    write: Callable[..., Path], retune: Retune, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pretend(monkeypatch, warm=0.5)
+    path, model = write("both"), tmp_path / "model.mlir"
+    model.write_text(MODEL)
+    with Store.open(None, workspace=tmp_path) as store:
+        words = ("autotune", "model", str(model))
+        run = store.start_run(NewRun("model", "", words, {"name": "model"}, "cpu", "local-task", seed=0))
+        took = {"best": {"us": 0.45 * WARM}, "baseline": {"us": 0.9 * WARM}, "speedup": None}
+        store.finish_run(run, "finished", result={"verdict": "win", "spec": str(path), "flagfile": "", **took})
+    document = answered(retune(path, "--model", model, "--budget", "20m", "--json"))
+    rows = {row["problem"]: row for row in document["entries"]}
+    own, other = rows[SMALL.name], rows[OTHER.name]
+    assert (own["us"], own["before_us"], own["before_baseline_us"]) == (0.5 * WARM, 0.45 * WARM, 0.9 * WARM)
+    assert own["old"]["us"] == TIMED.us, "what its dispatch took alone"
+    assert (other["state"], other["us"], other["before_us"]) == ("skipped", None, TIMED.us), "it was not raced"
+    told = retune(path, "--model", model, "--budget", "20m")
+    (line,) = [line for line in told.stdout.splitlines() if "kept" in line and "gemm" in line]
+    assert "  45.000 ms  " in line
 
 
 def test_a_model_is_retuned_by_a_real_device_and_its_dispatches_are_not_timed(
