@@ -97,13 +97,13 @@ class Ahead:
         run = self.run
         program, flags = program_of(part, run)
         if first:
-            self._start(part, DEFAULT, number=0)
+            self._start(part, DEFAULT, winner=False)
         own = self._for_compiler(part)
         timeout = compile_timeout(run.options, run.clock)
         proofs = Prover(own.unit, program, flags, run.target, run.session.tools, timeout).prove(own.entries)
         lost = sum(bool(proof.lost) for proof in proofs.values())
         if raced and (not lost or (part.model is not None and lost < len(proofs))):
-            build = self._start(own, arm_of(own.unit, trust=self.races.trust, proofs=proofs), number=1)
+            build = self._start(own, arm_of(own.unit, trust=self.races.trust, proofs=proofs), winner=True)
             if build is not None:
                 self._winners[id(part)] = build
         if first and part.model is not None:
@@ -132,7 +132,7 @@ class Ahead:
             part, unit=copy, entries=tuple(by_name[one.path.name, entry.name] for one, entry in part.entries)
         )
 
-    def _start(self, part: Part, arm: Arm, *, number: int) -> Future[Compiled] | None:
+    def _start(self, part: Part, arm: Arm, *, winner: bool) -> Future[Compiled] | None:
         """An arm as it will be checked, and as often repeated as its time from before says."""
         run = self.run
         timeout = compile_timeout(run.options, run.clock)
@@ -147,7 +147,8 @@ class Ahead:
             timeout=timeout,
         )
         known = self.races.before(part)
-        often = choose_repeat(known[number] if known else math.inf)
+        us = (known.us if winner else known.baseline_us) if known else None
+        often = choose_repeat(us or math.inf)
         executor = run.session.executor
         with suppress(AutotuneError), process.until(run.clock.at(run.clock.budget)):
             how = arm.recipe(site)

@@ -11,7 +11,8 @@ from autotuner.tuning.result import FinalVerdict
 
 State = Literal["kept", "replaced", "dropped", "skipped"]
 SLOWER = 0.05
-"""Beyond its old time: what takes longer now is searched again, though it still wins."""
+"""Beyond its old time: what takes longer now is searched again, though it still wins. Not where IREE's default takes
+longer by as much: then it is the machine that is slower, and no search would change that."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,14 @@ class Raced:
 
 
 @dataclass(frozen=True)
+class Before:
+    """What it took on the same machine when it was found, and IREE's default with it."""
+
+    us: float
+    baseline_us: float | None = None
+
+
+@dataclass(frozen=True)
 class Standing:
     """Where an old winner stands before anything is searched."""
 
@@ -41,8 +50,8 @@ class Standing:
     reason: str
 
 
-def standing(*, lost: str, raced: Raced | None, old_us: float | None) -> Standing:
-    """`lost` says why it does not apply; `old_us` is its time before, on the same machine, where that is known."""
+def standing(*, lost: str, raced: Raced | None, before: Before | None = None) -> Standing:
+    """`lost` says why it does not apply; `before` is None where it was timed on another machine, or not at all."""
     if lost:
         return Standing(False, True, lost)
     if raced is None:
@@ -54,12 +63,17 @@ def standing(*, lost: str, raced: Raced | None, old_us: float | None) -> Standin
     if raced.verdict != "win":
         return Standing(True, False, f"it applies; the race has no verdict ({raced.reason})")
     gain = f"still faster than IREE's default: {_ratio(raced)}"
-    if old_us is not None and raced.us is not None:
-        then = f"{microseconds(raced.us)}, it was {microseconds(old_us)}"
-        if raced.us > (1 + SLOWER) * old_us:
-            return Standing(True, True, f"{gain}, but slower than before: {then}")
-        gain += f"; {then}"
-    return Standing(True, False, gain)
+    if before is None or raced.us is None:
+        return Standing(True, False, gain)
+    then = f"{microseconds(raced.us)}, it was {microseconds(before.us)}"
+    if raced.us <= (1 + SLOWER) * before.us:
+        return Standing(True, False, f"{gain}; {then}")
+    if not before.baseline_us or not raced.baseline_us:
+        return Standing(True, True, f"{gain}, but slower than before: {then}")
+    default = f"{microseconds(raced.baseline_us)}, it was {microseconds(before.baseline_us)}"
+    if raced.us / before.us <= (1 + SLOWER) * raced.baseline_us / before.baseline_us:
+        return Standing(True, False, f"{gain}; {then}, and IREE's default is slower by as much: {default}")
+    return Standing(True, True, f"{gain}, but slower than before: {then}; IREE's default: {default}")
 
 
 @dataclass(frozen=True)

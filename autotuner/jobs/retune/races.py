@@ -15,7 +15,7 @@ from autotuner.errors import AutotuneError, BusyError, OutOfTimeError, StorageEr
 from autotuner.jobs.ab.arms import DEFAULT, Arm, FlagfileArm, SpecArm
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.run import experiment
-from autotuner.jobs.retune.decide import Raced, Searched, Standing
+from autotuner.jobs.retune.decide import Before, Raced, Searched, Standing
 from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.proof import Key, Proof
 from autotuner.jobs.retune.unit import Unit
@@ -61,14 +61,16 @@ class Races:
     def against_default(self, part: Part, proofs: Mapping[Key, Proof], budget: float) -> Raced:
         """The old winner and the new default, in turns."""
         arm = arm_of(part.unit, trust=self.trust, proofs=proofs)
-        return self._race(part, DEFAULT, arm, budget, has_won=True, before=self.before(part))
+        known = self.before(part)
+        both = (known.baseline_us, known.us) if known and known.baseline_us else None
+        return self._race(part, DEFAULT, arm, budget, has_won=True, before=both)
 
-    def before(self, part: Part) -> tuple[float, float] | None:
-        """What default and winner took, where that was on this machine."""
+    def before(self, part: Part) -> Before | None:
+        """What winner and default took: times of another machine are not compared."""
         old = part.old
-        if old is None or not old.us or not old.baseline_us or not old.taken_on(self.run.environment):
+        if old is None or not old.us or not old.taken_on(self.run.environment):
             return None
-        return old.baseline_us, old.us
+        return Before(old.us, old.baseline_us)
 
     def binary(self, race: str) -> str:
         """The code of the second arm of a race."""

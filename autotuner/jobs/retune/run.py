@@ -134,7 +134,7 @@ class _RetuneRun:
         # A model goes on without what no longer applies; a single problem has nothing else.
         gone = lost[0] if lost and (part.problem is not None or len(lost) == len(proofs) - len(others)) else ""
         raced, searched, found = self._timed(part, proofs, gone, ends)
-        stands = standing(lost=gone, raced=raced, old_us=self._old_us(part))
+        stands = standing(lost=gone, raced=raced, before=self.races.before(part))
         state, reason = decide(stands, searched, timed=run.timed)
         if run.timed and stands.search and searched is None and not run.stopped:
             run.account.note(f"{part.name}: less than {LEAST_SEARCH:.0f} s were left to search again (--budget)")
@@ -187,18 +187,13 @@ class _RetuneRun:
         if not gone and clock.left <= 0:
             return Raced("inconclusive", "the time was up before it was raced: a longer --budget would do"), None, None
         raced = None if gone else self.races.against_default(part, proofs, ends - clock.elapsed)
-        stands = standing(lost=gone, raced=raced, old_us=self._old_us(part))
+        stands = standing(lost=gone, raced=raced, before=self.races.before(part))
         searched, found = None, None
         left = ends - clock.elapsed
         if stands.search and left >= LEAST_SEARCH and not run.stopped:
             searched, found = self.races.search(part, stands, seconds=left)
         self.known[same] = raced, searched, found
         return self.known[same]
-
-    def _old_us(self, part: Part) -> float | None:
-        """Times of another machine are not compared."""
-        old = part.old
-        return old.us if old is not None and old.taken_on(self.run.environment) else None
 
     def _provenance(self, old: Provenance | None, raced: Raced | None, part: Part) -> Provenance:
         """What a kept entry says of itself: a model's own entries were not raced alone."""

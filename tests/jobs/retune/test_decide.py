@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autotuner.jobs.retune.decide import Raced, Searched, decide, standing
+from autotuner.jobs.retune.decide import Before, Raced, Searched, decide, standing
 from autotuner.jobs.retune.result import _next
 from autotuner.measure.blocks import Interval
 
@@ -15,6 +15,10 @@ EQUAL = Raced("no-winner", "not faster", us=100.0, baseline_us=100.0, speedup=In
 OPEN = Raced("inconclusive", "not raced: --budget 35s would do", us=100.0, baseline_us=150.0)
 BROKEN = Raced("inconclusive", "wrong", failure="it computes wrong results")
 FOUND, NOTHING = Searched(True, "1.6x over the default"), Searched(False, "no-winner, none is faster")
+
+
+def took(us: float | None) -> Before | None:
+    return Before(us) if us is not None else None
 
 
 @pytest.mark.parametrize(
@@ -45,7 +49,7 @@ FOUND, NOTHING = Searched(True, "1.6x over the default"), Searched(False, "no-wi
 def test_an_entry_is_kept_replaced_or_dropped_with_its_reason(
     lost: str, raced: Raced | None, old_us: float | None, searched: Searched | None, state: str, words: str
 ) -> None:
-    found, reason = decide(standing(lost=lost, raced=raced, old_us=old_us), searched)
+    found, reason = decide(standing(lost=lost, raced=raced, before=took(old_us)), searched)
     assert found == state
     assert words in reason
 
@@ -55,18 +59,36 @@ def test_an_entry_is_kept_replaced_or_dropped_with_its_reason(
 def test_a_working_winner_is_never_lost_to_a_search_that_did_not_find_it(
     raced: Raced | None, old_us: float | None
 ) -> None:
-    stands = standing(lost="", raced=raced, old_us=old_us)
+    stands = standing(lost="", raced=raced, before=took(old_us))
     assert decide(stands, NOTHING)[0] == "kept"
     assert decide(stands, None)[0] == "kept"
 
 
 def test_five_per_cent_is_not_slower() -> None:
-    assert not standing(lost="", raced=WIN, old_us=100.0 / 1.049).search
-    assert standing(lost="", raced=WIN, old_us=100.0 / 1.051).search
+    assert not standing(lost="", raced=WIN, before=Before(100.0 / 1.049)).search
+    assert standing(lost="", raced=WIN, before=Before(100.0 / 1.051)).search
+
+
+def test_where_the_default_is_slower_by_as_much_the_entry_is_not_blamed() -> None:
+    stands = standing(lost="", raced=WIN, before=Before(80.0, 120.0))
+    assert (stands.works, stands.search) == (True, False)
+    assert stands.reason == (
+        "still faster than IREE's default: 1.500x (1.400 to 1.600); 100.0 µs, it was 80.0 µs, and IREE's default is "
+        "slower by as much: 150.0 µs, it was 120.0 µs"
+    )
+
+
+@pytest.mark.parametrize("default_us", [150.0, 140.0, 300.0])
+def test_where_the_default_is_not_slower_by_as_much_the_entry_is_searched_again(default_us: float) -> None:
+    stands = standing(lost="", raced=WIN, before=Before(80.0, default_us))
+    assert (stands.works, stands.search) == (True, True)
+    assert f"but slower than before: 100.0 µs, it was 80.0 µs; IREE's default: 150.0 µs, it was {default_us} µs" in (
+        stands.reason
+    )
 
 
 def test_without_a_device_it_is_not_said_that_time_was_short() -> None:
-    stands = standing(lost="nothing matches it", raced=None, old_us=None)
+    stands = standing(lost="nothing matches it", raced=None)
     assert decide(stands, None, timed=False) == ("dropped", "nothing matches it")
 
 

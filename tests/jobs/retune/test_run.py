@@ -231,16 +231,20 @@ def test_an_entry_of_a_model_is_shown_with_what_the_whole_model_took_before(
         words = ("autotune", "model", str(model))
         run = store.start_run(NewRun("model", "", words, {"name": "model"}, "cpu", "local-task", seed=0))
         took = {"best": {"us": 0.45 * WARM}, "baseline": {"us": 0.9 * WARM}, "speedup": None}
-        store.finish_run(run, "finished", result={"verdict": "win", "spec": str(path), "flagfile": "", **took})
+        won = {"verdict": "win", "spec": str(path), "flagfile": str(path.with_suffix(".flags"))}
+        store.finish_run(run, "finished", result={**won, **took})
     document = answered(retune(path, "--model", model, "--budget", "20m", "--json"))
     rows = {row["problem"]: row for row in document["entries"]}
     own, other = rows[SMALL.name], rows[OTHER.name]
     assert (own["us"], own["before_us"], own["before_baseline_us"]) == (0.5 * WARM, 0.45 * WARM, 0.9 * WARM)
     assert own["old"]["us"] == TIMED.us, "what its dispatch took alone"
     assert (other["state"], other["us"], other["before_us"]) == ("skipped", None, TIMED.us), "it was not raced"
+    with Store.open(None, workspace=tmp_path) as store:
+        store.record_environment(run, document["environment"])
     told = retune(path, "--model", model, "--budget", "20m")
     (line,) = [line for line in told.stdout.splitlines() if "kept" in line and "gemm" in line]
     assert "  45.000 ms  " in line
+    assert "50.000 ms, it was 45.000 ms, and IREE's default is slower by as much: 100.000 ms, it was 90.000 ms" in line
 
 
 def test_a_model_is_retuned_by_a_real_device_and_its_dispatches_are_not_timed(
@@ -363,7 +367,7 @@ def test_a_workspace_says_of_each_file_what_cannot_be_retuned(
     (folder / "gemm_4x4x4_f16_f32_nn-gfx942.flags").write_text("--iree-hal-target-device=hip\n")
     document = json.loads(retune(tmp_path, "--dry-run", "--json", "--target", "cpu").stdout)
     assert [part["problem"] for part in document["parts"]] == [SMALL.name]
-    assert document["parts"][0]["seconds"] == 40.0, "a tenth of the first tuning"
+    assert document["parts"][0]["seconds"] == 0.1 * 400.0 - BESIDE, "a tenth of the first tuning"
     reasons = {Path(one["spec"]).name: one["reason"] for one in document["skipped"]}
     assert "not a spec that this IREE reads" in reasons["broken.mlir"]
     assert reasons["strange-cpu.flags"].startswith("flags alone do not say which problem they are for")
