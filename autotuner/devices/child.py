@@ -13,7 +13,8 @@ each request has one answer. A crash or a hang is its parent's to see: here is n
     lend                                         not until the next request, which finds the device settled
     rest                                         not until the next request, which settles it anew
 
-`call` is a function with its inputs (each a file of bytes, its shape and its element type) and parameter files.
+`call` is a function with its inputs (each a file of bytes, its shape and its element type, and whether it is passed as
+a bare buffer) and parameter files.
 What stays between requests is on the device: modules, and inputs with a second copy. A module may write to its inputs,
 and does to the storage of its result: before each request they are as their files say.
 """
@@ -39,6 +40,7 @@ from iree import runtime
 from autotuner.devices.frames import Message, frame, read_frame
 from autotuner.devices.kept import Kept
 from autotuner.devices.load import Load, context_of_this_thread
+from autotuner.devices.loaded import Function, Loaded
 from autotuner.devices.warming import needs_warming, warm_up
 
 KEPT_MODULES, KEPT_MODULE_BYTES = 24, 1 << 29
@@ -63,30 +65,6 @@ OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 
 class UnusedDeviceError(Exception):
     """It went wrong before the device ran anything: what comes next need not fear for its state."""
-
-
-@dataclass
-class Loaded:
-    """A module on the device, ready to be called."""
-
-    context: Any
-    module: Any
-    busy_s: float = 0.0
-    """Seconds that it has run since another module did."""
-    call_s: float = 0.0
-    """Seconds of its last call."""
-
-    def call(self, function: Any, inputs: Iterable[Any], *, results: int = 1) -> tuple[float, Any]:
-        """One call, in seconds, and its results: the function returns when the device is done."""
-        given, out = runtime.VmVariantList(8), runtime.VmVariantList(results)
-        for one in inputs:
-            given.push_ref(one)
-        start = time.perf_counter()
-        self.context.invoke(function, given, out)
-        seconds = time.perf_counter() - start
-        self.busy_s += seconds
-        self.call_s = seconds
-        return seconds, out
 
 
 @dataclass(frozen=True)
@@ -206,18 +184,21 @@ class Device:
         self._last = None
 
     @contextlib.contextmanager
-    def _ready(self, request: Message, *, settled: bool = False) -> Iterator[tuple[Loaded, Any, Arguments]]:
+    def _ready(self, request: Message, *, settled: bool = False) -> Iterator[tuple[Loaded, Function, Arguments]]:
         """A module with its inputs, and the device for itself."""
         loaded = self.load(Path(request["module"]), request["call"]["parameters"])
         with self._between.paused(settled=settled) if self._between else contextlib.nullcontext():
             self._last = loaded
             yield loaded, *self._prepare(loaded, request["call"])
 
-    def _prepare(self, loaded: Loaded, call: Message) -> tuple[Any, Arguments]:
+    def _prepare(self, loaded: Loaded, call: Message) -> tuple[Function, Arguments]:
         try:
-            function = loaded.module.lookup_function(call["function"])
-            if function is None:
+            exported = loaded.module.lookup_function(call["function"])
+            if exported is None:
                 raise KeyError(f"the module has no function {call['function']!r}")
+            fenced = exported.reflection.get("iree.abi.model") == "coarse-fences"
+            bare = tuple(one["buffer"] for one in call["inputs"])
+            function = Function(exported, bare, self._fences if fenced else None)
             names = [[_version(Path(one["file"])), one["shape"], one["element"]] for one in call["inputs"]]
             arguments = self._calls.get(json.dumps(names), lambda: self._upload_all(call["inputs"]))
         except Exception as error:
@@ -306,10 +287,14 @@ class Device:
         return np.ascontiguousarray(host)
 
     def _copy(self, source: Any, target: Any) -> None:
-        semaphore = self._device.create_semaphore(0)
-        before, after = (runtime.HalFence.create_at(semaphore, value) for value in (0, 1))
+        before, after = self._fences()
         self._device.queue_copy(source, target, wait_semaphores=before, signal_semaphores=after)
         after.wait()
+
+    def _fences(self) -> tuple[Any, Any]:
+        """One that is reached, and one that is not yet."""
+        semaphore = self._device.create_semaphore(0)
+        return runtime.HalFence.create_at(semaphore, 0), runtime.HalFence.create_at(semaphore, 1)
 
 
 class Server:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,11 @@ class Tensor:
     file: Path
     shape: tuple[int, ...]
     element: str
+    buffer: bool = False
+    """It is passed as a bare buffer, without its shape and type."""
 
     def to_json(self) -> dict[str, Any]:
-        return {"file": str(self.file), "shape": list(self.shape), "element": self.element}
+        return {"file": str(self.file), "shape": list(self.shape), "element": self.element, "buffer": self.buffer}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,9 @@ def read_call(invocation: Invocation, folder: Path) -> Call | None:
 
 
 def _tensor(text: str, folder: Path) -> Tensor | None:
+    if text.startswith("&"):
+        stored = _tensor(text[1:], folder)
+        return replace(stored, buffer=True) if stored else None
     words, equals, value = text.partition("=")
     if text.startswith("@"):
         return _numpy_file(Path(text[1:]), folder)

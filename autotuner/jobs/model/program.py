@@ -111,6 +111,7 @@ def _parameter_file(text: str) -> str:
 def check_call(program: Program, signature: Signature) -> list[tuple[str, Operand | None]]:
     """The inputs, as `check_inputs` has them; refuses a call that lacks something, or has what does not fit."""
     _check_imports(program, signature.imports)
+    _check_types(signature)
     _check_parameters(program, signature.scopes)
     return check_inputs(program, signature)
 
@@ -121,6 +122,15 @@ def _check_imports(program: Program, imports: Sequence[str]) -> None:
         raise UsageError(
             f"{program.name} calls {imports[0]}, which is in another module.",
             remedy="Link the modules into one program (iree-link), or give --device none.",
+        )
+
+
+def _check_types(signature: Signature) -> None:
+    """Tensors, numbers and storage for results can be made here, and nothing else."""
+    if signature.foreign:
+        raise UsageError(
+            f"{signature.function} takes or gives {', '.join(signature.foreign)}, which cannot be made or read here.",
+            remedy="Export it with tensors instead, fences only where iree-compile adds them; or give --device none.",
         )
 
 
@@ -149,11 +159,11 @@ def call_of(program: Program, signature: Signature, folder: Path, *, seed: int) 
     texts, whole = [], False
     for number, ((text, operand), argument) in enumerate(inputs):
         if operand is None:
-            texts.append(text)
+            texts.append(f"&{text}" if argument.buffer else text)
             continue
         path = folder / f"input{number}.bin"
         random_tensors((operand,), seed + number)[0].tofile(path)
-        texts.append(f"{operand.text}=@{path}")
+        texts.append(f"{'&' if argument.buffer else ''}{operand.text}=@{path}")
         whole |= not operand.element.is_float and argument.role == "read"
     notes = ("whole-number inputs are filled with 0 and 1: give --input with values where they matter",)
     call = Invocation(signature.function, tuple(texts), signature.results, program.parameters)
@@ -162,7 +172,7 @@ def call_of(program: Program, signature: Signature, folder: Path, *, seed: int) 
 
 def check_inputs(program: Program, signature: Signature) -> list[tuple[str, Operand | None]]:
     """Each input as the user gave it, or by the function's types; with what is to be filled where it has no values."""
-    given = program.inputs
+    given = signature.placed(program.inputs, made=lambda argument: argument.text)
     if not given:
         lacking = [a.text for a in signature.arguments if a.dynamic]
         if lacking:
@@ -177,14 +187,25 @@ def check_inputs(program: Program, signature: Signature) -> list[tuple[str, Oper
             f"{signature.function} takes {len(signature.arguments)} inputs ({wanted}), not {len(given)}.",
             remedy="Give --input once for each, in order.",
         )
-    return [(text, _shaped(text, argument)) for text, argument in zip(given, signature.arguments, strict=True)]
+    return [_given(text, argument) for text, argument in zip(given, signature.arguments, strict=True)]
+
+
+def _given(text: str, argument: Argument) -> tuple[str, Operand | None]:
+    """`&`, which IREE's tools want before what is passed as a bare buffer, may be there or not."""
+    text = text.removeprefix("&") if argument.buffer else text
+    if argument.buffer and text.startswith("@"):
+        raise UsageError(
+            f"--input {text}: this input is a bare !hal.buffer, which has no shape.",
+            remedy="Give SHAPExTYPE=@FILE.bin.",
+        )
+    return text, _shaped(text, argument)
 
 
 def input_shapes(given: Sequence[str]) -> list[tuple[int, ...] | None]:
     """The shapes of the inputs as the user gave them; None where the text does not say."""
     shapes: list[tuple[int, ...] | None] = []
     for text in given:
-        shape, found, path = text.partition("@")
+        shape, found, path = text.removeprefix("&").partition("@")
         if found and not shape.strip("=") and path.endswith(".npy"):
             shapes.append(_npy_shape(Path(path)))
             continue

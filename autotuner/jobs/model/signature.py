@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from iree.compiler import ir
 
@@ -15,11 +15,11 @@ ASYNC = "$async"
 """What the compiler adds to the name of a function that it makes asynchronous: the body is there."""
 _PARAMETERS = ("#flow.parameter.named<", "#stream.parameter.named<")
 _LISTED = 12
-_VIEW = "!hal.buffer_view"
-_HIDDEN = ("!hal.fence", "!hal.buffer")
-"""What callers do not give by --input."""
+_VIEW, _BUFFER, _FENCE = "!hal.buffer_view", "!hal.buffer", "!hal.fence"
+_FENCED = "coarse-fences"
+"""The model of a call whose last two arguments are fences: IREE's tools, which read it in the reflection, add them."""
 
-
+Given = TypeVar("Given")
 Role = Literal["read", "storage", "unread"]
 """What the function does with an argument: in storage it writes a result (`iree.abi.output`)."""
 
@@ -31,6 +31,8 @@ class Argument:
     shape: tuple[int | None, ...] | None
     element: str
     role: Role = "read"
+    buffer: bool = False
+    """It is passed as a bare `!hal.buffer`: `&SHAPExTYPE` in the words of IREE's tools."""
 
     @property
     def text(self) -> str:
@@ -60,15 +62,26 @@ class Signature:
     """Of the parameters that the program loads from files."""
     imports: tuple[str, ...] = ()
     """Functions of other modules, which the program calls and does not have."""
+    foreign: tuple[str, ...] = ()
+    """The types of arguments and results that IREE's tools can neither make nor read."""
+
+    def placed(self, given: Sequence[Given], *, made: Callable[[Argument], Given]) -> Sequence[Given]:
+        """What the caller gave, one for each argument: storage for results may be left out, all of it."""
+        stored = [one for one in self.arguments if one.role == "storage"]
+        if not given or len(given) != len(self.arguments) - len(stored) or any(one.dynamic for one in stored):
+            return given
+        rest = iter(given)
+        return [made(one) if one.role == "storage" else next(rest) for one in self.arguments]
 
 
 def read_signature(functions: Mapping[str, Any], top: Sequence[Any], *, function: str | None) -> Signature:
     """That of the function that is asked for, or of the one that can be meant."""
     name = _choose(functions, function)
-    body = functions.get(name + ASYNC, functions.get(name))
+    called = functions.get(name, functions.get(name + ASYNC))
+    body = functions.get(name + ASYNC, called)
     given = list(body.regions[0].blocks[0].arguments)
     tensors: dict[int, Argument] = {}
-    results: tuple[Argument, ...] = ()
+    results: list[Any] = []
     for op in walk(body):
         if op.name == "hal.tensor.import":
             tensors.update({n: _tensor(op.results[0].type) for n, one in enumerate(given) if one == op.operands[0]})
@@ -76,18 +89,52 @@ def read_signature(functions: Mapping[str, Any], top: Sequence[Any], *, function
             # Its operands: the tensor, the sizes of that, and the storage.
             stored = replace(_tensor(op.operands[0].type), role="storage")
             for number, one in enumerate(given):
-                if one in list(op.operands)[1:] and str(one.type) == _VIEW:
+                if one in list(op.operands)[1:] and str(one.type) in (_VIEW, _BUFFER):
                     tensors.setdefault(number, stored)
         elif op.name == "util.return":
-            results = tuple(_exported(value) for value in op.operands)
-    arguments = [
-        tensors.get(number, _UNREAD if str(one.type) == _VIEW else Argument(None, str(one.type)))
+            results = list(op.operands)
+    arguments = {
+        number: replace(tensors.get(number) or _plain(one), buffer=str(one.type) == _BUFFER)
         for number, one in enumerate(given)
-        if number in tensors or str(one.type) not in _HIDDEN
-    ]
-    elements, shapes = tuple(one.element for one in results), tuple(one.shape or () for one in results)
-    imports = tuple(name for name, op in functions.items() if not list(op.regions[0].blocks))
-    return Signature(name, tuple(arguments), elements, shapes, _scopes(top), imports)
+        if str(one.type) != _FENCE
+    }
+    foreign = [str(one.type) for n, one in enumerate(given) if n in arguments and n not in tensors and not _made(one)]
+    foreign += [_FENCE] * (not _fences_are_added(called))
+    foreign += [str(one.type) for one in results if str(one.type).startswith("!") and str(one.type) != _VIEW]
+    told = [_exported(value) for value in results]
+    return Signature(
+        function=str(ir.StringAttr(called.attributes["sym_name"]).value),
+        arguments=tuple(arguments.values()),
+        results=tuple(one.element for one in told),
+        shapes=tuple(one.shape or () for one in told),
+        scopes=_scopes(top),
+        imports=tuple(name for name, op in functions.items() if not list(op.regions[0].blocks)),
+        foreign=tuple(dict.fromkeys(foreign)),
+    )
+
+
+def _plain(argument: Any) -> Argument:
+    """One that is no tensor for the function: a number, or a buffer that it does not look at."""
+    kind = str(argument.type)
+    return _UNREAD if kind in (_VIEW, _BUFFER) else Argument(None, kind)
+
+
+def _made(argument: Any) -> bool:
+    """Whether an argument that is no tensor can be given: a number, or any buffer where nobody reads it."""
+    kind = str(argument.type)
+    return not kind.startswith("!") or kind == _VIEW or (kind == _BUFFER and not list(argument.uses))
+
+
+def _fences_are_added(function: Any) -> bool:
+    """Whether a function has no fences, or those that IREE's tools know of: two, behind all else."""
+    kinds = [str(one.type) for one in function.regions[0].blocks[0].arguments]
+    if _FENCE not in kinds:
+        return True
+    if "iree.reflection" not in function.attributes:
+        return False
+    told = ir.DictAttr(function.attributes["iree.reflection"])
+    model = str(ir.StringAttr(told["iree.abi.model"]).value) if "iree.abi.model" in told else ""
+    return model == _FENCED and kinds[-2:] == [_FENCE, _FENCE] and _FENCE not in kinds[:-2]
 
 
 def signature_in(text: str, *, function: str | None) -> Signature:
@@ -114,9 +161,9 @@ def _choose(functions: Mapping[str, Any], wanted: str | None) -> str:
             return "main"
         what = f"has {len(public)} functions" if public else "has no function that can be called"
         raise UsageError(f"the model {what}.", remedy=f"Choose one by --function: {', '.join(public[:_LISTED])}.")
-    if wanted not in public:
+    if wanted.removesuffix(ASYNC) not in public:
         raise UsageError(f"the model has no function {wanted!r}.", remedy=f"It has: {', '.join(public[:_LISTED])}.")
-    return wanted
+    return wanted.removesuffix(ASYNC)
 
 
 def _tensor(kind: Any) -> Argument:

@@ -101,6 +101,23 @@ def test_storage_of_results_and_what_is_not_read_are_arguments_too(tmp_path: Pat
     assert notes == ()
 
 
+def test_a_bare_buffer_is_given_like_a_tensor_and_storage_is_made_where_it_is_left_out(tmp_path: Path) -> None:
+    given = ("64x96xf32", "96x128xf32")
+    found = structure("buffers", tmp_path, inputs=given)
+    signature = found.flow.signature
+    assert [(a.text, a.role, a.buffer) for a in signature.arguments] == [
+        ("64x128xf32", "storage", True),
+        ("64x96xf32", "read", True),
+        ("96x128xf32", "read", False),
+    ]
+    assert signature.foreign == ()
+    for inputs in ((), given, ("64x128xf32", *given), ("&64x128xf32", "&64x96xf32", "96x128xf32")):
+        call, _ = call_of(Program(tmp_path, "buffers", inputs=inputs), signature, tmp_path / "inputs", seed=0)
+        assert [text.partition("=")[0] for text in call.inputs] == ["&64x128xf32", "&64x96xf32", "96x128xf32"]
+    with pytest.raises(UsageError, match=r"a bare !hal\.buffer, which has no shape\. Give SHAPExTYPE=@FILE\.bin"):
+        call_of(Program(tmp_path, "buffers", inputs=("@x.npy", given[1])), signature, tmp_path / "inputs", seed=0)
+
+
 def test_without_sizes_a_dynamic_dispatch_cannot_be_tuned_and_says_why(tmp_path: Path) -> None:
     group = structure("dynamic", tmp_path).groups[0]
     assert "dynamic" in runs_alone(group.pieces[0], group.root)

@@ -49,3 +49,32 @@ def test_a_program_that_calls_another_module_is_refused_where_it_would_be_run() 
     with pytest.raises(UsageError, match=r"caller calls other\.scale, which is in another module\. Link the modules"):
         check_call(Program(Path("caller.mlir"), "caller"), found)
     assert signature_in(PROGRAM.format(body=MATMUL), function=None).imports == ()
+
+
+FENCED = """
+util.func public @main{suffix}(%x: !hal.buffer_view, %wait: !hal.fence, %signal: !hal.fence) -> !hal.buffer_view
+    attributes {{iree.abi.stub{reflection}}} {{
+  %in = hal.tensor.import wait(%wait) => %x : !hal.buffer_view -> tensor<4xf32>
+  %done = hal.tensor.barrier join(%in : tensor<4xf32>) => %signal : !hal.fence
+  %out = hal.tensor.export %done : tensor<4xf32> -> !hal.buffer_view
+  util.return %out : !hal.buffer_view
+}}
+"""
+TOLD = ', iree.reflection = {iree.abi.model = "coarse-fences"}'
+
+
+@pytest.mark.parametrize("suffix", ["", "$async"])
+def test_fences_that_the_tools_add_are_no_inputs(suffix: str) -> None:
+    found = signature_in(FENCED.format(suffix=suffix, reflection=TOLD), function="main")
+    assert (found.function, [one.text for one in found.arguments]) == (f"main{suffix}", ["4xf32"])
+    assert check_call(Program(Path("fenced.mlir"), "fenced"), found)
+
+
+def test_what_cannot_be_given_is_told_by_its_type() -> None:
+    found = signature_in(FENCED.format(suffix="", reflection=""), function=None)
+    with pytest.raises(UsageError, match=r"main takes or gives !hal\.fence, which cannot be made or read"):
+        check_call(Program(Path("fenced.mlir"), "fenced"), found)
+    listed = (
+        "util.func public @main(%l: !util.list<i32>, %b: !hal.buffer) -> !hal.buffer { util.return %b : !hal.buffer }"
+    )
+    assert signature_in(listed, function=None).foreign == ("!util.list<i32>", "!hal.buffer")

@@ -1,0 +1,50 @@
+"""A module on a device that stays open, and how its function is called."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from iree import runtime
+
+
+@dataclass(frozen=True)
+class Function:
+    """What a module is called by, and how it takes its inputs."""
+
+    exported: Any
+    bare: tuple[bool, ...]
+    """Of each input: whether it takes the buffer alone, without shape and type."""
+    fences: Callable[[], tuple[Any, Any]] | None
+    """Makes the fence that a call waits for and the one that it signals, where the function takes them."""
+
+
+@dataclass
+class Loaded:
+    """A module on the device, ready to be called."""
+
+    context: Any
+    module: Any
+    busy_s: float = 0.0
+    """Seconds that it has run since another module did."""
+    call_s: float = 0.0
+    """Seconds of its last call."""
+
+    def call(self, function: Function, inputs: Iterable[Any], *, results: int = 1) -> tuple[float, Any]:
+        """One call, in seconds, and its results: it ends when the device is done."""
+        given, out = runtime.VmVariantList(8), runtime.VmVariantList(results)
+        for view, bare in zip(inputs, function.bare, strict=True):
+            given.push_ref(view.get_buffer() if bare else view)
+        fences = function.fences() if function.fences else ()
+        for fence in fences:
+            given.push_ref(fence)
+        start = time.perf_counter()
+        self.context.invoke(function.exported, given, out)
+        if fences:
+            fences[1].wait()
+        seconds = time.perf_counter() - start
+        self.busy_s += seconds
+        self.call_s = seconds
+        return seconds, out
