@@ -41,25 +41,12 @@ from autotuner.devices.frames import Message, frame, read_frame
 from autotuner.devices.kept import Kept
 from autotuner.devices.load import Load, context_of_this_thread
 from autotuner.devices.loaded import Function, Loaded
+from autotuner.devices.memory import Memory
 from autotuner.devices.warming import needs_warming, warm_up
 
 KEPT_MODULES, KEPT_MODULE_BYTES = 24, 1 << 29
 """A race has about a dozen; a model's module may hold all its weights."""
 KEPT_CALLS, KEPT_CALL_BYTES = 64, 1 << 31
-ELEMENTS = {
-    "f64": "FLOAT_64",
-    "f32": "FLOAT_32",
-    "f16": "FLOAT_16",
-    "bf16": "BFLOAT_16",
-    "f8E4M3FN": "FLOAT_8_E4M3_FN",
-    "f8E4M3FNUZ": "FLOAT_8_E4M3_FNUZ",
-    "i64": "INT_64",
-    "i32": "INT_32",
-    "i16": "INT_16",
-    "i8": "INT_8",
-    "i1": "BOOL_8",
-}
-"""MLIR's names of types, in the runtime's words."""
 OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 
 
@@ -79,8 +66,9 @@ class Device:
     """A device with what was used on it last."""
 
     def __init__(self, uri: str) -> None:
-        self._device = runtime.get_device(uri)
-        self._config = runtime.Config(device=self._device)
+        device = runtime.get_device(uri)
+        self._config = runtime.Config(device=device)
+        self._memory = Memory(device)
         self._modules: Kept[Loaded] = Kept(KEPT_MODULES, KEPT_MODULE_BYTES)
         self._calls: Kept[Arguments] = Kept(KEPT_CALLS, KEPT_CALL_BYTES)
         self._copied: tuple[Arguments, list[tuple[Any, ...]]] | None = None
@@ -198,13 +186,13 @@ class Device:
                 raise KeyError(f"the module has no function {call['function']!r}")
             fenced = exported.reflection.get("iree.abi.model") == "coarse-fences"
             bare = tuple(one["buffer"] for one in call["inputs"])
-            function = Function(exported, bare, self._fences if fenced else None)
+            function = Function(exported, bare, self._memory.fences if fenced else None)
             names = [[_version(Path(one["file"])), one["shape"], one["element"]] for one in call["inputs"]]
             arguments = self._calls.get(json.dumps(names), lambda: self._upload_all(call["inputs"]))
         except Exception as error:
             raise UnusedDeviceError(str(error)) from error
         for view, pristine in zip(arguments.views, arguments.pristine, strict=True):
-            self._copy(pristine, view.get_buffer())
+            self._memory.copy(pristine, view.get_buffer())
         return function, arguments
 
     def _copies(self, request: Message, arguments: Arguments) -> list[tuple[Any, ...]]:
@@ -216,32 +204,19 @@ class Device:
         sets = self._copied[1]
         try:
             while len(sets) < request["sets"]:
-                sets.append(tuple(self._duplicate(view) for view in arguments.views))
+                sets.append(tuple(self._memory.duplicate(view) for view in arguments.views))
         except Exception as error:
             if OUT_OF_MEMORY not in str(error):
                 raise
         return sets
-
-    def _duplicate(self, view: Any) -> Any:
-        source = view.get_buffer()
-        buffer = self._buffer(source.byte_length())
-        self._copy(source, buffer)
-        return runtime.HalBufferView(buffer, view.shape, view.element_type)
 
     def _empty_cache(self, size: int) -> None:
         """Copies so many bytes that the cache has nothing else left."""
         if not size:
             return
         if self._swept is None or self._swept[0].byte_length() < size:
-            self._swept = self._buffer(size), self._buffer(size)
-        self._copy(*self._swept)
-
-    def _buffer(self, size: int) -> Any:
-        return self._device.allocator.allocate_buffer(
-            memory_type=int(runtime.MemoryType.DEVICE_LOCAL),
-            allowed_usage=int(runtime.BufferUsage.DEFAULT),
-            allocation_size=size,
-        )
+            self._swept = self._memory.allocate(size), self._memory.allocate(size)
+        self._memory.copy(*self._swept)
 
     def _load(self, module: Path, parameters: list[str]) -> tuple[Loaded, int]:
         instance = self._config.vm_instance
@@ -259,42 +234,16 @@ class Device:
         return [runtime.create_io_parameters_module(self._config.vm_instance, *providers)] if providers else []
 
     def _upload_all(self, inputs: list[Message]) -> tuple[Arguments, int]:
-        views = tuple(self._upload(one) for one in inputs)
-        pristine = tuple(self._upload(one).get_buffer() for one in inputs)
+        views = tuple(self._memory.upload(one) for one in inputs)
+        pristine = tuple(self._memory.upload(one).get_buffer() for one in inputs)
         return Arguments(views, pristine), 2 * sum(buffer.byte_length() for buffer in pristine)
-
-    def _upload(self, one: Message) -> Any:
-        # Not host visible: on GPUs such memory would be another, slower one.
-        buffer = self._device.allocator.allocate_buffer_copy(
-            memory_type=int(runtime.MemoryType.DEVICE_LOCAL),
-            allowed_usage=int(runtime.BufferUsage.DEFAULT),
-            device=self._device,
-            buffer=np.fromfile(one["file"], np.uint8),
-        )
-        element = int(getattr(runtime.HalElementType, ELEMENTS[one["element"]]))
-        return runtime.HalBufferView(buffer, one["shape"], element)
 
     def _result(self, value: Any) -> tuple[Any, Any]:
         """A tensor's view with its bytes, or no view and a number."""
         if isinstance(value, int | float):
             return None, value
         view = value.deref(runtime.HalBufferView)
-        return view, self._download(view.get_buffer())
-
-    def _download(self, buffer: Any) -> npt.NDArray[np.uint8]:
-        view = runtime.HalBufferView(buffer, [buffer.byte_length()], int(runtime.HalElementType.UINT_8))
-        host: npt.NDArray[np.uint8] = runtime.DeviceArray(self._device, view).to_host()
-        return np.ascontiguousarray(host)
-
-    def _copy(self, source: Any, target: Any) -> None:
-        before, after = self._fences()
-        self._device.queue_copy(source, target, wait_semaphores=before, signal_semaphores=after)
-        after.wait()
-
-    def _fences(self) -> tuple[Any, Any]:
-        """One that is reached, and one that is not yet."""
-        semaphore = self._device.create_semaphore(0)
-        return runtime.HalFence.create_at(semaphore, 0), runtime.HalFence.create_at(semaphore, 1)
+        return view, self._memory.download(view.get_buffer())
 
 
 class Server:
