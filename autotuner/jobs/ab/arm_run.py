@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotuner.iree.compile import Compiled
+from autotuner.iree.compile import FAILURE_CLASSES, Compiled, FailureClass
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.recipe import Recipe
 from autotuner.jobs.ab.result import ArmReport
 from autotuner.jobs.ab.subject import Answer
 from autotuner.targets import Target
+from autotuner.tuning.counts import Counts
 
 A, B = "a", "b"
 _ALIKE, _CALL_US = 2.0, 500.0
@@ -88,3 +90,18 @@ class ArmRun:
             share=self.share,
             dispatches=self.exports,
         )
+
+
+def counts_of(sides: Sequence[ArmRun], *, same_code: bool) -> Counts:
+    """How far both arms came; equal code is timed once."""
+    failed: dict[FailureClass, int] = {name: sum(side.failure == name for side in sides) for name in FAILURE_CLASSES}
+    timed = sum(side.us is not None for side in sides)
+    return Counts(
+        space=len(sides),
+        asked=len(sides),
+        built=sum(side.built is not None and side.built.ok for side in sides),
+        duplicate=int(same_code),
+        checked=sum(side.answer is not None for side in sides),
+        timed=timed - int(same_code and timed == len(sides)),
+        failed=failed,
+    )

@@ -18,15 +18,15 @@ from autotuner.errors import (
     WrongResultError,
 )
 from autotuner.iree.benchmark import Benchmark, benchmark_command
-from autotuner.iree.compile import FAILURE_CLASSES, Compiled, FailureClass, first_error
+from autotuner.iree.compile import Compiled, first_error
 from autotuner.iree.folder import MODULE
-from autotuner.iree.run import Invocation, failed_because, lacks_parameters
-from autotuner.jobs.ab.arm_run import A, ArmRun, B
+from autotuner.iree.run import failed_because, lacks_parameters
+from autotuner.jobs.ab.arm_run import A, ArmRun, B, counts_of
 from autotuner.jobs.ab.opening import Experiment, open_program
 from autotuner.jobs.ab.racing import EarlierRace, race_sides, time_sides_cold
 from autotuner.jobs.ab.recipe import ArmSite
 from autotuner.jobs.ab.result import AbDetails, AbResult, write_commands
-from autotuner.jobs.ab.shares import own_exports, read_shares, readable
+from autotuner.jobs.ab.shares import note_shares
 from autotuner.jobs.ab.ship import claim, ship
 from autotuner.jobs.ab.subject import Inside, Subject, difference
 from autotuner.jobs.model.context import compile_timeout, model_clock, run_timeout
@@ -39,7 +39,6 @@ from autotuner.store.rows import BuildRow
 from autotuner.system import process
 from autotuner.system.digests import file_digest
 from autotuner.targets import Target
-from autotuner.tuning.counts import Counts
 from autotuner.tuning.options import Options
 from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
 from autotuner.tuning.run import Account, Run
@@ -154,7 +153,7 @@ class _ExperimentRun:
             self._screen(b, benchmark)
             self._lengthen(b, subject, benchmark)
         if isinstance(subject, Inside) and not self.wanted.has_won:
-            self._shares(subject.call)
+            self.share_from = note_shares(self.sides, run, subject.call)
         if self._interrupted():
             return self._result("inconclusive", "interrupted before the race")
         run.account.stage(f"racing {b.arm.name} against {a.arm.name}")
@@ -309,20 +308,6 @@ class _ExperimentRun:
                 )
             self._screen(side, benchmark)
 
-    def _shares(self, call: Invocation) -> None:
-        """Which dispatches the arms do not have in common, and what they take of the whole."""
-        run, (a, b) = self.run, self.sides
-        with run.account.clocked("time"):
-            found = read_shares(run.session.runner, a.module, b.module, call, timeout=run_timeout(run.options))
-        if not found:
-            run.account.note(f"{run.session.device} keeps no statistics of dispatches: their shares are not known")
-            return
-        self.share_from = found[0].how
-        substituted = {*a.how.substituted, *b.how.substituted}
-        for side, other, shares in ((a, b, found[0]), (b, a, found[1])):
-            names = own_exports(shares, readable(side.module), readable(other.module), substituted=substituted)
-            side.exports, side.share = tuple(names), shares.of(names)
-
     def _ship(self, subject: Subject, judgement: Judgement) -> None:
         """The files of a microkernel that has won; what B is a file of is there already."""
         b, run = self.sides[1], self.run
@@ -373,7 +358,7 @@ class _ExperimentRun:
             speedup=self.speedup,
             speedup_over_stock=self.speedup,
             confidence=1 - ALPHA,
-            counts=self._counts(),
+            counts=counts_of(self.sides, same_code=self.same_code),
             files=Files(spec, flagfile, self.sides[1].how.carrier if verdict == "win" else None),
             caches=self.caches,
             reference=arbiter.found(a.us) if arbiter else None,
@@ -385,21 +370,6 @@ class _ExperimentRun:
                 written=self.written,
                 arbiter=arbiter,
             ),
-        )
-
-    def _counts(self) -> Counts:
-        failed: dict[FailureClass, int] = {
-            name: sum(side.failure == name for side in self.sides) for name in FAILURE_CLASSES
-        }
-        timed = sum(side.us is not None for side in self.sides)
-        return Counts(
-            space=len(self.sides),
-            asked=len(self.sides),
-            built=sum(side.built is not None and side.built.ok for side in self.sides),
-            duplicate=int(self.same_code),
-            checked=sum(side.answer is not None for side in self.sides),
-            timed=timed - int(self.same_code and self.difference is not None),
-            failed=failed,
         )
 
 

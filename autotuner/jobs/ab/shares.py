@@ -13,7 +13,10 @@ from autotuner.errors import EnvironmentFailure
 from autotuner.iree.compile import Compiled
 from autotuner.iree.mlir import parse, walk
 from autotuner.iree.run import Invocation
+from autotuner.jobs.ab.arm_run import ArmRun
+from autotuner.jobs.model.context import run_timeout
 from autotuner.jobs.model.shares import Shares, from_statistics, repeated
+from autotuner.tuning.run import Run
 
 _READINGS = 3
 _TRANSLATION = "translation_info"
@@ -28,6 +31,22 @@ _PLACES = (
     "memref.assume",
 )
 """Operations that say where a dispatch reads and writes, not what it computes."""
+
+
+def note_shares(sides: tuple[ArmRun, ArmRun], run: Run, call: Invocation) -> str:
+    """Each arm gets the dispatches that the other does not have, and what they take of the whole. Where the figures are
+    from; empty where there are none."""
+    a, b = sides
+    with run.account.clocked("time"):
+        found = read_shares(run.session.runner, a.module, b.module, call, timeout=run_timeout(run.options))
+    if not found:
+        run.account.note(f"{run.session.device} keeps no statistics of dispatches: their shares are not known")
+        return ""
+    substituted = {*a.how.substituted, *b.how.substituted}
+    for side, other, shares in ((a, b, found[0]), (b, a, found[1])):
+        names = own_exports(shares, readable(side.module), readable(other.module), substituted=substituted)
+        side.exports, side.share = tuple(names), shares.of(names)
+    return found[0].how
 
 
 def read_shares(device: Device, a: Compiled, b: Compiled, call: Invocation, *, timeout: float) -> list[Shares]:
