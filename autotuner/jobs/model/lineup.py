@@ -83,9 +83,10 @@ class Lineup:
 
     @property
     def favourite(self) -> str:
-        """The fastest so far. Entries are put in because each is ahead: a model that was not timed comes first."""
-        us = {name: one.us or math.inf for name, one in self.routes.items() if name != BASELINE}
-        us |= {made.name: made.us or 0.0 for made in self.tuned}
+        """The fastest so far. Entries are put in because each is ahead: a model that was not timed comes right before
+        its route, which is not before all others."""
+        us = {made.name: made.us or made.tried.us or math.inf for made in self.tuned}
+        us |= {name: one.us or math.inf for name, one in self.routes.items() if name != BASELINE}
         return min(us, key=lambda name: us[name])
 
     def contest(self, context: Context, *, blocks: int) -> Contest:

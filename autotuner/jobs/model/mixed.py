@@ -318,6 +318,8 @@ def put_together(whole: WholeModel, entries: Sequence[Entry], first: Tuned | Non
             if kernels and (first is None or tuned or _configs(kernels) != _configs(first.kernels)):
                 mixed = KernelMix(whole, f"tuned-{whole.tried.route.name}-{KERNELS}").make(kernels, tuned)
                 first = _faster(whole, first, mixed)
+                if first is not None and first.us is None:
+                    first = whole.timed(first)
     except OutOfTimeError:
         context.note(f"no time to compile the model with {what}: a longer --budget would try them")
     return [*found, *([first] if first else [])]

@@ -14,6 +14,7 @@ from autotuner.carriers.carrier import Parts
 from autotuner.iree.benchmark import DispatchTime
 from autotuner.iree.compile import Compiled
 from autotuner.jobs.model.dispatches import Dispatches
+from autotuner.jobs.model.lineup import Lineup
 from autotuner.jobs.model.routes import RouteOutcome, RouteRace
 from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.targets import PLAIN, Route
@@ -71,3 +72,21 @@ def test_a_model_that_is_far_slower_without_kernels_is_read_once(slower: float, 
     assert before is not None
     assert after is not None
     assert before.total > after.total > 0
+
+
+@pytest.mark.parametrize(
+    ("entries_us", "kernels_us", "favourite"),
+    [
+        (None, 64.0, "kernels"),  # untimed: about as fast as its route, and others are faster
+        (None, None, "tuned"),  # right before its route, where that is the best that is known
+        (50.0, 64.0, "tuned"),
+    ],
+)
+def test_a_model_that_was_not_timed_is_no_favourite_before_a_faster_one(
+    entries_us: float | None, kernels_us: float | None, favourite: str
+) -> None:
+    plain = replace(PLAINLY, us=400.0)
+    entries = replace(KERNELS, tried=plain, name="tuned", us=entries_us)
+    kernels = [replace(KERNELS, tried=plain, us=kernels_us)] if kernels_us else []
+
+    assert Lineup([plain], [entries, *kernels]).favourite == favourite
