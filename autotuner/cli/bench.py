@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import typer
-
 from autotuner.cli.commands.bench import BenchRequest, BenchWords
-from autotuner.cli.console import make_console
 from autotuner.cli.problem import named_model, named_problem
-from autotuner.cli.tuning import watched
-from autotuner.errors import EXIT_INTERRUPTED, DeviceError, OutOfTimeError, UsageError
+from autotuner.cli.tuning import show, watched
+from autotuner.errors import DeviceError, OutOfTimeError, UsageError
 from autotuner.jobs.bench.backends import TUNED, Chosen
 from autotuner.jobs.bench.model import bench_model
 from autotuner.jobs.bench.opening import Terms
@@ -47,12 +43,7 @@ def run_bench(wanted: BenchWords, request: BenchRequest) -> None:
         selected = Selection(workload.allowing(request.allow_precision), sample=wanted.sample)
         with watched(request) as watch:
             result = bench(selected.on(target, seed=request.seed), terms, target, options=options, **watch)
-    if request.as_json:
-        print(json.dumps(result.to_json(), indent=2))
-    else:
-        result.printer().show(make_console(no_color=request.no_color))
-    if result.interrupted:
-        raise typer.Exit(EXIT_INTERRUPTED)
+    show(result, request)
     if result.failed and not result.problems:
         raise OutOfTimeError("the time was up before anything was timed.")
     if result.failed:

@@ -25,6 +25,7 @@ from autotuner.tuning.session import Watched
 
 if TYPE_CHECKING:
     from autotuner.tuning import bundling, dry_run, tune
+    from autotuner.tuning.printer import Printer
 else:
     # Commands that search nothing come here, too.
     bundling, dry_run = Lazy("autotuner.tuning.bundling"), Lazy("autotuner.tuning.dry_run")
@@ -80,6 +81,27 @@ def print_rehearsal(rehearsal: Rehearsal, request: Request) -> None:
     emit(json.dumps(rehearsal.to_json(), indent=2) if request.as_json else rehearsal.text())
 
 
+class Shown(Protocol):
+    """What a command that times something ends with."""
+
+    @property
+    def interrupted(self) -> bool: ...
+
+    def to_json(self) -> dict[str, Any]: ...
+
+    def printer(self) -> Printer: ...
+
+
+def show(result: Shown, request: Request) -> None:
+    """The result for a program or for people; the process ends here where the user has stopped it."""
+    if request.as_json:
+        print(json.dumps(result.to_json(), indent=2))
+    else:
+        result.printer().show(make_console(no_color=request.no_color))
+    if result.interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+
+
 def conclude(
     result: Result[D],
     request: Request,
@@ -87,13 +109,8 @@ def conclude(
     exit_code: int = 0,
     failure: AutotuneError | None = None,
 ) -> None:
-    """What every tuning command ends with: the result for a program or for people, and the contract's exit code."""
-    if request.as_json:
-        print(json.dumps(result.to_json(), indent=2))
-    else:
-        result.printer().show(make_console(no_color=request.no_color))
-    if result.interrupted:
-        raise typer.Exit(EXIT_INTERRUPTED)
+    """What every tuning command ends with: its result, and the contract's exit code."""
+    show(result, request)
     if failure is not None:
         raise failure
     if exit_code:

@@ -1,9 +1,10 @@
-"""In which state a device was timed, as it is stored and shown. It imports nothing: `history` must not wait."""
+"""In which state a device was timed, as it is stored and shown. It imports little: `history` must not wait."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -34,6 +35,13 @@ class Sample:
     @classmethod
     def from_json(cls, table: Mapping[str, float]) -> Sample:
         return cls(*(table.get(name) for name in ("mhz", "watts", "celsius")))
+
+    @classmethod
+    def middle(cls, samples: Iterable[Sample]) -> Sample:
+        """The median of each figure, of those that know it."""
+        looks = list(samples)
+        known = {one.name: [v for look in looks if (v := getattr(look, one.name)) is not None] for one in fields(cls)}
+        return cls(**{name: median(values) if values else None for name, values in known.items()})
 
 
 NO_SAMPLE = Sample()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from statistics import median
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _AT_ONCE = 10_000
-_SAMPLED = tuple(one.name for one in fields(Sample))
 
 
 class Reader:
@@ -383,9 +381,7 @@ def _few(runs: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def _sample(timings: Sequence[TimingRow]) -> Sample:
     """The device at the end of these, in the median."""
-    seen = [timing.conditions.after for timing in timings if timing.conditions is not None]
-    values = {name: [v for v in (getattr(s, name) for s in seen) if v is not None] for name in _SAMPLED}
-    return Sample(**{name: median(known) if known else None for name, known in values.items()})
+    return Sample.middle(timing.conditions.after for timing in timings if timing.conditions is not None)
 
 
 def _cold_us(timings: Sequence[TimingRow]) -> float | None:

@@ -220,3 +220,9 @@ def test_what_is_not_known_is_not_written() -> None:
         "cache": "warm",
         "after": {"mhz": 1.0},
     }
+
+
+def test_the_middle_of_some_looks_is_the_median_of_each_figure_that_is_known() -> None:
+    looks = [Sample(1000.0, 90.0), Sample(1400.0), Sample(1100.0, 70.0)]
+    assert Sample.middle(looks) == Sample(mhz=1100.0, watts=80.0, celsius=None)
+    assert Sample.middle([]) == Sample()

@@ -280,8 +280,8 @@ class ProblemBench:
                     part.row,
                     blocks_us=blocks,
                     cold_us=median(part.cold) if part.cold and blocks else None,
-                    before=_middle([one.before for one in seen]),
-                    sample=_middle([one.after for one in seen]),
+                    before=Sample.middle(one.before for one in seen),
+                    sample=Sample.middle(one.after for one in seen),
                 )
             )
         notes = (*self._warnings(rows), *([self._too_short] if self._too_short else []))
@@ -331,10 +331,3 @@ def _turned(names: Sequence[str], block: int) -> list[str]:
     """Nobody is always first."""
     start = block % len(names) if names else 0
     return [*names[start:], *names[:start]]
-
-
-def _middle(samples: Sequence[Sample]) -> Sample:
-    """The median of each figure."""
-    figures = {name: [getattr(one, name) for one in samples] for name in ("mhz", "watts", "celsius")}
-    known = {name: [value for value in values if value is not None] for name, values in figures.items()}
-    return Sample(**{name: median(values) if values else None for name, values in known.items()})
