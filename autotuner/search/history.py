@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from autotuner.search.likeness import Floats, Likeness
-from autotuner.search.surrogate import standardized
-from autotuner.search.tiles import alike, tilings
+from autotuner.search.likeness import Rows, Singles
+from autotuner.search.prediction import Prediction, Results
 from autotuner.space.table import Config, Space, Value
 
 SUGGESTED = 10
@@ -24,16 +23,15 @@ WINNERS = 1
 """So many of the nearest runs give their best before what is predicted."""
 LEAST = 8
 """A run with fewer results says too little of what is good there."""
-CONSIDERED = 2000
-"""At most so many rows are ranked; of a larger space, a random sample and what was good before."""
+CONSIDERED = 1000
+"""A space of at most so many rows is ranked whole."""
+SAMPLED = 500
+"""Of a larger one so many random rows are, and what was good before; then, for so many rounds, what differs in one
+knob from so many of the best: the rows found are as good as if all were ranked."""
+ROUNDS = 3
+PARENTS = 10
 _OTHER_TYPES = 2.0
 """How far apart other types are, in doublings of a size."""
-_REACH = 1.0
-"""At so many doublings the results of a run are taken for e times as noisy as those of the same shape."""
-_SHARED = 0.5
-"""What two configurations have in common when they differ in one knob: less than in a search, for more is known."""
-_NOISE = 0.05
-"""The share of variance taken for noise in results of the same shape."""
 
 
 @dataclass(frozen=True)
@@ -81,17 +79,14 @@ class Suggestions:
 
 
 def suggest(space: Space, shape: Shape, earlier: Sequence[Earlier], *, count: int = SUGGESTED) -> Suggestions:
-    """The winner of the nearest run, then what all near runs together predict to be the fastest.
-
-    One model knows the results of all, each over those of its own run, nearer shapes for less noisy. Configurations are
-    alike by their knobs and by what these come to: the same knobs are other numbers of workgroups for another shape.
-    """
+    """The winner of the nearest run, then what all near runs together predict to be the fastest."""
     near = [(shape.distance(run.shape), run) for run in earlier if _has_knobs_of(space, run)]
     near = sorted((pair for pair in near if math.isfinite(pair[0])), key=lambda pair: pair[0])[:RUNS]
     if not near or not len(space):
         return Suggestions()
-    best = [space.nearest(run.configs[int(np.argmin(run.us))]) for _, run in near]
-    ranked = _ranked(space, shape, [(distance, run) for distance, run in near if len(run.us) >= LEAST], best)
+    best = [_row(space, run.configs[int(np.argmin(run.us))]) for _, run in near]
+    known = [_results(distance, run) for distance, run in near if len(run.us) >= LEAST]
+    ranked = _ranked(space, Prediction(space, shape.sizes, known), best) if known else []
     chosen = list(dict.fromkeys([*best[:WINNERS], *ranked, *best]))[:count]
     return Suggestions(tuple(space[row] for row in chosen), tuple(run.name for _, run in near))
 
@@ -101,36 +96,42 @@ def _has_knobs_of(space: Space, run: Earlier) -> bool:
     return bool(run.us) and 2 * len(own & {*run.configs[0]}) > len(own)
 
 
-def _ranked(space: Space, shape: Shape, near: Sequence[tuple[float, Earlier]], best: Sequence[int]) -> list[int]:
-    """The rows by what they are predicted to take, the fastest first; none where no run has enough results."""
-    if not near:
-        return []
-    likeness, kept = Likeness(space.knobs, shared=_SHARED), [_kept(run) for _, run in near]
-    rows = np.unique(np.concatenate([_sample(space), np.array(best, np.int64)]))
-    known = np.concatenate([likeness.configs(configs) for configs, _ in kept])
-    known_tilings = np.concatenate(
-        [tilings(configs, run.shape.sizes) for (configs, _), (_, run) in zip(kept, near, strict=True)]
-    )
-    values = np.concatenate([standardized(times) for _, times in kept])
-    noise = np.concatenate(
-        [np.full(len(times), distance) for (_, times), (distance, _) in zip(kept, near, strict=True)]
-    )
-    covariance = likeness.between(known, known) * alike(known_tilings, known_tilings)
-    weights = np.linalg.solve(covariance + np.diag(_NOISE * np.exp(noise / _REACH)), values)
-    own = tilings([space[int(row)].as_dict() for row in rows], shape.sizes)
-    predicted = (likeness.between(likeness.rows(space.indices[rows]), known) * alike(own, known_tilings)) @ weights
-    return [int(row) for row in rows[np.argsort(predicted, kind="stable")]]
+def _row(space: Space, config: Mapping[str, Value]) -> int:
+    row = space.index(Config.of(config))
+    return space.nearest(config) if row is None else row
 
 
-def _sample(space: Space) -> np.ndarray[Any, np.dtype[np.int64]]:
-    rows = np.arange(len(space), dtype=np.int64)
-    return rows if len(rows) <= CONSIDERED else np.random.default_rng(0).choice(rows, CONSIDERED, replace=False)
-
-
-def _kept(run: Earlier) -> tuple[list[Mapping[str, Value]], Floats]:
-    """Configurations of a run and the logarithms of their times."""
-    order, half = np.argsort(run.us, kind="stable"), RESULTS // 2
+def kept(us: Sequence[float]) -> list[int]:
+    """The places of a run's results that are made use of, the fastest first."""
+    order, half = np.argsort(us, kind="stable"), RESULTS // 2
     if len(order) > RESULTS:
         rest = np.linspace(half, len(order) - 1, RESULTS - half).astype(np.int64)
         order = np.concatenate([order[:half], order[rest]])
-    return [run.configs[int(place)] for place in order], np.log(np.array(run.us)[order])
+    return [int(place) for place in order]
+
+
+def _results(distance: float, run: Earlier) -> Results:
+    places = kept(run.us)
+    return Results(
+        distance, run.shape.sizes, [run.configs[place] for place in places], [math.log(run.us[p]) for p in places]
+    )
+
+
+def _ranked(space: Space, prediction: Prediction, best: Sequence[int]) -> list[int]:
+    """Rows by what they are predicted to take, the fastest first."""
+    if len(space) <= CONSIDERED:
+        rows = np.arange(len(space), dtype=np.int64)
+        return _sorted(rows, prediction.of(rows))
+    rows = np.union1d(space.sample(SAMPLED, np.random.default_rng(0)), np.array(best, np.int64))
+    predicted = prediction.of(rows)
+    for _ in range(ROUNDS):
+        around = [space.neighbours(row) for row in _sorted(rows, predicted)[:PARENTS]]
+        new = np.setdiff1d(np.concatenate(around), rows)
+        if not len(new):
+            break
+        rows, predicted = np.concatenate([rows, new]), np.concatenate([predicted, prediction.of(new)])
+    return _sorted(rows, predicted)
+
+
+def _sorted(rows: Rows, predicted: Singles) -> list[int]:
+    return [int(row) for row in rows[np.argsort(predicted, kind="stable")]]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotuner.search.likeness import Floats, Likeness
+from autotuner.search.likeness import Floats, Likeness, Singles
 
 NUGGET = 0.01
 """The share of variance taken for noise; it also keeps the equations solvable."""
@@ -26,7 +26,7 @@ class Surrogate:
     def __init__(self, likeness: Likeness, *, boldness: float = BOLDNESS, good: float = GOOD) -> None:
         self._likeness, self._boldness, self._good = likeness, boldness, good
 
-    def choose(self, known: Floats, values: Floats, rows: Floats, *, pending: int, count: int) -> list[int]:
+    def choose(self, known: Singles, values: Floats, rows: Singles, *, pending: int, count: int) -> list[int]:
         """The most promising of some rows, best first; the first `pending` of them are under way already.
 
         What is under way or chosen has no value yet, but it makes its surroundings less unknown: that spreads a batch.
@@ -48,7 +48,8 @@ class Surrogate:
 def standardized(values: Floats, *, good: float = GOOD) -> Floats:
     """All but the best count as equally bad: how bad they are says nothing about the best, and in a space that
     spans a factor of a hundred it would drown what does. A failure (NaN) is one of them."""
-    worst = np.nanquantile(values, good)
+    worked = np.sort(values[~np.isnan(values)])
+    worst = np.interp(good * (len(worked) - 1), np.arange(len(worked)), worked)  # a tenth of what np.nanquantile takes
     clipped = np.fmin(values, worst)
     target: Floats = (clipped - clipped.mean()) / (float(clipped.std()) or 1.0)
     return target
@@ -59,8 +60,8 @@ class _Belief:
     """What the values at some points say of others."""
 
     likeness: Likeness
-    rows: Floats
-    near: Floats
+    rows: Singles
+    near: Singles
     """Covariance of the rows with the known points."""
     mean: Floats
     scale: float
@@ -69,7 +70,7 @@ class _Belief:
     _expected: list[Floats]
 
     @classmethod
-    def of(cls, likeness: Likeness, known: Floats, target: Floats, rows: Floats) -> _Belief:
+    def of(cls, likeness: Likeness, known: Singles, target: Floats, rows: Singles) -> _Belief:
         covariance = likeness.between(known, known) + NUGGET * np.eye(len(known))
         inverse = np.linalg.inv(covariance).astype(np.float64)
         near = likeness.between(rows, known)

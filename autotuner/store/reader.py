@@ -38,7 +38,7 @@ from autotuner.store.rows import (
     read_timing,
 )
 from autotuner.store.schema import BUILDS, CANDIDATES, ENVIRONMENT, IMPORTED, RUNS, TIMINGS, VERDICTS
-from autotuner.store.summaries import fastest_first, leading_queries, read_tally, tally_query
+from autotuner.store.summaries import fastest_first, leading_queries, read_tally, tally_query, times_query
 from autotuner.store.transactions import OnWait, Transactions
 from autotuner.system.locks import nobody_works_in
 
@@ -135,7 +135,7 @@ class Reader:
         while above:
             query = select(RUNS).order_by(RUNS.c.started, RUNS.c.id)
             with self.intact():
-                parts = [read_run(row) for row in self._of_runs(query, RUNS.c.parent, above)]
+                parts = [read_run(row) for row in self._among(query, RUNS.c.parent, above)]
             for part in parts:
                 found.setdefault(str(part.parent), []).append(part)
             above = [part.id for part in parts if part.id not in found]
@@ -145,7 +145,7 @@ class Reader:
         """Run -> its parts -> how far they are: what a list of runs tells of them, without their documents."""
         query = select(RUNS.c.id, RUNS.c.parent, RUNS.c.status).order_by(RUNS.c.started, RUNS.c.id)
         found: dict[str, dict[str, Status]] = {}
-        for row in self._of_runs(query, RUNS.c.parent, runs):
+        for row in self._among(query, RUNS.c.parent, runs):
             found.setdefault(row.parent, {})[row.id] = row.status
         return found
 
@@ -191,7 +191,7 @@ class Reader:
     def verdicts(self, runs: Iterable[str]) -> dict[str, str]:
         """The last verdict on each of these runs that has one."""
         query = select(VERDICTS.c.run, VERDICTS.c.verdict).order_by(VERDICTS.c.id)
-        return {row.run: row.verdict for row in self._of_runs(query, VERDICTS.c.run, runs)}
+        return {row.run: row.verdict for row in self._among(query, VERDICTS.c.run, runs)}
 
     def environment(self, run: str) -> Json:
         """Where a run was measured, as last recorded; empty when it was not."""
@@ -200,12 +200,25 @@ class Reader:
     def environments(self, runs: Iterable[str]) -> dict[str, Json]:
         """The same of many runs; those of which nothing was recorded are left out."""
         query = select(ENVIRONMENT.c.run, ENVIRONMENT.c.document).order_by(ENVIRONMENT.c.id)
-        return {row.run: row.document for row in self._of_runs(query, ENVIRONMENT.c.run, runs)}
+        return {row.run: row.document for row in self._among(query, ENVIRONMENT.c.run, runs)}
 
     def candidates(self, run: str) -> list[CandidateRow]:
         """A run's candidates, in the order in which they were asked for."""
         query = select(CANDIDATES).where(CANDIDATES.c.run == run).order_by(CANDIDATES.c.ordinal)
         return self._rows(query, read_candidate)
+
+    def times(self, runs: Iterable[str], *, kinds: Sequence[str]) -> dict[str, dict[int, float]]:
+        """The microseconds of the candidates of these kinds that worked, by run and id, as they were asked for."""
+        found: dict[str, dict[int, float]] = {}
+        for row in self._among(times_query(kinds), CANDIDATES.c.run, runs):
+            run, candidate, us = tuple(row)
+            found.setdefault(run, {})[candidate] = us
+        return found
+
+    def configs(self, candidates: Iterable[int]) -> dict[int, Json]:
+        """The knobs of candidates, by their ids."""
+        query = select(CANDIDATES.c.id, CANDIDATES.c.config)
+        return {row.id: row.config for row in self._among(query, CANDIDATES.c.id, candidates)}
 
     def references(self, run: str, *, ordinal: int | None) -> list[CandidateRow]:
         """A run's defaults and the candidate of this ordinal: what is compared of a long run."""
@@ -269,7 +282,7 @@ class Reader:
 
     def tallies(self, runs: Iterable[str]) -> dict[str, Tally]:
         """The same of many runs; those without candidates are left out."""
-        found = self._of_runs(tally_query(), CANDIDATES.c.run, runs)
+        found = self._among(tally_query(), CANDIDATES.c.run, runs)
         return {row.run: read_tally(row) for row in found}
 
     def timed(self, run: str | None = None) -> list[TimedRow]:
@@ -345,9 +358,9 @@ class Reader:
         with self.intact():
             return self._transactions.read(query)
 
-    def _of_runs(self, query: Select[Any], column: Column[Any], runs: Iterable[str]) -> Iterator[Row[Any]]:
-        """The rows of many runs, in as few questions as a database allows."""
-        for some in _few(list(runs)):
+    def _among(self, query: Select[Any], column: Column[Any], keys: Iterable[str | int]) -> Iterator[Row[Any]]:
+        """The rows of many runs or candidates, in as few questions as a database allows."""
+        for some in _few(list(keys)):
             yield from self._read(query.where(column.in_(some)))
 
     def _rows(self, query: Executable, read: Callable[[Row[Any]], T]) -> list[T]:
@@ -373,10 +386,10 @@ def _copy_of(file: Path, location: URL) -> TemporaryDirectory[str]:
         raise explain(error, location) from error
 
 
-def _few(runs: Sequence[str]) -> Iterator[Sequence[str]]:
+def _few(keys: Sequence[T]) -> Iterator[Sequence[T]]:
     """So many at a time as every database takes in one statement."""
-    for start in range(0, len(runs), _AT_ONCE):
-        yield runs[start : start + _AT_ONCE]
+    for start in range(0, len(keys), _AT_ONCE):
+        yield keys[start : start + _AT_ONCE]
 
 
 def _sample(timings: Sequence[TimingRow]) -> Sample:

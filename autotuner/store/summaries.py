@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Row, Select, case, func, select
@@ -17,6 +17,13 @@ def leading_queries(run: str, limit: int) -> tuple[Select[Any], ...]:
     fastest = own.where(us.is_not(None)).order_by(us, CANDIDATES.c.ordinal).limit(limit)
     others = own.where(us.is_(None)).order_by(CANDIDATES.c.ordinal).limit(limit)
     return fastest, others, own.where(CANDIDATES.c.kind == "baseline")
+
+
+def times_query(kinds: Sequence[str]) -> Select[Any]:
+    """What candidates of some kinds took that worked; their knobs are many words, and read where they are needed."""
+    worked = CANDIDATES.c.us.is_not(None) & (CANDIDATES.c.us > 0) & (CANDIDATES.c.failure == "")
+    query = select(CANDIDATES.c.run, CANDIDATES.c.id, CANDIDATES.c.us)
+    return query.where(worked, CANDIDATES.c.kind.in_(kinds)).order_by(CANDIDATES.c.run, CANDIDATES.c.ordinal)
 
 
 def fastest_first(rows: Iterable[CandidateRow]) -> list[CandidateRow]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from autotuner.search.history import RUNS, SUGGESTED, Earlier, Shape, suggest
+from autotuner.search.history import RUNS, SUGGESTED, Earlier, Shape, kept, suggest
 from autotuner.store.reader import Reader
 from autotuner.store.rows import RunRow
 from autotuner.tuning.plan import SEARCHED, Plan
@@ -41,16 +42,29 @@ def learned(plan: Plan, reader: Reader, *, run: str, device_name: str, trials: i
 
 def earlier_runs(reader: Reader, shape: Shape, *, target: str, device_name: str, but: str) -> list[Earlier]:
     """What was timed on this chip for shapes like this one, the nearest first; `but` is the run that asks."""
-    found: list[tuple[float, RunRow, Shape]] = []
-    for row in reader.runs():
-        known = _shape(row)
-        if known is not None and row.target == target and row.id != but and math.isfinite(shape.distance(known)):
-            found.append((shape.distance(known), row, known))
-    earlier: list[Earlier] = []
-    for _, row, known in sorted(found, key=lambda item: item[0]):
-        if len(earlier) < RUNS and reader.environment(row.id).get("device_name") == device_name:
-            earlier += _timed(reader, row, known)
-    return earlier
+    known = {row.id: (row, own) for row in reader.runs() if row.target == target and (own := _shape(row)) is not None}
+    apart = {run: shape.distance(own) for run, (_, own) in known.items() if run != but}
+    near = sorted((run for run, distance in apart.items() if math.isfinite(distance)), key=apart.__getitem__)
+    chosen: dict[str, dict[int, float]] = {}
+    while near and len(chosen) < RUNS:
+        some, near = near[:RUNS], near[RUNS:]
+        chips = reader.environments(some)
+        times = reader.times(
+            (run for run in some if chips.get(run, {}).get("device_name") == device_name), kinds=SEARCHED
+        )
+        chosen |= {run: _chosen(times[run]) for run in some if run in times}
+    chosen = dict([*chosen.items()][:RUNS])
+    # Of long runs little is made use of: only that is read.
+    configs = reader.configs(candidate for candidates in chosen.values() for candidate in candidates)
+    return [
+        Earlier(
+            f"{known[run][0].problem.get('name', '')} ({run})",
+            known[run][1],
+            [configs[candidate] for candidate in candidates],
+            [*candidates.values()],
+        )
+        for run, candidates in chosen.items()
+    ]
 
 
 def _shape(row: RunRow) -> Shape | None:
@@ -58,9 +72,6 @@ def _shape(row: RunRow) -> Shape | None:
     return Shape.from_json(document) if document else None
 
 
-def _timed(reader: Reader, row: RunRow, shape: Shape) -> list[Earlier]:
-    """What a run timed, if anything."""
-    timed = [c for c in reader.candidates(row.id) if c.us and c.kind in SEARCHED and not c.failure]
-    name = f"{row.problem.get('name', '')} ({row.id})"
-    configs, us = [c.config.as_dict() for c in timed], [float(c.us) for c in timed if c.us]
-    return [Earlier(name, shape, configs, us)] if timed else []
+def _chosen(us: Mapping[int, float]) -> dict[int, float]:
+    candidates = list(us)
+    return {candidates[place]: us[candidates[place]] for place in kept([*us.values()])}

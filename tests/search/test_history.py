@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 
-from autotuner.search.history import Earlier, Shape, suggest
+from autotuner.search import history
+from autotuner.search.history import RESULTS, Earlier, Shape, kept, suggest
+from autotuner.search.likeness import Rows, Singles
+from autotuner.search.prediction import Prediction
 from autotuner.space.table import Config, Knob, Space
 
 KNOBS = [Knob("tile_m", (8, 16, 32, 64, 128)), Knob("tile_n", (8, 16, 32, 64, 128)), Knob("stages", (1, 2, 3, 4))]
@@ -27,8 +31,8 @@ def us(config: Config, *, m: int) -> float:
     )
 
 
-def run(m: int, *, count: int = 40, seed: int = 0, **changed: str) -> Earlier:
-    configs = [SPACE[int(row)] for row in SPACE.sample(count, np.random.default_rng(seed))]
+def run(m: int, *, count: int = 40, seed: int = 0, space: Space = SPACE, **changed: str) -> Earlier:
+    configs = [space[int(row)] for row in space.sample(count, np.random.default_rng(seed))]
     return Earlier(f"run {m}", shape(m, **changed), [c.as_dict() for c in configs], [us(c, m=m) for c in configs])  # type: ignore[arg-type]
 
 
@@ -73,3 +77,50 @@ def test_configurations_of_a_larger_space_are_suggested_as_legal_ones() -> None:
     found = suggest(legal, shape(512), [run(512)], count=6)
     assert len(found.configs) == len(set(found.configs)) == 6
     assert all(config in legal for config in found.configs)
+
+
+def test_what_is_suggested_has_as_many_workgroups_as_what_was_fast_for_other_shapes() -> None:
+    sides = (16, 32, 64, 128, 256)
+    space = Space.product([Knob("wg_0", sides), Knob("wg_1", sides)])
+
+    def us(rows: int, columns: int, m: int) -> float:
+        return 10.0 * (1.0 + abs(float(np.log2(m * 1024 / (rows * columns) / 128))))
+
+    def run(m: int) -> Earlier:
+        configs = [config.as_dict() for config in space]
+        times = [us(int(c["wg_0"]), int(c["wg_1"]), m) for c in configs]
+        return Earlier(f"run {m}", Shape("contraction", ("f16",), {"m": m, "n": 1024}), configs, times)
+
+    here = Shape("contraction", ("f16",), {"m": 256, "n": 1024})
+    found = suggest(space, here, [run(64), run(128), run(1024), run(2048)], count=6).configs
+    assert min(us(int(c["wg_0"]), int(c["wg_1"]), 256) for c in found[1:4]) == 10.0
+
+
+def test_in_a_large_space_few_rows_are_ranked_and_what_is_suggested_is_as_if_all_were(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sides = tuple(2**n for n in range(16))
+    space = Space.product([Knob("tile_m", sides), Knob("tile_n", sides), Knob("stages", tuple(range(1, 13)))])
+    runs = [run(256, space=space), run(1024, seed=1, space=space)]
+    predicted: list[int] = []
+    of = Prediction.of
+
+    def counted(self: Prediction, rows: Rows) -> Singles:
+        predicted.append(len(rows))
+        return of(self, rows)
+
+    monkeypatch.setattr(Prediction, "of", counted)
+    found = suggest(space, shape(512), runs, count=6)
+    assert len(space) > 3 * sum(predicted)
+    monkeypatch.setattr(history, "CONSIDERED", len(space))
+    assert found == suggest(space, shape(512), runs, count=6)
+    assert predicted[-1] == len(space)
+
+
+def test_of_a_long_run_the_better_half_and_an_even_sample_of_the_rest_are_made_use_of() -> None:
+    us = [float(n) for n in reversed(range(400))]
+    places = kept(us)
+    assert len(places) == RESULTS
+    assert [us[place] for place in places[: RESULTS // 2]] == [float(n) for n in range(RESULTS // 2)]
+    assert us[places[-1]] == 399.0
+    assert kept([3.0, 1.0, 2.0]) == [1, 2, 0]

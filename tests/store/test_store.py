@@ -617,6 +617,20 @@ def test_a_full_disk_becomes_a_storage_error_and_writing_goes_on_when_there_is_s
         subprocess.run(["umount", str(tmp_path)], check=True)
 
 
+def test_times_of_many_runs_are_those_of_candidates_that_worked_and_their_knobs_are_read_apart(store: Store) -> None:
+    one, two, empty = (new_run(store) for _ in range(3))
+    first, second = new_candidate(store, one, 0, us=3.0), new_candidate(store, one, 1, us=2.0)
+    new_candidate(store, one, 2)
+    new_candidate(store, one, 3, us=1.0, kind="baseline")
+    store.record_failure(new_candidate(store, one, 4, us=1.0), "wrong-result")
+    other = new_candidate(store, two, 5, us=4.0)
+    assert store.times([one, two, empty], kinds=("codegen",)) == {one: {first: 3.0, second: 2.0}, two: {other: 4.0}}
+    assert store.configs([second, other]) == {
+        second: {"tile_m": 2, "route": "default"},
+        other: {"tile_m": 6, "route": "default"},
+    }
+
+
 def fill(store: Store, run: str) -> int:
     """Write until there is no space; gives how many rows went in."""
     with pytest.raises(StorageError, match=r"no space left to write .*Free some space"):
