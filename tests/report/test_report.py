@@ -57,7 +57,9 @@ def test_stderr_of_strangers_runs_nowhere(store: Store, run: Run, tmp_path: Path
 
 def test_best_so_far_only_falls_and_ends_at_the_fastest(run: Run) -> None:
     fastest = min(candidate.us for candidate in run.timed if candidate.us)
-    for chart in charts.progress(run):
+    found = charts.progress(run)
+    assert len(found) == 2
+    for chart in found:
         line = chart.figure["data"][-1]
         assert line["y"] == sorted(line["y"], reverse=True)
         assert line["y"][-1] == fastest
@@ -218,10 +220,7 @@ def test_only_the_beginning_of_stderr_is_shown() -> None:
 
 def test_axes_hold_all_values_and_have_few_round_ticks() -> None:
     axis = charts.log_axis("µs", [410.0, 2558.0])
-    assert (
-        axis["tickvals"] == [400.0, 500.0, 600.0, 700.0, 800.0, 1000.0, 1200.0, 1500.0, 2000.0, 2500.0][1:]
-        or axis["tickvals"]
-    )
+    assert axis["tickvals"] == [500.0, 1000.0, 2000.0]
     assert all(10 ** axis["range"][0] <= tick <= 10 ** axis["range"][1] for tick in axis["tickvals"])
     assert 10 ** axis["range"][0] < 410 < 2558 < 10 ** axis["range"][1]
 

@@ -117,8 +117,12 @@ def test_while_one_problem_is_tuned_the_best_kernels_of_the_next_are_made(
 
 
 def test_a_next_problem_that_no_kernel_fits_does_not_matter(tools: Tools, tmp_path: Path) -> None:
+    asked = []
+
     def refused() -> Plan:
+        asked.append(1)
         raise UsageError("no kernel fits.", remedy="Choose another.")
 
     with BuildExecutor.local(Builder(tools, Cache(tmp_path)), 1) as executor, beside(executor, refused, room=1):
-        pass
+        assert wait_until(lambda: bool(asked))
+        assert executor.here.submit(lambda: "goes on").result(ENOUGH) == "goes on"

@@ -78,6 +78,7 @@ def test_the_module_that_repeats_its_dispatches_is_not_written_over_the_other(
 ) -> None:
     """Cold times are those of single calls."""
     result = experiment("default", flagfile("tiled", TILED), fake(("*", 15.0)).tools)
+    assert len(result.details.arms) == 2
     for arm in result.details.arms:
         assert arm.repeat > 1
         once, often = arm.folder / "once.vmfb", arm.folder / "module.vmfb"
@@ -90,6 +91,7 @@ def test_the_commands_of_both_arms_can_be_pasted(fake: Fake, experiment: Run, fl
     """Arms so short that their dispatches are repeated; in the end the lines are run by the real programs."""
     wrapped = fake(("*", 15.0)).tools
     result = experiment("default", flagfile("tiled", TILED), wrapped)
+    assert len(result.details.arms) == 2
     for arm in result.details.arms:
         module = arm.folder / "module.vmfb"
         code = executables(module)
@@ -235,6 +237,7 @@ def test_the_users_inputs_are_what_both_arms_compute_with(
     assert (np.fromfile(folder / "input0.bin", np.float32).reshape(96, 128) == a).all()
     files = {"96x128xf32": "input0.bin", "128x64xf32": "input1.bin", "96x64xf32": "poison.bin"}
     call = Invocation("main", tuple(f"{shape}=@{folder / file}" for shape, file in files.items()), ("f32",))
+    assert len(result.details.arms) == 2
     for arm in result.details.arms:
         (computed,) = ProcessDevice(Tools.find(), "local-task", tmp_path).check(arm.folder / MODULE, [call], timeout=60)
         (out,) = computed.arrays

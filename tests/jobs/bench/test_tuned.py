@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from autotuner.errors import UsageError
-from autotuner.jobs.ab.arms import Arm, FlagfileArm, SpecArm
+from autotuner.jobs.ab.arms import FlagfileArm, SpecArm
 from autotuner.jobs.bench.tuned import SpecFolder, given_arm, tuned_arm, won_arm
 from autotuner.store.rows import RunRow
 from autotuner.targets import Target
@@ -63,11 +63,15 @@ def test_where_there_is_nothing_the_reason_is_said(runs: list[RunRow], says: str
 
 
 def test_a_file_of_the_users_is_a_spec_or_a_flagfile(tmp_path: Path) -> None:
-    (tmp_path / "a.flags").touch()
+    flags, spec = tmp_path / "a.flags", tmp_path / "b.mlir"
+    flags.touch()
+    spec.write_text("module {}")
     assert given_arm(None, workspace=tmp_path, trust=False) is None
-    found = given_arm(tmp_path / "a.flags", workspace=tmp_path, trust=False)
-    assert isinstance(found, Arm)
-    assert tuned_arm(found, "gemm", [], CPU) is found
+    for path, kind in ((flags, FlagfileArm), (spec, SpecArm)):
+        found = given_arm(path, workspace=tmp_path, trust=False)
+        assert isinstance(found, kind)
+        assert found.path == path
+        assert tuned_arm(found, "gemm", [], CPU) is found
 
 
 def test_a_folder_has_a_spec_or_a_flagfile_of_each_problems_name(tmp_path: Path) -> None:

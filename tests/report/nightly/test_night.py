@@ -98,7 +98,7 @@ def test_the_page_has_every_section_and_strangers_text_is_text(tmp_path: Path) -
     text = page(look_at(a_plan(tmp_path), whole))
     for section in ("summary", "parts", "changes", "trends", "versions", "golden", "environment"):
         assert f'id="{section}"' in text
-    assert "5.0% slower since 2026-01-31" in text or "slower since 2026-01-31" in text
+    assert "5.1% slower since 2026-01-31 (IREE 3.13.0 → 3.13.1)" in text
     outside = re.sub(r"<script.*?</script>", "", text, flags=re.S)
     assert "<img src=x" not in outside
     assert "<b>crash</b>" not in outside
