@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 from autotuner.build import Compiled
-from autotuner.devices.device import MAX_REPEAT, Module, Timing
+from autotuner.devices.device import MAX_REPEAT, Computed, Device, Module, Timing
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
+from autotuner.iree.tools import Tools
+from autotuner.jobs.ab.recipe import Recipe
+from autotuner.jobs.bench.building import Built
+from autotuner.jobs.bench.problem import ProblemBench
 from autotuner.jobs.bench.sides import IreeSide, lasting_us
+from autotuner.system.execution import done
+from autotuner.targets import Target
 from tests.support.bare_device import BareDevice
 
 COST_US = 150.0
 """Of a call, whatever it does."""
+CALL = Invocation("main", (), ("f32",))
 
 
 @dataclass
@@ -24,29 +35,48 @@ class Costly(BareDevice):
     """Each call takes what its dispatches take, and its cost."""
 
     own_us: float
+    fails: bool = False
     timed: list[int] = field(default_factory=list)
     """The repeats of each timing."""
     invocation_us = 3_000.0
+
+    def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
+        del vmfb, timeout
+        return tuple(Computed() for _ in invocations)
 
     def time(
         self, module: Module, benchmark: Benchmark, *, repetitions: int = 3, give_up_us: float = math.inf
     ) -> Timing:
         del benchmark, give_up_us
         self.timed.append(module.repeat)
+        if self.fails:
+            return Timing((), "run-error", "the queue is lost")
         return Timing((self.own_us + COST_US / module.repeat,) * repetitions)
 
 
-def lengthened(own_us: float, *, on_host: bool = False) -> IreeSide:
-    device, once = Costly(own_us), Compiled(None, "", 0.0, (), Path("once.vmfb"), binary="one")
-    side = IreeSide(
+ONCE = Compiled(None, "", 0.0, (), Path("once.vmfb"), binary="one")
+
+
+def a_side(
+    device: Device,
+    *,
+    on_host: bool = False,
+    rebuild: Callable[[int], Compiled] = lambda repeat: replace(ONCE, repeat=repeat),
+) -> IreeSide:
+    return IreeSide(
         device=device,
-        once=once,
-        benchmark=Benchmark(Invocation("main", (), ()), 0.02, 60.0),
+        once=ONCE,
+        benchmark=Benchmark(CALL, 0.02, 60.0),
         elements=("f32",),
         how="IREE's default",
-        rebuild=lambda repeat: replace(once, repeat=repeat),
+        rebuild=rebuild,
         lasting_us=lasting_us(device, on_host=on_host),
     )
+
+
+def lengthened(own_us: float, *, on_host: bool = False) -> IreeSide:
+    device = Costly(own_us)
+    side = a_side(device, on_host=on_host)
     assert side.lengthen().ok
     assert device.timed[0] == 1, "the first timing is rough and short"
     return side
@@ -72,3 +102,32 @@ def test_a_device_that_asks_for_longer_calls_gets_them() -> None:
     device = Costly(100.0)
     device.invocation_us = 20_000.0
     assert lasting_us(device, on_host=False) == 40_000.0
+
+
+def test_what_cannot_be_timed_is_not_compiled_again() -> None:
+    device = Costly(100.0, fails=True)
+    side = a_side(device)
+    assert side.lengthen().failure == "run-error"
+    assert (device.timed, side.often) == ([1], ONCE)
+
+
+def test_where_it_does_not_compile_with_repeats_single_calls_are_timed() -> None:
+    device = Costly(100.0)
+    side = a_side(device, rebuild=lambda repeat: replace(ONCE, repeat=repeat, failure="compile-timeout"))
+    assert side.lengthen().ok
+    assert (device.timed, side.often) == ([1], ONCE)
+
+
+@pytest.mark.parametrize(("target", "least"), [("sm_80", 30_000.0), ("gfx942", 30_000.0), ("cpu", 5_000.0)])
+def test_a_comparison_times_each_target_by_calls_that_are_long_enough(target: str, least: float) -> None:
+    device = Costly(100.0)
+    run = MagicMock(session=MagicMock(runner=device), environment={})
+    site = SimpleNamespace(target=Target.parse(target), rebuild=lambda _, repeat: replace(ONCE, repeat=repeat))
+    given: Any = SimpleNamespace(invocation=CALL, elements=("f32",), repeated=True, check=lambda *_: None)
+    others: Any = dict.fromkeys(("libraries", "hipblaslt", "builds", "given", "checks", "throttle"))
+    others |= {"calls": 1, "blocks": 1, "cold": False, "seconds": 0.02, "timeout": 60.0, "run": run, "site": site}
+    bench = ProblemBench(**others)
+    bench._prepare_iree("iree", done(Built(Recipe(Tools.find(), ()), ONCE)), given)
+    side = bench.parts["iree"].side
+    assert isinstance(side, IreeSide)
+    assert least < 100.0 * side.often.repeat < 1.4 * least
