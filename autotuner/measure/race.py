@@ -94,12 +94,9 @@ def race(
         taken = _time_block(block, survivors, baseline, timekeeper)
         if taken is None:
             return standing("stopped")
-        for name, row in rows.items():
-            time = taken.get(name)
-            row.append(time if isinstance(time, float) else None)
-            if isinstance(time, TimingFailed):
-                survivors.remove(name)
-                dropped[name] = Drop(block, "failed", str(time))
+        for name, failure in _add_block(rows, taken).items():
+            survivors.remove(name)
+            dropped[name] = Drop(block, "failed", str(failure))
         if len(survivors) == 1:
             return standing("settled")
         if block not in looks:
@@ -139,14 +136,10 @@ def confirm(
         if taken is None:
             reason, cut = f"the confirmation ended after {block - 1} of its {blocks} blocks", True
             break
-        for name, row in rows.items():
-            time = taken.get(name)
-            row.append(time if isinstance(time, float) else None)
-            if isinstance(time, TimingFailed):
-                alive.remove(name)
-        failure = taken[winner]
-        if isinstance(failure, TimingFailed):
-            reason = f"the winner failed in block {block}: {failure}"
+        failed = _add_block(rows, taken)
+        alive = [name for name in alive if name not in failed]
+        if winner in failed:
+            reason = f"the winner failed in block {block}: {failed[winner]}"
             break
         so_far = _ratio(rows, winner, baseline, level) if block in looks else None
         if so_far is not None and _verdict(so_far, floor) != "inconclusive":
@@ -159,6 +152,19 @@ def confirm(
         return Confirmation(times, "inconclusive", f"{blocks} blocks are too few for this level")
     span = f"fresh blocks give {speedup.median:.3f} ({speedup.bounds})"
     return Confirmation(times, _verdict(speedup, floor), f"{span}, needed: more than {floor:.3f}", speedup)
+
+
+def _add_block(
+    rows: Mapping[str, list[float | None]], taken: Mapping[str, float | TimingFailed]
+) -> dict[str, TimingFailed]:
+    """A block's times, None for whom there is none; and who failed in it."""
+    failed = {}
+    for name, row in rows.items():
+        time = taken.get(name)
+        row.append(time if isinstance(time, float) else None)
+        if isinstance(time, TimingFailed):
+            failed[name] = time
+    return failed
 
 
 def _ratio(rows: Mapping[str, Sequence[float | None]], winner: str, baseline: str, level: float) -> Interval | None:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from autotuner.errors import INSTALL_IREE, OutOfTimeError, ToolMissingError
 from autotuner.system import watcher
@@ -31,6 +31,7 @@ _watchers: dict[int, subprocess.Popen[str]] = {}
 """By the process that it watches: a forked child needs one of its own."""
 _closing = threading.Event()
 _lock = threading.Lock()
+T = TypeVar("T")
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 _niceness: ContextVar[int] = ContextVar("niceness", default=0)
 _BEHIND = 10
@@ -77,31 +78,31 @@ def until(moment: float) -> Iterator[None]:
 
     One that is cut short raises OutOfTimeError: that it did not end says nothing about it.
     """
-    token = _deadline.set(min(moment, _deadline.get()))
-    try:
+    with _set(_deadline, min(moment, _deadline.get())):
         yield
-    finally:
-        _deadline.reset(token)
 
 
 @contextlib.contextmanager
 def however_late() -> Iterator[None]:
     """For what must be finished once it is begun: what a run has found is not thrown away for some seconds."""
-    token = _deadline.set(math.inf)
-    try:
+    with _set(_deadline, math.inf):
         yield
-    finally:
-        _deadline.reset(token)
 
 
 @contextlib.contextmanager
 def behind_timings() -> Iterator[None]:
     """Programs that are started within give way to others: a timing beside them must not wait for a core."""
-    token = _niceness.set(_BEHIND)
+    with _set(_niceness, _BEHIND):
+        yield
+
+
+@contextlib.contextmanager
+def _set(variable: ContextVar[T], value: T) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _niceness.reset(token)
+        variable.reset(token)
 
 
 def seconds_left() -> float:

@@ -13,7 +13,7 @@ from autotuner.jobs.ab.subject import Alone, Inside, Subject
 from autotuner.jobs.model.arbiter import WORDS
 from autotuner.jobs.model.context import Model, compile_timeout, read_structure, run_timeout
 from autotuner.jobs.model.judging import arbiter_of
-from autotuner.jobs.model.program import Program, ProgramBuilder, call_of
+from autotuner.jobs.model.program import ProgramBuilder, call_of
 from autotuner.problems import Problem
 from autotuner.system.cache import Cache
 from autotuner.system.digests import path_digest
@@ -64,12 +64,7 @@ def open_model(
     wanted: Experiment, model: Model, target: Target, options: Options, session: Session, account: Account
 ) -> Opened:
     """A model: arm A is the reference."""
-    program = Program.open(
-        model.path,
-        folder=session.workspace.candidates / "models",
-        tools=session.tools,
-        trust=model.trust,
-    ).called(function=model.function, parameters=model.parameters)
+    program = model.opened_in(session)
     account.stage("reading the model")
     builder, timeout = (
         ProgramBuilder(session.tools, Cache(cache_dir()), program),

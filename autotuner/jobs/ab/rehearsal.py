@@ -14,7 +14,6 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.recipe import ArmSite, Recipe
-from autotuner.jobs.model.program import Program
 from autotuner.microkernels.variants import kernel_chip
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
@@ -53,7 +52,7 @@ def rehearse_experiment(wanted: Experiment, target: Target, *, options: Options)
     with tempfile.TemporaryDirectory(prefix="autotune-") as scratch:
         folder = Path(scratch)
         if wanted.model is not None:
-            program = Program.open(wanted.model.path, folder=folder, tools=tools, trust=wanted.model.trust)
+            program = wanted.model.opened(folder=folder, tools=tools)
             source: str | Path = program.path
             name = program.name
         elif problem is not None:

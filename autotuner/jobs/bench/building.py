@@ -44,7 +44,7 @@ class Site:
     name: str
     program: str | Path
     flags: tuple[str, ...]
-    """The program's own and the target's."""
+    """The program's own."""
     target: Target
     session: Session
     timeout: float
@@ -53,8 +53,7 @@ class Site:
 
     @classmethod
     def of(cls, problem: Problem, target: Target, session: Session, *, timeout: float, folder: Path) -> Site:
-        flags = (*problem.flags, *target.compile_flags)
-        return cls(problem.name, problem_mlir(problem), flags, target, session, timeout, folder, problem)
+        return cls(problem.name, problem_mlir(problem), problem.flags, target, session, timeout, folder, problem)
 
     def start(self, arm: Arm) -> Future[Built]:
         """Compiles it with what an arm brings, with the proof that this arrives."""
@@ -67,17 +66,15 @@ class Site:
     def _build(self, arm: Arm) -> Built:
         folder = self.folder / arm.kind
         folder.mkdir(parents=True, exist_ok=True)
-        target, session = self.target, self.session
-        site = ArmSite(
+        session = self.session
+        site = ArmSite.within(
+            session,
+            self.target,
             program=self.program,
             flags=self.flags,
-            target=target,
-            chip=session.chip,
-            tools=session.tools,
-            workspace=session.workspace.root,
+            problem=self.problem,
             folder=folder,
             timeout=self.timeout,
-            problem=self.problem,
         )
         try:
             recipe = arm.recipe(site)

@@ -81,7 +81,7 @@ def _timed(
     site = Site(
         name=inside.name,
         program=inside.program,
-        flags=target.compile_flags,
+        flags=(),
         target=target,
         session=session,
         timeout=compile_timeout(options, run.clock),

@@ -15,6 +15,7 @@ from autotuner.iree.benchmark import DispatchTime
 from autotuner.iree.compile import FLOW, PREPROCESSED, Compiled, first_error
 from autotuner.iree.mlir import by_name, resources
 from autotuner.iree.run import Invocation
+from autotuner.iree.tools import Tools
 from autotuner.jobs.model.dispatch import group_flops
 from autotuner.jobs.model.extract import Flow, FlowDispatch, Group, group, read_flow, read_roots
 from autotuner.jobs.model.program import Program, ProgramBuilder, input_shapes, program_name
@@ -66,6 +67,15 @@ class Model:
             raise UsageError(f"--tolerance {self.tolerance:g} is no relative error.", remedy="Give 0 or more.")
         for route in self.routes:
             checked_name(route.partition("=")[0].strip(), what="a route")
+
+    def opened(self, *, folder: Path, tools: Tools) -> Program:
+        """The program, called as the user says; what is imported goes into `folder`."""
+        found = Program.open(self.path, folder=folder, tools=tools, trust=self.trust)
+        return found.called(function=self.function, inputs=self.inputs, parameters=self.parameters)
+
+    def opened_in(self, session: Session) -> Program:
+        """The same in a session's workspace."""
+        return self.opened(folder=session.workspace.candidates / "models", tools=session.tools)
 
     def leaves_out(self, share: float, *, chosen: int) -> str:
         """Why no search is wanted for what has this share of the time, after so many; empty where one is."""

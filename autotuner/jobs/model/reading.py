@@ -53,12 +53,7 @@ def read_model(model: Model, target: Target, options: Options, session: Session,
     """
     account.stage("reading the model")
     with account.clocked("space"):
-        program = Program.open(
-            model.path,
-            folder=session.workspace.candidates / "models",
-            tools=session.tools,
-            trust=model.trust,
-        ).called(function=model.function, inputs=model.inputs, parameters=model.parameters)
+        program = model.opened_in(session)
         builder = ProgramBuilder(session.tools, Cache(cache_dir()), program)
     ahead: dict[Route, Ahead] = {}
     if session.device != NO_DEVICE:

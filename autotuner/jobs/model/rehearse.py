@@ -85,12 +85,7 @@ def rehearse_model(model: Model, target: Target, *, options: Options) -> ModelRe
     """Compiles to the point where dispatches are configured, and no further; an ONNX model is imported."""
     tools = Tools.find(options.iree_tools)
     with tempfile.TemporaryDirectory() as folder:
-        program = Program.open(
-            model.path,
-            folder=Path(folder),
-            tools=tools,
-            trust=model.trust,
-        ).called(function=model.function, inputs=model.inputs, parameters=model.parameters)
+        program = model.opened(folder=Path(folder), tools=tools)
         builder = ProgramBuilder(tools, Cache(cache_dir()), program)
         flags = list(target.compile_flags)
         structure = read_structure(
