@@ -12,7 +12,7 @@ from autotuner.carriers.flagfile import flagfile_text
 from autotuner.carriers.flags import SUBSTITUTIONS
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.carriers.outputs import Outputs
-from autotuner.errors import EnvironmentFailure, UsageError
+from autotuner.errors import EnvironmentFailure, OutOfTimeError, UsageError
 from autotuner.iree.compile import Compiled, compile_program, first_error
 from autotuner.system.names import is_component
 from autotuner.system.text import short
@@ -99,7 +99,7 @@ def ship(
                 "the shipped files give another binary than the one that won.",
                 remedy="Was IREE exchanged during the run? Run again.",
             )
-    except EnvironmentFailure:
+    except (EnvironmentFailure, OutOfTimeError):
         files.clear()
         raise
     return shipped

@@ -84,6 +84,7 @@ class Request:
     def built_for(self) -> "targets.Target":
         """The target, with the chip and the flags that the user names."""
         flags = self.flags or ()
+        target_files.refuse_missing(flags)
         for word in target_files.words_that_are_files(flags):
             typer.echo(f"note: --flag: {word} is taken for a word; write ./{word} for the file of that name", err=True)
         return targets.Target.parse(self.target, flags=flags, chip=self.chip)

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -34,8 +34,17 @@ _lock = threading.Lock()
 T = TypeVar("T")
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 _niceness: ContextVar[int] = ContextVar("niceness", default=0)
+_scope: ContextVar[_Scope | None] = ContextVar("scope", default=None)
 _BEHIND = 10
 """What a compiler's niceness is beside timings."""
+
+
+@dataclass
+class _Scope:
+    """Programs that are ended together."""
+
+    pids: set[int] = field(default_factory=set)
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +92,12 @@ def until(moment: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def however_late() -> Iterator[None]:
-    """For what must be finished once it is begun: what a run has found is not thrown away for some seconds."""
-    with _set(_deadline, math.inf):
+def however_late(*, latest: float = math.inf) -> Iterator[None]:
+    """For what must be finished once it is begun: what a run has found is not thrown away for some seconds.
+
+    `latest` is a moment of `time.monotonic()` that even that does not outlive.
+    """
+    with _set(_deadline, latest):
         yield
 
 
@@ -103,6 +115,24 @@ def _set(variable: ContextVar[T], value: T) -> Iterator[None]:
         yield
     finally:
         variable.reset(token)
+
+
+@contextlib.contextmanager
+def ended_by_an_error() -> Iterator[None]:
+    """An error that leaves this block ends what `run` has started within, in whichever thread, and starts no other.
+
+    Nobody wants their answers any more, and who tells the user must not wait for them.
+    """
+    scope = _Scope()
+    try:
+        with _set(_scope, scope):
+            yield
+    except BaseException:
+        with _lock:
+            scope.ended, pids = True, list(scope.pids)
+        for pid in pids:
+            _kill_group(pid)
+        raise
 
 
 def seconds_left() -> float:
@@ -132,9 +162,13 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
         )
     except OSError as error:
         raise ToolMissingError(f"{command[0]} cannot be run: {error.strerror}.", remedy=INSTALL_IREE) from error
+    scope = _scope.get() or _Scope()
     with _lock:
         _running.add(process.pid)
+        scope.pids.add(process.pid)
         _tell_watcher(f"+{process.pid}")
+    if scope.ended:
+        _kill_group(process.pid)
     if niceness := _niceness.get():
         with contextlib.suppress(OSError):  # it has ended already
             os.setpriority(os.PRIO_PROCESS, process.pid, niceness)
@@ -155,6 +189,7 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
     finally:
         with _lock:
             _running.discard(process.pid)
+            scope.pids.discard(process.pid)
             _tell_watcher(f"-{process.pid}")
     _raise_if_closing()
     if cut_off:
@@ -259,7 +294,8 @@ def shut_down() -> None:
 
 
 def _raise_if_closing() -> None:
-    if _closing.is_set():
+    scope = _scope.get()
+    if _closing.is_set() or (scope is not None and scope.ended):
         raise Closing
 
 

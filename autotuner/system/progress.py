@@ -82,6 +82,8 @@ class Stop:
 
 LATE_SECONDS, LATE_SHARE = 3.0, 0.02
 """How far beyond its budget a run may still measure."""
+PROOF_SECONDS, PROOF_SHARE = 8.0, 0.04
+"""How far beyond it what ships may still be compiled once more."""
 
 
 @dataclass
@@ -104,6 +106,11 @@ class Clock:
     def at(self, elapsed: float) -> float:
         """The moment of `time.monotonic()` so many seconds after the start."""
         return self.started + elapsed
+
+    @property
+    def proven(self) -> float:
+        """The moment at which the compile of what ships is cut off, the last thing that a run does."""
+        return self.at(self.budget + max(PROOF_SECONDS, PROOF_SHARE * self.budget))
 
     @property
     def latest(self) -> float:

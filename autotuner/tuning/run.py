@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from typing import Any, Protocol
 
 from autotuner.devices.environment import capture
 from autotuner.errors import AutotuneError, StorageError
+from autotuner.measure.timeplan import longer
 from autotuner.space.table import Config
 from autotuner.store.keys import run_key
 from autotuner.store.rows import CandidateRow, Json, Kind, NewRun, RunKind, RunRow, Status
@@ -20,6 +22,8 @@ from autotuner.tuning.pool import WORK
 from autotuner.tuning.result import RunFacts
 from autotuner.tuning.session import Session
 
+_PATIENCE = 3.0
+"""Times as long as before a compile of what ships may take, where no budget ends it."""
 STEPS = ("space", "build", "time", "search", *WORK)
 """What a run's seconds are counted for; the last ones say how busy device and builders were while candidates came."""
 
@@ -163,6 +167,21 @@ class Run:
             with suppress(StorageError):
                 store.finish_run(run, "interrupted")
             raise
+
+    def proof_ends(self, seconds: float) -> float:
+        """The moment at which the compile of what ships is cut off, where the same took so many seconds before.
+
+        A budget of the user's holds. Where nobody gave one, what was found is not thrown away for being late.
+        """
+        if self.options.budget is not None and not self.clock.part:
+            return self.clock.proven
+        return max(self.clock.proven, time.monotonic() + _PATIENCE * max(seconds, 1.0))
+
+    @property
+    def unproven(self) -> str:
+        """Why nothing ships of a win, where the compile of what ships did not end."""
+        would_do = longer(2 * self.clock.budget, part=self.clock.part)
+        return f"the compile of what would ship had not ended when the time was up, so nothing ships: {would_do}"
 
     def finish(self, result: Document) -> None:
         """The run's end, with the document that the user is given."""

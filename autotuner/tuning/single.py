@@ -211,7 +211,11 @@ class SingleRun:
         right = self.summary.fastest(judgement)
         if self.standing.default_is_wrong and right is not None and "best" in self.options.keep:
             self.evaluator.keep_folder(right)  # without a win it is all that a user has in place of the default
-        files = self._ship(judgement, caches) if self.task.ship else NOTHING
+        try:
+            files = self._ship(judgement, caches) if self.task.ship else NOTHING
+        except OutOfTimeError:
+            files, self.winner = NOTHING, None
+            judgement = replace(judgement, verdict="inconclusive", reason=self.run.unproven, winner=None)
         return self.summary.result(judgement.verdict, judgement.reason, judgement=judgement, files=files, caches=caches)
 
     def _caches(self, loop: TimedLoop, judgement: Judgement) -> Caches | None:
@@ -362,14 +366,14 @@ class SingleRun:
         self.reporter.stage("shipping, and compiling once more with what is shipped")
         winner = self._outcome(judgement.winner)
         if winner.build is None:
-            with process.however_late():
+            with process.however_late(latest=self.run.proof_ends(0.0)):
                 winner.build = self.evaluator.start_build(winner.candidate, self.executor, figured=True).result()
         if "best" in self.options.keep:
             self.evaluator.keep_folder(winner)
         return self._ship_files(judgement, winner, caches)
 
     def _ship_files(self, judgement: Judgement | None, winner: Outcome, caches: Caches | None = None) -> Files:
-        with process.however_late():
+        with process.however_late(latest=self.run.proof_ends(winner.build.took if winner.build else 0.0)):
             command = reproduce.command(self.problem, self.run, task=self.task, trials=self.trials)
             facts = (caches, self.run.environment, self.clock.elapsed)
             file = self.run.folder / winner.candidate.id / PROBLEM

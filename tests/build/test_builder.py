@@ -23,6 +23,7 @@ from autotuner.problems import Gemm
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
 from autotuner.tuning.plan import Candidate, Plan
+from tests.support.other_compiler import instead_of_compiler
 from tests.support.patience import ENOUGH
 
 MakePlan = Callable[[Gemm, str], Plan]
@@ -40,17 +41,6 @@ def job() -> BuildJob:
 def fresh(tools: Tools, tmp_path: Path) -> Builder:
     """With an empty cache of its own."""
     return Builder(tools, Cache(tmp_path / "cache"))
-
-
-def instead_of_compiler(tools: Tools, folder: Path, script: str) -> Tools:
-    """The programs with another iree-compile: it tells its version truly and else does what the script says."""
-    wrapper = folder / "iree-compile"
-    real = tools.iree_compile
-    wrapper.write_text(
-        f'#!/bin/sh\n[ "$1" = --version ] && exec "{real}" --version\n{script.replace("REAL", str(real))}\n'
-    )
-    wrapper.chmod(0o755)
-    return replace(tools, iree_compile=wrapper)
 
 
 def test_a_build_gives_a_module_and_leaves_nothing_else(fresh: Builder, job: BuildJob) -> None:

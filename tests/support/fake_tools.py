@@ -42,15 +42,17 @@ DATA_TILING = "*data-tiling*"
 BASE_MS = 100.0
 """The time of everything that no rule names; so long that dispatches need not be repeated."""
 _COMPILE = """#!/bin/sh
-spec=; quick=; linked=
+spec=; quick=; linked=; shipped=
 for word in "$@"; do
   case "$word" in
     --iree-codegen-tuning-spec-path=*) spec=${word#*=} ;;
     --compile-to=hal) ;;
-    --compile-to=*|--version|@*) quick=yes ;;
+    @*) shipped=yes; quick=yes ;;
+    --compile-to=*|--version) quick=yes ;;
     --compile-from=hal|--compile-from=vm) linked=yes ;;
   esac
 done
+[ -z "$shipped" ] || [ ! -e HERE/ship-slowly ] || sleep HANGING
 [ -z "$quick" ] || exec REAL "$@"
 role=; label="$*"
 if [ -n "$spec" ]; then
@@ -180,7 +182,7 @@ class FakeTools:
         path.chmod(0o755)
         return path
 
-    def slow_down(self, what: Literal["compile", "time"], slow: bool = True) -> None:
+    def slow_down(self, what: Literal["compile", "time", "ship"], slow: bool = True) -> None:
         file = self.folder / f"{what}-slowly"
         file.touch() if slow else file.unlink(missing_ok=True)
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from autotuner.errors import ToolMissingError
 from autotuner.system import process, watcher
 from autotuner.system.deadlock import LOOKS
+from autotuner.system.execution import local_executor
 from tests.support.patience import ENOUGH, wait_until
 
 
@@ -126,6 +128,7 @@ import os, signal, sys, threading, time
 from pathlib import Path
 from autotuner.system import process, watcher
 from autotuner.system.deadlock import LOOKS
+from autotuner.system.execution import local_executor
 for name in ("one", "two"):
     script = f"sleep 3600 & echo $! > {name}.tmp; mv {name}.tmp {name}; wait"
     threading.Thread(target=process.run, args=(["sh", "-c", script],), kwargs={"timeout": 3600}).start()
@@ -198,3 +201,20 @@ def test_programs_that_wait_for_something_are_left_alone() -> None:
         ended = list(pool.map(lambda words: process.run(words, timeout=ENOUGH), commands.values()))
     assert [name for name, done in zip(commands, ended, strict=True) if not done.ok] == []
     assert all(done.seconds > LOOKS for done in ended)
+
+
+def test_an_error_ends_what_was_started_beside_it_and_starts_no_other(tmp_path: Path) -> None:
+    began, began_outside = tmp_path / "began", tmp_path / "outside"
+    with local_executor(2) as threads:
+        outside = threads.submit(process.run, ["sh", "-c", f"touch {began_outside}; sleep 2"], timeout=ENOUGH)
+        with contextlib.suppress(ZeroDivisionError), process.ended_by_an_error():
+            within = threads.submit(process.run, ["sh", "-c", f"touch {began}; sleep {ENOUGH}"], timeout=ENOUGH)
+            assert wait_until(lambda: began.exists() and began_outside.exists())
+            context = copy_context()
+            raise ZeroDivisionError
+        with pytest.raises(process.Closing):
+            within.result(timeout=ENOUGH)
+        with pytest.raises(process.Closing):
+            context.run(process.run, ["true"], timeout=ENOUGH)
+        assert outside.result(timeout=ENOUGH).ok
+    assert process.run(["true"], timeout=ENOUGH).ok

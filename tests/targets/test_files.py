@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from autotuner import Target
-from autotuner.targets.files import words_that_are_files
+from autotuner.errors import UsageError
+from autotuner.targets.files import refuse_missing, words_that_are_files
 
 
 @pytest.fixture(autouse=True)
@@ -40,3 +41,11 @@ def test_a_file_of_the_current_folder_is_given_by_its_whole_path(flag: str, beco
 
 def test_a_word_that_is_also_the_name_of_a_file_is_told() -> None:
     assert words_that_are_files(["--iree-llvmcpu-target-cpu=host", "--x=spec.mlir", "--y=O3"]) == ["host"]
+
+
+def test_a_spec_that_is_not_there_is_refused_before_anything_is_compiled() -> None:
+    refuse_missing(["--iree-codegen-tuning-spec-path=spec.mlir", "--iree-opt-level=O3", "--iree-x=absent.mlir"])
+    refuse_missing(["--iree-codegen-transform-dialect-library=spec.mlir@sequence"])
+    for name in ("codegen-tuning-spec-path", "preprocessing-transform-spec-filename"):
+        with pytest.raises(UsageError, match=f"--flag --iree-{name}: there is no file absent.mlir. Is the path right"):
+            refuse_missing([f"--iree-{name}=absent.mlir"])

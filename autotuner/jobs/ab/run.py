@@ -163,7 +163,10 @@ class _ExperimentRun:
             if subject.repeated and judgement.verdict != "inconclusive":
                 self.caches = time_sides_cold(self.sides, raced, run, won=judgement.verdict == "win")
         if judgement.verdict == "win":
-            self._ship(subject, judgement)
+            try:
+                self._ship(subject, judgement)
+            except OutOfTimeError:
+                return self._result("inconclusive", run.unproven)
         wrong = subject.arbiter.words if isinstance(subject, Inside) else ""
         return self._result(judgement.verdict, f"{wrong}; {judgement.reason}" if wrong else judgement.reason)
 
@@ -315,7 +318,7 @@ class _ExperimentRun:
             self.shipped = (b.how.spec, b.how.flagfile)
             return
         run.account.stage("shipping, and compiling once more with what is shipped")
-        with process.however_late():
+        with process.however_late(latest=run.proof_ends(b.module.took)):
             self.shipped, self.written = ship(b, subject, judgement, run), True
 
     # --- the end ------------------------------------------------------------------------------------------------

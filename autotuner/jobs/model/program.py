@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,10 +24,13 @@ from autotuner.specfiles.vetting import vet_program
 from autotuner.system.cache import Cache
 from autotuner.system.digests import known_digest
 from autotuner.system.parsing import read_npy
+from autotuner.system.text import short
 
 FORMATS = (".mlir", ".mlirbc", ".onnx")
 _READ: tuple[Dump, ...] = ("configurations", "phases")
 """What tells a model's dispatches."""
+_BETWEEN = re.compile(r"[\s,\[\]]+")
+"""What stands between the values of an input."""
 _DUMPS: tuple[Dump, ...] = (*_READ, "benchmarks", "binaries")
 """Of executables that are substituted the configurations are those before; of some there is no benchmark."""
 
@@ -236,6 +241,7 @@ def _shaped(text: str, argument: Argument) -> Operand | None:
         )
     shape = tuple(map(int, sizes))
     _fit(text, shape, argument)
+    _fit_type(text, exact, argument)
     return Operand(shape, element_type(exact))
 
 
@@ -258,14 +264,40 @@ def _fit(text: str, shape: tuple[int, ...], argument: Argument) -> None:
         )
 
 
+def _fit_type(text: str, element: str, argument: Argument) -> None:
+    """Whole numbers of one width may stand for each other: a sign is not looked at, and a truth value is a byte."""
+    if argument.role == "unread" or not (known_type(element) and known_type(argument.element)):
+        return
+    given, wanted = element_type(element), element_type(argument.element)
+    same = given == wanted if given.is_float or wanted.is_float else max(8, given.bits) == max(8, wanted.bits)
+    if not same:
+        raise UsageError(
+            f"--input {text} is {element}, and the model's input is {argument.text}.",
+            remedy="Give the type that the model takes.",
+        )
+
+
 def _check_valued(text: str, argument: Argument) -> None:
     """Its values are for IREE's tools to read; that its file is there and its shape fits can be told here."""
     named = text.partition("@")[2].partition("+")[0]
     if named and not Path(named).is_file():
         raise UsageError(f"--input {text}: there is no file {named}.", remedy="Is the path right?")
     (shape,) = input_shapes([text])
-    if shape is not None:
-        _fit(text, shape, argument)
+    if shape is None:
+        return
+    _fit(text, shape, argument)
+    form, typed, values = text.partition("=")
+    if not typed:
+        return
+    _fit_type(text, form.rpartition("x")[2], argument)
+    words = [] if "@" in values else [word for word in _BETWEEN.split(values) if word]
+    count = math.prod(shape)
+    if words and len(words) not in (1, count):
+        raise UsageError(
+            f"--input {short(text)} has {len(words)} values, not {count}.", remedy="Give all of them, or one for all."
+        )
+    if strange := next((word for word in words if not _is_number(word)), None):
+        raise UsageError(f"--input {short(text)}: {short(strange)} is no number.", remedy="Give numbers.")
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,9 @@ from autotuner.jobs.model.context import (
     read_structure,
     structure_in,
 )
-from autotuner.jobs.model.program import Program, ProgramBuilder, check_call, program_name
+from autotuner.jobs.model.early import check_words
+from autotuner.jobs.model.expected import load_expected
+from autotuner.jobs.model.program import Program, ProgramBuilder, check_call, check_inputs, program_name
 from autotuner.jobs.model.signature import signature_in
 from autotuner.system.cache import Cache
 from autotuner.system.digests import known_digest
@@ -52,12 +54,20 @@ def read_model(model: Model, target: Target, options: Options, session: Session,
     it the route that is expected to win is compiled.
     """
     account.stage("reading the model")
+    check_words(model, target, options, workspace=session.workspace.root)
     with account.clocked("space"):
         program = model.opened_in(session)
         builder = ProgramBuilder(session.tools, Cache(cache_dir()), program)
     ahead: dict[Route, Ahead] = {}
+    timeout = compile_timeout(options, account.clock)
     if session.device != NO_DEVICE:
-        ahead = _begun(model, target, session, builder, timeout=compile_timeout(options, account.clock))
+        ahead = _begun(model, target, session, builder, timeout=timeout)
+    elif model.inputs or model.function:
+        with suppress(CompilerRefusal), account.clocked("space"):
+            text = builder.preprocessed(target.compile_flags, timeout=timeout)
+            signature = signature_in(text, function=model.function)
+            if model.inputs:
+                check_inputs(program, signature)
     return ReadModel(program, builder, structure_of(model, target, options, builder, account, ahead), ahead)
 
 
@@ -90,7 +100,9 @@ def _begun(
     with suppress(CompilerRefusal):  # the default's compile has it in full
         text = builder.preprocessed(target.compile_flags, timeout=timeout)
         # What is wrong with the call is told now, not after minutes of compiling.
-        check_call(builder.program, signature_in(text, function=model.function))
+        signature = signature_in(text, function=model.function)
+        check_call(builder.program, signature)
+        load_expected(model.expected, signature)
         ops = operations_in(text)
         # Of some attentions the default is wrong: what is compiled instead is known only with its dispatches.
         expected = choose(target, model.routes, ops).first[1:2] if "attention" not in ops else ()

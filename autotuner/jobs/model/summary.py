@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from autotuner.carriers.outputs import Outputs
+from autotuner.errors import OutOfTimeError
 from autotuner.jobs.model.arbiter import Arbiter
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.dispatches import Dispatches
@@ -55,16 +56,19 @@ class Summary:
         context = self.context
         context.stage("shipping, and compiling the model once more with what is shipped")
         files = context.files
-        with process.however_late():
-            shipped = ship(
-                files,
-                made,
-                context.flags(made.tried.route),
-                builder=context.builder,
-                folder=context.folder / "shipped",
-                timeout=context.compile_timeout,
-                verdict=claimed(verdict, reason, judgement),
-            )
+        try:
+            with process.however_late(latest=context.run.proof_ends(made.build.took)):
+                shipped = ship(
+                    files,
+                    made,
+                    context.flags(made.tried.route),
+                    builder=context.builder,
+                    folder=context.folder / "shipped",
+                    timeout=context.compile_timeout,
+                    verdict=claimed(verdict, reason, judgement),
+                )
+        except OutOfTimeError:
+            return self.result("inconclusive", context.run.unproven, judgement)
         result = self.result(verdict, reason, judgement, made)
         result = replace(
             result,

@@ -27,7 +27,7 @@ from autotuner.jobs.model.lineup import Lineup
 from autotuner.jobs.model.mixed import put_together
 from autotuner.jobs.model.nothing import Tried, without_device
 from autotuner.jobs.model.pieces import PieceRoute
-from autotuner.jobs.model.program import call_of, check_inputs
+from autotuner.jobs.model.program import call_of
 from autotuner.jobs.model.promising import worth_tuning
 from autotuner.jobs.model.reading import question_of, question_unread, read_model, structure_of
 from autotuner.jobs.model.result import ModelDetails, ModelResult
@@ -68,7 +68,7 @@ def tune_within(model: Model, target: Target, *, options: Options, session: Sess
     """The same within a session."""
     model_outputs(model, target, options, session.workspace).claim(model.files(target))
     account = Account(session.reporter, model_clock(options, session))
-    with process.until(account.clock.latest):
+    with process.until(account.clock.latest), process.ended_by_an_error():
         try:
             found = read_model(model, target, options, session, account)
         except OutOfTimeError:
@@ -239,8 +239,6 @@ class _ModelRun:
     def _compiled(self, plain: ModelStructure) -> ModelResult:
         """Without a device: the most promising candidate of each dispatch, proven in the model."""
         context = self.context
-        if context.program.inputs:
-            check_inputs(context.program, plain.flow.signature)
         # One route at a time can be taken without timing: the user's, or the plain one.
         wanted = context.model.routes
         route = choose(context.target, wanted, plain.ops).named(wanted[0]) if wanted else PLAIN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from autotuner.specfiles.entries import read
 from autotuner.store.store import Store
 from autotuner.system.progress import Progress, Stop
 from tests.support.contract import COUNTS, KEYS
-from tests.support.fake_tools import CPU, ONE_ROUTE, SPEC
+from tests.support.fake_tools import CPU, DATA_TILING, ONE_ROUTE, SPEC, TWO_ROUTES
 from tests.support.models import EXAMPLES, fake_tools, iree_compile, run
 from tests.support.patience import ENOUGH, one_of_three
 
@@ -199,6 +200,21 @@ def test_a_model_that_writes_its_results_into_arguments_is_tuned_and_its_outputs
     _, *command = shlex.split((folder / "tuned-plain" / "command.txt").read_text().splitlines()[1])
     real = str(Tools.find().iree_benchmark_module)
     subprocess.run([real, *command], check=True, capture_output=True, timeout=ENOUGH)
+
+
+@pytest.mark.long
+def test_a_compile_of_what_ships_that_never_ends_keeps_to_the_budget(tmp_path: Path) -> None:
+    budget = 45.0
+    fake = fake_tools(tmp_path, rules=[(DATA_TILING, 20.0)])
+    fake.slow_down("ship")
+    began = time.monotonic()
+    result = run("three", tmp_path, fake, target=TWO_ROUTES, budget=budget, model={"top": 1})
+    assert time.monotonic() - began < budget + 10
+    assert result.verdict == "inconclusive"
+    assert "the compile of what would ship had not ended when the time was up, so nothing ships" in result.reason
+    assert result.flagfile is None
+    assert not list((tmp_path / "workspace" / "specs").glob("*"))
+    assert not fake.running()
 
 
 @pytest.mark.long
