@@ -41,8 +41,9 @@ class Isa:
     shared_bytes: int | None = None
     ptx_bytes: int | None = None
     """Of its text."""
-    source: Literal["ptxas", "ptx"] | None = None
-    """Where NVIDIA's figures come from. PTX has virtual registers only, so without ptxas there is no `registers`."""
+    source: Literal["ptxas", "ptx", "cubin"] | None = None
+    """Where NVIDIA's figures come from. PTX has virtual registers only, so without ptxas there is no `registers`;
+    a cubin, which microkernels may be, does not say what is spilled."""
 
     @property
     def spills_badly(self) -> bool:

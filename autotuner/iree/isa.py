@@ -17,8 +17,9 @@ from flatbuffers.number_types import Uint32Flags
 from flatbuffers.table import Table
 
 from autotuner.errors import ToolMissingError
+from autotuner.iree.cubin import read_cubin
 from autotuner.iree.figures import NO_FIGURES, PTXAS_LIMIT, Isa
-from autotuner.iree.objects import amd_metadata, ptx_target, read_ptx
+from autotuner.iree.objects import amd_metadata, open_elf, ptx_target, read_ptx
 from autotuner.system import process
 
 REMARKS = "--pass-remarks-analysis=kernel-resource-usage|asm-printer"
@@ -28,6 +29,7 @@ the compiler would generate all code twice, a third more time for a candidate.""
 Figures = Literal["", "code", "remarks", "ptx", "ptxas"]
 """Where the figures come from: not read at all, the code's size, what `REMARKS` gives, PTX, NVIDIA's assembler too."""
 _PTXAS_SECONDS = 20.0
+_ELF_MAGIC = b"\x7fELF"
 _CUDA_EXECUTABLE = re.compile(rb"CDA1.{60}(.{4}CDA1)", re.S)
 """How IREE's executables for CUDA begin: a header, and after it a flatbuffer with the same letters."""
 
@@ -51,7 +53,7 @@ def read_isa(binaries: Path, module: Path, *, remarks: str = "", ptxas: Path | N
     ptx = sorted(binaries.glob("*.ptx"))
     try:
         if ptx:
-            kernels = [(path, *kernel) for path in ptx for kernel in _read_ptx(path.read_text(), module)]
+            kernels = [(path, *kernel) for path in ptx for kernel in _read_nvidia(path, module)]
         else:
             elves = sorted([*binaries.glob("*.hsaco"), *binaries.glob("*.so")])
             kernels = [(path, *kernel) for path in elves for kernel in _read_elf(path, remarks)]
@@ -61,7 +63,7 @@ def read_isa(binaries: Path, module: Path, *, remarks: str = "", ptxas: Path | N
     if not kernels:
         return NO_FIGURES
     path, name, isa, _ = max(kernels, key=lambda k: (k[2].mma or 0, k[3]))
-    return _with_ptxas(isa, name, path, ptxas) if path.suffix == ".ptx" else isa
+    return _with_ptxas(isa, name, path, ptxas) if isa.source == "ptx" else isa
 
 
 def assembled(isa: Isa, module: Path, *, ptxas: Path | None) -> Isa:
@@ -132,7 +134,29 @@ def _read_remarks(text: str) -> dict[str, tuple[int, int | None]]:
     return found
 
 
-# --- PTX ------------------------------------------------------------------------------------------------------------
+# --- PTX and cubins -------------------------------------------------------------------------------------------------
+
+
+def _read_nvidia(path: Path, module: Path) -> Iterator[tuple[str, Isa, int]]:
+    """IREE dumps a microkernel's cubin under the name of PTX."""
+    data = path.read_bytes()
+    return _read_cubin(data, module) if data.startswith(_ELF_MAGIC) else _read_ptx(data.decode(), module)
+
+
+def _read_cubin(data: bytes, module: Path) -> Iterator[tuple[str, Isa, int]]:
+    """(name, figures, size of code) of each kernel."""
+    dynamic = _dynamic_shared_memory(module)
+    for kernel in read_cubin(open_elf(data)).kernels:
+        threads = kernel.required or kernel.most
+        isa = Isa(
+            threads=math.prod(threads) if threads else None,
+            code_bytes=kernel.code,
+            registers=kernel.registers,
+            stack_bytes=kernel.stack,
+            shared_bytes=kernel.shared + dynamic[kernel.name] if kernel.name in dynamic else None,
+            source="cubin",
+        )
+        yield kernel.name, isa, kernel.code
 
 
 def _read_ptx(text: str, module: Path) -> Iterator[tuple[str, Isa, int]]:

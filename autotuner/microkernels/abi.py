@@ -14,11 +14,12 @@ from typing import Any, Literal
 from elftools.elf.elffile import ELFFile
 
 from autotuner.errors import UsageError
+from autotuner.iree.cubin import read_cubin
 from autotuner.iree.objects import amd_chips, amd_metadata, elf_symbols, open_elf, read_ptx
 from autotuner.system.workspace import refuse_endless
 
-Kind = Literal["hsaco", "ptx", "elf"]
-"""AMD's code object, NVIDIA's text, a processor's object."""
+Kind = Literal["hsaco", "ptx", "cubin", "elf"]
+"""AMD's code object, NVIDIA's text and machine code, a processor's object."""
 
 ArgumentKind = Literal["pointer", "value", "hidden"]
 
@@ -27,14 +28,14 @@ _FOREIGN = (
     (b"__CLANG_OFFLOAD_BUNDLE__", "a bundle of code objects", "Compile it with --no-gpu-bundle-output."),
     (b"CCOB", "a compressed bundle of code objects", "Compile it with --no-gpu-bundle-output."),
     (b"BC\xc0\xde", "LLVM bitcode", "Compile it to an object."),
-    (b"\x50\xed\x55\xba", "a CUDA fat binary", "Give the PTX: nvcc --ptx."),
+    (b"\x50\xed\x55\xba", "a CUDA fat binary", "Give the PTX or a cubin: nvcc --ptx, nvcc --cubin."),
     (b"!<arch>\n", "an archive", "Give the object that is in it: ar x."),
     (b"MZ", "a Windows file", "Compile it for Linux."),
 )
-_CUBIN = "Give the PTX: nvcc --ptx. IREE takes no cubin."
 
 _MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
 _WARP = 32
+_POINTER = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,10 @@ class Kernel:
     vgpr_spills: int | None = None
     sgpr_spills: int | None = None
     scratch: int | None = None
+    registers: int | None = None
+    """Of a thread on NVIDIA's chips: a cubin says so, PTX has virtual ones only."""
+    cluster: tuple[int, int, int] | None = None
+    """Workgroups that NVIDIA's driver launches together: the grid must be a multiple."""
 
     def of_kind(self, kind: ArgumentKind) -> tuple[Argument, ...]:
         return tuple(a for a in self.arguments or () if a.kind == kind)
@@ -132,7 +137,7 @@ def _from_elf(path: Path, data: bytes) -> KernelFile:
     if machine == "EM_AMDGPU":
         return _from_hsaco(path, elf)
     if machine == "EM_CUDA":
-        raise UsageError(f"{path} is a cubin, no PTX.", remedy=_CUBIN)
+        return _from_cubin(path, elf)
     chip = _MACHINES.get(machine, str(machine).removeprefix("EM_").lower())
     symbols = elf_symbols(elf)
     return KernelFile(
@@ -224,7 +229,8 @@ def _from_text(path: Path, data: bytes) -> KernelFile:
     if ptx is None or ptx.target is None or ptx.version is None:
         what = f"starts with {data[:8]!r}" if data else "is empty"
         raise UsageError(
-            f"{path} is no ELF, PTX or hsaco: it {what}.", remedy="Give an object (.hsaco, .ptx, .o) of the kernel."
+            f"{path} is no ELF, PTX or hsaco: it {what}.",
+            remedy="Give an object (.hsaco, .ptx, .cubin, .o) of the kernel.",
         )
     kernels = tuple(
         Kernel(
@@ -241,6 +247,31 @@ def _from_text(path: Path, data: bytes) -> KernelFile:
         for entry in ptx.entries
     )
     return KernelFile(path, "ptx", ptx.target, kernels, version=ptx.version)
+
+
+def _from_cubin(path: Path, elf: ELFFile) -> KernelFile:
+    cubin = read_cubin(elf)
+    kernels = tuple(
+        Kernel(
+            symbol=kernel.name,
+            kind="cubin",
+            chip=cubin.chip,
+            arguments=tuple(_cubin_argument(offset, size) for offset, size in kernel.parameters),
+            workgroup_size=kernel.required,
+            most_threads=math.prod(kernel.most) if kernel.most else None,
+            wavefront=_WARP,
+            local_memory=kernel.shared,
+            registers=kernel.registers,
+            cluster=kernel.cluster,
+        )
+        for kernel in cubin.kernels
+    )
+    return KernelFile(path, "cubin", cubin.chip, kernels, linked=elf["e_type"] != "ET_REL")
+
+
+def _cubin_argument(offset: int, size: int) -> Argument:
+    """It has no types: what is as long as a pointer counts as one."""
+    return Argument("pointer" if size == _POINTER else "value", f"b{8 * size}", offset, size)
 
 
 # --- For a person, and for a program --------------------------------------------------------------------------------
@@ -271,6 +302,8 @@ def _row(kernel: Kernel, file: KernelFile) -> dict[str, str]:
         "local memory": None
         if kernel.local_memory is None
         else f"{kernel.local_memory}{' + dynamic' * kernel.dynamic_memory}",
+        "registers": kernel.registers,
+        "cluster": "x".join(map(str, kernel.cluster)) if kernel.cluster else None,
         "vgpr": kernel.vgpr,
         "agpr": kernel.agpr,
         "sgpr": kernel.sgpr,

@@ -16,7 +16,12 @@ _POINTER, _CONSTANT = 8, 4
 _MOST_THREADS = 1024
 _SHOWN = 8
 """Names in a message."""
-_KINDS: dict[Kind, str] = {"hsaco": "an hsaco", "ptx": "PTX", "elf": "an object of the processor (.o)"}
+_KINDS: dict[Kind, str] = {
+    "hsaco": "an hsaco",
+    "ptx": "PTX",
+    "cubin": "a cubin",
+    "elf": "an object of the processor (.o)",
+}
 
 _KIB = 1024
 _LOCAL_MEMORY = {
@@ -70,8 +75,8 @@ def refuse(instance: Instance) -> None:
 
 def check(instance: Instance) -> list[Mismatch]:
     """What does not fit. Where the file itself is wrong, its kernels are not looked at."""
-    kind = _kind(instance.chip)
-    if not instance.objects or (kind != "elf" and len(instance.objects) > 1):
+    kinds = _kinds(instance.chip)
+    if not instance.objects or ("elf" not in kinds and len(instance.objects) > 1):
         found = f"{len(instance.objects)} objects"
         return [Mismatch("objects", "one object", found, "Give the object that defines the kernel.")]
     files: list[KernelFile] = []
@@ -81,43 +86,50 @@ def check(instance: Instance) -> list[Mismatch]:
             files.append(read_object(path))
         except UsageError as error:
             found = error.message.removesuffix(".")
-            wrong.append(Mismatch("object", f"{_KINDS[kind]} for {instance.chip}", found, error.remedy))
-    wrong += [mismatch for file in files for mismatch in _check_file(file, instance, kind)]
+            wrong.append(Mismatch("object", f"{_called(kinds)} for {instance.chip}", found, error.remedy))
+    wrong += [mismatch for file in files for mismatch in _check_file(file, instance, kinds)]
     if any(mismatch.what in ("object", "kind") for mismatch in wrong):
         return wrong
     kernels = [kernel for file in files for kernel in file.kernels]
     kernel = next((kernel for kernel in kernels if kernel.symbol == instance.symbol), None)
     if kernel is None:
         return [*wrong, _missing(instance.symbol, [kernel.symbol for kernel in kernels])]
-    if kind == "elf":
+    if kernel.kind == "elf":
         return [*wrong, *_check_symbols(files)]
     return [*wrong, *_check_arguments(kernel, instance), *_check_launch(kernel, instance)]
 
 
-def _kind(chip: str) -> Kind:
+def _kinds(chip: str) -> tuple[Kind, ...]:
     if chip.startswith("gfx"):
-        return "hsaco"
-    return "ptx" if chip.startswith("sm_") else "elf"
+        return ("hsaco",)
+    return ("ptx", "cubin") if chip.startswith("sm_") else ("elf",)
+
+
+def _called(kinds: Sequence[Kind]) -> str:
+    return " or ".join(_KINDS[kind] for kind in kinds)
 
 
 # --- The file -------------------------------------------------------------------------------------------------------
 
 
-def _check_file(file: KernelFile, instance: Instance, kind: Kind) -> Iterator[Mismatch]:
+def _check_file(file: KernelFile, instance: Instance, kinds: Sequence[Kind]) -> Iterator[Mismatch]:
     chip = instance.chip
-    if file.kind != kind:
+    if file.kind not in kinds:
         remedy = f"Give the kernel's build for {chip}, or the target that {file.path.name} is for."
-        yield Mismatch("kind", f"{_KINDS[kind]} for {chip}", f"{_KINDS[file.kind]} for {file.chip}", remedy)
+        yield Mismatch("kind", f"{_called(kinds)} for {chip}", f"{_KINDS[file.kind]} for {file.chip}", remedy)
         return
-    if not runs_on(file.chip, chip):
+    if not runs_on(file.chip, chip, translated=file.kind == "ptx"):
         yield Mismatch("chip", chip, file.chip, f"Build {file.path.name} for {chip}.")
-    if kind == "hsaco" and not file.linked:
+    if file.kind == "hsaco" and not file.linked:
         yield Mismatch("linking", "a linked code object", "a relocatable one", "Link it: ld.lld -shared.")
-    if kind == "elf" and file.linked:
+    if file.kind == "cubin" and not file.linked:
+        yield Mismatch("linking", "a linked cubin", "a relocatable one", "Compile it without -rdc=true.")
+    if file.kind == "elf" and file.linked:
         yield Mismatch("linking", "a relocatable object (.o)", "a linked one", "Compile it with -c and give the .o.")
 
 
-def runs_on(made_for: str, chip: str) -> bool:
+def runs_on(made_for: str, chip: str, *, translated: bool = True) -> bool:
+    """Of NVIDIA's, PTX is translated; machine code is taken as it is."""
     if made_for in _GENERIC:
         return chip.startswith(_GENERIC[made_for])
     made, asked = (re.fullmatch(r"sm_(\d{1,4})([af]?)", name) for name in (made_for, chip))
@@ -127,7 +139,8 @@ def runs_on(made_for: str, chip: str) -> bool:
     least, number = int(made[1]), int(asked[1])
     if made[2] == "a":
         return least == number
-    return least <= number and (made[2] != "f" or least // 10 == number // 10)
+    family = made[2] == "f" or not translated  # machine code runs on later chips of one generation
+    return least <= number and (not family or least // 10 == number // 10)
 
 
 def _missing(symbol: str, there: Sequence[str]) -> Mismatch:
@@ -218,13 +231,17 @@ def _check_launch(kernel: Kernel, instance: Instance) -> Iterator[Mismatch]:
     if None not in (instance.subgroup_size, kernel.wavefront) and instance.subgroup_size != kernel.wavefront:
         remedy = f"Set subgroup_size to {kernel.wavefront}, or build the kernel for the other."
         yield Mismatch("wavefront", str(instance.subgroup_size), str(kernel.wavefront), remedy)
+    odd = [axis for axis in range(3) if kernel.cluster and instance.grid[axis] % kernel.cluster[axis]]
+    if kernel.cluster and odd:
+        remedy = "Make the grid a multiple of the kernel's cluster."
+        yield Mismatch("grid", f"a multiple of {_times(kernel.cluster)}", _times(instance.grid), remedy)
     static = kernel.local_memory or 0
     limit = _local_memory(instance.chip)
     if limit is not None and static + instance.local_memory > limit:
         found = f"{static + instance.local_memory} ({static} static + {instance.local_memory} dynamic)"
         yield Mismatch("local memory", f"at most {limit} bytes on {instance.chip}", found, "Use smaller tiles.")
-    elif kernel.kind == "ptx" and static > _STATIC_SHARED:
-        remedy = "Declare it as .extern .shared and ask for it by local_memory."
+    elif kernel.kind in ("ptx", "cubin") and static > _STATIC_SHARED:
+        remedy = "Declare it as extern (.extern .shared, extern __shared__) and ask for it by local_memory."
         yield Mismatch("local memory", f"at most {_STATIC_SHARED} static bytes", str(static), remedy)
 
 

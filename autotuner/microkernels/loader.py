@@ -130,6 +130,8 @@ def _provider(table: Table, folder: Path) -> Provider:
     chips = table.texts("chips") if kind != "prebuilt" or table.has("chips") else ()
     for chip in chips:
         _check_chip(table, "chips", chip)
+        if kind == "cuda" and not chip.startswith("sm_"):
+            raise table.error("chips", f"CUDA C++ is not for {chip}.", "Give NVIDIA's chips, such as sm_90.")
     table.close()
     return Provider(kind, source, chips)
 

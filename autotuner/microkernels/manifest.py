@@ -21,8 +21,8 @@ from autotuner.problems import Operand, Operation, Problem
 from autotuner.problems.dtypes import element_type
 from autotuner.problems.epilogue import OPERANDS
 
-Kind = Literal["prebuilt", "c", "triton"]
-REPORTS: Mapping[str, tuple[str, ...]] = {"prebuilt": (), "c": (), "triton": ("shared",)}
+Kind = Literal["prebuilt", "c", "triton", "cuda"]
+REPORTS: Mapping[str, tuple[str, ...]] = {"prebuilt": (), "c": (), "triton": ("shared",), "cuda": ()}
 """Numbers that are known only once the object is built: the provider hands them to `bind` as parameters."""
 SUBGROUP = "subgroup"
 LANES = "lanes"

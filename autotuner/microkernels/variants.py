@@ -18,6 +18,7 @@ from autotuner.microkernels.instance import Call, Instance
 from autotuner.microkernels.library import all_manifests, find, search_folders, shipped_folder
 from autotuner.microkernels.manifest import MOST_SETTINGS, DoesNotFitError, Manifest
 from autotuner.microkernels.providers import c as c_provider
+from autotuner.microkernels.providers import cuda as cuda_provider
 from autotuner.microkernels.providers import triton as triton_provider
 from autotuner.microkernels.visibility import hidden_copies
 from autotuner.problems import Problem
@@ -159,6 +160,8 @@ class Variants:
                 self.problem, self.chip, objects=objects, parameters=parameters, symbol=self.symbol, features=features
             )
             return replace(instance, symbol=own or instance.symbol)
+        if kind == "cuda" and not objects:
+            objects = cuda_provider.provide(manifest, self.problem, self.chip, parameters=parameters)
         return manifest.bind(
             self.problem, self.chip, objects=objects, parameters=parameters, symbol=self.symbol, features=features
         )

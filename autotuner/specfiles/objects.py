@@ -64,15 +64,16 @@ def _object(path: Path, called: str, recorded: str | None, target: Target | None
         hashes = f"SHA-256 {digest[:12]}…, recorded {printable(recorded)[:12]}…"
         return Finding("error", f"{called} is another one than was shipped ({hashes})")
     try:
-        chip = read_object(path).chip
+        found = read_object(path)
     except UsageError as error:
         return Finding("error", str(error))
+    chip, translated = found.chip, found.kind == "ptx"
     # Without a target nothing says which GPU is meant; the processor is always this one. What IREE compiles for an
     # earlier chip runs on a later one, whose kernels may be its own: the device says which it is.
     there = target.backend.chip_there(which_device(target.device)) if target is not None else None
     wanted = there or (target.kernel_chip if target is not None else platform.machine())
     on_gpu = not backend_of(chip).on_host
-    if not (target is None and on_gpu) and not runs_on(chip, wanted):
+    if not (target is None and on_gpu) and not runs_on(chip, wanted, translated=translated):
         if there is None and runs_on(wanted, chip):
             return Finding("note", f"{called} is for {chip}: it runs on that chip, and not on every {wanted}")
         return Finding("error", f"{called} is for {chip}, not for {wanted}: build it for {wanted}")

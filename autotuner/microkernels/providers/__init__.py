@@ -1,1 +1,1 @@
-"""Where microkernels come from: C, Triton, MISA."""
+"""Where microkernels come from: C, CUDA C++, Triton, MISA."""

@@ -25,12 +25,13 @@ from autotuner.errors import StorageError, UsageError
 from autotuner.microkernels.chips import subgroup_of
 from autotuner.microkernels.instance import Binding, Instance
 from autotuner.microkernels.library import own_folder, shipped_folder
-from autotuner.microkernels.manifest import PROBLEM, Buffer, Manifest
+from autotuner.microkernels.manifest import Manifest
 from autotuner.microkernels.providers import triton_compile
-from autotuner.microkernels.providers.c import ObjectRefusalError, problem_macros
+from autotuner.microkernels.providers.c import ObjectRefusalError
+from autotuner.microkernels.providers.told import element_of, told
 from autotuner.microkernels.providers.triton_compile import ALIGNED, JOB, RESULT, SOURCE, Job
 from autotuner.microkernels.providers.triton_sources import read_sources
-from autotuner.problems import Operation, Problem
+from autotuner.problems import Problem
 from autotuner.system import process
 from autotuner.system.alone import one_at_a_time
 from autotuner.system.cache import Cache
@@ -143,7 +144,7 @@ def plan(
 ) -> Job:
     """What to compile: the kernel's parameters by order, its constexprs by name from the manifest's numbers."""
     numbers = manifest.fit(problem, chip, parameters=parameters)
-    numbers |= _told(problem)
+    numbers |= told(problem)
     names = kernel_parameters(source, manifest.symbol)
     plain = [name for name, is_constexpr in names if not is_constexpr]
     pointers, constants = len(manifest.buffers), len(manifest.constants)
@@ -159,7 +160,7 @@ def plan(
         )
     bound = manifest.bound(problem, numbers)
     types = {
-        name: _POINTERS[_element(buffer, problem)] if buffer in bound else CONSTEXPR
+        name: _POINTERS[element_of(buffer, problem)] if buffer in bound else CONSTEXPR
         for name, buffer in zip(plain, manifest.buffers, strict=False)
     }
     sizes = {
@@ -183,19 +184,6 @@ def plan(
     )
     job.options.update({name: numbers[name] for name in OPTIONS[job.backend] if numbers.get(name)})
     return job
-
-
-def _told(problem: Problem) -> dict[str, int]:
-    """What constexprs may ask of a problem beside its sizes: its layout and its epilogue, also where there is none."""
-    epilogue = problem.epilogue.numbers() if isinstance(problem, Operation) else {}
-    return {name.lower(): value for name, value in {**epilogue, **problem_macros(problem)}.items()}
-
-
-def _element(buffer: Buffer, problem: Problem) -> str:
-    if buffer.element != PROBLEM:
-        return buffer.element
-    names = problem.operand_names if isinstance(problem, Operation) else ()
-    return problem.operands[names.index(buffer.operand)].element.name
 
 
 def kernel_parameters(source: bytes, symbol: str) -> list[tuple[str, bool]]:
