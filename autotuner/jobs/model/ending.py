@@ -72,6 +72,16 @@ def end_plan(
     return plan_of(took, rivals=2 if len(good) > 1 else 1, blocks=context.options.effort.confirm_blocks)
 
 
+def kept_now(plan: TimePlan, budget: float, *, ahead: bool) -> float:
+    """Seconds of a budget that routes leave for the end.
+
+    As long as nothing is ahead of the default there is no race: the shortest way to a verdict on what they may still
+    find suffices.
+    """
+    kept = plan.kept_of(budget)
+    return kept if ahead else min(kept, plan.least)
+
+
 def longest_compile(context: Context, tried: Sequence[RouteOutcome], *, also: Sequence[Compiled] = ()) -> float:
     """Seconds of the compile of a route, or of another model that may ship."""
     reading = context.run.account.seconds.get("space", 0.0)

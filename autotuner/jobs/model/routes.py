@@ -112,10 +112,6 @@ class RouteRace:
         self._rounds(expected=self.stages.routes, ended=self.stages.routes_end, first=True)
         then()
         self._rounds(expected=self.stages.routes, ended=self.stages.routes_end)
-        if self.search.queue:
-            names = ", ".join(route.name for route in self.search.queue)
-            what = "route" if len(self.search.queue) == 1 else "routes"
-            self.context.note(f"no time for {what} {names}: give a longer --budget, or name them by --route")
         self._time_the_nearest()
 
     @property
@@ -140,18 +136,25 @@ class RouteRace:
             self._settle()
         self._time_the_nearest()
 
-    def go_on(self, *, ended: float) -> None:
-        """With what the dispatches left of the time, up to that many seconds of the run."""
-        before = len(self.tried)
-        self._rounds(expected=ended, ended=ended)
+    def go_on(self, *, ended: Callable[[], float]) -> None:
+        """With what the dispatches left of the time, up to that many seconds of the run: asked before each round."""
+        before = last = len(self.tried)
+        self._rounds(expected=ended(), ended=ended(), once=True)
+        while len(self.tried) > last:
+            last = len(self.tried)
+            self._rounds(expected=ended(), ended=ended(), once=True)
         if len(self.tried) > before:
             self._time_the_nearest()
+        if self.search.queue:
+            names = ", ".join(route.name for route in self.search.queue)
+            what = "route" if len(self.search.queue) == 1 else "routes"
+            self.context.note(f"no time for {what} {names}: give a longer --budget, or name them by --route")
 
-    def _rounds(self, *, expected: float, ended: float, first: bool = False) -> None:
+    def _rounds(self, *, expected: float, ended: float, first: bool = False, once: bool = False) -> None:
         """Compiles and times routes: a round is begun if it is expected to be over after so many seconds of the run,
         and none lasts beyond `ended`.
 
-        A round takes about as long as the last one. With `first` no knob is turned.
+        A round takes about as long as the last one. With `first` no knob is turned, with `once` there is one round.
         """
         context, clock = self.context, self.context.clock
         while not context.session.stop.requested and (self._flights or clock.elapsed + self._round_seconds < expected):
@@ -166,6 +169,8 @@ class RouteRace:
                 self._start(asked, timeout=max(60.0, 5 * took))
             self._settle()
             self._round_seconds = time.monotonic() - started
+            if once:
+                break
         while self._flights:
             self._settle()
 

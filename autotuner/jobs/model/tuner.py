@@ -19,7 +19,7 @@ from autotuner.jobs.model.context import (
     model_outputs,
 )
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
-from autotuner.jobs.model.ending import MIN_TIME, end_plan, longest_compile
+from autotuner.jobs.model.ending import MIN_TIME, end_plan, kept_now, longest_compile
 from autotuner.jobs.model.expectation import Known, expectation, expected_seconds, too_small
 from autotuner.jobs.model.first_kernels import FirstKernels, Kept, try_kernels, untimed_kernels
 from autotuner.jobs.model.judging import arbiter_of
@@ -101,6 +101,11 @@ class _ModelRun:
     def racing(self) -> float:
         """Seconds that are kept for the race, its confirmation and the compile of what ships."""
         return self.end_plan.kept_of(self.context.clock.budget)
+
+    @property
+    def _kept(self) -> float:
+        """The same as things stand now."""
+        return kept_now(self.end_plan, self.context.clock.budget, ahead=len(self.found.lineup.modules) > 1)
 
     @property
     def end_plan(self) -> TimePlan:
@@ -206,7 +211,7 @@ class _ModelRun:
                 self.found.tuned += self._tune(WholeModel(dispatches, tried, race, self.racing), own, budget)
             if kernels is not None and not any(part is kernels.dispatches for part in self.found.parts):
                 self._leave(kernels)
-            race.go_on(ended=context.clock.budget - self.racing)
+            race.go_on(ended=lambda: context.clock.budget - self._kept)
         if context.session.stop.requested:
             return self.found.result("inconclusive", "interrupted before the race")
         if self.found.arbiter is not None and self.found.arbiter.default_is_wrong:
