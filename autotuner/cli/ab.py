@@ -15,7 +15,7 @@ from autotuner.jobs.ab.arms import parse_arm
 from autotuner.jobs.ab.asked import Asked
 from autotuner.jobs.model.context import Model
 from autotuner.microkernels.library import own_folder
-from autotuner.microkernels.skeleton import create
+from autotuner.microkernels.skeleton import Language, create
 from autotuner.tuning.options import Options
 
 
@@ -32,11 +32,14 @@ def run_ab(wanted: Wanted, request: Request) -> None:
         given.only("log", "as_json", where="--log")
         list_log(wanted.log, as_json=request.as_json, no_color=request.no_color)
     elif wanted.new is not None:
-        given.only("new", "in_c", "workspace", where="--new")
-        for file in create(wanted.new, own_folder(request.workspace), in_c=wanted.in_c):
+        given.only("new", "in_c", "in_cuda", "workspace", where="--new")
+        if wanted.in_c and wanted.in_cuda:
+            raise UsageError("--c and --cuda are two languages.", remedy="Give one of them.")
+        language: Language | None = "c" if wanted.in_c else "cuda" if wanted.in_cuda else None
+        for file in create(wanted.new, own_folder(request.workspace), language=language):
             emit(str(file))
     else:
-        given.refuse(["in_c"], "says more of --new", remedy="Give --new NAME too.")
+        given.refuse(["in_c", "in_cuda"], "says more of --new", remedy="Give --new NAME too.")
         _experiment(wanted, request)
 
 

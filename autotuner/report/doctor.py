@@ -9,11 +9,12 @@ from typing import Any, Literal
 
 from autotuner.build import Builder
 from autotuner.carriers.render import problem_mlir
-from autotuner.errors import INSTALL_IREE, AutotuneError
+from autotuner.errors import INSTALL_IREE, AutotuneError, ToolMissingError
 from autotuner.iree import versions
 from autotuner.iree.compile import CompilerRefusal
 from autotuner.iree.run import list_devices
 from autotuner.iree.tools import Tools
+from autotuner.microkernels.providers.nvrtc import REMEDY, find_nvrtc, nvrtc_version
 from autotuner.problems import Gemm
 from autotuner.system.cache import Cache
 from autotuner.system.execution import local_executor
@@ -48,6 +49,7 @@ def examine(iree_tools: Path | None = None) -> list[Finding]:
         return [*findings, Finding("iree-compile", "broken", error.message, error.remedy, essential=True)]
     cache = Cache(cache_dir())
     entries, size = cache.size()
+    findings.append(_nvrtc())
     findings.append(Finding("build cache", "ok", f"{cache.root}: {entries} builds, {size / 2**20:.1f} MiB"))
     with local_executor(usable_cores()) as executor:
         builder = Builder(tools, cache)
@@ -79,6 +81,17 @@ def _programs(tools: Tools) -> list[Finding]:
     ]
     remedy = "" if tools.folder is None else "Put the build's own bindings first on PYTHONPATH."
     return found + [Finding("versions", "warning", warning, remedy) for warning in tools.warnings()]
+
+
+def _nvrtc() -> Finding:
+    """What kernels in CUDA C++ are built by; all else does without."""
+    try:
+        library = find_nvrtc()
+        return Finding("NVRTC", "ok", f"{nvrtc_version(library)}, from {library.parent}")
+    except ToolMissingError:
+        return Finding("NVRTC", "absent", "not installed: no microkernel in CUDA C++ can be built", REMEDY)
+    except AutotuneError as error:
+        return Finding("NVRTC", "broken", error.message, error.remedy)
 
 
 def _compiles(target: Target, builder: Builder) -> Finding:

@@ -128,7 +128,7 @@ def test_a_manifest_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_a_kernel_in_c_computes_a_product_as_it_is_written(tmp_path: Path) -> None:
-    manifest_file, source = create("mine", tmp_path, in_c=True)
+    manifest_file, source = create("mine", tmp_path, language="c")
     manifest = load(manifest_file)
     assert manifest.fit(Gemm.parse(shape="5x7x3", dtype="f32"), "x86_64")["m"] == 5
     subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "kernel.so", source], check=True, timeout=ENOUGH)
@@ -147,7 +147,7 @@ def test_a_source_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "kernel.c").write_text("precious")
     with pytest.raises(UsageError, match=r"kernel\.c is there already"):
-        create("mine", tmp_path, in_c=True)
+        create("mine", tmp_path, language="c")
     assert [file.name for file in (tmp_path / "mine").iterdir()] == ["kernel.c"]
 
 

@@ -37,12 +37,12 @@ class Wanted:
     tolerance: o.ToleranceOption = None
     expected: o.ExpectedOption = None
     objects: Annotated[
-        list[Path] | None, typer.Option("--object", help="Your own object (hsaco, PTX, .o) for the microkernel.")
+        list[Path] | None, typer.Option("--object", help="Your own object (hsaco, PTX, cubin, .o) for the microkernel.")
     ] = None
     symbol: Annotated[str | None, typer.Option("--symbol", help="The kernel's name in that object.")] = None
     show_all: Annotated[bool, typer.Option("--list", help="List the microkernels there are.")] = False
     inspect: Annotated[
-        Path | None, typer.Option("--inspect", help="Print the kernels of an object: hsaco, PTX or .o.")
+        Path | None, typer.Option("--inspect", help="Print the kernels of an object: hsaco, PTX, cubin or .o.")
     ] = None
     log: Annotated[Path | None, typer.Option("--log", help="List the kernels and figures of MISA's driver output.")] = (
         None
@@ -51,6 +51,9 @@ class Wanted:
         str | None, typer.Option("--new", help="Begin a microkernel of this name: writes a commented manifest.")
     ] = None
     in_c: Annotated[bool, typer.Option("--c", help="With --new: a kernel in C, which works as it is.")] = False
+    in_cuda: Annotated[bool, typer.Option("--cuda", help="With --new: a kernel in CUDA C++, which works as it is.")] = (
+        False
+    )
     trust: o.TrustOption = False
     words: Mapping[str, Any] = field(default_factory=dict)
     """What was said of a problem, as gemm, conv or attention take it."""
