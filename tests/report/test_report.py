@@ -389,7 +389,7 @@ def test_a_retuning_says_what_became_of_each_entry(store: Store, tmp_path: Path)
 
 
 def test_an_entry_of_a_model_has_the_models_own_time_from_before(store: Store, tmp_path: Path) -> None:
-    entry = {"entry": "match_a", "problem": "a", "state": "kept", "us": 80.0, "old": {"us": 7.0}, "before_us": 70.0}
+    entry = {"entry": "match_a", "problem": "a", "state": "kept", "us": 80.0, "old": {"us": 7.123}, "before_us": 70.12}
     page = report(store, [a_search(store, kind="retune", more={"entries": [entry]})], workspace=tmp_path)
-    assert ">70</td>" in page
-    assert ">7</td>" not in page
+    assert ">70.12</td>" in page
+    assert ">7.123</td>" not in page
