@@ -3,12 +3,9 @@
 Tiles come by descriptors (TMA), some steps ahead; each warp that copies makes its own, as that takes a microsecond. One
 to three groups share the rows of a tile. Where there are few tiles, some workgroups share the depth of each, wait for
 one another and add up their sums.
-
-Where the rows are normed first, two warps read what is copied of them and give the groups a factor for each: the norm's
-weights are in the columns already.
 """
 
-from epilogue import number, put_gluon
+from epilogue import put_gluon
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -57,8 +54,6 @@ def gemm_hopper(
     ACTIVATION: gl.constexpr,
     FACTOR_BITS: gl.constexpr,
     GATED: gl.constexpr,
-    NORM: gl.constexpr,
-    EPS_BITS: gl.constexpr,
 ):
     dtype: gl.constexpr = a.dtype.element_ty
     ROWS: gl.constexpr = BM // GROUPS  # of a group of warps
@@ -71,31 +66,12 @@ def gemm_hopper(
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     for i in gl.static_range(STAGES):
         mbarrier.init(ready.index(i), count=3 if MORE else 2)
-        mbarrier.init(empty.index(i), count=GROUPS + 1 if NORM else GROUPS)
-    factors = (ready, ready, empty)
-    if NORM:
-        factor = gl.allocate_shared_memory(gl.float32, [GROUPS, ROWS], gl.SwizzledSharedLayout(1, 1, 1, [0]))
-        known = gl.allocate_shared_memory(gl.int64, [1, 1], mbarrier.MBarrierLayout())
-        taken = gl.allocate_shared_memory(gl.int64, [1, 1], mbarrier.MBarrierLayout())
-        mbarrier.init(known.index(0), count=1)
-        mbarrier.init(taken.index(0), count=GROUPS)
-        factors = (factor, known, taken)
+        mbarrier.init(empty.index(i), count=GROUPS)
     fence_async_shared()
-    how: gl.constexpr = (BM, BN, MORE, BK, GROUP, GROUPS, STAGES, SPLIT, TRANSPOSE_LHS, TRANSPOSE_RHS, LINES, NORM)
+    how: gl.constexpr = (BM, BN, MORE, BK, GROUP, GROUPS, STAGES, SPLIT, TRANSPOSE_LHS, TRANSPOSE_RHS, LINES)
     end: gl.constexpr = (EVEN_M, EVEN_N, CLIP_LOW, CLIP_HIGH, LOW_BITS, HIGH_BITS, ACTIVATION, FACTOR_BITS, GATED)
-    size, memory, results = (M, N, K, BATCH), (x, y, z, ready, empty, factors), (c, bias, residual, counters, partial)
-    if GROUPS == 1 and NORM:
-        gl.warp_specialize(
-            [
-                (multiply, (0, results, memory, size, how, end)),
-                (norm_rows, (memory, size, EPS_BITS, how)),
-                (copy_rows, (a, x, ready, empty, size, how)),
-                (copy_columns, (b, y, ready, empty, size, 0, BN, how)),
-            ],
-            [2, 1, 1],
-            [56, 24, 24],
-        )
-    elif GROUPS == 1:
+    size, memory, results = (M, N, K, BATCH), (x, y, z, ready, empty), (c, bias, residual, counters, partial)
+    if GROUPS == 1:
         gl.warp_specialize(
             [
                 (multiply, (0, results, memory, size, how, end)),
@@ -105,18 +81,6 @@ def gemm_hopper(
             ],
             [1, 1, 1],
             [24, 24, 24],
-        )
-    elif GROUPS == 2 and NORM:
-        gl.warp_specialize(
-            [
-                (multiply, (0, results, memory, size, how, end)),
-                (multiply, (1, results, memory, size, how, end)),
-                (norm_rows, (memory, size, EPS_BITS, how)),
-                (copy_rows, (a, x, ready, empty, size, how)),
-                (copy_columns, (b, y, ready, empty, size, 0, BN, how)),
-            ],
-            [4, 2, 1, 1],
-            [224, 56, 24, 24],
         )
     elif GROUPS == 2:
         gl.warp_specialize(
@@ -235,72 +199,9 @@ def send_columns(b, y, ready, empty, size, BESIDE: gl.constexpr, WIDTH: gl.const
 
 
 @gluon.jit
-def norm_rows(memory, size, EPS_BITS: gl.constexpr, how: gl.constexpr):
-    """What two warps do: of every tile the rows' mean squares, or variances, as their steps come, and of each the
-    factor that its sums get. A place in the ring is free only when these have read it, too. The factors of a tile are
-    put where those of the last were once every group has taken these."""
-    x, _y, _z, ready, empty, factors = memory
-    factor, known, taken = factors
-    M, N, K, BATCH = size
-    BM: gl.constexpr = how[0]
-    WIDE: gl.constexpr = how[1] + how[2]
-    BK: gl.constexpr = how[3]
-    GROUPS: gl.constexpr = how[5]
-    STAGES: gl.constexpr = how[6]
-    ROWS: gl.constexpr = BM // GROUPS
-    EPS: gl.constexpr = number(EPS_BITS)
-    # A thread has a row, of which it reads 16 bytes at a time: those of eight neighbours are in different banks.
-    each: gl.constexpr = gl.BlockedLayout([1, 8], [32, 1], [2, 1], [0, 1])
-    line: gl.constexpr = gl.SliceLayout(1, each)
-    steps = gl.cdiv(K, BK)
-    done = 0
-    turn = 0
-    for _tile in range(gl.program_id(0), gl.cdiv(M, BM) * gl.cdiv(N, WIDE) * BATCH, gl.num_programs(0)):
-        squares = gl.zeros((ROWS,), gl.float32, line)
-        means = gl.zeros((ROWS,), gl.float32, line)
-        squares_2 = gl.zeros((ROWS,), gl.float32, line)
-        means_2 = gl.zeros((ROWS,), gl.float32, line)
-        for _step in range(steps):
-            stage = done % STAGES
-            mbarrier.wait(ready.index(stage), done // STAGES & 1)
-            squares, means = norm_step(x.index(stage * GROUPS), squares, means, each, how[11])
-            if GROUPS == 2:
-                squares_2, means_2 = norm_step(x.index(stage * GROUPS + 1), squares_2, means_2, each, how[11])
-            together()
-            mbarrier.arrive(empty.index(stage), count=1)
-            done += 1
-        mbarrier.wait(taken.index(0), turn ^ 1)
-        factor.index(0).store(norm_factor(squares, means, K, EPS, how[11]))
-        if GROUPS == 2:
-            factor.index(1).store(norm_factor(squares_2, means_2, K, EPS, how[11]))
-        together()
-        mbarrier.arrive(known.index(0), count=1)
-        turn = 1 - turn
-
-
-@gluon.jit
-def norm_step(tile, squares, means, each: gl.constexpr, NORM: gl.constexpr):
-    """With one step of the rows; what lies beyond their end was copied as zeros."""
-    rows = tile.load(each).to(gl.float32)
-    squares += gl.sum(rows * rows, axis=1)
-    if NORM == 2:
-        means += gl.sum(rows, axis=1)
-    return squares, means
-
-
-@gluon.jit
-def norm_factor(squares, means, K, EPS: gl.constexpr, NORM: gl.constexpr):
-    squares = squares / K
-    if NORM == 2:
-        means = means / K
-        squares = gl.maximum(squares - means * means, 0.0)
-    return gl.rsqrt(squares + EPS)
-
-
-@gluon.jit
 def multiply(WHICH: gl.constexpr, results, memory, size, how: gl.constexpr, end: gl.constexpr):
     """What a group of four warps does: its rows of each tile."""
-    x, y, z, ready, empty, factors = memory
+    x, y, z, ready, empty = memory
     M, N, K, BATCH = size
     BM: gl.constexpr = how[0]
     BN: gl.constexpr = how[1]
@@ -318,7 +219,6 @@ def multiply(WHICH: gl.constexpr, results, memory, size, how: gl.constexpr, end:
     each = gl.cdiv(steps, SPLIT)
     items = gl.cdiv(M, BM) * gl.cdiv(N, BN + MORE) * BATCH * SPLIT
     done = 0
-    turn = 0
     for item in range(gl.program_id(0), items, gl.num_programs(0)):
         entry, row, column = place(item // SPLIT, size, BM, BN + MORE, how[4])
         first = item % SPLIT * each
@@ -350,13 +250,6 @@ def multiply(WHICH: gl.constexpr, results, memory, size, how: gl.constexpr, end:
         together()
         mbarrier.arrive(empty.index((done + STAGES - 1) % STAGES), count=1)
         row += WHICH * ROWS
-        if how[11]:
-            factor, known, taken = factors
-            mbarrier.wait(known.index(0), turn)
-            total *= factor.index(WHICH).load(gl.SliceLayout(1, sums))[:, None]
-            together()
-            mbarrier.arrive(taken.index(0), count=1)
-            turn = 1 - turn
         if SPLIT > 1:
             share(results, size, item, row, column, total, WHICH, GROUPS, SPLIT, end)
         else:
