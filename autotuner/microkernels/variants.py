@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autotuner.errors import UsageError
+from autotuner.errors import ToolMissingError, UsageError
 from autotuner.iree.processor import read_features
 from autotuner.microkernels import check
 from autotuner.microkernels.chips import is_gpu
@@ -20,6 +20,7 @@ from autotuner.microkernels.manifest import MOST_SETTINGS, DoesNotFitError, Mani
 from autotuner.microkernels.providers import c as c_provider
 from autotuner.microkernels.providers import cuda as cuda_provider
 from autotuner.microkernels.providers import triton as triton_provider
+from autotuner.microkernels.providers.nvrtc import find_nvrtc
 from autotuner.microkernels.visibility import hidden_copies
 from autotuner.problems import Problem
 from autotuner.space import ABSENT, Config, Knob, Space
@@ -189,7 +190,7 @@ def find_variants(
 ) -> tuple[list[Variants], list[str]]:
     """Those that were asked for, which must fit, or with `auto` all that do; and why others were left out."""
     found: list[Variants] = []
-    manifests, notes = find_manifests(wanted, workspace=workspace)
+    manifests, notes = find_manifests(wanted, chip=chip, workspace=workspace)
     for manifest, kernel in manifests:
         try:
             variants = Variants.of(
@@ -206,7 +207,7 @@ def find_variants(
 
 
 def find_manifests(
-    wanted: Sequence[Kernel], *, workspace: Path
+    wanted: Sequence[Kernel], *, chip: str, workspace: Path
 ) -> tuple[list[tuple[Manifest, Kernel | None]], list[str]]:
     """Those that were asked for, each once, with what the user said of it or None where `auto` found it; and notes."""
     folders = search_folders(workspace)
@@ -220,8 +221,23 @@ def find_manifests(
         listing = all_manifests(folders)
         notes += [f"microkernel {broken.name} is left out: {broken.why}" for broken in listing.broken]
         for manifest in listing.manifests:
+            if lacking := _lacking(manifest, chip):
+                notes.append(f"microkernel {manifest.name} is left out: {lacking}")
+                continue
             found.setdefault(manifest.name, (manifest, None))
     return list(found.values()), notes
+
+
+def _lacking(manifest: Manifest, chip: str) -> str:
+    """What must be installed before this kernel can be built for this chip. NVRTC is no part of an installation that
+    had all it needed before: kernels for which there are others do not end a run for want of it."""
+    if manifest.provider.kind != "cuda" or chip not in manifest.chips:
+        return ""
+    try:
+        find_nvrtc()
+    except ToolMissingError as error:
+        return str(error)
+    return ""
 
 
 def _sampled(manifest: Manifest) -> list[str]:

@@ -51,11 +51,11 @@ class Library:
 
     @classmethod
     def open(cls, context: Context, executable_target: str) -> Library:
-        found, notes = find_manifests(context.options.microkernels, workspace=context.session.workspace.root)
+        chip, workspace = context.session.chip, context.session.workspace.root
+        found, notes = find_manifests(context.options.microkernels, chip=chip, workspace=workspace)
         for note in notes:
             if note not in context.run.account.notes:  # a run opens it more than once
                 context.note(note)
-        chip = context.session.chip
         return cls(context, tuple(manifest for manifest, _ in found), chip, executable_target)
 
     def places(self, preprocessed: str) -> list[Place]:

@@ -1,0 +1,305 @@
+"""Kernels in CUDA C++: what their source is told, what is compiled and kept, and that IREE calls what comes out."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autotuner.build import Builder, BuildJob
+from autotuner.carriers.calls import kernel_calls, preprocess, prove
+from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
+from autotuner.carriers.render import problem_mlir
+from autotuner.errors import EnvironmentFailure, ToolMissingError, UsageError
+from autotuner.iree.tools import Tools
+from autotuner.microkernels.abi import inspect, kernels_json, kernels_table
+from autotuner.microkernels.check import check, runs_on
+from autotuner.microkernels.library import own_folder
+from autotuner.microkernels.loader import load
+from autotuner.microkernels.providers import nvrtc
+from autotuner.microkernels.providers.c import ObjectRefusalError
+from autotuner.microkernels.providers.cuda import architecture, macros, provide, read_sources
+from autotuner.microkernels.skeleton import create
+from autotuner.microkernels.variants import AUTO, Kernel, Variants, find_variants
+from autotuner.problems import Gemm
+from autotuner.targets import Target
+from tests.support.cuda_kernel import MANIFEST, SOURCE, needs_nvrtc, write_kernel
+from tests.support.kernels import spec_flags
+
+GEMM = Gemm.parse(shape="40x128x24", dtype="bf16", layout="nt", epilogue="bias,relu")
+PLAIN = Gemm.parse(shape="40x128x24", dtype="f16")
+SM_80 = Target.parse("sm_80")
+
+
+# --- What it is told ------------------------------------------------------------------------------------------------
+
+
+def test_a_source_is_told_its_numbers_its_epilogue_and_the_types_of_its_buffers(tmp_path: Path) -> None:
+    manifest = load(write_kernel(tmp_path / "mine"))
+    numbers = manifest.fit(GEMM, "sm_90", parameters={"wide": 64})
+    said = macros(manifest, GEMM, numbers)
+    assert (said["WIDE"], said["ROWS"]) == (64, 4)
+    assert (said["TRANSPOSE_LHS"], said["TRANSPOSE_RHS"], said["BIAS"], said["CLIP_LOW"]) == (0, 1, 1, 1)
+    types = {name for name, value in said.items() if value and name.split("_")[0] in ("LHS", "RHS", "BIAS", "OUT")}
+    assert types == {"LHS_BF16", "RHS_BF16", "BIAS", "BIAS_F32", "OUT_F32"}
+    assert "M" not in said  # sizes are arguments, and such names are a template's
+
+
+def test_without_an_epilogue_its_macros_are_there_and_zero(tmp_path: Path) -> None:
+    manifest = load(write_kernel(tmp_path / "mine"))
+    problem = replace(PLAIN, out="f16")
+    said = macros(manifest, problem, manifest.fit(problem, "sm_80"))
+    assert [said[name] for name in ("BIAS", "BIAS_F16", "BIAS_F32", "ACTIVATION", "LHS_F16", "OUT_F16")] == [
+        *(0, 0, 0, 0, 1, 1)
+    ]
+
+
+def test_hoppers_code_is_for_that_chip_alone() -> None:
+    assert [architecture(chip) for chip in ("sm_80", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")] == [
+        *("sm_80", "sm_89", "sm_90a", "sm_90a", "sm_100a", "sm_120a")
+    ]
+
+
+def test_other_makers_chips_are_refused(tmp_path: Path) -> None:
+    file = write_kernel(tmp_path / "mine", manifest=MANIFEST.replace('"sm_80", ', '"gfx942", '))
+    with pytest.raises(UsageError, match=r"CUDA C\+\+ is not for gfx942"):
+        load(file)
+
+
+@pytest.mark.parametrize("name", ['"/etc/hostname"', '"../other.h"', "HEADER", "</etc/hostname>"])
+def test_a_header_from_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
+    source = write_kernel(tmp_path / "mine", source=f"# include {name}\n{SOURCE}").with_name("kernel.cu")
+    with pytest.raises(UsageError, match="it finds headers of its own folder only"):
+        read_sources(source)
+
+
+def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    source = write_kernel(tmp_path / "mine").with_name("kernel.cu")
+    (tmp_path / "secret").write_text("1")
+    source.with_name("numbers.h").unlink()
+    source.with_name("numbers.h").symlink_to(tmp_path / "secret")
+    with pytest.raises(UsageError, match="leads out of its folder"):
+        read_sources(source)
+
+
+def test_headers_of_headers_and_those_that_come_with_autotune_are_found(tmp_path: Path) -> None:
+    source = write_kernel(tmp_path / "mine").with_name("kernel.cu")
+    source.with_name("numbers.h").write_text('#include "numbers.h"\n  #  include <sub/more.h>\n#include <none.h>')
+    (source.parent / "sub").mkdir()
+    (source.parent / "sub" / "more.h").write_text('#include "activations.h"')
+    _, headers = read_sources(source)
+    assert set(headers) >= {"numbers.h", "sub/more.h", "activations.h"}
+    assert "none.h" not in headers
+
+
+# --- By NVRTC -------------------------------------------------------------------------------------------------------
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("chip", ["sm_80", "sm_90"])
+def test_a_kernel_is_built_as_its_manifest_calls_it(chip: str, tmp_path: Path) -> None:
+    manifest = load(write_kernel(tmp_path / "mine"))
+    for problem, pointers in ((GEMM, 4), (PLAIN, 3)):
+        (path,) = provide(manifest, problem, chip, parameters={"wide": 64})
+        instance = manifest.bind(problem, chip, objects=[path], parameters={"wide": 64})
+        assert check(instance) == []
+        (kernel,) = inspect(path)
+        assert (kernel.symbol, kernel.kind, kernel.chip) == ("gemm", "cubin", architecture(chip))
+        assert [argument.size for argument in kernel.arguments or ()] == [8] * pointers + [4] * 3
+        assert (kernel.most_threads, kernel.local_memory) == (256, 0)
+        assert kernel.registers is not None
+        assert 8 <= kernel.registers <= 255
+    (row,) = kernels_table(path)
+    assert (row["constants"], row["workgroup"]) == ("3", "≤ 256")
+
+
+@needs_nvrtc
+def test_what_is_built_is_kept_until_something_of_it_changes(tmp_path: Path) -> None:
+    file = write_kernel(tmp_path / "mine")
+    manifest = load(file)
+    (first,) = provide(manifest, GEMM, "sm_90")
+    written = first.stat().st_mtime_ns
+    assert provide(manifest, GEMM, "sm_90") == (first,)
+    assert first.stat().st_mtime_ns == written
+    others = {*provide(manifest, GEMM, "sm_80"), *provide(manifest, GEMM, "sm_90", parameters={"wide": 64})}
+    file.with_name("numbers.h").write_text(file.with_name("numbers.h").read_text() + "// another\n")
+    others |= {*provide(manifest, GEMM, "sm_90")}
+    assert len(others - {first}) == 3
+    first.write_bytes(first.read_bytes()[:-1])
+    file.with_name("numbers.h").write_text(file.with_name("numbers.h").read_text().removesuffix("// another\n"))
+    assert provide(manifest, GEMM, "sm_90") == (first,)
+    assert inspect(first)[0].symbol == "gemm"  # a damaged one is made again
+
+
+@needs_nvrtc
+def test_iree_compiles_the_call_and_its_kernel_is_in_the_module(builder: Builder, tools: Tools, tmp_path: Path) -> None:
+    """IREE compiles for sm_80; the cubin, for the Hopper that is there, goes into the module as it is."""
+    manifest = load(write_kernel(tmp_path / "mine"))
+    variants = Variants.of(manifest, GEMM, "sm_90", workspace=tmp_path)
+    call = variants.call(variants.default())
+    kernels = kernel_calls([call])
+    source, spec = tmp_path / "problem.mlir", tmp_path / "spec.mlir"
+    source.write_text(problem_mlir(GEMM))
+    spec.write_text(spec_mlir([call]))
+    flags = [*SM_80.compile_flags, *spec_flags(spec, [call.instance])]
+    assert prove(preprocess(tools, source, flags, timeout=120), kernels).reason(kernels, expected=[1]) == ""
+    job = BuildJob(
+        problem_mlir(GEMM),
+        (*SM_80.compile_flags, *object_flags(call.instance.objects)),
+        timeout=120,
+        spec=spec.read_text(),
+        spec_flag=SPEC_FLAG,
+        kernels=kernels,
+        figures="ptxas",
+    )
+    build = builder.build(job)
+    assert build.ok, build.stderr
+    assert call.instance.objects[0].read_bytes() in build.vmfb.read_bytes()
+    assert (build.isa.source, build.isa.threads, build.isa.shared_bytes) == ("cubin", 256, 256 * 4)
+    assert build.isa.registers == inspect(call.instance.objects[0])[0].registers
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("float sum = 0;", "float sum = nothing;", r'kernel.cu\(\d+\): error: identifier "nothing" is undefined'),
+        ("numbers.h", "cuda_fp16.h", 'open source file "cuda_fp16.h"'),
+        ("OUT_F32 &&", "OUT_F32 && OUT_F16 &&", "static assertion failed"),
+    ],
+)
+def test_a_source_that_does_not_compile_is_refused_with_the_first_error(
+    old: str, new: str, words: str, tmp_path: Path
+) -> None:
+    manifest = load(write_kernel(tmp_path / "mine", source=SOURCE.replace(old, new)))
+    with pytest.raises(ObjectRefusalError, match=rf"^kernel.cu does not compile: .*{words}") as refused:
+        provide(manifest, PLAIN, "sm_90")
+    assert "rror" in refused.value.stderr
+
+
+@needs_nvrtc
+def test_a_function_with_a_name_of_cpp_is_told_of(tmp_path: Path) -> None:
+    manifest = load(write_kernel(tmp_path / "mine", source=SOURCE.replace('extern "C" ', "")))
+    variants = Variants.of(manifest, PLAIN, "sm_90", workspace=tmp_path)
+    with pytest.raises(UsageError, match=r'C\+\+ names need extern "C"|Did you mean _Z'):
+        variants.call(variants.default())
+
+
+@needs_nvrtc
+def test_clusters_want_a_grid_that_is_a_multiple(tmp_path: Path) -> None:
+    source = SOURCE.replace("__launch_bounds__", "__cluster_dims__(3, 1, 1) __launch_bounds__")
+    manifest = load(write_kernel(tmp_path / "mine", source=source))
+    instance = manifest.bind(PLAIN, "sm_90", objects=provide(manifest, PLAIN, "sm_90"))
+    assert instance.grid == (4, 5, 1)
+    (mismatch,) = check(instance)
+    assert (mismatch.what, mismatch.expected, mismatch.found) == ("grid", "a multiple of 3x1x1", "4x5x1")
+    assert check(replace(instance, grid=(6, 5, 1))) == []
+
+
+@needs_nvrtc
+def test_static_shared_memory_is_counted_without_the_systems(tmp_path: Path) -> None:
+    source = SOURCE.replace(
+        "float sum = 0;", "__shared__ float mine[100]; mine[column % 100] = 1; float sum = mine[0];"
+    )
+    manifest = load(write_kernel(tmp_path / "mine", source=source))
+    for chip in ("sm_80", "sm_90"):
+        (kernel,) = inspect(*provide(manifest, PLAIN, chip))
+        assert kernel.local_memory == 400
+
+
+@needs_nvrtc
+def test_a_cubin_that_is_cut_off_or_changed_gives_a_usage_error(tmp_path: Path) -> None:
+    manifest = load(write_kernel(tmp_path / "mine"))
+    (path,) = provide(manifest, PLAIN, "sm_90")
+    whole, damaged = path.read_bytes(), tmp_path / "damaged.cubin"
+    tried = [whole[:size] for size in range(4, len(whole), len(whole) // 40)]
+    tried += [whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :] for at in range(4, len(whole), 97)]
+    for content in tried:
+        damaged.write_bytes(content)
+        with contextlib.suppress(UsageError):
+            kernels_json(damaged)
+
+
+def test_machine_code_runs_on_chips_of_its_generation_only() -> None:
+    """What NVIDIA says of binary compatibility; PTX is translated for all later ones."""
+    for made, chip, runs in (
+        ("sm_80", "sm_80", True),
+        ("sm_80", "sm_86", True),
+        ("sm_86", "sm_80", False),
+        ("sm_80", "sm_90", False),
+        ("sm_90a", "sm_90", True),
+        ("sm_100a", "sm_103", False),
+    ):
+        assert runs_on(made, chip, translated=False) == runs, (made, chip)
+    assert runs_on("sm_80", "sm_90")
+
+
+@needs_nvrtc
+def test_the_skeleton_in_cuda_builds_as_it_is_written(tmp_path: Path) -> None:
+    file, source = create("mine", tmp_path, language="cuda")
+    manifest = load(file)
+    for problem, chip in ((PLAIN, "sm_80"), (replace(PLAIN, dtype="bf16"), "sm_90")):
+        assert check(manifest.bind(problem, chip, objects=provide(manifest, problem, chip))) == []
+    docs = (Path(__file__).parents[2] / "docs" / "microkernels.md").read_text()
+    assert f"```cpp\n{source.read_text()}```" in docs
+
+
+# --- Where NVRTC is -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_wheels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """No wheel has NVRTC, and the only toolkit is in a folder that is empty yet."""
+    home = tmp_path / "cuda"
+    monkeypatch.setattr(nvrtc, "_wheels", list)
+    monkeypatch.setattr(nvrtc, "_toolkits", lambda found=nvrtc._toolkits: [f for f in found() if tmp_path in f.parents])
+    monkeypatch.setenv("CUDA_HOME", str(home))
+    return home
+
+
+def test_without_nvrtc_the_extra_is_named(no_wheels: Path, tmp_path: Path) -> None:
+    del no_wheels
+    manifest = load(write_kernel(tmp_path / "mine"))
+    with pytest.raises(ToolMissingError, match="NVRTC, which is not installed") as missing:
+        provide(manifest, PLAIN, "sm_90")
+    assert "pip install 'autotune-iree[cuda]'" in missing.value.remedy
+
+
+def test_without_nvrtc_auto_leaves_such_kernels_out_where_they_would_be_taken(no_wheels: Path, tmp_path: Path) -> None:
+    del no_wheels
+    write_kernel(own_folder(tmp_path) / "mine")
+    for chip, told in (("sm_90", True), ("gfx942", False)):
+        found, notes = find_variants([Kernel(AUTO)], PLAIN, chip=chip, workspace=tmp_path)
+        assert "mine" not in [variants.manifest.name for variants in found]
+        assert any("mine is left out: " in note and "NVRTC" in note for note in notes) == told
+    (named,), _ = find_variants([Kernel("mine")], PLAIN, chip="sm_90", workspace=tmp_path)
+    with pytest.raises(ToolMissingError):
+        named.call(named.default())
+
+
+def test_the_newest_of_a_toolkit_is_taken_and_one_that_does_not_load_is_told(no_wheels: Path) -> None:
+    folder = no_wheels / "lib64"
+    folder.mkdir(parents=True)
+    for name in ("libnvrtc.so.9.2", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc-builtins.so.13.4", "libnvrtc.so.x"):
+        (folder / name).write_text("no library")
+    assert nvrtc.find_nvrtc() == folder / "libnvrtc.so.13"
+    assert len(nvrtc.nvrtc_digest(folder / "libnvrtc.so.13")) == 2
+    with pytest.raises(EnvironmentFailure, match=r"libnvrtc.so.13 cannot be used: .*(invalid ELF|too short)"):
+        nvrtc.nvrtc_version(folder / "libnvrtc.so.13")
+
+
+@needs_nvrtc
+def test_a_library_that_does_not_load_is_no_fault_of_the_source(no_wheels: Path, tmp_path: Path) -> None:
+    (no_wheels / "lib").mkdir(parents=True)
+    (no_wheels / "lib" / "libnvrtc.so.13").write_text("no library")
+    manifest = load(write_kernel(tmp_path / "mine"))
+    with pytest.raises(EnvironmentFailure, match="cannot be used"):
+        provide(manifest, PLAIN, "sm_90")
+
+
+@needs_nvrtc
+def test_the_version_is_the_librarys_own() -> None:
+    major, minor = map(int, nvrtc.nvrtc_version(nvrtc.find_nvrtc()).split("."))
+    assert (major, minor) >= (12, 0)
