@@ -92,6 +92,11 @@ class SpecFile:
 
 def read_text(path: Path) -> str:
     """The text of a spec file, or an error that says what is wrong with it."""
+    if path.suffix == ".flags":
+        raise UsageError(
+            f"{path} is a flagfile, not a spec.",
+            remedy="Name the .mlir file in it; if none, `autotune ab default FLAGFILE --model MODEL` tells its gain.",
+        )
     try:
         refuse_endless(path)
         if path.stat().st_size > _LONGEST:
@@ -130,6 +135,7 @@ def parse_spec(text: str, context: ir.Context, *, name: str) -> ir.Module:
         return ir.Module.parse(text, context=context)
     except ir.MLIRError as error:
         words = next((line.strip() for line in str(error).splitlines() if "rror" in line), str(error)[:200])
+        words = words.replace('"-":', "line ")  # it was given the text, not the file
         raise UsageError(
             f"{name} is not a spec that this IREE reads: {printable(words)[:300]}",
             remedy="Was it made for another version of IREE? Tune anew.",

@@ -12,6 +12,7 @@ import pytest
 import autotuner
 from autotuner.carriers.calls import preprocess
 from autotuner.carriers.render import problem_mlir
+from autotuner.errors import NoCandidateError
 from autotuner.iree.compile import Compile, CompilerRefusal, compile_program, first_error, inspect
 from autotuner.iree.folder import MODEL, MODULE, PROBLEM
 from autotuner.iree.passes import ONE_THREAD
@@ -48,7 +49,10 @@ def test_an_error_with_exit_code_zero_is_seen_by_everybody(tools: Tools, source:
     builder = ProgramBuilder(tools, Cache(tmp_path / "cache"), Program(model, "model"))
     assert builder.build(flags, timeout=120).failure == "compile-error"
     assert builder.build_fresh(flags, folder=tmp_path / "fresh", timeout=120).failure == "compile-error"
-    assert builder.configured(flags, timeout=120).failure == "compile-error"
+    configured = builder.configured(flags, timeout=120)
+    assert configured.failure == "compile-error"
+    with pytest.raises(NoCandidateError, match=r"no-such-pass.* The same by hand: \S*iree-compile \S*model\.mlir "):
+        structure_in(configured, Model(model), builder, flags=flags, target="cpu")
 
 
 def test_the_dispatches_of_a_model_are_read_from_the_compile_of_its_module(
@@ -61,7 +65,7 @@ def test_the_dispatches_of_a_model_are_read_from_the_compile_of_its_module(
     made, again = (builder.build(FLAGS, timeout=120) for _ in range(2))
     assert (made.cached, again.cached) == (False, True)
     for one in (made, again):
-        found = structure_in(one, Model(model), target="cpu")
+        found = structure_in(one, Model(model), builder, flags=FLAGS, target="cpu")
         assert [group.root.loops for group in found.groups] == [(16, 16, 16)]
         assert "linalg.matmul" in found.preprocessed
     # Where dumps lie is part of a module.

@@ -140,3 +140,12 @@ def test_show_lists_entries_with_their_figures(
         assert words in answer.out
     assert TIMED.command in answer.out
     assert autotune("spec", "show", tmp_path / "none.mlir").code == 2
+
+
+def test_a_flagfile_is_no_spec_and_the_line_of_an_error_is_told(tmp_path: Path) -> None:
+    flagfile = tmp_path / "model-cpu.flags"
+    flagfile.write_text("--iree-opt-data-tiling\n")
+    with pytest.raises(UsageError, match=r"model-cpu\.flags is a flagfile, not a spec\. Name the \.mlir file in it"):
+        read(flagfile)
+    with pytest.raises(UsageError, match="is not a spec that this IREE reads: error: line 2:"):
+        read_spec("module {\n  nonsense\n}")

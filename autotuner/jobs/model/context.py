@@ -12,7 +12,7 @@ from pathlib import Path
 from autotuner.carriers.outputs import MODEL, Outputs, files_in
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.benchmark import DispatchTime
-from autotuner.iree.compile import FLOW, PREPROCESSED, Compiled, first_error
+from autotuner.iree.compile import FLOW, PREPROCESSED, Compiled, first_error, shell_line
 from autotuner.iree.mlir import by_name, resources
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
@@ -235,7 +235,8 @@ class Context:
     def structure(self, build: Compiled) -> ModelStructure:
         """What the compiler made of the model."""
         with self.clocked("space"):
-            return structure_in(build, self.model, target=self.target.name)
+            flags = self.target.compile_flags
+            return structure_in(build, self.model, self.builder, flags=flags, target=self.target.name)
 
     def configured(self, route: Route, *, more: Sequence[str] = ()) -> ModelStructure:
         """The same without a module, with `more` flags."""
@@ -271,15 +272,18 @@ def read_structure(
     builder: ProgramBuilder, model: Model, flags: Sequence[str], *, target: str, timeout: float
 ) -> ModelStructure:
     """The model's dispatches, from a compile that goes no further."""
-    return structure_in(builder.configured(flags, timeout=timeout), model, target=target)
+    return structure_in(builder.configured(flags, timeout=timeout), model, builder, flags=flags, target=target)
 
 
-def structure_in(build: Compiled, model: Model, *, target: str) -> ModelStructure:
-    """The model's dispatches, as a compile left them behind."""
+def structure_in(
+    build: Compiled, model: Model, builder: ProgramBuilder, *, flags: Sequence[str], target: str
+) -> ModelStructure:
+    """The model's dispatches, as a compile left them behind: one with these flags."""
     if not build.ok:
+        by_hand = shell_line(builder.command(flags, vmfb=Path("module.vmfb")))
         raise NoCandidateError(
             f"iree-compile cannot compile {program_name(model.path)} for {target}: {first_error(build.stderr)}",
-            remedy="Check the model, --flag and --target.",
+            remedy=f"Check the model, --flag and --target. The same by hand: {by_hand}",
         )
     (text,), configured = build.dumped[FLOW], build.dumped["configurations"]
     flow = read_flow(text, function=model.function, shapes=input_shapes(model.inputs))

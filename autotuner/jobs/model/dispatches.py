@@ -258,6 +258,8 @@ class Dispatches:
         return self.shares.of([piece.export for piece in group.pieces])
 
     def _obstacle(self, group: Group) -> str:
+        if self.shares.idle([piece.export for piece in group.pieces]):
+            return "the call does not come to it: --input with other values may"
         return runs_alone(group.leading(self.shares.us), group.root)
 
 

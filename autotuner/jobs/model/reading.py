@@ -82,7 +82,8 @@ def structure_of(
     """From the default's compile where that is under way; else the compiler goes no further than it must."""
     with account.clocked("build" if PLAIN in ahead else "space"):
         if PLAIN in ahead:
-            return structure_in(ahead[PLAIN].build.result(), model, target=target.name)
+            build, flags = ahead[PLAIN].build.result(), target.compile_flags
+            return structure_in(build, model, builder, flags=flags, target=target.name)
         timeout = compile_timeout(options, account.clock)
         return read_structure(builder, model, target.compile_flags, target=target.name, timeout=timeout)
 

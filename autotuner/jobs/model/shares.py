@@ -31,6 +31,10 @@ class Shares:
         """Their part of the whole."""
         return sum(self.us.get(name, 0.0) for name in exports) / self.total if self.total else 0.0
 
+    def idle(self, exports: Sequence[str]) -> bool:
+        """The runtime counts what runs, and has counted none of these."""
+        return self.how == STATISTICS and not any(name in self.us for name in exports)
+
 
 def from_statistics(times: Mapping[str, DispatchTime] | None) -> Shares | None:
     """What the runtime says of each dispatch; None where the device keeps no statistics."""

@@ -154,15 +154,17 @@ def _choose(functions: Mapping[str, Any], wanted: str | None) -> str:
         if "sym_visibility" not in op.attributes or ir.StringAttr(op.attributes["sym_visibility"]).value == "public"
     ]
     public = list(dict.fromkeys(public))
+    listed = ", ".join(public[:_LISTED])
     if wanted is None:
         if len(public) == 1:
             return public[0]
         if "main" in public:
             return "main"
-        what = f"has {len(public)} functions" if public else "has no function that can be called"
-        raise UsageError(f"the model {what}.", remedy=f"Choose one by --function: {', '.join(public[:_LISTED])}.")
+        if not public:
+            raise UsageError("the model has no function that can be called.", remedy="Make one of them public.")
+        raise UsageError(f"the model has {len(public)} functions.", remedy=f"Choose one by --function: {listed}.")
     if wanted.removesuffix(ASYNC) not in public:
-        raise UsageError(f"the model has no function {wanted!r}.", remedy=f"It has: {', '.join(public[:_LISTED])}.")
+        raise UsageError(f"the model has no function {wanted!r}.", remedy=f"It has: {listed or 'none'}.")
     return wanted.removesuffix(ASYNC)
 
 

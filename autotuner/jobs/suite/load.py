@@ -39,7 +39,11 @@ def load(text: str) -> Workload:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
     if not workload.entries:
         reasons = f" (first: {workload.skipped[0]})" if workload.skipped else ""
-        raise UsageError(f"{path} holds nothing that can be tuned{reasons}.", remedy="docs/suites.md has an example.")
+        what = _FORMATS.get(path.suffix.lower(), "hipBLASLt log")
+        raise UsageError(
+            f"{path} holds nothing that can be tuned as a {what}{reasons}.",
+            remedy="docs/suites.md has an example of each; shapes of your own go into a .csv.",
+        )
     return workload
 
 
@@ -76,6 +80,8 @@ def _read_commands(path: Path) -> Workload:
 
 
 _READERS = {".csv": _read_csv, COMMANDS: _read_commands}
+_FORMATS = {".csv": "CSV of shapes", COMMANDS: "list of MIOpenDriver's commands"}
+"""What others are is a log of hipBLASLt."""
 
 
 def _name(path: Path) -> str:

@@ -78,3 +78,8 @@ def test_what_cannot_be_given_is_told_by_its_type() -> None:
         "util.func public @main(%l: !util.list<i32>, %b: !hal.buffer) -> !hal.buffer { util.return %b : !hal.buffer }"
     )
     assert signature_in(listed, function=None).foreign == ("!util.list<i32>", "!hal.buffer")
+
+
+def test_a_program_without_a_public_function_says_so() -> None:
+    with pytest.raises(UsageError, match=r"no function that can be called\. Make one of them public\."):
+        signature_in(PROGRAM.format(body=MATMUL).replace("public", "private"), function=None)

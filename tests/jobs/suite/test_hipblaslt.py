@@ -189,7 +189,7 @@ def test_a_log_of_many_megabytes_is_read_in_seconds() -> None:
 def test_a_log_without_a_product_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "empty.log"
     file.write_text("nothing here\n")
-    with pytest.raises(UsageError, match=r"holds nothing that can be tuned \(first: line 1"):
+    with pytest.raises(UsageError, match=r"holds nothing that can be tuned as a hipBLASLt log \(first: line 1"):
         load(str(file))
     with pytest.raises(UsageError, match="cannot be read"):
         load(str(tmp_path / "absent.yaml"))
