@@ -14,6 +14,10 @@ from autotuner.microkernels.instance import Instance
 
 _POINTER, _CONSTANT = 8, 4
 _MOST_THREADS = 1024
+_WARP, _REGISTERS, _EIGHT = 32, 64 * 1024, 8
+"""NVIDIA's: threads of a warp; registers of an SM, which a warp gets in eights for each thread."""
+_MOST_TOGETHER = 8
+"""Workgroups of a cluster, unless a launch says otherwise, which IREE's does not."""
 _SHOWN = 8
 """Names in a message."""
 _KINDS: dict[Kind, str] = {
@@ -231,10 +235,7 @@ def _check_launch(kernel: Kernel, instance: Instance) -> Iterator[Mismatch]:
     if None not in (instance.subgroup_size, kernel.wavefront) and instance.subgroup_size != kernel.wavefront:
         remedy = f"Set subgroup_size to {kernel.wavefront}, or build the kernel for the other."
         yield Mismatch("wavefront", str(instance.subgroup_size), str(kernel.wavefront), remedy)
-    odd = [axis for axis in range(3) if kernel.cluster and instance.grid[axis] % kernel.cluster[axis]]
-    if kernel.cluster and odd:
-        remedy = "Make the grid a multiple of the kernel's cluster."
-        yield Mismatch("grid", f"a multiple of {_times(kernel.cluster)}", _times(instance.grid), remedy)
+    yield from _check_unit(kernel, instance)
     static = kernel.local_memory or 0
     limit = _local_memory(instance.chip)
     if limit is not None and static + instance.local_memory > limit:
@@ -243,6 +244,20 @@ def _check_launch(kernel: Kernel, instance: Instance) -> Iterator[Mismatch]:
     elif kernel.kind in ("ptx", "cubin") and static > _STATIC_SHARED:
         remedy = "Declare it as extern (.extern .shared, extern __shared__) and ask for it by local_memory."
         yield Mismatch("local memory", f"at most {_STATIC_SHARED} static bytes", str(static), remedy)
+
+
+def _check_unit(kernel: Kernel, instance: Instance) -> Iterator[Mismatch]:
+    """What a cubin alone says: workgroups that NVIDIA's driver launches together, and what one takes of an SM."""
+    cluster = kernel.cluster or (1, 1, 1)
+    if any(size % step for size, step in zip(instance.grid, cluster, strict=True)):
+        remedy = "Make the grid a multiple of the kernel's cluster."
+        yield Mismatch("grid", f"a multiple of {_times(cluster)}", _times(instance.grid), remedy)
+    if math.prod(cluster) > _MOST_TOGETHER:
+        yield Mismatch("cluster", f"at most {_MOST_TOGETHER} workgroups", _times(cluster), "Use a smaller cluster.")
+    threads, registers = math.prod(instance.workgroup_size), kernel.registers or 0
+    if -(-threads // _WARP) * -(-registers // _EIGHT) * _EIGHT * _WARP > _REGISTERS:
+        remedy = f"Compile it with __launch_bounds__({threads})."
+        yield Mismatch("registers", f"at most {_REGISTERS} for {threads} threads", f"{registers} for each", remedy)
 
 
 def _times(size: Sequence[int]) -> str:

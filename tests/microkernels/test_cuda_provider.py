@@ -199,6 +199,30 @@ def test_clusters_want_a_grid_that_is_a_multiple(tmp_path: Path) -> None:
 
 
 @needs_nvrtc
+def test_what_an_sm_has_no_room_for_is_told(tmp_path: Path) -> None:
+    source = SOURCE.replace("__launch_bounds__", "__cluster_dims__(4, 4, 1) __launch_bounds__")
+    manifest = load(write_kernel(tmp_path / "mine", source=source.replace("(WIDE * ROWS)", "(1024)", 1)))
+    instance = manifest.bind(PLAIN, "sm_90", objects=provide(manifest, PLAIN, "sm_90"))
+    (mismatch,) = check(replace(instance, grid=(4, 4, 1)))
+    assert (mismatch.what, mismatch.found) == ("cluster", "4x4x1")
+    greedy = """
+extern "C" __global__ void gemm(const float* a, const float* b, float* c, int m, int n, int k) {
+  float sums[96];
+  for (int i = 0; i < 96; ++i) sums[i] = a[i * m];
+  for (int p = 0; p < k; ++p)
+#pragma unroll
+    for (int i = 0; i < 96; ++i) sums[i] = sums[i] * b[p] + sums[(i + 7) % 96];
+  for (int i = 0; i < 96; ++i) c[i * n] = sums[i];
+}"""
+    (tmp_path / "mine" / "kernel.cu").write_text(greedy)
+    instance = manifest.bind(PLAIN, "sm_90", objects=provide(manifest, PLAIN, "sm_90"))
+    assert check(instance) == []
+    (mismatch,) = check(replace(instance, workgroup_size=(1024, 1, 1)))
+    assert (mismatch.what, mismatch.expected) == ("registers", "at most 65536 for 1024 threads")
+    assert "__launch_bounds__(1024)" in mismatch.remedy
+
+
+@needs_nvrtc
 def test_static_shared_memory_is_counted_without_the_systems(tmp_path: Path) -> None:
     source = SOURCE.replace(
         "float sum = 0;", "__shared__ float mine[100]; mine[column % 100] = 1; float sum = mine[0];"
