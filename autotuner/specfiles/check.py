@@ -87,6 +87,11 @@ def check(
         return report
     if not model.is_file():
         raise UsageError(f"{model} is not a file.", remedy="Name the program that the spec is for (.mlir, .mlirbc).")
+    if model.suffix == ".onnx":
+        raise UsageError(
+            f"{model} is an ONNX file: a spec is checked in what IREE imports.",
+            remedy="Name the program on the `use` line (in candidates/models), or what iree-import-onnx makes.",
+        )
     if not trust:
         vet_program(model, tools)
     flags = (*_flags(file, flagfile, target, path), *_kernels_beside(file, flagfile, folder))

@@ -39,7 +39,8 @@ class Matches:
 
     @property
     def text(self) -> str:
-        sizes = " ".join(f"{role}={'x'.join(map(str, dims))}" for role, dims in self.sizes if dims)
+        shown = {role: ["?" if size < 0 else str(size) for size in dims] for role, dims in self.sizes if dims}
+        sizes = " ".join(f"{role}={'x'.join(dims)}" for role, dims in shown.items())
         parts = (self.kind, sizes, ", ".join(self.bounds), "·".join(self.types), self.layout)
         return " ".join(part for part in parts if part)
 

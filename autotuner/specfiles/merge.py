@@ -21,6 +21,7 @@ from autotuner.system import process
 from autotuner.system.text import printable
 
 _DEFAULT = "iree_codegen.tuning_spec_with_default_entrypoint"
+_ENTRY = "iree_codegen.tuning_spec_entrypoint"
 _SEQUENCE, _INCLUDE = "transform.named_sequence", "transform.include"
 _TIMEOUT = 120.0
 
@@ -141,15 +142,33 @@ def _source(spec: str | Path, context: ir.Context, *, name: str, trust: bool) ->
         raise UsageError(f"{name} is a {file.what}: only tuning specs are merged.", remedy="Leave it out.")
     config = symbols(module.operation).get(CONFIG)
     body = [] if config is None else [op.operation.name for op in config.regions[0].blocks[0].operations]
-    if body != [FOREACH, "transform.yield"]:
+    if config is None or body != [FOREACH, "transform.yield"]:
         raise UsageError(
             f"{name} has another form than one foreach_match in @{CONFIG}, so IREE does not merge it.",
             remedy="Merge the specs that it was linked from.",
         )
+    if _ENTRY not in config.attributes:
+        _make_entry(config)
     module.operation.attributes[_DEFAULT] = ir.UnitAttr.get()
     if not _verifies(module.operation):
-        raise UsageError(f"{name} is not a valid tuning spec.", remedy="See what `iree-opt FILE` says of it.")
+        raise UsageError(
+            f"{name} is not a tuning spec that IREE merges.",
+            remedy=f"See what `iree-opt` says of it with the attribute {_DEFAULT}.",
+        )
     return _Source(name, module, file.entries)
+
+
+def _make_entry(config: Any) -> None:
+    """A library's sequence (`--iree-codegen-transform-dialect-library`) in the form of a tuning spec's: it says that it
+    is the entry, and gives what its foreach_match gives."""
+    block = config.regions[0].blocks[0]
+    foreach, end = (op.operation for op in block.operations)
+    if not list(end.operands):
+        end.erase()
+        ir.Operation.create("transform.yield", operands=[foreach.results[0]], ip=ir.InsertionPoint(block))
+    given, result = block.arguments[0].type, foreach.results[0].type
+    config.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([given], [result]))
+    config.attributes[_ENTRY] = ir.UnitAttr.get()
 
 
 def _refuse_clashes(sources: Sequence[_Source]) -> None:

@@ -62,6 +62,12 @@ def test_what_was_shipped_is_sound_where_it_lies(shipped: Path, tools: Tools) ->
     assert report.uses is None
 
 
+def test_an_onnx_file_is_not_what_a_spec_is_checked_in(shipped: Path, tools: Tools, tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").touch()
+    with pytest.raises(UsageError, match=r"net\.onnx is an ONNX file: a spec is checked in what IREE imports\."):
+        check(shipped, tools=tools, model=tmp_path / "net.onnx")
+
+
 def test_a_set_that_was_copied_is_told_what_its_flagfile_must_say(shipped: Path, tools: Tools, tmp_path: Path) -> None:
     shutil.copytree(shipped.parent, tmp_path / "else where")
     copied = tmp_path / "else where" / shipped.name

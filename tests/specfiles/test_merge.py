@@ -217,3 +217,16 @@ def _with_range() -> str:
     %lhs = transform.get_operand %op[0] : (!transform.any_op) -> !transform.any_value
     transform.iree.match.dim_bounds %lhs[0], umin = 1, umax = 64 : !transform.any_value"""
     return FRAME.replace("HELPER", "").replace("BODY", body)
+
+
+def test_a_library_of_earlier_days_is_merged_too(tools: Tools) -> None:
+    """IREE's own specs for its test suites have this form: no word of an entry, and nothing that it gives."""
+    asked = 'transform.match.operation_name %op ["linalg.matmul"] : !transform.any_op'
+    spec = FRAME.replace("HELPER", "").replace("BODY", asked)
+    library = (
+        spec.replace("iree_codegen.tuning_spec_with_default_entrypoint, ", "")
+        .replace(" -> !transform.any_op\n      attributes {iree_codegen.tuning_spec_entrypoint} {", " {")
+        .replace("transform.yield %r : !transform.any_op", "transform.yield")
+    )
+    assert "entrypoint" not in library
+    assert configurations(merge([library], tools=tools)) == configurations(merge([spec], tools=tools))
