@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from autotuner.search.likeness import Rows
 from autotuner.space.table import Config, Space
+
+NONE: Rows = np.zeros(0, np.int64)
 
 
 class Grid:
@@ -17,6 +21,8 @@ class Grid:
         self.knobs = space.knobs
         self.free = np.ones(len(space), bool)
         self._around: dict[int, tuple[Rows, Rows]] = {}
+        self._places = np.zeros(len(space), np.int64)
+        """Of rows among others, for a moment: numpy's sets take several times as long."""
 
     def __len__(self) -> int:
         return len(self.space)
@@ -39,6 +45,15 @@ class Grid:
         if len(rolls):
             return rng.permutation(rolls)
         return rng.permutation(np.flatnonzero(self.free))[:count]
+
+    def free_of(self, parts: Sequence[Rows], *, but: Rows = NONE) -> Rows:
+        """Those of these rows that were not proposed, each once and in order, without those of `but`."""
+        rows = np.concatenate([NONE, *parts])
+        rows = rows[self.free[rows]]
+        places = np.arange(len(rows))
+        self._places[rows] = places
+        self._places[but] = -1
+        return np.sort(rows[self._places[rows] == places])
 
     def around(self, row: int) -> tuple[Rows, Rows]:
         """The rows that differ from this one in one knob, and in two."""

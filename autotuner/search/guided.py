@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotuner.search.grid import Grid
+from autotuner.search.grid import NONE, Grid
 from autotuner.search.likeness import SHARED, Floats, Likeness, Rows
 from autotuner.search.surrogate import BOLDNESS, GOOD, Surrogate
 from autotuner.space.table import Config
@@ -119,20 +119,18 @@ class GuidedSearch:
 
     def _thrown(self, parents: Sequence[int]) -> list[int]:
         """A random unseen neighbour of one of the best; none when all were seen."""
-        rows = np.unique(np.concatenate([self._grid.around(parent)[0] for parent in parents]))
-        rows = self._hopeful(rows[self._grid.free[rows]])
+        rows = self._hopeful(self._grid.free_of([self._grid.around(parent)[0] for parent in parents]))
         return [int(self._rng.choice(rows))] if len(rows) else []
 
     def _considered(self, parents: Sequence[int]) -> Rows:
         """Unseen neighbours of the best, and unseen rows from anywhere."""
-        pool = np.zeros(0, np.int64)
+        pool = NONE
         for ring in zip(*(self._grid.around(parent) for parent in parents), strict=True):
-            rows = np.unique(np.concatenate(ring))
-            rows = np.setdiff1d(rows[self._grid.free[rows]], pool, assume_unique=True)
-            pool = np.concatenate([pool, self._some(rows, self._settings.neighbours - len(pool))])
+            rows = self._some(self._grid.free_of(ring, but=pool), self._settings.neighbours - len(pool))
+            pool = np.concatenate([pool, rows])
         anywhere = self._settings.anywhere if len(pool) else max(self._settings.anywhere, 1)
         if anywhere:
-            pool = np.unique(np.concatenate([pool, self._grid.random_free(anywhere, self._rng)]))
+            pool = self._grid.free_of([pool, self._grid.random_free(anywhere, self._rng)])
         hopeful = self._hopeful(pool)
         return hopeful if len(hopeful) else pool
 

@@ -17,10 +17,10 @@ SUGGESTED = 10
 """So many configurations come from earlier runs."""
 RUNS = 20
 """At most so many runs are asked, the nearest ones."""
-RESULTS = 40
-"""At most so many results of each: the better half, and an even sample of the rest."""
-WINNERS = 1
-"""So many of the nearest runs give their best before what is predicted."""
+RESULTS = 50
+"""At most so many results of each."""
+FASTEST = 12
+"""So many of these are its fastest; the others are an even sample of the rest."""
 LEAST = 8
 """A run with fewer results says too little of what is good there."""
 CONSIDERED = 1000
@@ -79,7 +79,7 @@ class Suggestions:
 
 
 def suggest(space: Space, shape: Shape, earlier: Sequence[Earlier], *, count: int = SUGGESTED) -> Suggestions:
-    """The winner of the nearest run, then what all near runs together predict to be the fastest."""
+    """What all near runs together predict to be the fastest, after the winner of a run on the very same shape."""
     near = [(shape.distance(run.shape), run) for run in earlier if _has_knobs_of(space, run)]
     near = sorted((pair for pair in near if math.isfinite(pair[0])), key=lambda pair: pair[0])[:RUNS]
     if not near or not len(space):
@@ -87,7 +87,8 @@ def suggest(space: Space, shape: Shape, earlier: Sequence[Earlier], *, count: in
     best = [_row(space, run.configs[int(np.argmin(run.us))]) for _, run in near]
     known = [_results(distance, run) for distance, run in near if len(run.us) >= LEAST]
     ranked = _ranked(space, Prediction(space, shape.sizes, known), best) if known else []
-    chosen = list(dict.fromkeys([*best[:WINNERS], *ranked, *best]))[:count]
+    same = [row for row, (distance, _) in zip(best, near, strict=True) if not distance][:1]
+    chosen = list(dict.fromkeys([*same, *ranked, *best]))[:count]
     return Suggestions(tuple(space[row] for row in chosen), tuple(run.name for _, run in near))
 
 
@@ -103,10 +104,10 @@ def _row(space: Space, config: Mapping[str, Value]) -> int:
 
 def kept(us: Sequence[float]) -> list[int]:
     """The places of a run's results that are made use of, the fastest first."""
-    order, half = np.argsort(us, kind="stable"), RESULTS // 2
+    order = np.argsort(us, kind="stable")
     if len(order) > RESULTS:
-        rest = np.linspace(half, len(order) - 1, RESULTS - half).astype(np.int64)
-        order = np.concatenate([order[:half], order[rest]])
+        rest = np.linspace(FASTEST, len(order) - 1, RESULTS - FASTEST).astype(np.int64)
+        order = np.concatenate([order[:FASTEST], order[rest]])
     return [int(place) for place in order]
 
 
@@ -123,10 +124,12 @@ def _ranked(space: Space, prediction: Prediction, best: Sequence[int]) -> list[i
         rows = np.arange(len(space), dtype=np.int64)
         return _sorted(rows, prediction.of(rows))
     rows = np.union1d(space.sample(SAMPLED, np.random.default_rng(0)), np.array(best, np.int64))
-    predicted = prediction.of(rows)
+    predicted, seen = prediction.of(rows), set[int]()
     for _ in range(ROUNDS):
-        around = [space.neighbours(row) for row in _sorted(rows, predicted)[:PARENTS]]
-        new = np.setdiff1d(np.concatenate(around), rows)
+        parents = [row for row in _sorted(rows, predicted)[:PARENTS] if row not in seen]
+        seen.update(parents)
+        around = [space.neighbours(row) for row in parents]
+        new = np.setdiff1d(np.concatenate([np.zeros(0, np.int64), *around]), rows)
         if not len(new):
             break
         rows, predicted = np.concatenate([rows, new]), np.concatenate([predicted, prediction.of(new)])

@@ -66,8 +66,9 @@ class Prediction:
     def _alike(self, features: Singles, tilings: Singles) -> Singles:
         """How alike some configurations are to those that are known."""
         logs: Singles = features @ self._toward
+        apart = np.empty_like(logs)  # once, as fresh pages for each quantity would take most of the time
         for own, known in zip(tilings.T, self._tilings.T, strict=True):
-            logs -= np.abs(own[:, None] - known[None, :])
+            logs -= np.abs(np.subtract(own[:, None], known[None, :], out=apart), out=apart)
         np.exp(logs, out=logs)
         return logs
 

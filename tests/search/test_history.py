@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
 
 from autotuner.search import history
-from autotuner.search.history import RESULTS, Earlier, Shape, kept, suggest
+from autotuner.search.history import FASTEST, RESULTS, Earlier, Shape, kept, suggest
 from autotuner.search.likeness import Rows, Singles
 from autotuner.search.prediction import Prediction
-from autotuner.space.table import Config, Knob, Space
+from autotuner.space.table import Config, Knob, Space, Value
 
 KNOBS = [Knob("tile_m", (8, 16, 32, 64, 128)), Knob("tile_n", (8, 16, 32, 64, 128)), Knob("stages", (1, 2, 3, 4))]
 SPACE = Space.product(KNOBS)
@@ -42,11 +43,22 @@ def test_what_is_suggested_is_better_than_the_best_of_ten_times_as_many_dice() -
     assert min(us(c, m=512) for c in first.configs) <= min(us(c, m=512) for c in dice)
 
 
-def test_the_winner_of_the_nearest_shape_comes_first() -> None:
+def test_the_winner_of_the_same_shape_comes_first() -> None:
     far, near = run(4096), run(512)
-    found = suggest(SPACE, shape(600), [far, near])
-    assert found.configs[0].as_dict() == near.configs[int(np.argmin(near.us))]
+    winner = near.configs[int(np.argmin(near.us))]
+    found = suggest(SPACE, shape(512), [far, near])
+    assert found.configs[0].as_dict() == winner
     assert found.sources == ("run 512", "run 4096")
+    # Of a run that is no worse, but on a shape that is only near, the winner is one of several.
+    unlike = Earlier(near.name, shape(600), near.configs, near.us)
+    others = [Earlier(f"{n}", shape(601), *_turned(near)) for n in range(6)]
+    assert suggest(SPACE, shape(600), [unlike, *others]).configs[0].as_dict() == winner
+    assert suggest(SPACE, shape(605), [unlike, *others]).configs[0].as_dict() != winner
+
+
+def _turned(known: Earlier) -> tuple[Sequence[Mapping[str, Value]], list[float]]:
+    """The same configurations; what was slow is fast."""
+    return known.configs, [1e6 / us for us in known.us]
 
 
 def test_a_run_too_short_for_a_model_gives_its_winner_and_no_more() -> None:
@@ -117,10 +129,10 @@ def test_in_a_large_space_few_rows_are_ranked_and_what_is_suggested_is_as_if_all
     assert predicted[-1] == len(space)
 
 
-def test_of_a_long_run_the_better_half_and_an_even_sample_of_the_rest_are_made_use_of() -> None:
+def test_of_a_long_run_the_fastest_and_an_even_sample_of_the_rest_are_made_use_of() -> None:
     us = [float(n) for n in reversed(range(400))]
     places = kept(us)
     assert len(places) == RESULTS
-    assert [us[place] for place in places[: RESULTS // 2]] == [float(n) for n in range(RESULTS // 2)]
+    assert [us[place] for place in places[:FASTEST]] == [float(n) for n in range(FASTEST)]
     assert us[places[-1]] == 399.0
     assert kept([3.0, 1.0, 2.0]) == [1, 2, 0]
