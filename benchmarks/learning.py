@@ -1,8 +1,9 @@
 """What a history of other shapes is worth: recorded spaces, each left out in its turn.
 
     python -m benchmarks.learning benchmarks/replay/iree benchmarks/replay/shapes
-    python -m benchmarks.learning benchmarks/replay/iree benchmarks/replay/shapes --today   only rows that the spaces of
-                                                       today have: what the pruning rules reject by now is asked no more
+    python -m benchmarks.learning FOLDER... --today                   only rows that the spaces of today have: what the
+                                                                      pruning rules reject by now is asked no more
+    python -m benchmarks.learning FOLDER... --left-out FOLDER...      judged on these alone; all are history
 
 The history of a shape is what a run of 100 candidates by this search would have left of it. With that of all other
 shapes of the same operation, how good are the first 10 candidates on the one left out, and how many are needed without?
@@ -111,9 +112,13 @@ def main() -> None:
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument(
+        "--left-out", type=Path, nargs="+", default=[], help="folders to judge by; the others are history"
+    )
     parser.add_argument("--today", action="store_true", help="only rows that the spaces of today have")
     options = parser.parse_args()
-    all_recorded = read(options.folders)
+    all_recorded = read([*options.folders, *options.left_out])
+    judged = {recorded.recording.name for recorded in read(options.left_out or options.folders)}
     if options.today:
         with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as executor:
             builder = Builder(Tools.find(), Cache(Path(folder)))
@@ -124,7 +129,7 @@ def main() -> None:
     everything, seconds = [], []
     for place, recorded in enumerate(all_recorded):
         others = sum(math.isfinite(recorded.shape.distance(other.shape)) for other in all_recorded) - 1
-        if not others:
+        if not others or recorded.recording.name not in judged:
             continue
         logs = []
         for seed in seeds:

@@ -39,6 +39,7 @@ from autotuner.store.schema import CANDIDATES
 from autotuner.store.store import Store
 from autotuner.system.cache import Cache
 from autotuner.tuning.learned import earlier_runs
+from autotuner.tuning.plan import Plan
 from benchmarks.machine import machine
 from benchmarks.success import make_plan
 
@@ -111,7 +112,8 @@ def _insert(rows: Sequence[Mapping[str, Any]], connection: Connection) -> None:
     connection.execute(insert(CANDIDATES), rows)
 
 
-def measure(store: Store, space: Space, problem: Gemm, target: str, *, seed: int) -> Cost:
+def measure(store: Store, plan: Plan, problem: Gemm, *, seed: int) -> Cost:
+    space, target = plan.space, plan.target.name
     us = made_up(space, np.random.default_rng(100 + seed))
     values = {config: math.log(us[row]) for row, config in enumerate(space)}
     shape = Shape(problem.kind, problem.types, problem.variables())
@@ -120,7 +122,7 @@ def measure(store: Store, space: Space, problem: Gemm, target: str, *, seed: int
     read = time.process_time()
     first = suggest(space, shape, earlier).configs
     fitted = time.process_time()
-    search, asked = make_search(space, seed=seed, first=first), 0
+    search, asked = make_search(space, seed=seed, first=(*plan.first, *plan.seeds, *first)), 0
     while asked < ASKED:
         for config in search.ask(BATCH):
             asked += 1
@@ -141,12 +143,12 @@ def main() -> None:
         problem = Gemm.parse(shape=sides, dtype="f16")
         with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as executor:
             builder = Builder(Tools.find(), Cache(Path(folder) / "cache"))
-            space = make_plan(problem, target, builder, executor).space
+            plan = make_plan(problem, target, builder, executor)
             with Store.open(None, workspace=Path(folder)) as store:
-                fill(store, space, problem, target)
-                costs = [measure(store, space, problem, target, seed=seed) for seed in range(options.repeats)]
+                fill(store, plan.space, problem, target)
+                costs = [measure(store, plan, problem, seed=seed) for seed in range(options.repeats)]
         mean = Cost.mean(costs)
-        print(mean.line(f"{problem.name}-{target}, {len(space)} rows"), flush=True)
+        print(mean.line(f"{problem.name}-{target}, {len(plan.space)} rows"), flush=True)
         most = max(most, mean.each)
     if options.most is not None and most > options.most:
         sys.exit(f"a candidate costs {most:.2f} ms, more than {options.most:g}")

@@ -56,7 +56,8 @@ class GuidedSearch:
         self._values: dict[int, float] = {}
         """By row; NaN where it failed."""
         self._pending: dict[int, None] = {}
-        self._turn = 0
+        self._turn = self._dice = 0
+        """How many were chosen since the start, and how often the dice were asked for one of them."""
         most = max((len(knob.values) for knob in grid.knobs), default=0)
         self._worked, self._failed = (np.zeros((len(grid.knobs), most), np.int64) for _ in range(2))
         """How often, by knob and value."""
@@ -93,11 +94,13 @@ class GuidedSearch:
         best = self._best()
         if len(self._values) + len(self._pending) < self._settings.startup or not best:
             return self._scattered()
-        parents, dice = best[: self._settings.parents], self._settings.dice or count
-        rows = self._thrown(parents) if self._settings.dice and self._turn % dice == 0 else []
+        parents, rows = best[: self._settings.parents], list[int]()
+        # The dice of a batch come first: what the model chooses of it is then one question.
+        if self._settings.dice and -(-(self._turn + count) // self._settings.dice) > self._dice:
+            self._dice += 1
+            rows = self._thrown(parents)
         if not rows:
-            pool = self._considered(parents)
-            rows = self._most_promising(pool, best, count=min(count, dice - self._turn % dice))
+            rows = self._most_promising(self._considered(parents), best, count=count)
         self._turn += len(rows)
         return rows
 

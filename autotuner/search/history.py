@@ -13,7 +13,7 @@ from autotuner.search.likeness import Rows, Singles
 from autotuner.search.prediction import Prediction, Results
 from autotuner.space.table import Config, Space, Value
 
-SUGGESTED = 10
+SUGGESTED = 20
 """So many configurations come from earlier runs."""
 RUNS = 20
 """At most so many runs are asked, the nearest ones."""
@@ -27,7 +27,7 @@ CONSIDERED = 1000
 """A space of at most so many rows is ranked whole."""
 SAMPLED = 500
 """Of a larger one so many random rows are, and what was good before; then, for so many rounds, what differs in one
-knob from so many of the best: the rows found are as good as if all were ranked."""
+knob from so many of the best: the rows found are nearly as good as if all were ranked."""
 ROUNDS = 3
 PARENTS = 10
 _OTHER_TYPES = 2.0

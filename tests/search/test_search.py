@@ -4,12 +4,14 @@ import logging
 import math
 import time
 import warnings
+from typing import Any
 
 import numpy as np
 import optuna
 import pytest
 
 from autotuner.search import Search, make_search
+from autotuner.search.surrogate import Surrogate
 from autotuner.space.table import Config, Knob, Space
 from benchmarks.replay import HERE, RandomLegal, load, replay
 
@@ -193,6 +195,25 @@ def test_tpe_asks_for_new_legal_rows_and_is_repeatable() -> None:
     assert one[0] == large()[5]
     assert len(set(one)) == 20
     assert all(config in large() for config in one)
+
+
+@pytest.mark.parametrize("first", [8, 10, 11])
+def test_the_model_is_asked_once_a_batch_and_a_quarter_is_left_to_the_dice(
+    monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    chosen: list[int] = []
+    choose = Surrogate.choose
+
+    def counted(self: Surrogate, *known: Any, count: int, **others: Any) -> list[int]:
+        chosen.append(count)
+        return choose(self, *known, count=count, **others)
+
+    monkeypatch.setattr(Surrogate, "choose", counted)
+    space = large()
+    walk(make_search(space, seed=0, first=[space[row] for row in range(0, 10 * first, 10)]), 48)
+    batches = (48 - first) // 4
+    assert batches <= len(chosen) <= batches + 1
+    assert sum(chosen) == (48 - first) - -(-(48 - first) // 4)
 
 
 def test_a_value_that_always_fails_is_given_up() -> None:
