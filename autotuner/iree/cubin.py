@@ -90,12 +90,14 @@ _THREES = (_MOST_THREADS, _REQUIRED_THREADS, _CLUSTER)
 
 
 def _chip(elf: ELFFile, tools: bytes) -> str:
-    """As the assembler was told; a cubin that does not say so has a number, and no letter behind it."""
+    """As the assembler was told, which CUDA 13 writes down; else as its flags say, with one for that very chip."""
     said = _MADE_FOR.search(tools)
     if said:
         return said[1].decode()
     flags = elf["e_flags"]
-    return f"sm_{flags >> 8 & 0xFF if elf['e_ident']['EI_ABIVERSION'] >= _SM_SECOND else flags & 0xFF}"
+    if elf["e_ident"]["EI_ABIVERSION"] >= _SM_SECOND:
+        return f"sm_{flags >> 8 & 0xFF}{'a' if flags & 0x8 else ''}"
+    return f"sm_{flags & 0xFF}{'a' if flags & 0x800 else ''}"
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
