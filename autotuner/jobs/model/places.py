@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from autotuner.carriers.forms import Forms
 from autotuner.carriers.operations import Operation, Reading, forms_of, read_joins, read_operations
@@ -11,8 +13,11 @@ from autotuner.errors import AutotuneError, OutOfTimeError
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.extract import Group
 from autotuner.microkernels.manifest import Manifest
-from autotuner.microkernels.variants import find_manifests, fits
+from autotuner.microkernels.variants import Variants, find_manifests, fits
 from autotuner.problems import Gemm, Problem
+
+_NORM_NS = 5_500.0
+"""What a norm of its own takes on an H200, with the gap before it."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class Library:
         found: dict[Problem, list[Reading]] = {}
         for operation in operations:
             for reading in operation.readings:
-                if (self.norms or not has_norm(reading.problem)) and self.first(reading.problem):
+                if self._takes_norm(reading.problem) and self.first(reading.problem):
                     found.setdefault(reading.problem, []).append(reading)
                     break
         return [
@@ -82,15 +87,32 @@ class Library:
             for problem, readings in found.items()
         ]
 
+    def _takes_norm(self, problem: Problem) -> bool:
+        """Whether it has none, or is expected to gain by it: the norm alone is a dispatch more."""
+        if not isinstance(problem, Gemm) or not problem.epilogue.norm:
+            return True
+        alone = replace(problem, epilogue=replace(problem.epilogue, norm="", eps=0.0))
+        least = [
+            min((self._expected(one, each) for one in self.manifests if self._fits(one, each)), default=math.inf)
+            for each in (problem, alone)
+        ]
+        return self.norms and not least[0] > least[1] + _NORM_NS
+
     def first(self, problem: Problem) -> tuple[str, ...]:
-        """The first kernel that fits. To ask all of them takes much longer, and only a search needs them."""
+        """Of the kernels that fit the one that is expected to be fastest; only a search needs the others."""
         if problem not in self._first:
-            name = next((manifest.name for manifest in self.manifests if self._fits(manifest, problem)), None)
-            self._first[problem] = (name,) if name else ()
+            fitting = [manifest for manifest in self.manifests if self._fits(manifest, problem)]
+            best = min(fitting, key=lambda one: self._expected(one, problem)) if len(fitting) > 1 else None
+            self._first[problem] = (best.name,) if best else tuple(manifest.name for manifest in fitting)
         return self._first[problem]
 
     def all(self, problem: Problem) -> tuple[str, ...]:
         return tuple(manifest.name for manifest in self.manifests if self._fits(manifest, problem))
+
+    def _expected(self, manifest: Manifest, problem: Problem) -> float:
+        # Nothing is built: the workspace does not matter.
+        offer = Variants.of(manifest, problem, self.chip, workspace=Path(), executable_target=self.executable_target)
+        return offer.expected
 
     def _fits(self, manifest: Manifest, problem: Problem) -> bool:
         return fits(manifest, problem, self.chip, executable_target=self.executable_target)

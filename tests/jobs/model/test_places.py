@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from autotuner.jobs.model.places import Library
+from autotuner.microkernels.expressions import Expression
 from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.loader import FILE, load
-from autotuner.problems import Problem
+from autotuner.problems import Gemm, Problem
 from tests.carriers import test_gates, test_joining, test_norms
 
 ATTENTION, GATES = test_joining.program(), test_gates.program()
@@ -58,3 +59,27 @@ def test_a_product_takes_the_norm_of_its_rows_unless_that_is_apart() -> None:
     library = Library(NO_RUN, (manifest,), "sm_90", "")
     for one, problem in ((library, wanted.name), (replace(library, norms=False), test_norms.PLAIN.name)):
         assert [place.problem.name for place in one.places(test_norms.program(norm))] == [problem]
+
+
+@pytest.mark.parametrize(
+    ("shape", "epilogue", "kernel"),
+    [
+        ("2008x2040x1976", "", "gemm_cuda"),  # rows that are no whole sectors are read once for two
+        ("1024x1024x1024", "residual", "gemm_hopper"),
+        ("64x4096x4096", "", "gemm_triton"),
+    ],
+)
+def test_of_several_kernels_the_first_is_expected_to_be_fastest(shape: str, epilogue: str, kernel: str) -> None:
+    manifests = [load(shipped_folder() / name / FILE) for name in ("gemm_cuda", "gemm_hopper", "gemm_triton")]
+    problem = Gemm.parse(shape=shape, epilogue=epilogue)
+    for order in (manifests, manifests[::-1]):
+        assert Library(NO_RUN, tuple(order), "sm_90", "").first(problem) == (kernel,)
+
+
+def test_a_norm_stays_apart_where_the_product_is_expected_to_lose_more_than_it_takes() -> None:
+    norm, (_, wanted) = test_norms.TORCH_RMS, test_norms.CASES["torch rms"]
+    manifest = replace(load(shipped_folder() / "gemm_triton" / FILE), epilogues=("norm", "bias"))
+    for cost, problem in ((1_000, wanted.name), (9_000, test_norms.PLAIN.name)):
+        slower = replace(manifest, estimate=Expression.parse(f"10000 + {cost} * norm", names=("norm",)))
+        library = Library(NO_RUN, (slower,), "sm_90", "")
+        assert [place.problem.name for place in library.places(test_norms.program(norm))] == [problem]
