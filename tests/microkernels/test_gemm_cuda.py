@@ -1,0 +1,116 @@
+"""The matrix product for Hopper in CUDA C++: its variants build, keep to what their launches say; IREE takes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autotuner.build import Builder, BuildJob
+from autotuner.carriers.calls import kernel_calls
+from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
+from autotuner.carriers.render import problem_mlir
+from autotuner.microkernels.abi import inspect
+from autotuner.microkernels.check import check
+from autotuner.microkernels.library import shipped_folder
+from autotuner.microkernels.loader import FILE, load
+from autotuner.microkernels.variants import Variants, fits
+from autotuner.problems import Gemm
+from autotuner.targets import Target
+from tests.support.cuda_kernel import needs_nvrtc
+
+MANIFEST = load(shipped_folder() / "gemm_cuda" / FILE)
+
+
+def offers(problem: Gemm, workspace: Path, **first: int) -> Variants:
+    return Variants.of(MANIFEST, problem, "sm_90", workspace=workspace, first=first or None)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("problem", "parameters"),
+    [
+        (Gemm.parse(shape="640x1920x2560", layout="nt"), {"bm": 64, "bn": 160}),
+        (Gemm.parse(shape="1536x1536x2048", dtype="bf16", layout="nt"), {"bm": 128, "bn": 144, "both": 1}),
+        (Gemm.parse(shape="1536x1536x2048", layout="tt"), {"bm": 192, "bn": 96}),
+        (Gemm.parse(shape="2008x2040x1976"), {"bm": 128, "bn": 256, "both": 2}),
+        (Gemm.parse(shape="4096x4096x4096", layout="tn"), {"bm": 256, "bn": 128, "both": 2}),
+        (Gemm.parse(shape="384x512x32768", dtype="bf16", layout="nt"), {"bm": 128, "bn": 128, "fill": 1}),
+        (Gemm.parse(shape="512x512x512", batch=16, epilogue="bias,residual,relu"), {}),
+        (Gemm.parse(shape="1000x1280x1032", out="f16", layout="nt", epilogue="layer=1e-5,bias,gelu"), {"bn": 176}),
+        (
+            Gemm.parse(shape="1024x5632x1024", dtype="bf16", out="bf16", epilogue="rms=1e-6,silu,gated"),
+            {"bm": 256, "bn": 128},
+        ),
+    ],
+    ids=lambda value: value.name if isinstance(value, Gemm) else "",
+)
+def test_variants_build_without_spills_as_their_manifest_calls_them(
+    problem: Gemm, parameters: dict[str, int], tmp_path: Path
+) -> None:
+    variants = offers(problem, tmp_path, **parameters)
+    config = variants.space[0]
+    assert parameters.items() <= dict(config.items).items()
+    instance = variants.call(config).instance
+    assert check(instance) == []
+    assert instance.local_memory <= 227 * 1024
+    (kernel,) = inspect(instance.objects[0])
+    (threads, *_) = instance.workgroup_size
+    assert kernel.registers is not None
+    assert kernel.registers * threads <= 1 << 16
+
+
+def test_no_variant_of_any_problem_wants_more_than_an_sm_has(tmp_path: Path) -> None:
+    for words in ("640x1920x2560", "2008x2040x1976", "192x256x8192", "8192x8192x8192"):
+        for layout in ("nn", "nt", "tn", "tt"):
+            problem = Gemm.parse(shape=words, layout=layout)
+            variants = offers(problem, tmp_path)
+            assert len(variants.space) >= 8
+            for config in variants.ranked:
+                numbers = MANIFEST.fit(problem, "sm_90", parameters={k: int(v) for k, v in config.items})
+                ring = numbers["stages"] * (numbers["bm"] + numbers["bn"]) * 128
+                assert ring + 1536 <= 227 * 1024
+                assert numbers["tiles"] % (numbers["cm"] * numbers["cn"]) == 0
+                # A tile's sums take the place of the steps.
+                assert not numbers["whole"] or numbers["bm"] * (numbers["bn"] * 4 + 32) <= ring
+                # A group has 232 registers for each thread, or 160, and wants some for itself.
+                assert numbers["high"] * numbers["bn"] // 2 <= (128 if numbers["groups"] < 3 else 96)
+
+
+@pytest.mark.parametrize(
+    ("problem", "taken"),
+    [
+        (Gemm.parse(shape="512x768x1024"), True),
+        (Gemm.parse(shape="128x4096x4096"), False),
+        (Gemm.parse(shape="1024x1020x1024", layout="nt"), False),
+        (Gemm.parse(shape="1024x1024x1020"), False),
+        (Gemm.parse(shape="512x512x1000", batch=64), False),
+        (Gemm.parse(shape="1024x3072x1024", epilogue="rms=1e-5"), True),
+    ],
+    ids=lambda value: value.name if isinstance(value, Gemm) else "",
+)
+def test_rows_are_whole_pieces_and_products_are_not_thin(problem: Gemm, taken: bool) -> None:
+    assert fits(MANIFEST, problem, "sm_90") == taken
+    assert not fits(MANIFEST, problem, "sm_80")
+
+
+@needs_nvrtc
+def test_iree_takes_a_cluster_and_its_scratch(builder: Builder, tmp_path: Path) -> None:
+    problem = Gemm.parse(shape="2008x2040x1976")
+    target = Target.parse("sm_80")
+    variants = offers(problem, tmp_path, both=1)
+    call = variants.call(variants.space[0])
+    job = BuildJob(
+        problem_mlir(problem),
+        (*target.compile_flags, *object_flags(call.instance.objects)),
+        timeout=120,
+        spec=spec_mlir([call]),
+        spec_flag=SPEC_FLAG,
+        kernels=kernel_calls([call]),
+        figures="ptxas",
+    )
+    build = builder.build(job)
+    assert build.ok, build.stderr
+    assert call.instance.objects[0].read_bytes() in build.vmfb.read_bytes()
+    assert build.isa.threads == 384
+    assert build.isa.spill_bytes in (None, 0)
