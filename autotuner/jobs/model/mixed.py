@@ -305,17 +305,23 @@ def _by_defaults(whole: WholeModel, library: Library, name: str) -> tuple[bool, 
 def put_together(whole: WholeModel, entries: Sequence[Entry], first: Tuned | None = None) -> list[Tuned]:
     """The model with these entries, then with microkernels too, as far as there is time before the race begins.
 
-    `first` is the model with microkernels by their defaults. Of the two with kernels the faster is raced.
+    `first` is the model with microkernels by their defaults. Of the two with kernels the faster is raced. Kernels that
+    were searched gain more than entries beside them: where there is no time for two compiles, entries are left out.
     """
     context, kernels = whole.dispatches.context, whole.dispatches.chosen_kernels
     found: list[Tuned] = []
-    what = f"{len(entries)} entries"
+    what, searched = f"{len(entries)} entries", first is None or _configs(kernels) != _configs(first.kernels)
+    if entries and kernels and first is not None and searched and not whole.has_time(2 * first.build.seconds):
+        context.note(
+            f"no time to compile the model with {what} and with microkernels: a longer --budget would try both"
+        )
+        entries = ()
     try:
         with process.until(context.clock.at(context.clock.budget - whole.racing)):
             tuned = whole.make(entries) if entries else None
             found += [tuned] if tuned else []
             what = f"{len(kernels)} microkernels"
-            if kernels and (first is None or tuned or _configs(kernels) != _configs(first.kernels)):
+            if kernels and (tuned or searched):
                 mixed = KernelMix(whole, f"tuned-{whole.tried.route.name}-{KERNELS}").make(kernels, tuned)
                 first = _faster(whole, first, mixed)
                 if first is not None and first.us is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,12 +17,13 @@ from autotuner.jobs.model import mixed
 from autotuner.jobs.model.context import Context, Model, ModelStructure
 from autotuner.jobs.model.extract import Group
 from autotuner.jobs.model.kernels import KernelEntry, KernelRow, KernelSearch, says_something
-from autotuner.jobs.model.mixed import kernels_first, slower_inside
+from autotuner.jobs.model.mixed import KernelMix, kernels_first, put_together, slower_inside
 from autotuner.jobs.model.places import Library, Place
 from autotuner.jobs.model.shares import STATISTICS, Shares, repeated
 from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants
+from autotuner.space import Config
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.together import Part
 from tests.support.fake_tools import ONE_ROUTE
@@ -168,3 +170,43 @@ def test_norms_go_with_their_products_only_where_the_model_is_faster_so(monkeypa
     assert judged(monkeypatch, {True: 100.0, False: None}) == (True, True), "it was wrong without"
     assert judged(monkeypatch, {True: 100.0}) == (True, True), "no time for the other"
     assert judged(monkeypatch, {True: 100.0}, timed=False) == (True, True), "no device tells"
+
+
+@pytest.mark.parametrize(
+    ("compiles", "searched", "made"),
+    [
+        (2, True, ["entries", "kernels beside entries"]),
+        (1, True, ["kernels"]),  # what gains most
+        (1, False, ["entries", "kernels beside entries"]),  # these stand there already
+    ],
+)
+def test_where_two_compiles_do_not_fit_kernels_that_were_searched_come_before_entries(
+    compiles: int, searched: bool, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    def tuned(_: object) -> Any:
+        done.append("entries")
+        return SimpleNamespace(us=1.0)
+
+    kernels = [entry(PROBLEMS[0], 1)]
+    other = replace(kernels[0], config=Config((("mr", 99),))) if searched else kernels[0]
+    clock = SimpleNamespace(at=lambda seconds: seconds, budget=1e12)
+    context = SimpleNamespace(clock=clock, note=lambda _: None)
+    whole: Any = SimpleNamespace(
+        dispatches=SimpleNamespace(context=context, chosen_kernels=kernels),
+        tried=SimpleNamespace(route=SimpleNamespace(name="plain")),
+        racing=0.0,
+        has_time=lambda seconds: seconds <= compiles * 30.0,
+        make=tuned,
+        faster=lambda _, other: other,
+    )
+
+    def make(_: KernelMix, __: object, beside: object) -> Any:
+        done.append("kernels beside entries" if beside else "kernels")
+        return SimpleNamespace(build=None, us=1.0)
+
+    monkeypatch.setattr(KernelMix, "make", make)
+    first: Any = SimpleNamespace(build=SimpleNamespace(seconds=30.0), kernels=[other], us=2.0)
+    put_together(whole, [cast(Any, "an entry")], first)
+    assert done == made
