@@ -99,11 +99,15 @@ class Library:
         return self.norms and not least[0] > least[1] + _NORM_NS
 
     def first(self, problem: Problem) -> tuple[str, ...]:
-        """Of the kernels that fit the one that is expected to be fastest; only a search needs the others."""
+        """Of the kernels for a product the one that is expected to be fastest; else the first that fits: what moves an
+        image around its kernel is in no estimate. Only a search needs the others."""
         if problem not in self._first:
-            fitting = [manifest for manifest in self.manifests if self._fits(manifest, problem)]
-            best = min(fitting, key=lambda one: self._expected(one, problem)) if len(fitting) > 1 else None
-            self._first[problem] = (best.name,) if best else tuple(manifest.name for manifest in fitting)
+            fitting = (manifest for manifest in self.manifests if self._fits(manifest, problem))
+            if isinstance(problem, Gemm):
+                best = min(fitting, key=lambda one: self._expected(one, problem), default=None)
+            else:
+                best = next(fitting, None)
+            self._first[problem] = (best.name,) if best else ()
         return self._first[problem]
 
     def all(self, problem: Problem) -> tuple[str, ...]:
