@@ -134,12 +134,15 @@ def measure(store: Store, plan: Plan, problem: Gemm, *, seed: int) -> Cost:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", choices=sorted({target for _, target in SPACES}), help="only spaces of this one")
     parser.add_argument("--repeats", type=int, default=6)
     parser.add_argument("--most", type=float, metavar="MS", help="exit 1 where a candidate costs more")
     options = parser.parse_args()
     print(f"machine: {machine()}")
     most = 0.0
     for sides, target in SPACES:
+        if options.target not in (None, target):
+            continue
         problem = Gemm.parse(shape=sides, dtype="f16")
         with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as executor:
             builder = Builder(Tools.find(), Cache(Path(folder) / "cache"))

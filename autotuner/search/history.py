@@ -17,9 +17,9 @@ SUGGESTED = 20
 """So many configurations come from earlier runs."""
 RUNS = 20
 """At most so many runs are asked, the nearest ones."""
-RESULTS = 50
+RESULTS = 40
 """At most so many results of each."""
-FASTEST = 12
+FASTEST = 20
 """So many of these are its fastest; the others are an even sample of the rest."""
 LEAST = 8
 """A run with fewer results says too little of what is good there."""
