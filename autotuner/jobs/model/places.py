@@ -102,12 +102,10 @@ class Library:
         """Of the kernels for a product the one that is expected to be fastest; else the first that fits: what moves an
         image around its kernel is in no estimate. Only a search needs the others."""
         if problem not in self._first:
-            fitting = (manifest for manifest in self.manifests if self._fits(manifest, problem))
-            if isinstance(problem, Gemm):
-                best = min(fitting, key=lambda one: self._expected(one, problem), default=None)
-            else:
-                best = next(fitting, None)
-            self._first[problem] = (best.name,) if best else ()
+            fitting = [manifest for manifest in self.manifests if self._fits(manifest, problem)]
+            if isinstance(problem, Gemm) and len(fitting) > 1:  # to ask one for its estimates takes tenths of a second
+                fitting.sort(key=lambda one: self._expected(one, problem))
+            self._first[problem] = tuple(manifest.name for manifest in fitting[:1])
         return self._first[problem]
 
     def all(self, problem: Problem) -> tuple[str, ...]:
