@@ -64,6 +64,19 @@ def test_a_benchmark_that_hangs_does_not_outlast_the_budget(fake: Fake, workspac
     assert failures(workspace, result.run) == {}
 
 
+@pytest.mark.long
+@one_of_three
+def test_a_compile_of_what_ships_that_never_ends_is_cut_off_and_nothing_ships(fake: Fake, workspace: Path) -> None:
+    tools = fake(rules=[(SPEC, 20.0)])
+    tools.slow_down("ship")
+    result = run(tools, workspace, budget=25.0)
+    assert result.seconds["total"] <= 25 + LATE
+    assert result.verdict == "inconclusive"
+    assert "the compile of what would ship had not ended when the time was up, so nothing ships" in result.reason
+    assert (result.spec, result.flagfile) == (None, None)
+    assert tools.running() == []
+
+
 @one_of_three
 def test_a_budget_that_no_verdict_fits_into_ends_at_once_and_says_how_much_would_do(
     fake: Fake, workspace: Path
