@@ -16,6 +16,8 @@ _SHIPPING = 1.2
 """Of a compile as it took before: what ships is compiled once more, and read."""
 MIN_TIME = 0.05
 """Seconds a repetition of the whole model, at least."""
+_NOTHING_AHEAD = 0.3
+"""Of the budget: what is kept for the end while there is nothing to race."""
 _CONFIRMING = 60.0
 """Seconds for timing the default once more, where the least number of blocks does not take longer."""
 
@@ -73,13 +75,13 @@ def end_plan(
 
 
 def kept_now(plan: TimePlan, budget: float, *, ahead: bool) -> float:
-    """Seconds of a budget that routes leave for the end.
+    """Seconds of a budget that routes and dispatches leave for the end.
 
-    As long as nothing is ahead of the default there is no race: the shortest way to a verdict on what they may still
-    find suffices.
+    As long as nothing is ahead of the default there is no race: of a short budget less is kept, though enough for the
+    shortest way to a verdict on what they may still find.
     """
     kept = plan.kept_of(budget)
-    return kept if ahead else min(kept, plan.least)
+    return kept if ahead else min(kept, max(plan.least, _NOTHING_AHEAD * budget))
 
 
 def longest_compile(context: Context, tried: Sequence[RouteOutcome], *, also: Sequence[Compiled] = ()) -> float:

@@ -42,6 +42,8 @@ class Tried:
     """Dispatches of which it cannot be told whether they gain."""
     left_out: int = 0
     """Dispatches that there was no time for."""
+    ahead: int = 0
+    """Dispatches that are ahead alone, where no model was made with them."""
     obstacles: tuple[str, ...] = ()
     """Why other dispatches cannot be tuned."""
     knobless: bool = False
@@ -54,6 +56,7 @@ class Tried:
             configurations=sum(result.counts.rivals for result in results),
             untold=sum(result.verdict == "inconclusive" for result in results),
             left_out=sum(row.out_of_time for row in rows),
+            ahead=sum(row.state == "ahead" for row in rows),
             obstacles=tuple(row.reason for row in rows if row.state in OBSTACLES),
             knobless=bool(rows) and all(row.state == "no-knobs" for row in rows),
         )
@@ -75,6 +78,10 @@ class Tried:
             return _judged("inconclusive", f"nothing was tried: {self.why()}, and no route was timed", "obstacles")
         if not tried:
             return _judged("inconclusive", f"nothing was tried, the time was up: {longer(wanted)}")
+        if self.ahead:
+            found = f"{count(self.ahead, 'dispatch')} {'is' if self.ahead == 1 else 'are'} ahead of the default alone"
+            reason = f"{tried} timed: {found}, with no time to tell of the model"
+            return _judged("inconclusive", f"{reason}: {longer(wanted)}")
         if open_ones:
             reason = f"{tried} timed, none ahead of the default, and no time to tell of {count(open_ones, 'dispatch')}"
             return _judged("inconclusive", f"{reason}: {longer(wanted)}")

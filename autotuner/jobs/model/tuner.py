@@ -203,12 +203,12 @@ class _ModelRun:
         if not context.session.stop.requested:
             self.kernels = kernels = self._kernels(race, plain)
             # The tuned model is compiled before it races, and once more when something is dropped.
-            reserve = 2 * self.compiling + self.racing
+            reserve = 2 * self.compiling + self._kept
             chosen = worth_tuning(context, self.found.tried, call, plain, reserve=reserve, kernels=kernels)
             for dispatches, tried, budget in chosen:
                 self.found.parts.append(dispatches)
                 own = kernels if kernels is not None and dispatches is kernels.dispatches else None
-                self.found.tuned += self._tune(WholeModel(dispatches, tried, race, self.racing), own, budget)
+                self.found.tuned += self._tune(WholeModel(dispatches, tried, race, self._kept), own, budget)
             if kernels is not None and not any(part is kernels.dispatches for part in self.found.parts):
                 self._leave(kernels)
             race.go_on(ended=lambda: context.clock.budget - self._kept)

@@ -75,3 +75,6 @@ def test_while_nothing_is_ahead_routes_leave_no_time_for_a_race() -> None:
     plan = plan_of(replace(TOOK, compiling=4.0), rivals=1, blocks=24)
     assert kept_now(plan, 30.0, ahead=True) == plan.kept_of(30.0)
     assert plan.least <= kept_now(plan, 30.0, ahead=False) < plan.kept_of(30.0)
+    assert kept_now(plan, 300.0, ahead=False) == plan.kept_of(300.0), (
+        "where there is time for a sound verdict it is kept"
+    )

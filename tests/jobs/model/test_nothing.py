@@ -16,6 +16,10 @@ from autotuner.jobs.model.whole import Tuned
 from autotuner.targets import PLAIN, Route
 from autotuner.tuning.result import Result
 
+AHEAD_ALONE = (
+    "20 configurations of dispatches timed: 1 dispatch is ahead of the default alone, with no time to tell of the"
+    " model: --budget 75s would do"
+)
 DYNAMIC = "its shape is dynamic, and the inputs do not tell its sizes (--input)"
 
 
@@ -38,6 +42,12 @@ DYNAMIC = "its shape is dynamic, and the inputs do not tell its sizes (--input)"
             Tried(routes=1, configurations=0, left_out=3),
             "inconclusive",
             "1 route timed, none ahead of the default, and no time to tell of 3 dispatches: --budget 75s would do",
+            None,
+        ),
+        (
+            Tried(routes=0, configurations=20, untold=1, ahead=1),
+            "inconclusive",
+            AHEAD_ALONE,
             None,
         ),
         (
@@ -78,6 +88,7 @@ def row(state: str, reason: str = "", *, out_of_time: bool = False) -> Row:
 def test_what_the_budget_left_out_is_told_by_its_mark_and_not_by_words() -> None:
     rows = [row("left-out", "words", out_of_time=True), row("left-out", "a file named (--budget)"), row("no-gain")]
     assert Tried.of((), rows, ()).left_out == 1
+    assert Tried.of((), [*rows, row("ahead")], ()).ahead == 1
 
 
 def test_a_route_that_is_the_very_module_of_another_was_not_timed() -> None:
