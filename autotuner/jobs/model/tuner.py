@@ -105,7 +105,8 @@ class _ModelRun:
     @property
     def _kept(self) -> float:
         """The same as things stand now."""
-        return kept_now(self.end_plan, self.context.clock.budget, ahead=len(self.found.lineup.modules) > 1)
+        ahead = len(self.found.lineup.modules) > 1 or bool(self._with_kernels)
+        return kept_now(self.end_plan, self.context.clock.budget, ahead=ahead)
 
     @property
     def end_plan(self) -> TimePlan:
