@@ -63,6 +63,7 @@ def triton(x: Columns, c: Constants) -> Array:
 def hopper(x: Columns, c: Constants) -> Array:
     across = np.where(x["narrow"] > 0, c[11], x["bn"] + np.where(x["more"] == 32, c[8], x["more"]))
     step = np.maximum(x["bm"] * across * x["bk"] / c[0], (x["bm"] + x["wide"]) * x["bk"] / c[1])
+    step *= np.where(x["ragged"] > 0, c[12], 1.0)
     steps = np.ceil(np.ceil(x["k"] / x["bk"]) / x["split"])
     shared = np.where(x["split"] > 1, c[4] + x["on_unit"] * x["split"] * x["bm"] * x["wide"] / c[5], 0.0)
     put = np.where(x["lines"] > 0, np.where(x["rounded"] > 0, c[6], c[7]), np.where(x["rounded"] > 0, c[9], c[2]))
@@ -71,7 +72,7 @@ def hopper(x: Columns, c: Constants) -> Array:
 
 ESTIMATES = (
     Estimate("gemm_triton", triton, (3020, 55, 381, 146, 111, 1115, 1035, 8, 1650, 1.5, 3800, 72, 1707)),
-    Estimate("gemm_hopper", hopper, (2860, 58.5, 920, 2450, 7080, 88, 200, 350, 39, 1300, 640, 108)),
+    Estimate("gemm_hopper", hopper, (2860, 58.5, 920, 2450, 7080, 88, 200, 350, 39, 1300, 640, 108, 1.45)),
 )
 
 
@@ -86,7 +87,7 @@ def read(kernel: str) -> tuple[list[str], Columns, Array, Array]:
             parameters = {name: int(value) for name, value in (word.split("=") for word in row["parameters"].split())}
             numbers = manifest.fit(parse_arguments(row["problem"].split()), CHIP, parameters=parameters)
             expected.append(float(manifest.expected(numbers)))
-            numbers["ragged"] = (numbers["m"] | numbers["n"] | numbers["k"]) % 16
+            numbers.setdefault("ragged", (numbers["m"] | numbers["n"] | numbers["k"]) % 16)
             names.append(row["problem"])
             found.append(numbers)
             us.append(float(row["us"]))
