@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -220,22 +220,29 @@ def find_manifests(
             continue
         listing = all_manifests(folders)
         notes += [f"microkernel {broken.name} is left out: {broken.why}" for broken in listing.broken]
+        without: dict[str, list[str]] = {}
         for manifest in listing.manifests:
             if lacking := _lacking(manifest, chip):
-                notes.append(f"microkernel {manifest.name} is left out: {lacking}")
-                continue
-            found.setdefault(manifest.name, (manifest, None))
+                without.setdefault(lacking, []).append(manifest.name)
+            else:
+                found.setdefault(manifest.name, (manifest, None))
+        for lacking, names in without.items():
+            notes.append(f"microkernel{'s' * (len(names) > 1)} {', '.join(names)} left out: {lacking}")
     return list(found.values()), notes
 
 
+_WANTED: Mapping[str, Callable[[], object]] = {"cuda": find_nvrtc, "triton": triton_provider.triton_version}
+"""What builds kernels of a kind and is no part of a plain installation; it raises where it is not there."""
+
+
 def _lacking(manifest: Manifest, chip: str) -> str:
-    """What must be installed before this kernel can be built for this chip. NVRTC is no part of an installation that
-    had all it needed before: kernels for which there are others do not end a run for want of it."""
-    if manifest.provider.kind != "cuda" or chip not in manifest.chips:
+    """What must be installed before this kernel can be built for this chip: those for which there are others do not end
+    a run for want of it, nor fail one by one."""
+    if manifest.provider.kind not in _WANTED or chip not in manifest.chips:
         return ""
     try:
-        find_nvrtc()
-    except ToolMissingError as error:
+        _WANTED[manifest.provider.kind]()
+    except (ToolMissingError, UsageError) as error:
         return str(error)
     return ""
 

@@ -26,7 +26,7 @@ from autotuner.microkernels.providers.c import ObjectRefusalError
 from autotuner.microkernels.providers.triton import bind, cache_key, kernel_parameters, plan, provide
 from autotuner.microkernels.providers.triton_compile import SOURCE, Job, trim_amdgcn, trim_ptx
 from autotuner.microkernels.providers.triton_sources import read_sources
-from autotuner.microkernels.variants import fits
+from autotuner.microkernels.variants import AUTO, Kernel, find_variants, fits
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.system import process
 
@@ -244,11 +244,16 @@ def test_constexprs_that_nothing_names_are_refused() -> None:
         plan(shipped("gemm_triton"), GEMM, "sm_90", source, parameters=SMALL)
 
 
-def test_without_triton_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def no_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "version", missing)
+
+
+@pytest.mark.usefixtures("no_triton")
+def test_without_triton_the_extra_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"pip install 'autotune-iree\[triton\]'"):
         provide(shipped("gemm_triton"), GEMM, "sm_90", workspace=tmp_path)
 
@@ -439,3 +444,16 @@ def test_what_is_wrong_with_a_kernel_is_told(tmp_path: Path) -> None:
         provide(load(own / FILE), GEMM, "sm_90", workspace=tmp_path, parameters=SMALL, timeout=300)
     assert "missing is not defined" in refusal.value.stderr
     assert "missing is not defined" in str(refusal.value)  # the one line that a person sees
+
+
+@pytest.mark.usefixtures("no_triton")
+def test_without_triton_auto_leaves_its_kernels_out_and_says_so_once(tmp_path: Path) -> None:
+    problem = Gemm.parse(shape="2048x2048x2048")
+    found, notes = find_variants([Kernel(AUTO)], problem, chip="sm_90", workspace=tmp_path)
+    assert not any(variants.manifest.provider.kind == "triton" for variants in found)
+    (told,) = (note for note in notes if "Triton" in note)
+    assert "gemm_hopper, gemm_triton" in told
+    assert "pip install 'autotune-iree[triton]'" in told
+    (named,), _ = find_variants([Kernel("gemm_triton")], problem, chip="sm_90", workspace=tmp_path)
+    with pytest.raises(UsageError, match="Triton, which is not installed"):
+        named.call(named.default())
