@@ -32,6 +32,8 @@ from autotuner.targets.naming import which_device
 AUTO = "auto"
 LEADING = 10
 """Variants that a search begins with, where a manifest estimates what they take."""
+_WANTED: Mapping[str, Callable[[], object]] = {"cuda": find_nvrtc, "triton": triton_provider.triton_version}
+"""What builds kernels of a kind and is no part of a plain installation; it raises where it is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +231,6 @@ def find_manifests(
         for lacking, names in without.items():
             notes.append(f"microkernel{'s' * (len(names) > 1)} {', '.join(names)} left out: {lacking}")
     return list(found.values()), notes
-
-
-_WANTED: Mapping[str, Callable[[], object]] = {"cuda": find_nvrtc, "triton": triton_provider.triton_version}
-"""What builds kernels of a kind and is no part of a plain installation; it raises where it is not there."""
 
 
 def _lacking(manifest: Manifest, chip: str) -> str:

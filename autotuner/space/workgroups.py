@@ -43,7 +43,8 @@ class _Knobs:
 
 
 def of_rows(space: Space, rows: npt.NDArray[np.integer[Any]], sizes: Mapping[str, int]) -> Floats:
-    """The same of rows of a space."""
+    """Of rows of a space: rows and columns of a workgroup's tile, and the number of workgroups, in doublings; 0 where
+    they are not known."""
     places, numbers = space.indices[rows], dict[str, Ints]()
     units = _usual(len(rows))
     for column, knob in enumerate(space.knobs):
@@ -55,7 +56,7 @@ def of_rows(space: Space, rows: npt.NDArray[np.integer[Any]], sizes: Mapping[str
 
 
 def of_configs(configs: Sequence[Mapping[str, Value]], sizes: Mapping[str, int]) -> Floats:
-    """Rows and columns of a workgroup's tile and the number of workgroups, in doublings; 0 where they are not known."""
+    """The same of configurations, whichever spaces they are from."""
     names = frozenset().union(*configs)
     numbers = {
         name: np.array([_number(config.get(name, ABSENT)) for config in configs], np.int64)

@@ -297,7 +297,8 @@ class Reader:
                 speedup = baseline / us if baseline and us else None
                 own = timings.get(candidate.id, [])
                 figures = isa.get(candidate.id, NO_FIGURES)
-                rows.append(TimedRow(owner, candidate, us, speedup, figures, _sample(own), _cold_us(own), tuple(own)))
+                sample = Sample.middle(timing.conditions.after for timing in own if timing.conditions is not None)
+                rows.append(TimedRow(owner, candidate, us, speedup, figures, sample, _cold_us(own), tuple(own)))
         return rows
 
     def _owners(self, run: str | None) -> list[RunRow]:
@@ -390,11 +391,6 @@ def _few(keys: Sequence[T]) -> Iterator[Sequence[T]]:
     """So many at a time as every database takes in one statement."""
     for start in range(0, len(keys), _AT_ONCE):
         yield keys[start : start + _AT_ONCE]
-
-
-def _sample(timings: Sequence[TimingRow]) -> Sample:
-    """The device at the end of these, in the median."""
-    return Sample.middle(timing.conditions.after for timing in timings if timing.conditions is not None)
 
 
 def _cold_us(timings: Sequence[TimingRow]) -> float | None:

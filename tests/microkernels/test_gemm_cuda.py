@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Builder, BuildJob
-from autotuner.carriers.calls import kernel_calls
+from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
 from autotuner.carriers.render import problem_mlir
+from autotuner.iree.tools import Tools
 from autotuner.microkernels.abi import inspect
 from autotuner.microkernels.check import check
 from autotuner.microkernels.library import shipped_folder
@@ -18,6 +19,7 @@ from autotuner.microkernels.variants import Variants, fits
 from autotuner.problems import Gemm
 from autotuner.targets import Target
 from tests.support.cuda_kernel import needs_nvrtc
+from tests.support.kernels import spec_flags
 
 MANIFEST = load(shipped_folder() / "gemm_cuda" / FILE)
 
@@ -114,3 +116,35 @@ def test_iree_takes_a_cluster_and_its_scratch(builder: Builder, tmp_path: Path) 
     assert call.instance.objects[0].read_bytes() in build.vmfb.read_bytes()
     assert build.isa.threads == 384
     assert build.isa.spill_bytes in (None, 0)
+
+
+PROBLEMS = [
+    Gemm.parse(shape="1536x1536x2048", dtype="bf16", layout="nt"),
+    Gemm.parse(shape="1024x5632x1024", out="f16", layout="nt", epilogue="rms=1e-5,silu,gated"),
+    Gemm.parse(shape="512x512x512", batch=16, layout="tt", epilogue="bias,residual,gelu"),
+    Gemm.parse(shape="384x512x32768", dtype="bf16", out="bf16", layout="nt", epilogue="bias,relu"),
+    Gemm.parse(shape="2008x2040x1976", layout="tn", epilogue="clip=0:6"),
+]
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
+def test_the_product_for_hopper_builds_and_iree_calls_it(problem: Gemm, tools: Tools, tmp_path: Path) -> None:
+    """By what its manifest expects to be fastest; IREE compiles for sm_80."""
+    variants = offers(problem, tmp_path)
+    call = variants.call(variants.default())
+    source, spec = tmp_path / "problem.mlir", tmp_path / "spec.mlir"
+    source.write_text(problem_mlir(problem))
+    spec.write_text(spec_mlir([call]))
+    flags = [*Target.parse("sm_80").compile_flags, *spec_flags(spec, [call.instance])]
+    kernels = kernel_calls([call])
+    assert prove(preprocess(tools, source, flags, timeout=120), kernels).reason(kernels, expected=[1]) == ""
+
+
+@needs_nvrtc
+@pytest.mark.long
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
+def test_what_a_search_begins_with_builds(problem: Gemm, tmp_path: Path) -> None:
+    variants = offers(problem, tmp_path)
+    for config in variants.leading():
+        assert variants.call(config).instance.objects

@@ -27,6 +27,7 @@ from autotuner.space import Config
 from autotuner.system import process
 from autotuner.system.execution import local_executor
 from autotuner.system.settings import usable_cores
+from autotuner.system.text import count
 
 KERNELS = "kernels"
 
@@ -139,11 +140,11 @@ class KernelMix:
     def _proven(self, kernels: Sequence[KernelEntry], text: str) -> tuple[KernelEntry, ...]:
         """Those that a preprocessed program calls; the others are left out, and that is said."""
         found = prove(text, kernel_calls([self._call(entry) for entry in kernels])).found
-        for entry, count in zip(kernels, found, strict=True):
-            self.dispatches.kernels.set_row(entry.label, applied=count)
-            if not count:
+        for entry, often in zip(kernels, found, strict=True):
+            self.dispatches.kernels.set_row(entry.label, applied=often)
+            if not often:
                 self._drop([entry], "it is called nowhere in the model")
-        return tuple(entry for entry, count in zip(kernels, found, strict=True) if count)
+        return tuple(entry for entry, often in zip(kernels, found, strict=True) if often)
 
     def _with_entries(
         self, entries: Sequence[Entry], kernels: Parts, name: str
@@ -310,7 +311,7 @@ def put_together(whole: WholeModel, entries: Sequence[Entry], first: Tuned | Non
     """
     context, kernels = whole.dispatches.context, whole.dispatches.chosen_kernels
     found: list[Tuned] = []
-    what, searched = f"{len(entries)} entries", first is None or _configs(kernels) != _configs(first.kernels)
+    what, searched = count(len(entries), "entry"), first is None or _configs(kernels) != _configs(first.kernels)
     if entries and kernels and first is not None and searched and not whole.has_time(2 * first.build.seconds):
         context.note(
             f"no time to compile the model with {what} and with microkernels: a longer --budget would try both"
