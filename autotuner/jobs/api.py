@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Unpack
@@ -59,6 +60,8 @@ def ab(
     microkernel alone with a problem is searched: all its variants take part.
     """
     options = options or Options()
+    if model is not None and inputs:
+        model = replace(model, inputs=tuple(inputs))
     parse = partial(parse_arm, workspace=options.workspace, trust=trust)
     asked = Asked(parse(a), parse(b) if b is not None else None, problem, model, tuple(inputs))
     return asked.run(target, options=options, **watched)

@@ -1,4 +1,4 @@
-"""`--input`: arrays of the user's own, held against what the program takes before anything is compiled."""
+"""`--input` of a problem: arrays of the user's own, held against what it takes before anything is compiled."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import numpy.typing as npt
 
 from autotuner.errors import UsageError
 from autotuner.jobs.model.arrays import described, load_array
-from autotuner.jobs.model.signature import Argument
+from autotuner.jobs.model.inputs import holds_type
 from autotuner.problems import Array, Operand, Problem
-from autotuner.problems.dtypes import element_type, known_type
 
 
 def problem_inputs(texts: Sequence[str], problem: Problem, *, seed: int) -> tuple[Array, ...]:
@@ -33,33 +32,12 @@ def problem_inputs(texts: Sequence[str], problem: Problem, *, seed: int) -> tupl
     )
 
 
-def model_inputs(texts: Sequence[str], arguments: Sequence[Argument]) -> tuple[str, ...]:
-    """The same words with the files' full paths; files that do not fit are refused."""
-    checked = []
-    for number, text in enumerate(texts):
-        argument = arguments[number] if number < len(arguments) else None
-        if text.startswith("@"):
-            path = Path(text[1:]).absolute()
-            array = load_array(path, f"--input {text}")
-            if argument is not None and argument.shape is not None and known_type(argument.element):
-                sizes = zip(array.shape, argument.shape, strict=False)
-                same = len(array.shape) == len(argument.shape) and all(b in (None, a) for a, b in sizes)
-                if not same or not _has_type(array.dtype, element_type(argument.element).numpy):
-                    raise _misfit(text, argument.text, described(array))
-            checked.append(f"@{path}")
-            continue
-        form, is_file, file = text.partition("=@")
-        if is_file and not Path(file).is_file():
-            raise UsageError(f"--input {text}: there is no file {file}.", remedy="Is the path right?")
-        checked.append(f"{form}=@{Path(file).absolute()}" if is_file else text)
-    return tuple(checked)
-
-
 def _array(text: str, operand: Operand, seeded: Array) -> Array:
     wanted: npt.DTypeLike = operand.element.numpy
     if text.startswith("@"):
         array = load_array(Path(text[1:]), f"--input {text}")
-        if array.shape != operand.shape or not _has_type(array.dtype, wanted):
+        same = holds_type(array, operand.element.name) and array.dtype.kind == np.dtype(wanted).kind
+        if array.shape != operand.shape or not same:
             raise _misfit(text, operand.text, described(array))
         return _finite(np.ascontiguousarray(array).view(wanted), text)
     form, has_values, values = text.partition("=")
@@ -89,12 +67,6 @@ def _raw(path: Path, text: str, operand: Operand) -> Array:
     if array.size != math.prod(operand.shape) or path.stat().st_size != operand.bytes:
         raise _misfit(text, f"{operand.bytes} bytes", f"{path.stat().st_size}")
     return array.reshape(operand.shape)
-
-
-def _has_type(found: np.dtype[np.generic], wanted: npt.DTypeLike) -> bool:
-    """numpy's files have no bfloat16 and no 8-bit floats: as many bytes of no type are meant for them."""
-    kind = np.dtype(wanted)
-    return found == kind or (found.kind == kind.kind == "V" and found.itemsize == kind.itemsize)
 
 
 def _finite(array: Array, text: str) -> Array:

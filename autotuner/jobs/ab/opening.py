@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from autotuner.errors import UsageError
 from autotuner.iree.run import Invocation
 from autotuner.jobs.ab.arms import DEFAULT, Arm
-from autotuner.jobs.ab.inputs import model_inputs, problem_inputs
+from autotuner.jobs.ab.inputs import problem_inputs
 from autotuner.jobs.ab.subject import Alone, Inside, Subject
 from autotuner.jobs.model.arbiter import WORDS
-from autotuner.jobs.model.context import Model, compile_timeout, read_structure, run_timeout
+from autotuner.jobs.model.context import Model, compile_timeout, run_timeout
+from autotuner.jobs.model.early import check_words
 from autotuner.jobs.model.judging import arbiter_of
 from autotuner.jobs.model.program import ProgramBuilder, call_of
+from autotuner.jobs.model.reading import read_beside
 from autotuner.problems import Problem
 from autotuner.system.cache import Cache
 from autotuner.system.digests import path_digest
@@ -34,6 +36,7 @@ class Experiment:
     """With a model: what a microkernel replaces there."""
     model: Model | None = None
     inputs: tuple[str, ...] = ()
+    """Of a problem on its own; a model has its own."""
     has_won: bool = False
     """B was found to be faster before: it is confirmed at once, and no race comes first."""
     expected_us: tuple[float, float] | None = None
@@ -64,35 +67,33 @@ def open_model(
     wanted: Experiment, model: Model, target: Target, options: Options, session: Session, account: Account
 ) -> Opened:
     """A model: arm A is the reference."""
-    program = model.opened_in(session)
     account.stage("reading the model")
-    builder, timeout = (
-        ProgramBuilder(session.tools, Cache(cache_dir()), program),
-        compile_timeout(options, account.clock),
-    )
+    check_words(model, target, options, workspace=session.workspace.root)
     with account.clocked("space"):
-        structure = read_structure(builder, model, target.compile_flags, target=target.name, timeout=timeout)
+        program = model.opened_in(session)
+        builder = ProgramBuilder(session.tools, Cache(cache_dir()), program)
+        timeout = compile_timeout(options, account.clock)
+        structure = read_beside(model, target, session, builder, timeout=timeout)
     signature = structure.flow.signature
-    called = replace(program, inputs=model_inputs(wanted.inputs, signature.arguments))
-    description = called.describe(flops=structure.flops)
+    description = program.describe(flops=structure.flops)
     first = WORDS["default"] if wanted.a.name == DEFAULT.name else wanted.a.name
 
     def subject(run: Run) -> Subject:
         call = Invocation(signature.function, (), signature.results)
         if run.timed:
-            call, notes = call_of(called, signature, run.folder / "inputs", seed=options.seed)
+            call, notes = call_of(program, signature, run.folder / "inputs", seed=options.seed)
             for note in notes:
                 account.note(note)
         return Inside(
-            model=called,
+            model=program,
             call=call,
             device=session.runner,
             timeout=run_timeout(options),
-            arbiter=arbiter_of(model, structure, replace(builder, program=called), call, run, name=first),
+            arbiter=arbiter_of(model, structure, builder, call, run, name=first),
             problem=wanted.problem,
         )
 
-    return Opened(_question(wanted, target, session, description, called.inputs), subject)
+    return Opened(_question(wanted, target, session, description, program.inputs), subject)
 
 
 def open_program(wanted: Experiment, target: Target, options: Options, session: Session, account: Account) -> Opened:

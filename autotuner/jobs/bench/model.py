@@ -48,7 +48,7 @@ def bench_model(
         for one in libraries.left_out:
             account.note(str(one))
         with process.until(account.clock.latest):
-            experiment = Experiment(DEFAULT, DEFAULT, model=model, inputs=model.inputs)
+            experiment = Experiment(DEFAULT, DEFAULT, model=model)
             opened = open_model(experiment, model, target, options, session, account)
             problem = opened.question.problem
             tuned = last_tuned(str(problem["name"]), terms, target, session, kinds=("model", "ab"))

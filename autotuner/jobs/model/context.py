@@ -18,7 +18,8 @@ from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.dispatch import group_flops
 from autotuner.jobs.model.extract import Flow, FlowDispatch, Group, group, read_flow, read_roots
-from autotuner.jobs.model.program import Program, ProgramBuilder, input_shapes, program_name
+from autotuner.jobs.model.inputs import input_shapes
+from autotuner.jobs.model.program import Program, ProgramBuilder, program_name
 from autotuner.jobs.model.stages import Stages
 from autotuner.problems import OPERATIONS
 from autotuner.problems.accuracy import Precision

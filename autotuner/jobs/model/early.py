@@ -8,6 +8,7 @@ from autotuner.errors import UsageError
 from autotuner.jobs.model.arrays import load_array
 from autotuner.jobs.model.choice import choose
 from autotuner.jobs.model.context import KINDS, Model
+from autotuner.jobs.model.inputs import refuse_absent
 from autotuner.microkernels.library import find, search_folders
 from autotuner.microkernels.variants import AUTO
 from autotuner.targets import Target
@@ -23,6 +24,8 @@ def check_words(model: Model, target: Target, options: Options, *, workspace: Pa
     for kernel in options.microkernels:
         if kernel.name != AUTO:
             find(kernel.name, search_folders(workspace))
+    for text in model.inputs:
+        refuse_absent(text)
     for path in model.expected:
         load_array(path, f"--expected {path}")
     for text in model.parameters:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,21 +14,17 @@ from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.benchmark_file import ENDING, import_benchmark
 from autotuner.jobs.model.dispatch import random_tensors
+from autotuner.jobs.model.inputs import check_inputs, input_file
 from autotuner.jobs.model.onnx_import import import_onnx
-from autotuner.jobs.model.signature import Argument, Signature
+from autotuner.jobs.model.signature import Signature
 from autotuner.problems import Operand
-from autotuner.problems.dtypes import element_type, known_type
 from autotuner.specfiles.vetting import vet_program
 from autotuner.system.cache import Cache
 from autotuner.system.digests import known_digest
-from autotuner.system.parsing import read_npy
-from autotuner.system.text import short
 
 FORMATS = (".mlir", ".mlirbc", ".onnx")
 _READ: tuple[Dump, ...] = ("configurations", "phases")
 """What tells a model's dispatches."""
-_BETWEEN = re.compile(r"[\s,\[\]]+")
-"""What stands between the values of an input."""
 _DUMPS: tuple[Dump, ...] = (*_READ, "benchmarks", "binaries")
 """Of executables that are substituted the configurations are those before; of some there is no benchmark."""
 
@@ -84,14 +78,17 @@ class Program:
     ) -> Program:
         """The same, called as the user says."""
         return replace(
-            self, function=function, inputs=tuple(inputs), parameters=tuple(map(_parameter_file, parameters))
+            self,
+            function=function,
+            inputs=tuple(map(_findable, inputs)),
+            parameters=tuple(map(_parameter_file, parameters)),
         )
 
     def reads(self) -> list[str]:
         """Digests of the files that a call of it reads: parameters and inputs."""
         named = [text.rpartition("=")[2] for text in self.parameters]
-        named += [text.rpartition("@")[2] for text in self.inputs if "@" in text]
-        return [known_digest(path) for path in map(Path, named) if path.is_file()]
+        files = [*map(Path, named), *filter(None, map(input_file, self.inputs))]
+        return [known_digest(path) for path in files if path.is_file()]
 
     @cached_property
     def digest(self) -> str:
@@ -113,12 +110,18 @@ def _parameter_file(text: str) -> str:
     return f"{scope}{defines}{Path(file).absolute()}"
 
 
+def _findable(text: str) -> str:
+    """An input with the whole path of its file: who reads it may be in another folder."""
+    path = input_file(text)
+    return f"{text.partition('@')[0]}@{path.absolute()}" if path is not None else text
+
+
 def check_call(program: Program, signature: Signature) -> list[tuple[str, Operand | None]]:
     """The inputs, as `check_inputs` has them; refuses a call that lacks something, or has what does not fit."""
     _check_imports(program, signature.imports)
     _check_types(signature)
     _check_parameters(program, signature.scopes)
-    return check_inputs(program, signature)
+    return check_inputs(program.inputs, signature, name=program.name)
 
 
 def _check_imports(program: Program, imports: Sequence[str]) -> None:
@@ -175,131 +178,6 @@ def call_of(program: Program, signature: Signature, folder: Path, *, seed: int) 
     return call, notes if whole else ()
 
 
-def check_inputs(program: Program, signature: Signature) -> list[tuple[str, Operand | None]]:
-    """Each input as the user gave it, or by the function's types; with what is to be filled where it has no values."""
-    given = signature.placed(program.inputs, made=lambda argument: argument.text)
-    if not given:
-        lacking = [a.text for a in signature.arguments if a.dynamic]
-        if lacking:
-            raise UsageError(
-                f"{program.name} takes {', '.join(lacking)}: these sizes are not known.",
-                remedy="Give --input SHAPExTYPE (or =VALUES, or @FILE.npy) for each input, in order.",
-            )
-        given = tuple(a.text for a in signature.arguments)
-    if len(given) != len(signature.arguments):
-        wanted = ", ".join(a.text for a in signature.arguments) or "none"
-        raise UsageError(
-            f"{signature.function} takes {len(signature.arguments)} inputs ({wanted}), not {len(given)}.",
-            remedy="Give --input once for each, in order.",
-        )
-    return [_given(text, argument) for text, argument in zip(given, signature.arguments, strict=True)]
-
-
-def _given(text: str, argument: Argument) -> tuple[str, Operand | None]:
-    """`&`, which IREE's tools want before what is passed as a bare buffer, may be there or not."""
-    text = text.removeprefix("&") if argument.buffer else text
-    if argument.buffer and text.startswith("@"):
-        raise UsageError(
-            f"--input {text}: this input is a bare !hal.buffer, which has no shape.",
-            remedy="Give SHAPExTYPE=@FILE.bin.",
-        )
-    return text, _shaped(text, argument)
-
-
-def input_shapes(given: Sequence[str]) -> list[tuple[int, ...] | None]:
-    """The shapes of the inputs as the user gave them; None where the text does not say."""
-    shapes: list[tuple[int, ...] | None] = []
-    for text in given:
-        shape, found, path = text.removeprefix("&").partition("@")
-        if found and not shape.strip("=") and path.endswith(".npy"):
-            shapes.append(_npy_shape(Path(path)))
-            continue
-        sizes = shape.partition("=")[0].split("x")[:-1]
-        shapes.append(tuple(map(int, sizes)) if all(s.isascii() and s.isdigit() for s in sizes) else None)
-    return shapes
-
-
-def _npy_shape(path: Path) -> tuple[int, ...] | None:
-    try:
-        return tuple(read_npy(path, mapped=True).shape)
-    except (OSError, ValueError):
-        return None  # the tools that run the model will say what is wrong with it
-
-
-def _shaped(text: str, argument: Argument) -> Operand | None:
-    """The operand that `1x3x224x224xf32` means; None when the text has values of its own."""
-    if "=" in text or "@" in text:
-        _check_valued(text, argument)
-        return None
-    if argument.shape is None and _is_number(text):
-        return None
-    *sizes, element = text.lower().split("x")
-    exact = next((name for name in (element, argument.element) if name.lower() == element and known_type(name)), None)
-    if exact is None or not all(size.isascii() and size.isdigit() and int(size) > 0 for size in sizes):
-        raise UsageError(
-            f"--input {text} is not SHAPExTYPE.", remedy="Such as 1x3x224x224xf32, 1x3xf32=1 2 3 or @image.npy."
-        )
-    shape = tuple(map(int, sizes))
-    _fit(text, shape, argument)
-    _fit_type(text, exact, argument)
-    return Operand(shape, element_type(exact))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _fit(text: str, shape: tuple[int, ...], argument: Argument) -> None:
-    wanted = argument.shape
-    if wanted is None or argument.role == "unread":
-        return
-    if len(shape) != len(wanted) or any(b not in (None, a) for a, b in zip(shape, wanted, strict=True)):
-        raise UsageError(
-            f"--input {text} does not fit the model's input, which is {argument.text}.",
-            remedy="Give the sizes that the model takes.",
-        )
-
-
-def _fit_type(text: str, element: str, argument: Argument) -> None:
-    """Whole numbers of one width may stand for each other: a sign is not looked at, and a truth value is a byte."""
-    if argument.role == "unread" or not (known_type(element) and known_type(argument.element)):
-        return
-    given, wanted = element_type(element), element_type(argument.element)
-    same = given == wanted if given.is_float or wanted.is_float else max(8, given.bits) == max(8, wanted.bits)
-    if not same:
-        raise UsageError(
-            f"--input {text} is {element}, and the model's input is {argument.text}.",
-            remedy="Give the type that the model takes.",
-        )
-
-
-def _check_valued(text: str, argument: Argument) -> None:
-    """Its values are for IREE's tools to read; that its file is there and its shape fits can be told here."""
-    named = text.partition("@")[2].partition("+")[0]
-    if named and not Path(named).is_file():
-        raise UsageError(f"--input {text}: there is no file {named}.", remedy="Is the path right?")
-    (shape,) = input_shapes([text])
-    if shape is None:
-        return
-    _fit(text, shape, argument)
-    form, typed, values = text.partition("=")
-    if not typed:
-        return
-    _fit_type(text, form.rpartition("x")[2], argument)
-    words = [] if "@" in values else [word for word in _BETWEEN.split(values) if word]
-    count = math.prod(shape)
-    if words and len(words) not in (1, count):
-        raise UsageError(
-            f"--input {short(text)} has {len(words)} values, not {count}.", remedy="Give all of them, or one for all."
-        )
-    if strange := next((word for word in words if not _is_number(word)), None):
-        raise UsageError(f"--input {short(text)}: {short(strange)} is no number.", remedy="Give numbers.")
-
-
 @dataclass(frozen=True)
 class ProgramBuilder:
     """Compiles one model, again and again, with different flags."""
@@ -314,7 +192,11 @@ class ProgramBuilder:
 
     def configured(self, flags: Sequence[str], *, timeout: float) -> Compiled:
         """The program up to where its dispatches are configured: there is no module of it."""
-        return self._builder.build(replace(self.job(flags, timeout=timeout), stop=CONFIGURED, dumps=_READ))
+        return self._builder.build(self.configuring(flags, timeout=timeout))
+
+    def configuring(self, flags: Sequence[str], *, timeout: float) -> BuildJob:
+        """The job of that."""
+        return replace(self.job(flags, timeout=timeout), stop=CONFIGURED, dumps=_READ)
 
     def build(self, flags: Sequence[str], *, timeout: float) -> Compiled:
         """A module, remembered by the model, the flags and the files that these name."""

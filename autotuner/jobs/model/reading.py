@@ -22,8 +22,10 @@ from autotuner.jobs.model.context import (
 )
 from autotuner.jobs.model.early import check_words
 from autotuner.jobs.model.expected import load_expected
-from autotuner.jobs.model.program import Program, ProgramBuilder, check_call, check_inputs, program_name
+from autotuner.jobs.model.inputs import check_inputs
+from autotuner.jobs.model.program import Program, ProgramBuilder, check_call, program_name
 from autotuner.jobs.model.signature import signature_in
+from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.system.digests import known_digest
 from autotuner.system.settings import cache_dir
@@ -64,10 +66,7 @@ def read_model(model: Model, target: Target, options: Options, session: Session,
         ahead = _begun(model, target, session, builder, timeout=timeout)
     elif model.inputs or model.function:
         with suppress(CompilerRefusal), account.clocked("space"):
-            text = builder.preprocessed(target.compile_flags, timeout=timeout)
-            signature = signature_in(text, function=model.function)
-            if model.inputs:
-                check_inputs(program, signature)
+            _checked(model, target, session, builder, timeout=timeout)
     return ReadModel(program, builder, structure_of(model, target, options, builder, account, ahead), ahead)
 
 
@@ -99,16 +98,35 @@ def _begun(
 
     found = {PLAIN: start(PLAIN)}
     with suppress(CompilerRefusal):  # the default's compile has it in full
-        text = builder.preprocessed(target.compile_flags, timeout=timeout)
-        # What is wrong with the call is told now, not after minutes of compiling.
-        signature = signature_in(text, function=model.function)
-        check_call(builder.program, signature)
-        load_expected(model.expected, signature)
-        ops = operations_in(text)
+        ops = operations_in(_checked(model, target, session, builder, timeout=timeout))
         # Of some attentions the default is wrong: what is compiled instead is known only with its dispatches.
         expected = choose(target, model.routes, ops).first[1:2] if "attention" not in ops else ()
         found |= {route: start(route) for route in expected}
     return found
+
+
+def read_beside(
+    model: Model, target: Target, session: Session, builder: ProgramBuilder, *, timeout: float
+) -> ModelStructure:
+    """The dispatches alone, from a compile that goes no further; what is wrong with the call is told beside it."""
+    flags = target.compile_flags
+    with process.ended_by_an_error():
+        begun = session.executor.start_whole(builder.configuring(flags, timeout=timeout))
+        with suppress(CompilerRefusal):
+            _checked(model, target, session, builder, timeout=timeout)
+        return structure_in(begun.result(), model, builder, flags=flags, target=target.name)
+
+
+def _checked(model: Model, target: Target, session: Session, builder: ProgramBuilder, *, timeout: float) -> str:
+    """The preprocessed program. What is wrong with the call is told now, not after minutes of compiling."""
+    text = builder.preprocessed(target.compile_flags, timeout=timeout)
+    program, signature = builder.program, signature_in(text, function=model.function)
+    if session.device != NO_DEVICE:
+        check_call(program, signature)
+        load_expected(model.expected, signature)
+    elif program.inputs:
+        check_inputs(program.inputs, signature, name=program.name)
+    return text
 
 
 def operations_in(text: str) -> set[str]:

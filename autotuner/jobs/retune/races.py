@@ -117,9 +117,7 @@ class Races:
     ) -> Raced:
         if (recalled := self._recalled(part, a, b)) is not None:
             return recalled
-        model = part.model
-        inputs = model.inputs if model is not None else ()
-        wanted = Experiment(a, b, part.problem, model, inputs, has_won, before)
+        wanted = Experiment(a, b, part.problem, part.model, has_won=has_won, expected_us=before)
         try:
             within = self.run.within(f"{part.name}: ")
             result = experiment(wanted, self.run.target, options=self._options(budget), session=within)

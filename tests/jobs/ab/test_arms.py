@@ -12,9 +12,8 @@ import pytest
 from autotuner import Gemm, Target
 from autotuner.errors import UsageError
 from autotuner.jobs.ab.arms import parse_arm
-from autotuner.jobs.ab.inputs import model_inputs, problem_inputs
+from autotuner.jobs.ab.inputs import problem_inputs
 from autotuner.jobs.ab.recipe import file_flags
-from autotuner.jobs.model.signature import Argument
 from tests.jobs.ab.conftest import CPU
 
 SMALL = Gemm.parse(shape="2x3x4", dtype="f32")
@@ -124,14 +123,3 @@ def test_inputs_that_do_not_fit_say_what_is_expected_and_what_was_found(tmp_path
             problem_inputs([text, "4x3xf32"], SMALL, seed=0)
     with pytest.raises(UsageError, match="takes 2 inputs"):
         problem_inputs(["2x4xf32"], SMALL, seed=0)
-
-
-def test_a_models_files_are_looked_at_and_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    np.save("a.npy", np.zeros((7, 4), np.float32))
-    fits, other = Argument((None, 4), "f32"), Argument((2, 4), "f32")
-    assert model_inputs(["@a.npy"], [fits]) == (f"@{tmp_path / 'a.npy'}",)
-    with pytest.raises(UsageError, match="expected 2x4xf32, found 7x4xfloat32"):
-        model_inputs(["@a.npy"], [other])
-    with pytest.raises(UsageError, match=r"there is no file b\.bin"):
-        model_inputs(["2x4xf32=@b.bin"], [other])

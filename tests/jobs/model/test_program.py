@@ -14,7 +14,8 @@ from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.jobs.model import onnx_import
 from autotuner.jobs.model.arbiter import same_outputs
 from autotuner.jobs.model.choice import choose
-from autotuner.jobs.model.program import Program, call_of, input_shapes
+from autotuner.jobs.model.inputs import input_shapes
+from autotuner.jobs.model.program import Program, call_of
 from autotuner.jobs.model.signature import Argument, Signature
 from autotuner.measure.check import Check
 from autotuner.problems import Array
@@ -54,6 +55,41 @@ def test_inputs_that_have_only_a_shape_are_filled_and_others_passed_on(tmp_path:
 def test_inputs_that_cannot_be_meant_are_refused(tmp_path: Path, inputs: tuple[str, ...], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         call_of(Program(tmp_path / "m.mlir", "m", inputs=inputs), IMAGE, tmp_path, seed=0)
+
+
+def test_arrays_in_files_are_held_against_the_input_and_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arrays: dict[str, Array] = {
+        "floats": np.zeros((1, 4), np.float32),
+        "halves": np.zeros((1, 4), np.float16),
+        "longs": np.zeros((3, 2), np.uint64),
+        "shorts": np.zeros((3, 2), np.int32),
+        "foreign": np.zeros((3, 2), ">i8"),
+        "brains": np.zeros(3, ml_dtypes.bfloat16),
+    }
+    for name, array in arrays.items():
+        np.save(name, array)
+    (tmp_path / "a.txt").touch()
+
+    def called(*inputs: str, signature: Signature = IMAGE) -> tuple[str, ...]:
+        program = Program(tmp_path / "m.mlir", "m").called(inputs=inputs)
+        return call_of(program, signature, tmp_path / "inputs", seed=0)[0].inputs
+
+    assert called("@floats.npy", "@longs.npy") == (f"@{tmp_path / 'floats.npy'}", f"@{tmp_path / 'longs.npy'}")
+    halves = Signature("main", (Argument((3,), "bf16"),), ("f32",))
+    assert called("@brains.npy", signature=halves) == (f"@{tmp_path / 'brains.npy'}",)
+    for inputs, says in [
+        (("@halves.npy", "@longs.npy"), r"halves\.npy is 1x4xfloat16, and the model's input is 1x4xf32"),
+        (("@floats.npy", "@shorts.npy"), r"is 3x2xint32, and the model's input is \?x2xi64"),
+        (("@floats.npy", "@foreign.npy"), r"is 3x2x>i8, and the model's input is \?x2xi64"),
+        (("@longs.npy", "@longs.npy"), "does not fit the model's input, which is 1x4xf32"),
+        (("@a.txt", "@longs.npy"), r"a\.txt is no \.npy file\. Give SHAPExTYPE=@FILE, or @FILE\.npy"),
+        (("1x4xf32=@b.bin", "@longs.npy"), r"there is no file .*b\.bin"),
+    ]:
+        with pytest.raises(UsageError, match=says):
+            called(*inputs)
 
 
 def test_shapes_are_read_from_what_the_user_gives(tmp_path: Path) -> None:

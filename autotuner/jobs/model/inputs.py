@@ -1,0 +1,187 @@
+"""`--input` of a model, held against what its function takes before the model is compiled."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from autotuner.errors import UsageError
+from autotuner.jobs.model.arrays import described, load_array
+from autotuner.jobs.model.signature import Argument, Signature
+from autotuner.problems import Array, Operand
+from autotuner.problems.dtypes import element_type, known_type
+from autotuner.system.parsing import read_npy
+from autotuner.system.text import short
+
+_BETWEEN = re.compile(r"[\s,\[\]]+")
+"""What stands between the values of an input."""
+_NUMPY = ".npy"
+
+
+def check_inputs(inputs: Sequence[str], signature: Signature, *, name: str) -> list[tuple[str, Operand | None]]:
+    """Each input as the user gave it, or by the function's types; with what is to be filled where it has no values."""
+    given = signature.placed(inputs, made=lambda argument: argument.text)
+    if not given:
+        lacking = [a.text for a in signature.arguments if a.dynamic]
+        if lacking:
+            raise UsageError(
+                f"{name} takes {', '.join(lacking)}: these sizes are not known.",
+                remedy="Give --input SHAPExTYPE (or =VALUES, or @FILE.npy) for each input, in order.",
+            )
+        given = tuple(a.text for a in signature.arguments)
+    if len(given) != len(signature.arguments):
+        wanted = ", ".join(a.text for a in signature.arguments) or "none"
+        raise UsageError(
+            f"{signature.function} takes {len(signature.arguments)} inputs ({wanted}), not {len(given)}.",
+            remedy="Give --input once for each, in order.",
+        )
+    return [_given(text, argument) for text, argument in zip(given, signature.arguments, strict=True)]
+
+
+def _given(text: str, argument: Argument) -> tuple[str, Operand | None]:
+    """`&`, which IREE's tools want before what is passed as a bare buffer, may be there or not."""
+    text = text.removeprefix("&") if argument.buffer else text
+    if argument.buffer and text.startswith("@"):
+        raise UsageError(
+            f"--input {text}: this input is a bare !hal.buffer, which has no shape.",
+            remedy="Give SHAPExTYPE=@FILE.bin.",
+        )
+    return text, _shaped(text, argument)
+
+
+def input_file(text: str) -> Path | None:
+    """The file that an input names, after its `@`."""
+    _, named, path = text.partition("@")
+    return Path(path) if named else None
+
+
+def refuse_absent(text: str) -> None:
+    """An input whose file is not there."""
+    path = input_file(text)
+    if path is not None and not path.is_file():
+        raise UsageError(f"--input {text}: there is no file {path}.", remedy="Is the path right?")
+
+
+def input_shapes(given: Sequence[str]) -> list[tuple[int, ...] | None]:
+    """The shapes of the inputs as the user gave them; None where the text does not say."""
+    shapes: list[tuple[int, ...] | None] = []
+    for text in given:
+        shape, found, path = text.removeprefix("&").partition("@")
+        if found and not shape.strip("=") and path.endswith(".npy"):
+            shapes.append(_npy_shape(Path(path)))
+            continue
+        sizes = shape.partition("=")[0].split("x")[:-1]
+        shapes.append(tuple(map(int, sizes)) if all(s.isascii() and s.isdigit() for s in sizes) else None)
+    return shapes
+
+
+def _npy_shape(path: Path) -> tuple[int, ...] | None:
+    try:
+        return tuple(read_npy(path, mapped=True).shape)
+    except (OSError, ValueError):
+        return None  # the tools that run the model will say what is wrong with it
+
+
+def _shaped(text: str, argument: Argument) -> Operand | None:
+    """The operand that `1x3x224x224xf32` means; None when the text has values of its own."""
+    if "=" in text or "@" in text:
+        _check_valued(text, argument)
+        return None
+    if argument.shape is None and _is_number(text):
+        return None
+    *sizes, element = text.lower().split("x")
+    exact = next((name for name in (element, argument.element) if name.lower() == element and known_type(name)), None)
+    if exact is None or not all(size.isascii() and size.isdigit() and int(size) > 0 for size in sizes):
+        raise UsageError(
+            f"--input {text} is not SHAPExTYPE.", remedy="Such as 1x3x224x224xf32, 1x3xf32=1 2 3 or @image.npy."
+        )
+    shape = tuple(map(int, sizes))
+    _fit(text, shape, argument)
+    _fit_type(text, exact, argument)
+    return Operand(shape, element_type(exact))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _fit(text: str, shape: tuple[int, ...], argument: Argument) -> None:
+    wanted = argument.shape
+    if wanted is None or argument.role == "unread":
+        return
+    if len(shape) != len(wanted) or any(b not in (None, a) for a, b in zip(shape, wanted, strict=True)):
+        raise UsageError(
+            f"--input {text} does not fit the model's input, which is {argument.text}.",
+            remedy="Give the sizes that the model takes.",
+        )
+
+
+def _fit_type(text: str, element: str, argument: Argument) -> None:
+    """Whole numbers of one width may stand for each other: a sign is not looked at, and a truth value is a byte."""
+    if argument.role == "unread" or not (known_type(element) and known_type(argument.element)):
+        return
+    given, wanted = element_type(element), element_type(argument.element)
+    same = given == wanted if given.is_float or wanted.is_float else max(8, given.bits) == max(8, wanted.bits)
+    if not same:
+        raise UsageError(
+            f"--input {text} is {element}, and the model's input is {argument.text}.",
+            remedy="Give the type that the model takes.",
+        )
+
+
+def _check_valued(text: str, argument: Argument) -> None:
+    """Its values are for IREE's tools to read; that its file is there and fits can be told here."""
+    refuse_absent(text)
+    form, typed, values = text.partition("=")
+    if text.startswith("@"):
+        _fit_array(text, Path(text[1:]), argument)
+        return
+    (shape,) = input_shapes([text])
+    if shape is None:
+        return
+    _fit(text, shape, argument)
+    if not typed:
+        return
+    _fit_type(text, form.rpartition("x")[2], argument)
+    words = [] if "@" in values else [word for word in _BETWEEN.split(values) if word]
+    count = math.prod(shape)
+    if words and len(words) not in (1, count):
+        raise UsageError(
+            f"--input {short(text)} has {len(words)} values, not {count}.", remedy="Give all of them, or one for all."
+        )
+    if strange := next((word for word in words if not _is_number(word)), None):
+        raise UsageError(f"--input {short(text)}: {short(strange)} is no number.", remedy="Give numbers.")
+
+
+def _fit_array(text: str, path: Path, argument: Argument) -> None:
+    """IREE's tools know an array by the end of its file's name."""
+    if path.suffix != _NUMPY:
+        raise UsageError(f"--input {text}: {path.name} is no .npy file.", remedy="Give SHAPExTYPE=@FILE, or @FILE.npy.")
+    array = load_array(path, f"--input {text}")
+    _fit(text, array.shape, argument)
+    if argument.role != "unread" and known_type(argument.element) and not holds_type(array, argument.element):
+        raise UsageError(
+            f"--input {text} is {described(array)}, and the model's input is {argument.text}.",
+            remedy="Give the type that the model takes.",
+        )
+
+
+def holds_type(array: Array, element: str) -> bool:
+    """Whether an array's numbers are of a type, to IREE's tools: of whole numbers only the width counts.
+
+    numpy's files have no bfloat16 and no 8-bit floats: as many bytes of no type are meant for them.
+    """
+    found, wanted = array.dtype, np.dtype(element_type(element).numpy)
+    if found == wanted:
+        return True
+    untyped = found.kind == wanted.kind == "V"
+    whole = found.isnative and {found.kind, wanted.kind} <= set("iub")
+    return (untyped or whole) and found.itemsize == wanted.itemsize
