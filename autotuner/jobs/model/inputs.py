@@ -115,7 +115,7 @@ def _is_number(text: str) -> bool:
 
 def _fit(text: str, shape: tuple[int, ...], argument: Argument) -> None:
     wanted = argument.shape
-    if wanted is None or argument.role == "unread":
+    if wanted is None or not argument.looked_at:
         return
     if len(shape) != len(wanted) or any(b not in (None, a) for a, b in zip(shape, wanted, strict=True)):
         raise UsageError(
@@ -126,7 +126,7 @@ def _fit(text: str, shape: tuple[int, ...], argument: Argument) -> None:
 
 def _fit_type(text: str, element: str, argument: Argument) -> None:
     """Whole numbers of one width may stand for each other: a sign is not looked at, and a truth value is a byte."""
-    if argument.role == "unread" or not (known_type(element) and known_type(argument.element)):
+    if not argument.looked_at or not (known_type(element) and known_type(argument.element)):
         return
     given, wanted = element_type(element), element_type(argument.element)
     same = given == wanted if given.is_float or wanted.is_float else max(8, given.bits) == max(8, wanted.bits)
@@ -167,7 +167,7 @@ def _fit_array(text: str, path: Path, argument: Argument) -> None:
         raise UsageError(f"--input {text}: {path.name} is no .npy file.", remedy="Give SHAPExTYPE=@FILE, or @FILE.npy.")
     array = load_array(path, f"--input {text}")
     _fit(text, array.shape, argument)
-    if argument.role != "unread" and known_type(argument.element) and not holds_type(array, argument.element):
+    if argument.looked_at and known_type(argument.element) and not holds_type(array, argument.element):
         raise UsageError(
             f"--input {text} is {described(array)}, and the model's input is {argument.text}.",
             remedy="Give the type that the model takes.",

@@ -135,6 +135,13 @@ def _check_imports(program: Program, imports: Sequence[str]) -> None:
 
 def _check_types(signature: Signature) -> None:
     """Tensors, numbers and storage for results can be made here, and nothing else."""
+    if any(one.role == "transients" for one in signature.arguments):
+        raise UsageError(
+            f"{signature.function} takes storage for its transients (iree.abi.transients): each build needs another "
+            "size, and IREE's runtime writes behind the end of what is too small.",
+            remedy="Tune the same function without this argument: its dispatches, and so the flags and specs, are the "
+            "same. Or give --device none.",
+        )
     if signature.foreign:
         raise UsageError(
             f"{signature.function} takes or gives {', '.join(signature.foreign)}, which cannot be made or read here.",

@@ -20,8 +20,9 @@ _FENCED = "coarse-fences"
 """The model of a call whose last two arguments are fences: IREE's tools, which read it in the reflection, add them."""
 
 Given = TypeVar("Given")
-Role = Literal["read", "storage", "unread"]
-"""What the function does with an argument: in storage it writes a result (`iree.abi.output`)."""
+Role = Literal["read", "storage", "transients", "unread"]
+"""What the function does with an argument: in storage it writes a result (`iree.abi.output`), in storage for transients
+what it needs on the way (`iree.abi.transients`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,21 @@ class Argument:
         return "x".join([*sizes, self.element])
 
     @property
+    def looked_at(self) -> bool:
+        """Whether the runtime holds what is given against its shape and type."""
+        return self.role in ("read", "storage")
+
+    @property
+    def left_out(self) -> bool:
+        """Whether a caller may do without it."""
+        return self.role in ("storage", "transients")
+
+    @property
     def dynamic(self) -> bool:
         return self.shape is None or None in self.shape
 
 
+_TRANSIENTS = Argument((1,), "i8", "transients")
 _UNREAD = Argument((1,), "f32", "unread")
 """For a tensor that the function does not look at: its type is not known any more, and any will do."""
 
@@ -66,12 +78,12 @@ class Signature:
     """The types of arguments and results that IREE's tools can neither make nor read."""
 
     def placed(self, given: Sequence[Given], *, made: Callable[[Argument], Given]) -> Sequence[Given]:
-        """What the caller gave, one for each argument: storage for results may be left out, all of it."""
-        stored = [one for one in self.arguments if one.role == "storage"]
+        """What the caller gave, one for each argument: storage may be left out, all of it."""
+        stored = [one for one in self.arguments if one.left_out]
         if not given or len(given) != len(self.arguments) - len(stored) or any(one.dynamic for one in stored):
             return given
         rest = iter(given)
-        return [made(one) if one.role == "storage" else next(rest) for one in self.arguments]
+        return [made(one) if one.left_out else next(rest) for one in self.arguments]
 
 
 def read_signature(functions: Mapping[str, Any], top: Sequence[Any], *, function: str | None) -> Signature:
@@ -89,8 +101,10 @@ def read_signature(functions: Mapping[str, Any], top: Sequence[Any], *, function
             # Its operands: the tensor, the sizes of that, and the storage.
             stored = replace(_tensor(op.operands[0].type), role="storage")
             for number, one in enumerate(given):
-                if one in list(op.operands)[1:] and str(one.type) in (_VIEW, _BUFFER):
+                if one in list(op.operands)[1:] and _held(one):
                     tensors.setdefault(number, stored)
+        elif op.name == "hal.tensor.transients":
+            tensors |= {n: _TRANSIENTS for n, one in enumerate(given) if one in list(op.operands)[1:] and _held(one)}
         elif op.name == "util.return":
             results = list(op.operands)
     arguments = {
@@ -113,10 +127,14 @@ def read_signature(functions: Mapping[str, Any], top: Sequence[Any], *, function
     )
 
 
+def _held(argument: Any) -> bool:
+    """Whether it is memory; the others that stand beside it are sizes."""
+    return str(argument.type) in (_VIEW, _BUFFER)
+
+
 def _plain(argument: Any) -> Argument:
     """One that is no tensor for the function: a number, or a buffer that it does not look at."""
-    kind = str(argument.type)
-    return _UNREAD if kind in (_VIEW, _BUFFER) else Argument(None, kind)
+    return _UNREAD if _held(argument) else Argument(None, str(argument.type))
 
 
 def _made(argument: Any) -> bool:

@@ -80,6 +80,30 @@ def test_what_cannot_be_given_is_told_by_its_type() -> None:
     assert signature_in(listed, function=None).foreign == ("!util.list<i32>", "!hal.buffer")
 
 
+TRANSIENT = """
+util.func public @main(%x: !hal.buffer_view, %to: !hal.buffer_view, %on_the_way: !hal.{kind}) -> !hal.buffer_view {{
+  %c4 = arith.constant 4 : index
+  %in = hal.tensor.import %x : !hal.buffer_view -> tensor<?x4xf32>{{%c4}}
+  %done = hal.tensor.alias %in : tensor<?x4xf32>{{%c4}} to %to : !hal.buffer_view
+  %kept = hal.tensor.transients %done : tensor<?x4xf32>{{%c4}} from %on_the_way : !hal.{kind}
+  %out = hal.tensor.export %kept : tensor<?x4xf32>{{%c4}} -> !hal.buffer_view
+  util.return %out : !hal.buffer_view
+}}
+"""
+
+
+@pytest.mark.parametrize("kind", ["buffer", "buffer_view"])
+def test_storage_for_transients_is_refused_where_it_would_be_written_to(kind: str) -> None:
+    found = signature_in(TRANSIENT.format(kind=kind), function=None)
+    assert [(one.role, one.buffer) for one in found.arguments][1:] == [
+        ("storage", False),
+        ("transients", kind == "buffer"),
+    ]
+    assert found.foreign == ()
+    with pytest.raises(UsageError, match=r"main takes storage for its transients .* Tune the same function without"):
+        check_call(Program(Path("transient.mlir"), "transient", inputs=("4x4xf32",)), found)
+
+
 def test_a_program_without_a_public_function_says_so() -> None:
     with pytest.raises(UsageError, match=r"no function that can be called\. Make one of them public\."):
         signature_in(PROGRAM.format(body=MATMUL).replace("public", "private"), function=None)
