@@ -11,9 +11,10 @@ from typing import Any
 from iree.compiler import ir
 
 from autotuner._version import __version__
-from autotuner.carriers.provenance import Provenance, today
+from autotuner.carriers.provenance import today
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.tools import Tools
+from autotuner.specfiles.choice import Dropped, Place, choose
 from autotuner.specfiles.entries import CONFIG, FOREACH, Entry, parse_spec, read_module, read_text, references
 from autotuner.specfiles.matchers import body_key, symbols
 from autotuner.specfiles.vetting import vet_spec
@@ -24,18 +25,6 @@ _DEFAULT = "iree_codegen.tuning_spec_with_default_entrypoint"
 _ENTRY = "iree_codegen.tuning_spec_entrypoint"
 _SEQUENCE, _INCLUDE = "transform.named_sequence", "transform.include"
 _TIMEOUT = 120.0
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """An entry that is not in the merged spec."""
-
-    entry: Entry
-    source: str
-    reason: str
-
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.entry.name, "source": self.source, "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +65,6 @@ class _Source:
         return _foreach(self.module.operation)
 
 
-@dataclass(frozen=True)
-class _Place:
-    """An entry and where it stands."""
-
-    source: int
-    position: int
-    entry: Entry
-
-
 def merge(
     specs: Sequence[str | Path],
     *,
@@ -106,7 +86,7 @@ def merge(
     with ir.Context() as context, ir.Location.unknown():
         sources = [_source(spec, context, name=_called(spec, i, names), trust=trust) for i, spec in enumerate(specs)]
         _refuse_clashes(sources)
-        kept, dropped = _choose(sources, force=force)
+        kept, dropped = choose(sources, force=force)
         for number, source in enumerate(sources):
             _reduce(source, {place.position for place in kept if place.source == number})
         _rename(sources)
@@ -198,58 +178,6 @@ def _family(entry: Entry) -> str:
     return entry.family
 
 
-# --- who stays ------------------------------------------------------------------------------------------------------
-
-
-def _choose(sources: Sequence[_Source], *, force: bool) -> tuple[list[_Place], list[Dropped]]:
-    best: dict[str, _Place] = {}
-    dropped = []
-    for number, source in enumerate(sources):
-        for position, entry in enumerate(source.entries):
-            new = _Place(number, position, entry)
-            old = best.get(entry.key)
-            if old is None:
-                best[entry.key] = new
-                continue
-            winner, reason = _better(old, new, sources, force=force)
-            loser = new if winner is old else old
-            best[entry.key] = winner
-            dropped.append(Dropped(loser.entry, sources[loser.source].name, reason))
-    return list(best.values()), dropped
-
-
-def _better(old: _Place, new: _Place, sources: Sequence[_Source], *, force: bool) -> tuple[_Place, str]:
-    first, second = sources[old.source].name, sources[new.source].name
-    if old.source == new.source:
-        return old, f"never reached: @{old.entry.name} before it matches the same"
-    mine, yours = old.entry.provenance or Provenance(), new.entry.provenance or Provenance()
-    same_place = mine.target and (mine.target, mine.device) == (yours.target, yours.device)
-    if _same_configuration(old.entry, new.entry):
-        newer = yours.has_figures and not mine.has_figures
-        reason = "the same configuration as in {}"
-    elif mine.us is not None and yours.us is not None and same_place:
-        newer = yours.us < mine.us
-        reason = f"slower: {max(mine.us, yours.us):.1f} µs, {{}} has {min(mine.us, yours.us):.1f} µs"
-    elif mine.median is not None and yours.median is not None:
-        newer = yours.median > mine.median
-        reason = f"gains less: {min(mine.median, yours.median):.3f}x, {{}} has {max(mine.median, yours.median):.3f}x"
-    elif mine.has_figures != yours.has_figures:
-        newer, reason = yours.has_figures, "it has no figures, and {} was timed"
-    elif force:
-        newer, reason = True, "by --force: {} comes later and matches the same"
-    else:
-        raise UsageError(
-            f"{first} (@{old.entry.name}) and {second} (@{new.entry.name}) match the same ({new.entry.matches.text}), "
-            "and neither was timed: nothing tells which is faster.",
-            remedy="Leave one out, or give --force: then the later file wins.",
-        )
-    return (new, reason.format(second)) if newer else (old, reason.format(first))
-
-
-def _same_configuration(one: Entry, other: Entry) -> bool:
-    return (one.compilation_info, one.decomposition_config) == (other.compilation_info, other.decomposition_config)
-
-
 # --- modules --------------------------------------------------------------------------------------------------------
 
 
@@ -336,7 +264,7 @@ def _link(modules: Sequence[ir.Module], context: ir.Context, tools: Tools) -> ir
     return linked
 
 
-def _tidy(module: ir.Module, kept: Sequence[_Place]) -> None:
+def _tidy(module: ir.Module, kept: Sequence[Place]) -> None:
     """Exact sizes before ranges, which would hide them; one action where several do the same.
 
     Ranges stay in the order in which the files first had them: it may be the reason why the right one matches.
@@ -368,7 +296,7 @@ def _verifies(op: Any) -> bool:
         return False
 
 
-def _prove(module: ir.Module, kept: Sequence[_Place]) -> tuple[Entry, ...]:
+def _prove(module: ir.Module, kept: Sequence[Place]) -> tuple[Entry, ...]:
     """Every entry that was kept is there, with its configuration and its provenance; nothing else is."""
     found = read_module(module, name="the merged spec").entries
     expected = {place.entry.key: _content(place.entry) for place in kept}
