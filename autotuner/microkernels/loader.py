@@ -76,7 +76,8 @@ def load(file: Path) -> Manifest:
     if epilogues and provider.kind == "prebuilt":
         raise table.error("epilogues", f"a {provider.kind} kernel cannot be told of them.", "Leave them out.")
 
-    known = {*operation.smallest().variables(), SUBGROUP, LANES, UNITS, *_NAMINGS.get(naming, ())}
+    sizes = operation.smallest().variables()
+    known = {*sizes, SUBGROUP, LANES, UNITS, *_NAMINGS.get(naming, ())}
     parameters = _parameters(table.table("parameters"), known, REPORTS[provider.kind])
     known |= set(parameters)
     values = _values(table.table("values"), known, REPORTS[provider.kind])
@@ -101,6 +102,7 @@ def load(file: Path) -> Manifest:
         parameters=parameters,
         values=values,
         estimate=table.expression("estimate", known) if table.has("estimate") else None,
+        saves=table.expression("saves", sizes, default="0"),
         epilogues=epilogues,
         objects=objects,
         provider=provider,

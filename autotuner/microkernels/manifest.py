@@ -123,6 +123,8 @@ class Manifest:
     provider: Provider
     estimate: Expression | None = None
     """Nanoseconds that a choice of parameters is expected to take: the search begins with the least."""
+    saves: Expression = _NONE
+    """By the problem, in its unit: what a part that it computes too (a norm) takes in a dispatch of its own."""
     epilogues: tuple[str, ...] = ()
     """What it can do with its sums before it stores them: any of `autotuner.problems.epilogue.PARTS`, in any choice."""
 
@@ -229,6 +231,10 @@ class Manifest:
     def expected(self, numbers: Mapping[str, int]) -> int:
         """By its estimate, of numbers that `fit` gave; 0 where it has none."""
         return self._evaluate("estimate", self.estimate, numbers) if self.estimate else 0
+
+    def saved(self, problem: Problem) -> int:
+        """What it saves beside the time of the kernel: a dispatch of its own."""
+        return self._evaluate("saves", self.saves, self._declared(problem).variables())
 
     def _hold(self, conditions: Iterable[Expression], numbers: Mapping[str, int]) -> None:
         for condition in conditions:

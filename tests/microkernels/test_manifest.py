@@ -288,6 +288,7 @@ BINDING = '[[bindings]]\noperand = "lhs"\naccess = "read"\n'
         ('"gemm_128"', r'"a\"b"', "symbol: .*cannot be a symbol"),
         ('"gemm_128"', '"gemm_128"\nnaming = "misa"', "symbol: .*not the name of a MISA"),
         ('"gemm_128"', '"gemm_128"\nnaming = "python"', "naming: 'python' is not known"),
+        ("symbol =", 'saves = "m // tile"\nsymbol =', "saves: .*unknown name 'tile'"),
         ('constants = ["m"', 'constants = ["shared"', r"constants\[0\]: .*unknown name 'shared'"),
         ("-1, ", "-1, " * 64, "constants: it has 68 entries.*0 to 64"),
         ('workgroup_size = ["4 * subgroup"]', "workgroup_size = []", "workgroup_size: it has 0 entries.*1 to 3"),

@@ -99,6 +99,13 @@ def test_estimates_are_nanoseconds_on_an_h200() -> None:
         assert 0.7 < statistics.median(ratios) < 1.4, kernel
 
 
+def test_a_norm_saves_what_it_takes_in_a_dispatch_of_its_own() -> None:
+    cuda, triton = (load(shipped_folder() / name / FILE) for name in ("gemm_cuda", "gemm_triton"))
+    normed = Gemm.parse(shape="512x512x512", epilogue="rms=1e-5")
+    assert cuda.saved(normed) > 0
+    assert cuda.saved(Gemm.parse(shape="512x512x512")) == triton.saved(Gemm.parse(shape="512x512x512")) == 0
+
+
 def test_a_search_begins_with_the_least_estimates_and_the_default_is_the_least(tmp_path: Path) -> None:
     variants = offers("gemm_triton", Gemm.parse(shape="1024x1280x14336", dtype="bf16", layout="nt"), tmp_path)
     manifest, leading = variants.manifest, variants.leading()

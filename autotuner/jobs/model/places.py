@@ -16,9 +16,6 @@ from autotuner.microkernels.manifest import Manifest
 from autotuner.microkernels.variants import Variants, find_manifests, fits
 from autotuner.problems import Gemm, Problem
 
-_NORM_NS = 5_500.0
-"""What a norm of its own takes on an H200, with the gap before it."""
-
 
 @dataclass(frozen=True)
 class Place:
@@ -92,7 +89,7 @@ class Library:
         if not isinstance(problem, Gemm) or not problem.epilogue.norm:
             return True
         alone = replace(problem, epilogue=replace(problem.epilogue, norm="", eps=0.0))
-        return self.norms and self._least(problem) <= self._least(alone) + _NORM_NS
+        return self.norms and self._least(problem) <= self._least(alone)
 
     def first(self, problem: Problem) -> tuple[str, ...]:
         """Of the kernels for a product the one that is expected to be fastest; else the first that fits: what moves an
@@ -108,9 +105,9 @@ class Library:
         return tuple(manifest.name for manifest in self.manifests if self._fits(manifest, problem))
 
     def _least(self, problem: Problem) -> float:
-        """What is expected of the best kernel for it, in nanoseconds; infinite where nothing says that."""
+        """What the best kernel for it is expected to add to the program; infinite where nothing says that."""
         fitting = (manifest for manifest in self.manifests if self._fits(manifest, problem))
-        return min((self._expected(manifest, problem) for manifest in fitting), default=math.inf)
+        return min((self._expected(one, problem) - one.saved(problem) for one in fitting), default=math.inf)
 
     def _expected(self, manifest: Manifest, problem: Problem) -> float:
         # Nothing is built: the workspace does not matter.

@@ -80,6 +80,10 @@ def test_a_norm_stays_apart_where_the_product_is_expected_to_lose_more_than_it_t
     norm, (_, wanted) = test_norms.TORCH_RMS, test_norms.CASES["torch rms"]
     manifest = replace(load(shipped_folder() / "gemm_triton" / FILE), epilogues=("norm", "bias"))
     for cost, problem in ((1_000, wanted.name), (9_000, test_norms.PLAIN.name)):
-        slower = replace(manifest, estimate=Expression.parse(f"10000 + {cost} * norm", names=("norm",)))
+        slower = replace(
+            manifest,
+            estimate=Expression.parse(f"10000 + {cost} * norm", names=("norm",)),
+            saves=Expression.parse("5500 if norm else 0", names=("norm",)),
+        )
         library = Library(NO_RUN, (slower,), "sm_90", "")
         assert [place.problem.name for place in library.places(test_norms.program(norm))] == [problem]
