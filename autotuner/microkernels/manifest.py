@@ -236,6 +236,13 @@ class Manifest:
         """What it saves beside the time of the kernel: a dispatch of its own."""
         return self._evaluate("saves", self.saves, self._declared(problem).variables())
 
+    def moves(self, problem: Problem) -> bool:
+        """Whether IREE transposes around it what goes through it: what it is given first, or what it gives."""
+        declared = self._declared(problem)
+        passed = [one for one in self.buffers if one.operand == declared.operand_names[0] or one.access == "write"]
+        orders = [declared.permutation(one.operand, one.layout) for one in passed if one.layout]
+        return any(order is not None and order != tuple(sorted(order)) for order in orders)
+
     def _hold(self, conditions: Iterable[Expression], numbers: Mapping[str, int]) -> None:
         for condition in conditions:
             if not self._evaluate("conditions", condition, numbers):

@@ -92,11 +92,16 @@ class Library:
         return self.norms and self._least(problem) <= self._least(alone)
 
     def first(self, problem: Problem) -> tuple[str, ...]:
-        """Of the kernels for a product the one that is expected to be fastest; else the first that fits: what moves an
-        image around its kernel is in no estimate. Only a search needs the others."""
+        """Of the kernels that take the problem as it is the one that is expected to be fastest; only a search needs the
+        others.
+
+        What is transposed around a kernel is no part of its estimate, and cannot be: how much of that is left in the
+        model is up to what stands before and behind it. So such a kernel is the first only where there is no other.
+        """
         if problem not in self._first:
             fitting = [manifest for manifest in self.manifests if self._fits(manifest, problem)]
-            if isinstance(problem, Gemm) and len(fitting) > 1:  # to ask one for its estimates takes tenths of a second
+            fitting = [one for one in fitting if not one.moves(problem)] or fitting
+            if len(fitting) > 1:  # to ask one for its estimates takes tenths of a second
                 fitting.sort(key=lambda one: self._expected(one, problem))
             self._first[problem] = tuple(manifest.name for manifest in fitting[:1])
         return self._first[problem]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,10 @@ from autotuner.jobs.model.places import Library
 from autotuner.microkernels.expressions import Expression
 from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.loader import FILE, load
-from autotuner.problems import Gemm, Problem
+from autotuner.microkernels.variants import Variants
+from autotuner.problems import Attention, Gemm, Problem
 from tests.carriers import test_gates, test_joining, test_norms
+from tests.support.arguments import parse_arguments
 
 ATTENTION, GATES = test_joining.program(), test_gates.program()
 NO_RUN: Any = None
@@ -74,6 +77,32 @@ def test_of_several_kernels_the_first_is_expected_to_be_fastest(shape: str, epil
     problem = Gemm.parse(shape=shape, epilogue=epilogue)
     for order in (manifests, manifests[::-1]):
         assert Library(NO_RUN, tuple(order), "sm_90", "").first(problem) == (kernel,)
+
+
+@pytest.mark.parametrize(
+    ("words", "kernel"),
+    [
+        ("conv --shape 2x64x64x320 --filter 3x3x320 --layout nchw-fchw", "conv_nchw_triton"),
+        ("conv --shape 2x64x64x320 --filter 3x3x320 --layout nhwc-hwcf", "conv_triton"),
+    ],
+)
+def test_a_kernel_that_images_are_transposed_for_comes_after_one_that_takes_them_as_they_are(
+    words: str, kernel: str
+) -> None:
+    manifests = [load(shipped_folder() / name / FILE) for name in ("conv_nchw_triton", "conv_triton")]
+    problem = parse_arguments([*words.split(), "--dtype", "f16"])
+    for order in (manifests, manifests[::-1]):
+        assert Library(NO_RUN, tuple(order), "sm_90", "").first(problem) == (kernel,)
+    if kernel == "conv_nchw_triton":
+        assert Library(NO_RUN, (manifests[1],), "sm_90", "").first(problem) == ("conv_triton",)
+
+
+def test_of_two_kernels_for_an_attention_the_first_is_expected_to_be_fastest() -> None:
+    manifests = [load(shipped_folder() / name / FILE) for name in ("attention_hopper", "attention_triton")]
+    problem = Attention.parse(shape="1x16x2048x2048x128")
+    expected = {one.name: Variants.of(one, problem, "sm_90", workspace=Path()).expected for one in manifests}
+    for order in (manifests, manifests[::-1]):
+        assert Library(NO_RUN, tuple(order), "sm_90", "").first(problem) == (min(expected, key=expected.__getitem__),)
 
 
 def test_a_norm_stays_apart_where_the_product_is_expected_to_lose_more_than_it_takes() -> None:
