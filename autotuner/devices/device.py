@@ -152,6 +152,6 @@ def screen(device: Device, module: Module, benchmark: Benchmark, *, best_us: flo
     return device.time(module, benchmark, repetitions=3, give_up_us=ABORT_FACTOR * best_us)
 
 
-def choose_repeat(us: float, *, invocation_us: float = INVOCATION_US) -> int:
+def choose_repeat(us: float, *, invocation_us: float = INVOCATION_US, most: int = MAX_REPEAT) -> int:
     """How often to repeat the dispatches so that one invocation lasts long enough."""
-    return max(1, min(MAX_REPEAT, math.ceil(invocation_us / max(us, 1e-3))))
+    return max(1, min(most, math.ceil(invocation_us / max(us, 1e-3))))

@@ -21,6 +21,9 @@ GPU_CALL_US = 32_000.0
 """So long a call lasts on a GPU. On an NVIDIA H200 one costs about 150 µs whatever it does, and a library's graph is
 timed by the device's own clock, without that: of this it is less than 0.5 %."""
 
+MOST_REPEATS = 8192
+"""More than a search has: a module repeats in a loop, so that it is as large and compiles as fast with any number."""
+
 
 def lasting_us(device: Device, *, on_host: bool) -> float:
     """How long a call of IREE lasts, at least, beside libraries: on a processor it costs little."""
@@ -72,7 +75,7 @@ class IreeSide:
         for _ in range(LENGTHENED):
             if not timing.ok:
                 return timing
-            repeat = choose_repeat(timing.median, invocation_us=self.lasting_us)
+            repeat = choose_repeat(timing.median, invocation_us=self.lasting_us, most=MOST_REPEATS)
             if repeat <= self.often.repeat:
                 return timing
             made = self.rebuild(repeat)

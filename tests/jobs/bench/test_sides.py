@@ -12,7 +12,8 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from autotuner.build import Compiled
+from autotuner.build import Builder, BuildJob, Compiled
+from autotuner.carriers.render import problem_mlir
 from autotuner.devices.device import MAX_REPEAT, Computed, Device, Module, Timing
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
@@ -20,7 +21,9 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.recipe import Recipe
 from autotuner.jobs.bench.building import Built
 from autotuner.jobs.bench.problem import ProblemBench
-from autotuner.jobs.bench.sides import IreeSide, lasting_us
+from autotuner.jobs.bench.sides import MOST_REPEATS, IreeSide, lasting_us
+from autotuner.problems import Gemm
+from autotuner.system.cache import Cache
 from autotuner.system.execution import done
 from autotuner.targets import Target
 from tests.support.bare_device import BareDevice
@@ -89,8 +92,23 @@ def test_on_a_gpu_less_than_half_a_percent_of_the_time_is_the_cost_of_the_call(o
     assert (side.often.repeat - 1) * own_us < 2 * 32_000.0, "and the call is no longer than that needs"
 
 
+@pytest.mark.parametrize("own_us", [4.0, 6.0, 10.0])
+def test_of_what_is_short_it_is_hardly_more(own_us: float) -> None:
+    assert lengthened(own_us).time(repetitions=1).median == pytest.approx(own_us, rel=0.006)
+
+
 def test_what_is_very_short_is_repeated_as_often_as_may_be() -> None:
-    assert lengthened(1.0).often.repeat == MAX_REPEAT
+    assert lengthened(1.0).often.repeat == MOST_REPEATS > MAX_REPEAT
+
+
+def test_a_module_is_no_larger_for_more_repeats(tmp_path: Path, tools: Tools) -> None:
+    problem, builder = Gemm.parse(shape="32x32x32", dtype="f32"), Builder(tools, Cache(tmp_path))
+    flags = (*problem.flags, *Target.parse("cpu").compile_flags)
+    sizes = [
+        builder.build(BuildJob(problem_mlir(problem), flags, 600, repeat=repeat)).vmfb.stat().st_size
+        for repeat in (MAX_REPEAT, MOST_REPEATS)
+    ]
+    assert sizes[0] == sizes[1]
 
 
 def test_on_a_processor_calls_are_as_long_as_its_device_asks_for() -> None:
