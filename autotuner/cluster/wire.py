@@ -59,7 +59,7 @@ def _scope(text: str) -> tuple[str, str]:
 
 
 def benchmark_to_json(benchmark: Benchmark, name: Callable[[Path], str]) -> Message:
-    plain = {one: getattr(benchmark, one) for one in ("seconds", "timeout", "steady", "cache", "emptied")}
+    plain = {one: getattr(benchmark, one) for one in ("seconds", "timeout", "steady", "cache", "emptied", "flight")}
     return {**plain, "invocation": invocation_to_json(benchmark.invocation, name)}
 
 
@@ -74,6 +74,7 @@ def timing_to_json(timing: Timing) -> Message:
         "detail": timing.detail,
         "aborted": timing.aborted,
         "conditions": timing.conditions.to_json() if timing.conditions else None,
+        "flight": timing.flight,
     }
 
 

@@ -8,6 +8,7 @@ each request has one answer. A crash or a hang is its parent's to see: here is n
     call    module, call, folder                 one call; a tensor goes to the file of its digest in the folder
     time    module, call, repetitions, seconds   seconds of a call in each repetition, of at least so many seconds;
             sets, pause                          on so many copies of the inputs in turn; after a pause, each time
+            flight                               so many calls at once, each with a context and inputs of its own
     pairs   module, call, count, sets            seconds of a call on each copy in turn, and of the same call once more
     sustain module, call                         is called between the other requests from now on
     lend                                         not until the next request, which finds the device settled
@@ -16,7 +17,8 @@ each request has one answer. A crash or a hang is its parent's to see: here is n
 `call` is a function with its inputs (each a file of bytes, its shape and its element type, and whether it is passed as
 a bare buffer) and parameter files.
 What stays between requests is on the device: modules, and inputs with a second copy. A module may write to its inputs,
-and does to the storage of its result: before each request they are as their files say.
+and does to the storage of its result: before each request they are as their files say, and calls that are in flight
+at once share none.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -37,6 +40,7 @@ import numpy as np
 import numpy.typing as npt
 from iree import runtime
 
+from autotuner.devices.flight import OUT_OF_MEMORY, Lasting, as_many_as_fit, in_flight
 from autotuner.devices.frames import Message, frame, read_frame
 from autotuner.devices.kept import Kept
 from autotuner.devices.load import Load, context_of_this_thread
@@ -47,7 +51,6 @@ from autotuner.devices.warming import needs_warming, warm_up
 KEPT_MODULES, KEPT_MODULE_BYTES = 24, 1 << 29
 """A race has about a dozen; a model's module may hold all its weights."""
 KEPT_CALLS, KEPT_CALL_BYTES = 64, 1 << 31
-OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 
 
 class UnusedDeviceError(Exception):
@@ -76,10 +79,15 @@ class Device:
         self._last: Loaded | None = None
         self._between: Load | None = None
 
-    def load(self, module: Path, parameters: Iterable[str] = ()) -> Loaded:
+    def load(self, module: Path, parameters: Iterable[str] = (), *, flight: int = 1) -> Loaded:
+        """With as many contexts beside it as `flight` calls at once need, or as there is memory for."""
         try:
             named = list(parameters)
-            found = self._modules.get(json.dumps([_version(module), named]), lambda: self._load(module, named))
+            key = json.dumps([_version(module), named])
+            found = self._modules.get(key, lambda: self._load(module, named))
+            while len(found.beside) < flight - 1 and (context := self._open_beside(found, named, key)) is not None:
+                found.beside.append(Loaded(context, found.module))
+                self._modules.grow(key, module.stat().st_size)
         except Exception as error:
             raise UnusedDeviceError(str(error)) from error
         if found is not self._last:
@@ -105,28 +113,29 @@ class Device:
     def time(self, request: Message) -> Message:
         """Calls until each repetition has lasted; before that as long to warm up, unless it has just run, or its calls
         are so long that what a warm-up changes is no part of them."""
-        with self._ready(request, settled=True) as (loaded, function, arguments):
-            sets = self._copies(request, arguments)
-            rotation, repetitions = cycle(sets), []
-            least = request["seconds"] - loaded.busy_s if needs_warming(loaded.call_s, request["seconds"]) else 0.0
-            warm_up(lambda: (loaded.call(function, next(rotation))[0], 1), least=least, steady=request.get("steady"))
-            for _ in range(request["repetitions"]):
-                if request["pause"]:
-                    time.sleep(request["pause"])
-                    loaded.call(function, next(rotation))  # it wakes the device
-                taken: list[float] = []
-                while not taken or sum(taken) < request["seconds"]:
-                    taken.append(loaded.call(function, next(rotation))[0])
-                repetitions.append(sum(taken) / len(taken))
-                if request["give_up"] is not None and repetitions[0] > request["give_up"]:
-                    break
-        return {"seconds": repetitions, "sets": len(sets)}
+        flight = request.get("flight", 1)
+        with self._ready(request, settled=True, flight=flight) as (loaded, function, arguments):
+            sets = self._copies(max(request["sets"], flight), arguments)
+            for views in sets[1:] if flight > 1 else ():
+                self._restore(views, arguments)
+            begin = context_of_this_thread()
+
+            def repeat(count: int) -> Message:
+                if flight > 1:
+                    del loaded.beside[count - 1 :]  # its weights are on the device
+                turns = (cycle(sets[number::count]) for number in range(count))
+                callers = [partial(_call, *one, function) for one in zip((loaded, *loaded.beside), turns, strict=False)]
+                with in_flight(callers, begin=begin) as lasting:
+                    return {"seconds": _repetitions(request, loaded, lasting, brief=count == 1), "flight": count}
+
+            found = as_many_as_fit(min(flight, len(loaded.beside) + 1, len(sets)), repeat)
+            return {**found, "sets": len(sets)}
 
     def pairs(self, request: Message) -> Message:
         """A call finds its inputs in the cache if the one before was on the same, and not if that is long ago."""
         cold, warm = [], []
         with self._ready(request, settled=True) as (loaded, function, arguments):
-            sets = self._copies(request, arguments)
+            sets = self._copies(request["sets"], arguments)
             for views in sets:
                 loaded.call(function, views)
             for _, views in zip(range(request["count"]), cycle(sets), strict=False):
@@ -172,9 +181,11 @@ class Device:
         self._last = None
 
     @contextlib.contextmanager
-    def _ready(self, request: Message, *, settled: bool = False) -> Iterator[tuple[Loaded, Function, Arguments]]:
+    def _ready(
+        self, request: Message, *, settled: bool = False, flight: int = 1
+    ) -> Iterator[tuple[Loaded, Function, Arguments]]:
         """A module with its inputs, and the device for itself."""
-        loaded = self.load(Path(request["module"]), request["call"]["parameters"])
+        loaded = self.load(Path(request["module"]), request["call"]["parameters"], flight=flight)
         with self._between.paused(settled=settled) if self._between else contextlib.nullcontext():
             self._last = loaded
             yield loaded, *self._prepare(loaded, request["call"])
@@ -191,24 +202,28 @@ class Device:
             arguments = self._calls.get(json.dumps(names), lambda: self._upload_all(call["inputs"]))
         except Exception as error:
             raise UnusedDeviceError(str(error)) from error
-        for view, pristine in zip(arguments.views, arguments.pristine, strict=True):
-            self._memory.copy(pristine, view.get_buffer())
+        self._restore(arguments.views, arguments)
         return function, arguments
 
-    def _copies(self, request: Message, arguments: Arguments) -> list[tuple[Any, ...]]:
+    def _restore(self, views: Iterable[Any], arguments: Arguments) -> None:
+        """Inputs, or copies of them, are again what they were."""
+        for view, pristine in zip(views, arguments.pristine, strict=True):
+            self._memory.copy(pristine, view.get_buffer())
+
+    def _copies(self, count: int, arguments: Arguments) -> list[tuple[Any, ...]]:
         """The inputs, and copies of them; fewer than are asked for where the memory does not suffice."""
-        if request["sets"] == 1:
+        if count == 1:
             return [arguments.views]
         if self._copied is None or self._copied[0] is not arguments:
             self._copied = (arguments, [arguments.views])
         sets = self._copied[1]
         try:
-            while len(sets) < request["sets"]:
+            while len(sets) < count:
                 sets.append(tuple(self._memory.duplicate(view) for view in arguments.views))
         except Exception as error:
             if OUT_OF_MEMORY not in str(error):
                 raise
-        return sets
+        return sets[:count]
 
     def _empty_cache(self, size: int) -> None:
         """Copies so many bytes that the cache has nothing else left."""
@@ -219,10 +234,24 @@ class Device:
         self._memory.copy(*self._swept)
 
     def _load(self, module: Path, parameters: list[str]) -> tuple[Loaded, int]:
-        instance = self._config.vm_instance
-        found = runtime.VmModule.mmap(instance, str(module))
-        modules = [*self._config.default_vm_modules, *self._providers(parameters), found]
-        return Loaded(runtime.VmContext(instance, modules=modules), found), module.stat().st_size
+        found = runtime.VmModule.mmap(self._config.vm_instance, str(module))
+        return Loaded(self._context(found, parameters), found), module.stat().st_size
+
+    def _context(self, module: Any, parameters: list[str]) -> Any:
+        modules = [*self._config.default_vm_modules, *self._providers(parameters), module]
+        return runtime.VmContext(self._config.vm_instance, modules=modules)
+
+    def _open_beside(self, loaded: Loaded, parameters: list[str], key: str) -> Any | None:
+        """One more context of a module, with weights of its own; None where there is no memory for it, even when
+        nothing else is kept."""
+        for _ in range(2):
+            try:
+                return self._context(loaded.module, parameters)
+            except Exception as error:
+                if OUT_OF_MEMORY not in str(error):
+                    raise
+            self._modules.keep_only(key)
+        return None
 
     def _providers(self, parameters: list[str]) -> list[Any]:
         """A module that gives the parameters of these files, as `--parameters=[SCOPE=]FILE` names them."""
@@ -244,6 +273,28 @@ class Device:
             return None, value
         view = value.deref(runtime.HalBufferView)
         return view, self._memory.download(view.get_buffer())
+
+
+def _call(loaded: Loaded, turns: Iterator[tuple[Any, ...]], function: Function) -> float:
+    """On the next inputs in turn: its seconds."""
+    return loaded.call(function, next(turns))[0]
+
+
+def _repetitions(request: Message, loaded: Loaded, lasting: Lasting, *, brief: bool) -> list[float]:
+    """Seconds of a call in each repetition, after a warm-up; `brief`: which goes call by call."""
+    repetitions: list[float] = []
+    seconds, steady = request["seconds"], request.get("steady")
+    least = seconds - loaded.busy_s if needs_warming(loaded.call_s, seconds) else 0.0
+    warm_up(lambda: lasting(0.0 if brief else seconds), least=least, steady=steady)
+    for _ in range(request["repetitions"]):
+        if request["pause"]:
+            time.sleep(request["pause"])
+            lasting(0.0)  # it wakes the device
+        spent, count = lasting(seconds)
+        repetitions.append(spent / count)
+        if request["give_up"] is not None and repetitions[0] > request["give_up"]:
+            break
+    return repetitions
 
 
 class Server:

@@ -26,6 +26,15 @@ class Kept(Generic[T]):
         self._items.move_to_end(key)
         return self._items[key][0]
 
+    def grow(self, key: str, size: int) -> None:
+        """What is kept there takes so many bytes more."""
+        item, known = self._items[key]
+        self._items[key] = item, known + size
+
+    def keep_only(self, key: str) -> None:
+        for other in [name for name in self._items if name != key]:
+            del self._items[other]
+
     def clear(self) -> None:
         self._items.clear()
 

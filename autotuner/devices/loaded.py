@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from iree import runtime
@@ -31,6 +31,8 @@ class Loaded:
     """Seconds that it has run since another module did."""
     call_s: float = 0.0
     """Seconds of its last call."""
+    beside: list[Loaded] = field(default_factory=list)
+    """The same module in contexts of their own, for calls that are in flight at once."""
 
     def call(self, function: Function, inputs: Iterable[Any], *, results: int = 1) -> tuple[float, Any]:
         """One call, in seconds, and its results: it ends when the device is done."""

@@ -109,6 +109,7 @@ class ResidentDevice:
             "sets": self._rotation(call).sets if benchmark.cache == "cold" else 1,
             "pause": BURST_PAUSE if self.state == "burst" else 0.0,
             "steady": dict(STEADY) if benchmark.steady else None,
+            "flight": benchmark.flight,
             "give_up": give_up_us * module.repeat / 1e6 if math.isfinite(give_up_us) else None,
         }
         try:
@@ -120,7 +121,7 @@ class ResidentDevice:
         except Refused as refused:
             return Timing((), "run-error", str(refused))
         us = tuple(seconds * 1e6 / module.repeat for seconds in answer["seconds"])
-        return Timing(us, aborted=len(us) < repetitions)
+        return Timing(us, aborted=len(us) < repetitions, flight=answer["flight"])
 
     def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
         call = self._call(benchmark.invocation)

@@ -31,6 +31,7 @@ _COLOURS = {
 
 def libraries(run: Run) -> Section:
     """Every backend of every problem."""
+    waited = any(number(row.get("call_us")) for _, row in _backends(run))
     rows: list[tuple[str, ...]] = [
         (
             text(problem.get("name")),
@@ -39,13 +40,15 @@ def libraries(run: Run) -> Section:
             rate(number(row.get("gflops"))),
             interval(row.get("over_iree")),
             us(number(row.get("cold_us"))),
+            *((us(number(row.get("call_us"))),) if waited else ()),
             "" if number(row.get("error")) is None else f"{row['error']:.1e}",
             text(row.get("version")),
             f"{row['failure']}: {text(row.get('reason'))}" if row.get("failure") else text(row.get("how")),
         )
         for problem, row in _backends(run)
     ]
-    numbers = [Column(title, "number") for title in ("µs", "GFLOP/s", "times as fast as iree", "cold µs", "error")]
+    times = ("cold µs", *(("one call, µs",) if waited else ()))
+    numbers = [Column(title, "number") for title in ("µs", "GFLOP/s", "times as fast as iree", *times, "error")]
     columns = [Column("problem"), Column("backend"), *numbers, Column("version"), Column("how", "long")]
     if len({row[0] for row in rows}) == 1:  # which the page is called by
         columns, rows = columns[1:], [row[1:] for row in rows]

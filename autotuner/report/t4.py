@@ -74,7 +74,7 @@ def _result(
     seconds: float | None,
 ) -> dict[str, Any]:
     failed = bool(measured.failure)
-    runtimes = [us for timing in timings if timing.phase != "cold" for us in timing.repetitions_us]
+    runtimes = [us for timing in timings if timing.phase not in ("cold", "call") for us in timing.repetitions_us]
     return {
         "timestamp": (timings[0].time if timings else run.started).isoformat(),
         "configuration": _configuration(candidate),

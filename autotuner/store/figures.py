@@ -222,7 +222,7 @@ def _states(timings: Iterable[TimingRow], told: Mapping[str, Any]) -> Mapping[tu
     """By state of the device and of the cache; where a candidate raced, the timings of the search do not count."""
     found: dict[tuple[str, str], list[TimingRow]] = {}
     for timing in timings:
-        if not timing.repetitions_us:
+        if not timing.repetitions_us or timing.phase == "call":  # which is another question
             continue
         known = timing.conditions
         state = known.state if known is not None else str(told.get("state", UNKNOWN))

@@ -18,7 +18,7 @@ MOST_BYTES = 1 << 30
 MAKE_ONE = "Make one with `autotune export`: --json, --csv or --parquet."
 _NESTED = ("config", "isa", "environment", "run_facts")
 _WHOLE = re.compile(r"-?\d{1,18}")
-_NUMBERS = frozenset({"us", "error", "speedup", "cold_us"})
+_NUMBERS = frozenset({"us", "error", "speedup", "cold_us", "call_us"})
 
 Record = Mapping[str, Any]
 

@@ -298,7 +298,8 @@ class Reader:
                 own = timings.get(candidate.id, [])
                 figures = isa.get(candidate.id, NO_FIGURES)
                 sample = Sample.middle(timing.conditions.after for timing in own if timing.conditions is not None)
-                rows.append(TimedRow(owner, candidate, us, speedup, figures, sample, _cold_us(own), tuple(own)))
+                beside = (_middle(own, "cold"), _middle(own, "call"))
+                rows.append(TimedRow(owner, candidate, us, speedup, figures, sample, *beside, tuple(own)))
         return rows
 
     def _owners(self, run: str | None) -> list[RunRow]:
@@ -335,6 +336,7 @@ class Reader:
             "failure": [r.candidate.failure for r in rows],
             "spec": [r.candidate.spec for r in rows],
             "cold_us": pd.Series([r.cold_us for r in rows], dtype=float),
+            "call_us": pd.Series([r.call_us for r in rows], dtype=float),
         }
         parts = {
             "config": [r.candidate.config.as_dict() for r in rows],
@@ -393,6 +395,6 @@ def _few(keys: Sequence[T]) -> Iterator[Sequence[T]]:
         yield keys[start : start + _AT_ONCE]
 
 
-def _cold_us(timings: Sequence[TimingRow]) -> float | None:
-    cold = [median(timing.repetitions_us) for timing in timings if timing.phase == "cold"]
-    return median(cold) if cold else None
+def _middle(timings: Sequence[TimingRow], phase: Phase) -> float | None:
+    found = [median(timing.repetitions_us) for timing in timings if timing.phase == phase]
+    return median(found) if found else None

@@ -23,7 +23,7 @@ Kind = Literal["codegen", "microkernel", "stock", "baseline", "default", "librar
 """`default`: IREE's default of one problem of a suite; a run's own is its `baseline`. `library`: another library, which
 the route names."""
 State = Literal["asked", "built", "failed", "duplicate", "checked", "timed"]
-Phase = Literal["screen", "drift", "race", "confirm", "cold", "bench"]
+Phase = Literal["screen", "drift", "race", "confirm", "cold", "bench", "call"]
 """`cold`: what a call takes whose buffers are not in the last level cache."""
 Json = Mapping[str, Any]
 
@@ -122,6 +122,8 @@ class TimedRow:
     """The device at the end of its timings, in the median."""
     cold_us: float | None = None
     """Where it was also timed on buffers that are not in the last level cache."""
+    call_us: float | None = None
+    """Where it was also timed by single calls, each waited for, and `us` is of calls without a gap between them."""
     timings: tuple[TimingRow, ...] = ()
 
 

@@ -55,6 +55,8 @@ class Plan:
     pause: float
     """Idle before each repetition."""
     timeout: float
+    waited: bool = False
+    """One call at a time, by the host's clock."""
 
 
 @dataclass(eq=False)
@@ -115,6 +117,7 @@ class LibraryProcess:
     def time(self, plan: Plan, *, repetitions: int, sets: int = 1) -> Timing:
         cache: CacheState = "warm" if sets == 1 else "cold"
         asked = {"ask": "time", "repetitions": repetitions, "seconds": plan.seconds, "warm": plan.warm}
+        asked |= {"waited": plan.waited}
         before = self.sampler()
         try:
             steady = dict(warming.STEADY) if plan.steady else None

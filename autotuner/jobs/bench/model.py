@@ -25,6 +25,7 @@ from autotuner.jobs.bench.run import (
     say_again,
     start_builds,
 )
+from autotuner.jobs.bench.sides import FLIGHT
 from autotuner.jobs.model.context import Model, compile_timeout, model_clock, run_timeout
 from autotuner.jobs.model.ending import MIN_TIME
 from autotuner.system import process
@@ -54,7 +55,8 @@ def bench_model(
             tuned = last_tuned(str(problem["name"]), terms, target, session, kinds=("model", "ab"))
             onnx = [path_digest(terms.onnx)] if terms.onnx is not None else []
             reads = (*opened.question.reads, *onnx, *read_of(libraries, tuned))
-            asked = question({**opened.question.asks}, terms, target, options, session, reads=reads)
+            asks = {**opened.question.asks, **({} if target.backend.on_host else {"flight": FLIGHT})}
+            asked = question(asks, terms, target, options, session, reads=reads)
             asked = replace(asked, problem=problem, recalls=True)
             with Run.begin(asked, session=session, options=options, account=account) as run:
                 if (known := known_rows(run.known, session)) is not None:
@@ -104,5 +106,11 @@ def _timed(
         checks=None,
         seconds=MIN_TIME,
         timeout=run_timeout(options),
+        flight=_flight(target),
         ends=run.clock.budget,
     ).go()
+
+
+def _flight(target: Target) -> int:
+    """On a processor a call has all cores: none idles until the next."""
+    return 1 if target.backend.on_host else FLIGHT

@@ -29,11 +29,13 @@ from autotuner.jobs.bench.library import LibraryProcess, Plan, Ready
 from autotuner.jobs.bench.result import UNSUPPORTED, UNTIMED, UNTUNED, BackendRow, ProblemRows
 from autotuner.jobs.bench.sides import IreeSide, LibrarySide, Side, lasting_us
 from autotuner.measure.check import Check
-from autotuner.store.rows import BuildRow, Kind
+from autotuner.store.rows import BuildRow, Kind, Phase
 from autotuner.system.execution import done
+from autotuner.system.text import count
 from autotuner.tuning.run import Run
 
-REPETITIONS, COLD_ROUNDS = 3, 3
+REPETITIONS, ROUNDS = 3, 3
+"""Of a block; and of what is timed beside the blocks."""
 LONG_US = 100_000.0
 """What takes longer is timed once in a block."""
 APART = 0.05
@@ -50,11 +52,24 @@ class Part:
     side: Side | None = None
     check: Future[Check] | None = None
     timings: list[Timing] = field(default_factory=list)
-    cold: list[float] = field(default_factory=list)
+    beside: dict[Phase, list[float]] = field(default_factory=dict)
+    """In µs, what was timed beside the blocks."""
 
     @property
     def alive(self) -> bool:
         return self.side is not None and not self.row.failure
+
+    @property
+    def warm_us(self) -> float:
+        return median(timing.median for timing in self.timings)
+
+    @property
+    def flight(self) -> int:
+        return min(timing.flight for timing in self.timings)
+
+    def middle(self, phase: Phase) -> float | None:
+        found = self.beside.get(phase)
+        return median(found) if found and self.alive and self.timings else None
 
 
 @dataclass
@@ -78,6 +93,8 @@ class ProblemBench:
     seconds: float
     """A repetition, at least."""
     timeout: float
+    flight: int = 1
+    """Calls of IREE's modules that are in flight at once; with more than one, single calls are timed too."""
     ends: float = math.inf
     """In seconds on the run's clock: no block begins that would last longer."""
     parts: dict[str, Part] = field(default_factory=dict)
@@ -99,9 +116,11 @@ class ProblemBench:
         self.run.account.stage(f"timing {', '.join(self._alive())}")
         with self.run.account.clocked("time"):
             self._time_blocks()
-            if self.cold and given.repeated:
-                with suppress(OutOfTimeError):
-                    self._time_cold()
+            with suppress(OutOfTimeError):
+                if self.cold and given.repeated:
+                    self._time_beside("cold", lambda side, us: side.time_cold(us))
+                if self.flight > 1:
+                    self._time_beside("call", lambda side, _: side.time_call())
         return self._rows(given) if self._timed() or not self.run.stopped else None
 
     # --- preparing ------------------------------------------------------------------------------------------------
@@ -127,7 +146,7 @@ class ProblemBench:
             return
         how = "IREE's default" if name == IREE else f"{recipe.carrier}{_proof(recipe.applied)}"
         part.row = replace(part.row, how=how, applied=recipe.applied)
-        benchmark = Benchmark(given.invocation, self.seconds, self.timeout, steady=self._steady)
+        benchmark = Benchmark(given.invocation, self.seconds, self.timeout, steady=self._steady, flight=self.flight)
         device = self.run.session.runner
         side = IreeSide(
             device=device,
@@ -229,12 +248,12 @@ class ProblemBench:
                 if part.alive and not part.timings:
                     self._fail(part, UNTIMED, why)
         for part in self._timed():
-            store.set_us(part.id, median(timing.median for timing in part.timings))
+            store.set_us(part.id, part.warm_us)
 
     def _warm_ends(self) -> float:
-        """Some of the time is for cold blocks, where these are wanted."""
-        now = self.run.clock.elapsed
-        return now + WARM_SHARE * (self.ends - now) if self.cold and math.isfinite(self.ends) else self.ends
+        """Some of the time is for what is timed beside the blocks."""
+        now, more = self.run.clock.elapsed, self.cold or self.flight > 1
+        return now + WARM_SHARE * (self.ends - now) if more and math.isfinite(self.ends) else self.ends
 
     def _time_block(self, block: int) -> bool:
         """Whether all had their turn before it was stopped."""
@@ -254,19 +273,19 @@ class ProblemBench:
             self.run.session.store.record_timing(part.id, timing, phase="bench", block=block)
         return True
 
-    def _time_cold(self) -> None:
+    def _time_beside(self, phase: Phase, take: Callable[[Side, float], Timing | None]) -> None:
+        """Rounds of another timing, which knows how long the blocks took."""
         turns = Turns(self.run.clock, self.ends)
-        for block in range(COLD_ROUNDS):
+        for block in range(ROUNDS):
             if not turns.another() or self.run.clock.elapsed >= self.ends:
                 break
             for name in _turned(self._alive(), block):
                 part = self.parts[name]
                 if part.side is None or not part.timings or self.run.stopped:
                     continue
-                warm = median(timing.median for timing in part.timings)
-                if (timing := part.side.time_cold(warm)) is not None:
-                    part.cold.append(timing.median)
-                    self.run.session.store.record_timing(part.id, timing, phase="cold", block=block)
+                if (timing := take(part.side, part.warm_us)) is not None:
+                    part.beside.setdefault(phase, []).append(timing.median)
+                    self.run.session.store.record_timing(part.id, timing, phase=phase, block=block)
 
     # --- the end --------------------------------------------------------------------------------------------------
 
@@ -279,7 +298,9 @@ class ProblemBench:
                 replace(
                     part.row,
                     blocks_us=blocks,
-                    cold_us=median(part.cold) if part.cold and blocks else None,
+                    cold_us=part.middle("cold"),
+                    call_us=part.middle("call"),
+                    how=self._how(part),
                     before=Sample.middle(one.before for one in seen),
                     sample=Sample.middle(one.after for one in seen),
                 )
@@ -289,11 +310,26 @@ class ProblemBench:
             self.run.account.note(note)
         return ProblemRows(given.described, tuple(rows), self.run.id, self.calls, notes)
 
+    def _how(self, part: Part) -> str:
+        """Of IREE's modules also how many calls were in flight, where that is not one as ever."""
+        if self.flight == 1 or not isinstance(part.side, IreeSide) or not part.timings:
+            return part.row.how
+        return f"{part.row.how}, {count(part.flight, 'call')} in flight"
+
+    def _fewer(self, part: Part) -> str:
+        """That the device idled between calls, and why; empty where it did not."""
+        if not isinstance(part.side, IreeSide) or part.flight >= self.flight:
+            return ""
+        states = {timing.conditions.state for timing in part.timings if timing.conditions is not None}
+        why = "IREE's own tools made its calls" if "process" in states else "the device's memory holds no more"
+        return f"{part.row.name} had {count(part.flight, 'call')} in flight, not {self.flight}: {why}"
+
     def _warnings(self, rows: Sequence[BackendRow]) -> list[str]:
         """What must be known of the device before two of the times are compared."""
         found = [f"the device was throttled by {reason}" for reason in sorted(self.slowed - {POWER})]
         if POWER in self.slowed:
             found.append(f"the device was at {POWER}: all were timed in that state")
+        found += [note for part in self._timed() if (note := self._fewer(part))]
         began = {row.name: row.before.mhz for row in rows if row.before.mhz and row.blocks_us}
         if began and max(began.values()) > (1 + APART) * min(began.values()):
             clocks = ", ".join(f"{name} {mhz:.0f} MHz" for name, mhz in began.items())

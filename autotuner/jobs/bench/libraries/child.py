@@ -10,7 +10,8 @@ that all have, and the library's own part. Each request has one answer; `error` 
     prepare  task, inputs                         how it is computed, and in which type the result comes
     call     folder                               one call; a result goes to the file of its digest in the folder
     time     repetitions, seconds, warm, steady,  seconds of one execution in each repetition, which lasts so long;
-             pause, sets                          after a warm-up; on so many copies of the inputs in turn
+             pause, sets, waited                  after a warm-up; on so many copies of the inputs in turn, or
+                                                  `waited`: of single calls, by the host's clock
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import importlib.util
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,6 +47,8 @@ class Prepared(Protocol):
 
     def invoke(self, sets: int) -> tuple[float, int]:
         """Some executions in a row, on so many copies of the inputs in turn: the seconds of all, and how many."""
+
+    # Where that is more than one, it may have `invoke_one() -> float`: one, waited for, in seconds of the host's clock.
 
 
 class Library(Protocol):
@@ -96,14 +100,20 @@ class Server:
     def time(self, request: Message) -> Message:
         """Calls until each repetition has lasted, after as long a warm-up as is wanted."""
         prepared, sets, seconds = self._ready, request["sets"], []
-        self._warm_up(lambda: prepared.invoke(sets), least=request["warm"], steady=request["steady"])
+
+        one: Callable[[], float] | None = getattr(prepared, "invoke_one", None)
+
+        def invoke() -> tuple[float, int]:
+            return (one(), 1) if request["waited"] and one is not None else prepared.invoke(sets)
+
+        self._warm_up(invoke, least=request["warm"], steady=request["steady"])
         for _ in range(request["repetitions"]):
             if request["pause"]:
                 time.sleep(request["pause"])
-                prepared.invoke(sets)  # it wakes the device
-            spent, count = prepared.invoke(sets)
+                invoke()  # it wakes the device
+            spent, count = invoke()
             while spent < request["seconds"]:
-                more, executions = prepared.invoke(sets)
+                more, executions = invoke()
                 spent, count = spent + more, count + executions
             seconds.append(spent / count)
         return {"seconds": seconds}

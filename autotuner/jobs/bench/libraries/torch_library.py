@@ -286,6 +286,8 @@ class OnGpu(Prepared):
     """Many calls recorded as one graph, timed by the device's own clock."""
 
     _graphs: dict[int, tuple[Any, int]]
+    _single: Any = None
+    """The graph of one call."""
 
     def invoke(self, sets: int) -> tuple[float, int]:
         if not hasattr(self, "_graphs"):
@@ -300,7 +302,16 @@ class OnGpu(Prepared):
         end.synchronize()
         return float(start.elapsed_time(end)) / 1e3, count
 
-    def _recorded(self, copies: list[Tensors]) -> tuple[Any, int]:
+    def invoke_one(self) -> float:
+        """One call, waited for: by the host's clock."""
+        if self._single is None:
+            self._single, _ = self._recorded(self._copies(1), most=1)
+        start = time.perf_counter()
+        self._single.replay()
+        self._torch.cuda.synchronize()
+        return time.perf_counter() - start
+
+    def _recorded(self, copies: list[Tensors], *, most: int = MOST_CALLS) -> tuple[Any, int]:
         torch = self._torch
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -309,7 +320,7 @@ class OnGpu(Prepared):
                 self._call(*copies[0])
             side.synchronize()
             seconds = elapsed(torch, self._call, copies[0])
-        rounds = max(1, min(MOST_CALLS, math.ceil(GRAPH_SECONDS / max(seconds, 1e-7) / len(copies))))
+        rounds = max(1, min(most, math.ceil(GRAPH_SECONDS / max(seconds, 1e-7) / len(copies))))
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=side):
             for _ in range(rounds):
