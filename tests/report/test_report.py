@@ -368,6 +368,17 @@ def test_a_comparison_names_libraries_and_says_once_who_was_left_out(store: Stor
     assert "The speedup is of the medians." in page
 
 
+@pytest.mark.parametrize("waited", [True, False])
+def test_one_call_has_a_column_where_it_was_timed(waited: bool, store: Store, tmp_path: Path) -> None:
+    backends = [
+        {"backend": "iree", "us": 352.0, "call_us": 461.5 if waited else None},
+        {"backend": "torch", "us": 397.0},
+    ]
+    run = a_search(store, kind="bench", candidates=2, more={"problems": [{"name": "g", "backends": backends}]})
+    page = report(store, [run], workspace=tmp_path)
+    assert (">one call, µs</th>" in page, ">461.5<" in page) == (waited, waited)
+
+
 def test_a_comparison_over_problems_says_of_how_many(store: Store) -> None:
     summary = {"numpy": {"by": "tuned", "problems": 1, "geometric_mean": 2.0}}
     run = read(store, a_search(store, kind="bench", more={"problems": [{}, {}], "summary": summary}))

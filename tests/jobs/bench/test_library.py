@@ -75,6 +75,7 @@ def test_numpy_computes_what_the_reference_says(
     assert given.check(wrong, ["f32"]).failure == "wrong-result"
     warm, cold = (numpy_process.time(PLAN, repetitions=2, sets=sets) for sets in (1, 3))
     assert [len(warm.us), len(cold.us)] == [2, 2]
+    assert numpy_process.time(replace(PLAN, waited=True), repetitions=1).ok, "its calls are waited for anyway"
     assert warm.conditions is not None
     assert cold.conditions is not None
     assert (warm.conditions.cache, cold.conditions.cache) == ("warm", "cold")
@@ -102,6 +103,7 @@ class Prepared:
         if self.task["op"] == "crash": os.abort()
         if self.task["op"] == "hang": time.sleep(60)
         return 0.001, 2
+    def invoke_one(self): return 0.002
 class Library:
     name, version = "own", "1"
     def __init__(self, device, threads): {opening}
@@ -129,6 +131,7 @@ def test_a_library_that_crashes_hangs_or_raises_is_a_failure_and_the_next_proble
         assert process.time(replace(PLAN, timeout=0.5), repetitions=1).failure == "run-timeout"
         assert isinstance(process.prepare({"op": "work"}, ()), Ready)
         assert process.time(replace(PLAN, steady=True), repetitions=1).us == (500.0,)
+        assert process.time(replace(PLAN, waited=True), repetitions=1).us == (2000.0,), "one call, waited for"
 
 
 def test_a_library_that_is_not_installed_is_an_error_with_the_line_that_brings_it(tmp_path: Path) -> None:
