@@ -41,8 +41,8 @@ def napping() -> float:
     return NAP
 
 
-def build(builder: Builder, program: str) -> Compiled:
-    made = builder.build(BuildJob(program, Target.parse("cpu").compile_flags, timeout=120))
+def build(builder: Builder, program: str, *flags: str) -> Compiled:
+    made = builder.build(BuildJob(program, (*Target.parse("cpu").compile_flags, *flags), timeout=120))
     assert made.ok, made.stderr
     return made
 
@@ -124,8 +124,9 @@ def stored(device: Device) -> list[list[float]]:
     return [device._memory.download(views[1].get_buffer()).view(np.float32).tolist() for views in device._copied[1]]
 
 
-def test_each_writes_its_results_into_storage_of_its_own(builder: Builder, tmp_path: Path) -> None:
-    module = build(builder, (HERE / "storage.mlir").read_text())
+@pytest.mark.parametrize("model", ["async-internal", "async-external"])
+def test_each_writes_its_results_into_storage_of_its_own(model: str, builder: Builder, tmp_path: Path) -> None:
+    module = build(builder, (HERE / "storage.mlir").read_text(), f"--iree-execution-model={model}")
     numbers, storage = tmp_path / "x.bin", tmp_path / "out.bin"
     np.arange(4, dtype=np.float32).tofile(numbers)
     np.full(4, np.nan, np.float32).tofile(storage)
