@@ -29,8 +29,9 @@ _PLACES = (
     "util.",
     "iree_codegen.load",
     "memref.assume",
+    "tensor.empty",
 )
-"""Operations that say where a dispatch reads and writes, not what it computes."""
+"""Operations that say where a dispatch reads and writes, not what it computes: they may stand in another order."""
 
 
 def note_shares(sides: tuple[ArmRun, ArmRun], run: Run, call: Invocation) -> str:
