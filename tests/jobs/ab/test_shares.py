@@ -10,7 +10,7 @@ from autotuner.jobs.model.shares import Shares
 ROUTINE = """
 func.func @{name}(%x: tensor<4x8xf32>) -> tensor<8x4xf32> {{
   {before}
-  %sums = linalg.{operation} ins(%x : tensor<4x8xf32>) outs(%here : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %sums = linalg.map {{ math.{operation} }} ins(%x : tensor<4x8xf32>) outs(%here : tensor<4x8xf32>)
   {behind}
   %turned = linalg.transpose ins(%sums : tensor<4x8xf32>) outs(%there : tensor<8x4xf32>) permutation = [1, 0]
   return %turned : tensor<8x4xf32>
