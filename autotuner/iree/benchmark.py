@@ -29,6 +29,8 @@ class Benchmark:
     """The warm-up goes on until the device is in a lasting state: others that draw more power ran before."""
     cache: CacheState = "warm"
     """Cold: single calls on buffers that no call of late has touched."""
+    warms: bool = True
+    """There is a warm-up; of a call that takes seconds it would change nothing."""
     emptied: bool = False
     """For a cold call the cache is filled with something else, in place of a turn to other inputs: what is called has
     buffers of its own, such as a model's weights."""
@@ -54,7 +56,7 @@ def benchmark_command(
         *_command(tools, vmfb, benchmark.invocation, device=device),
         f"--benchmark_repetitions={repetitions}",
         f"--benchmark_min_time={benchmark.seconds:g}s",
-        f"--benchmark_min_warmup_time={benchmark.seconds:g}",
+        *([f"--benchmark_min_warmup_time={benchmark.seconds:g}"] if benchmark.warms else []),
     ]
 
 

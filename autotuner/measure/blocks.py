@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Literal
 
-from autotuner.measure.interval import median_interval
+from autotuner.measure.interval import median_interval, shift_interval
 
 ALPHA = 0.05
 LOOKS = (12, 16, 24, 32, 48)
@@ -69,6 +69,10 @@ class BlockTimes:
         """How many single timings were taken."""
         return sum(time is not None for row in self.times.values() for time in row)
 
+    def taken(self, name: str) -> int:
+        """How many of one."""
+        return sum(time is not None for time in self.times[name])
+
     def ratio(self, candidate: str, against: str, *, alpha: float) -> Interval | None:
         """How much faster `candidate` is, over the blocks that have both; None when these are too few."""
         pairs = zip(self.times[candidate], self.times[against], strict=True)
@@ -77,6 +81,14 @@ class BlockTimes:
         if bounds is None:
             return None
         return Interval(median=math.exp(median(logs)), low=math.exp(bounds[0]), high=math.exp(bounds[1]))
+
+    def ratio_of_all(self, candidate: str, against: str, *, alpha: float) -> Interval | None:
+        """The same where one is timed oftener than the other: of all timings, whatever their blocks."""
+        own, others = (
+            [math.log(time) for time in self.times[name] if time is not None] for name in (candidate, against)
+        )
+        found = shift_interval(others, own, alpha=alpha)
+        return Interval(*(math.exp(value) for value in found)) if found is not None else None
 
 
 @dataclass(frozen=True)

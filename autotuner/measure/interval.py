@@ -1,10 +1,11 @@
-"""The exact confidence interval of a median: order statistics, binomial tails, no distribution assumed."""
+"""Exact confidence intervals, of a median and of what lies between two samples: ranks, no distribution assumed."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from statistics import median
 
 
 @lru_cache(maxsize=4096)
@@ -33,3 +34,41 @@ def median_interval(values: Sequence[float], *, alpha: float) -> tuple[float, fl
         return None
     ordered = sorted(values)
     return ordered[rank - 1], ordered[-rank]
+
+
+@lru_cache(maxsize=4096)
+def shift_rank(count: int, others: int, *, alpha: float) -> int | None:
+    """The same for all differences between `count` values and `others`: how many of these to leave out, plus one.
+
+    Where both are alike, every order of them is equally likely (Mann and Whitney): so few of the differences are
+    negative as often as so few pairs of an order are turned around.
+    """
+    if not 0.0 < alpha < 1.0:
+        raise ValueError(f"alpha is a probability between 0 and 1, not {alpha}")
+    tail, rank, orders = 0, 0, math.comb(count + others, count)
+    while 2 * rank < count * others:
+        tail += _orders(count, others, rank)
+        if 2 * tail > alpha * orders:
+            break
+        rank += 1
+    return rank or None
+
+
+@lru_cache(maxsize=4096)
+def _orders(count: int, others: int, turned: int) -> int:
+    """In how many orders of both so many pairs are turned around: by whose value is the largest."""
+    if turned < 0 or not (count and others):
+        return int(turned == 0)
+    return _orders(count - 1, others, turned - others) + _orders(count, others - 1, turned)
+
+
+def shift_interval(
+    values: Sequence[float], others: Sequence[float], *, alpha: float
+) -> tuple[float, float, float] | None:
+    """How much larger `values` are than `others`: the median of all differences, and bounds that hold the true one with
+    probability 1 - alpha at least; None when there are too few."""
+    rank = shift_rank(len(values), len(others), alpha=alpha)
+    if rank is None:
+        return None
+    ordered = sorted(one - other for one in values for other in others)
+    return median(ordered), ordered[rank - 1], ordered[-rank]

@@ -14,16 +14,20 @@ from autotuner.devices.device import Timing
 from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.measure.blocks import DEFAULT_RULES, BlockTimes, Entrant, Interval, RaceResult, Rules, Verdict
 from autotuner.measure.decision import decide
-from autotuner.measure.race import Confirmation, Timekeeper, TimingFailed, confirm, race
+from autotuner.measure.race import Confirmation, Far, Timekeeper, TimingFailed, confirm, confirm_far, race, told_by_all
 from autotuner.measure.shortlist import Screened, pick_for_race, shortlist
 from autotuner.measure.takes import Take, Takes
 from autotuner.measure.timeplan import (
     FAR_AHEAD,
+    FEW_BLOCKS,
+    FEW_NEED,
+    FEW_TIMES,
     FEWEST,
     LEAD_BLOCKS,
     LEAST_BLOCKS,
     SURE_BLOCKS,
     UNTIMED,
+    ConfirmDeadline,
     Pace,
     RaceDeadline,
     TimePlan,
@@ -68,6 +72,8 @@ class Contest:
     """The chosen one was found to be faster before: where it is clearly ahead again, few blocks may do."""
     favourite: str | None = None
     """Who is confirmed where there is no time for a race; by default the best of the screening, or the first rival."""
+    known_us: float | None = None
+    """What the baseline took before, where nothing was chosen by that: it counts where there are few timings."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """What people are told in place of an entrant's id."""
 
@@ -97,7 +103,9 @@ class Contest:
         places = min(max(self.places, FEWEST), rivals) if self.screened else rivals
         screens = bool(self.screened) and rivals > 1
         stock = self.stock != self.baseline
-        return replace(plan, rivals=places, screens=screens, blocks=self.confirm_blocks, stock=stock, building=0.0)
+        known = int(self.known_us is not None)
+        blocks = self.confirm_blocks
+        return replace(plan, rivals=places, screens=screens, blocks=blocks, stock=stock, building=0.0, known=known)
 
 
 @dataclass(frozen=True)
@@ -256,6 +264,8 @@ class _Sitting:
         beside = contest.stock not in (contest.baseline, name)
         beside = beside and plan.confirm_blocks(clock.left, beside=True) >= min(SURE_BLOCKS, plan.blocks)
         blocks = plan.confirm_blocks(clock.left, beside=beside)
+        if blocks < least and plan.brief and plan.has_time_for_few(clock.left):
+            return self._confirm_far(name, so_far or self._unproven(""))
         if blocks < least <= plan.confirm_blocks(clock.left + LATE_SECONDS, beside=False):
             blocks = least
         if blocks < least:
@@ -291,18 +301,56 @@ class _Sitting:
 
     def _confirm(self, winner: str, so_far: Judgement, blocks: int, *, beside: bool) -> Judgement:
         contest, stock = self.contest, self.contest.stock
+        keeper = self.watch.keeper("confirm", self._deadline())
         confirmation = confirm(
             winner,
-            self.watch.keeper("confirm", lambda: self.stop.requested),
+            keeper,
             baseline=contest.baseline,
             beside=[stock] if beside else [],
             blocks=blocks,
             looks=self.plan.looks(blocks) if contest.won_before else (),
             rules=contest.rules,
         )
+        if confirmation.cut and not self.stop.requested and self.plan.ahead >= FAR_AHEAD:
+            keeper = replace(keeper, should_stop=lambda: self.stop.requested)
+            far = self._far
+            confirmation = told_by_all(
+                confirmation, winner, keeper, far, baseline=contest.baseline, rules=contest.rules
+            )
         over = SAME if winner == stock else None
         if over is None and stock in confirmation.times:
             over = confirmation.ratio(winner, stock, alpha=contest.rules.alpha)
+        return self._with(winner, so_far, confirmation, over)
+
+    def _confirm_far(self, winner: str, so_far: Judgement) -> Judgement:
+        """By few timings of a baseline that is slow and far behind."""
+        contest, watch = self.contest, replace(self.watch, takes=self.watch.takes.briefly(few=True))
+        confirmation = confirm_far(
+            winner,
+            watch.keeper("confirm", lambda: self.stop.requested),
+            self._far,
+            baseline=contest.baseline,
+            blocks=FEW_BLOCKS,
+            each=FEW_TIMES,
+            enough=self._deadline().enough,
+            rules=contest.rules,
+        )
+        found = self._with(winner, so_far, confirmation, SAME if winner == contest.stock else None)
+        if found.winner is not None or self.stop.requested:
+            return found
+        return replace(found, reason=f"{found.reason}; {self.plan.would_do(self.clock)}")
+
+    def _deadline(self) -> ConfirmDeadline:
+        return ConfirmDeadline(self.clock, self.stop, self.plan, self.clock.elapsed)
+
+    @property
+    def _far(self) -> Far:
+        known = self.contest.known_us
+        return Far(FEW_NEED, (known,) if known is not None else ())
+
+    def _with(
+        self, winner: str, so_far: Judgement, confirmation: Confirmation, over_stock: Interval | None
+    ) -> Judgement:
         concluded = replace(
             so_far,
             verdict=confirmation.verdict,
@@ -310,7 +358,7 @@ class _Sitting:
             us={**so_far.us, **_medians(confirmation)},
             speedup=confirmation.speedup,
             confirmed_name=winner,
-            over_stock=over,
+            over_stock=over_stock,
             confirmed=confirmation,
         )
         return self._concluded(winner, concluded) if confirmation.holds else concluded

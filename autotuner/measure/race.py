@@ -12,6 +12,10 @@ import numpy as np
 from autotuner.errors import OutOfTimeError
 from autotuner.measure.blocks import DEFAULT_RULES, BlockTimes, Drop, Entrant, Interval, RaceResult, Rules, Verdict
 from autotuner.measure.decision import out_of_the_race, settled
+from autotuner.measure.interval import shift_rank
+
+_MOST_MORE = 8
+"""Timings of the winner, to make an interval of few of the baseline: enough beside two."""
 
 TimeOne = Callable[[str], float]
 OnTiming = Callable[[int, str, float], None]
@@ -152,6 +156,98 @@ def confirm(
         return Confirmation(times, "inconclusive", f"{blocks} blocks are too few for this level")
     span = f"fresh blocks give {speedup.median:.3f} ({speedup.bounds})"
     return Confirmation(times, _verdict(speedup, floor), f"{span}, needed: more than {floor:.3f}", speedup)
+
+
+@dataclass(frozen=True)
+class Far:
+    """How a winner is told from a slow baseline that is far behind it: by few timings of the baseline.
+
+    All timings of the one are compared with all of the other. That leaves them no block to share a drift of the machine
+    in, so that a win is only what is more than `least` times as fast.
+    """
+
+    least: float
+    known: tuple[float, ...] = ()
+    """What the baseline took before: nothing was chosen by that."""
+
+    def told(
+        self, rows: Mapping[str, Sequence[float | None]], winner: str, baseline: str, *, rules: Rules
+    ) -> Confirmation:
+        """By all these timings."""
+        told = {winner: [*rows[winner]], baseline: [*self.known, *rows[baseline]]}
+        most = max(map(len, told.values()))
+        times = {name: (*row, *[None] * (most - len(row))) for name, row in told.items()}
+        whole = BlockTimes(times)
+        own, others = whole.taken(winner), whole.taken(baseline)
+        speedup = whole.ratio_of_all(winner, baseline, alpha=rules.alpha)
+        if speedup is None:
+            reason = f"{others} timings against {own} are too few for this level"
+            return Confirmation(times, "inconclusive", reason, cut=True)
+        span = f"{own} fresh timings against {others} of the baseline give {speedup.median:.3f} ({speedup.bounds})"
+        verdict: Verdict = "win" if speedup.low > self.least else "inconclusive"
+        return Confirmation(times, verdict, f"{span}, needed of so few: more than {self.least:.3f}", speedup)
+
+    def missing(self, rows: Mapping[str, Sequence[float | None]], winner: str, baseline: str, *, rules: Rules) -> int:
+        """How many more timings of the winner make an interval; 0 where no number does."""
+        own, others = (sum(time is not None for time in rows[name]) for name in (winner, baseline))
+        others += len(self.known)
+        wanted = (n for n in range(own, _MOST_MORE + 1) if shift_rank(others, n, alpha=rules.alpha))
+        return next(wanted, own) - own
+
+
+def confirm_far(
+    winner: str,
+    timekeeper: Timekeeper,
+    far: Far,
+    *,
+    baseline: str,
+    blocks: int,
+    each: int,
+    enough: Callable[[int], bool],
+    rules: Rules = DEFAULT_RULES,
+) -> Confirmation:
+    """Times the baseline at most `blocks` times, in turns with the winner, which is timed `each` times as often.
+
+    `enough` is asked before each timing of the baseline, with how many there are: no more are taken then.
+    """
+    rows: dict[str, list[float | None]] = {baseline: [], winner: []}
+    order, taken_of_baseline = [baseline, *[winner] * each], 0
+    for turn in (order[int(index)] for _ in range(blocks) for index in timekeeper.rng.permutation(len(order))):
+        if turn == baseline and enough(taken_of_baseline):
+            continue
+        block = len(rows[turn]) + 1
+        taken = _time_block(block, [turn], baseline, timekeeper)
+        if taken is None:
+            break
+        time = taken[turn]
+        if isinstance(time, TimingFailed):
+            times = {name: tuple(row) for name, row in rows.items()}
+            return Confirmation(times, "inconclusive", f"the winner failed in block {block}: {time}")
+        rows[turn].append(time)
+        if turn == baseline:  # it stands in the first of the winner's blocks
+            rows[turn] += [None] * (each - 1)
+            taken_of_baseline += 1
+    return far.told(rows, winner, baseline, rules=rules)
+
+
+def told_by_all(
+    cut: Confirmation,
+    winner: str,
+    timekeeper: Timekeeper,
+    far: Far,
+    *,
+    baseline: str,
+    rules: Rules = DEFAULT_RULES,
+) -> Confirmation:
+    """What a confirmation tells that time has cut short: by all its timings, and a few more of the winner where these
+    make an interval of them."""
+    rows = {name: [*cut.times[name]] for name in (baseline, winner)}
+    for _ in range(far.missing(rows, winner, baseline, rules=rules)):
+        taken = _time_block(len(rows[winner]) + 1, [winner], baseline, timekeeper)
+        if taken is None or isinstance(taken[winner], TimingFailed):
+            break
+        _add_block(rows, taken)
+    return far.told(rows, winner, baseline, rules=rules)
 
 
 def _add_block(

@@ -23,13 +23,15 @@ class Takes:
     confirm: Take
     brief: Take | None = None
     """To confirm what is far ahead in little time: by one repetition."""
+    few: Take | None = None
+    """The same in even less: on the open device, where no process is started for it."""
 
     @classmethod
     def alike(cls, take: Take) -> Takes:
         return cls(take, take)
 
-    def briefly(self) -> Takes:
-        return replace(self, confirm=self.brief or self.confirm)
+    def briefly(self, *, few: bool = False) -> Takes:
+        return replace(self, confirm=(self.few if few else self.brief) or self.confirm)
 
 
 def timed_by(
@@ -38,17 +40,20 @@ def timed_by(
     modules: Mapping[str, Module],
     *,
     once: Collection[str] = (),
+    unwarmed: Collection[str] = (),
     fresh: bool = True,
 ) -> Takes:
     """Times an entrant's module: three repetitions, of which the median counts; to confirm, in a fresh process.
 
-    Those in `once` take so long that one repetition is a measurement by itself. What fresh processes have confirmed
+    Those in `once` take so long that one repetition is a measurement by itself, those in `unwarmed` so long that a
+    warm-up before it would change nothing. What fresh processes have confirmed
     before is confirmed again on the open device: not `fresh`.
     """
 
     def taken_by(device: Device, *, brief: bool = False) -> Take:
         def take(name: str) -> Timing:
-            timing = device.time(modules[name], benchmark, repetitions=1 if brief or name in once else 3)
+            how = replace(benchmark, warms=False) if name in unwarmed else benchmark
+            timing = device.time(modules[name], how, repetitions=1 if brief or name in once else 3)
             if not timing.ok:
                 raise TimingFailed(timing.detail)
             return timing
@@ -57,8 +62,10 @@ def timed_by(
 
     take = taken_by(device)
     if not fresh or device.isolated is device or benchmark.cache == "cold":  # what a fresh process times is warm
-        return Takes(take, take, taken_by(device, brief=True))
-    return Takes(take, taken_by(device.isolated), taken_by(device.isolated, brief=True))
+        return Takes(take, take, taken_by(device, brief=True), taken_by(device, brief=True))
+    return Takes(
+        take, taken_by(device.isolated), taken_by(device.isolated, brief=True), few=taken_by(device, brief=True)
+    )
 
 
 def seconds_of(take: Take, name: str, clock: Clock) -> float:

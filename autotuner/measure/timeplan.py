@@ -45,6 +45,12 @@ LEADERS = 4
 """Candidates that are compared there."""
 FAR_AHEAD = 3.0
 """Times faster than the baseline: what is so far ahead is told from it by one repetition each, where time is short."""
+FEW_BLOCKS, FEW_TIMES = 3, 3
+"""Where even that takes too long: how often the baseline is timed, at most, and how often the other beside each."""
+FEW_NEED = 2.0
+"""Times faster: a claim by so few timings, of which no two share the state of the machine, must be beyond it."""
+_TELL = 2
+"""Timings of the baseline: with fewer there is no interval, however often the other is timed."""
 CLEARLY_AHEAD = 1.2
 """Times faster than the baseline: of what is so far ahead the first blocks may be enough."""
 EARLY_LOOKS = (7, 12)
@@ -92,6 +98,12 @@ class Pace:
         baseline, rival = (REPETITIONS * one + before for one, before in zip(calls, warm, strict=True))
         return cls(baseline, rival, ((REPETITIONS - 1) * calls[0], (REPETITIONS - 1) * calls[1]))
 
+    @classmethod
+    def once(cls, seconds: float, *, best_us: float, lasting: float, starting: float = 0.0) -> Pace:
+        """The same where the baseline is so slow that it is called once in a timing, and no more, brief or not."""
+        call = max(lasting, best_us / 1e6)
+        return cls(seconds, starting + CALLS * call, (0.0, (CALLS - BRIEF_CALLS) * call))
+
     @property
     def brief(self) -> Pace:
         """Of one repetition each."""
@@ -120,6 +132,8 @@ class Ending:
     seconds: float
     brief: bool = False
     """One repetition each."""
+    few: bool = False
+    """The baseline is timed only a few times, the other oftener, on the open device."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +160,8 @@ class TimePlan:
     """How many times faster than the baseline the best so far is."""
     brief: bool = False
     """The confirmation is of one repetition each."""
+    known: int = 0
+    """Timings of the baseline from before that count where there are few."""
 
     # --- what the end takes ---------------------------------------------------------------------------------------
 
@@ -199,7 +215,9 @@ class TimePlan:
 
     @property
     def _shortest(self) -> Ending:
-        return self._alone(LEAST_BLOCKS, beside=False, brief=self.ahead >= FAR_AHEAD)
+        if self.ahead < FAR_AHEAD:
+            return self._alone(LEAST_BLOCKS, beside=False)
+        return min(self._alone(LEAST_BLOCKS, beside=False, brief=True), self._few, key=lambda one: one.seconds)
 
     def _endings(self) -> Iterator[Ending]:
         fewest = min(FEWEST, self.rivals) if self.screens else self.rivals
@@ -208,6 +226,8 @@ class TimePlan:
             yield self._alone(SURE_BLOCKS, beside=True)
         yield self._alone(SURE_BLOCKS, beside=False)
         yield self._alone(LEAST_BLOCKS, beside=False)
+        if self.ahead >= FAR_AHEAD:
+            yield self._alone(LEAST_BLOCKS, beside=False, brief=True)
         yield self._shortest
 
     def _raced(self, rivals: int) -> Ending:
@@ -218,6 +238,21 @@ class TimePlan:
         blocks = min(blocks, self.blocks)
         built = (2 + self.stock) * self.building
         return Ending(0, beside, blocks, built + self._confirming(blocks, beside=beside, brief=brief), brief)
+
+    @property
+    def _few(self) -> Ending:
+        built = (2 + self.stock) * self.building
+        return Ending(0, False, FEW_BLOCKS, built + self._few_seconds, brief=True, few=True)
+
+    @property
+    def _few_seconds(self) -> float:
+        """The baseline no oftener than an interval needs."""
+        pace = self.race.brief
+        return (_TELL - self.known) * pace.baseline + FEW_BLOCKS * FEW_TIMES * pace.rival
+
+    def has_time_for_few(self, left: float) -> bool:
+        """Of a confirmation that times the baseline only a few times, where that may tell enough."""
+        return self.ahead >= FAR_AHEAD and self._few_seconds <= left - self.shipping + LATE_SECONDS
 
     def _racing(self, rivals: int, blocks: int) -> float:
         """The finalists' builds, their second screening, and the race itself."""
@@ -313,6 +348,33 @@ class RaceDeadline:
         left = self.clock.left
         late = looked and self.left - left > RACE_SHARE * (self.left - self.plan.shipping)
         return self.stop.requested or late or left - self.block < self.plan.needs_confirmation(looked=looked)
+
+
+@dataclass
+class ConfirmDeadline:
+    """When a confirmation ends before its last block; asked once before each.
+
+    Of what is far ahead the blocks that there are may tell enough, where the machine has become slower than planned:
+    then what is left is kept for shipping.
+    """
+
+    clock: Clock
+    stop: Stop
+    plan: TimePlan
+    began: float
+    """Seconds of the run."""
+    blocks: int = 0
+
+    def __call__(self) -> bool:
+        done, self.blocks = self.blocks, self.blocks + 1
+        return self.stop.requested or (self.plan.ahead >= FAR_AHEAD and self.enough(done))
+
+    def enough(self, done: int) -> bool:
+        """Whether so many timings of the baseline may tell something, and there is no time for one more."""
+        if done + self.plan.known < _TELL:
+            return False
+        one = (self.clock.elapsed - self.began) / done if done else self.plan.race.brief.baseline
+        return self.clock.left < one + self.plan.shipping
 
 
 def longer(seconds: float, *, part: bool = False) -> str:

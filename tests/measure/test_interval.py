@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotuner.measure.interval import interval_rank, median_interval
+from autotuner.measure.interval import interval_rank, median_interval, shift_interval, shift_rank
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,28 @@ def test_a_skewed_sample_is_covered_at_least_as_often_as_promised() -> None:
 def test_a_level_that_is_no_probability_is_refused(alpha: float) -> None:
     with pytest.raises(ValueError, match="probability"):
         interval_rank(12, alpha=alpha)
+
+
+@pytest.mark.parametrize(
+    ("count", "others", "rank"), [(2, 7, None), (2, 8, 1), (3, 4, None), (3, 5, 1), (3, 9, 3), (4, 4, 1), (5, 5, 3)]
+)
+def test_ranks_of_differences_are_those_of_the_tables_of_mann_and_whitney(
+    count: int, others: int, rank: int | None
+) -> None:
+    """Two-sided, 5 %: the critical value of the tables, plus one."""
+    assert shift_rank(count, others, alpha=0.05) == shift_rank(others, count, alpha=0.05) == rank
+
+
+def test_a_shift_between_two_samples_is_covered_at_least_as_often_as_promised() -> None:
+    rng = np.random.default_rng(0)
+    missed = 0
+    for _ in range(2000):
+        found = shift_interval(list(3 + rng.exponential(size=2)), list(rng.exponential(size=9)), alpha=0.05)
+        assert found is not None
+        missed += not found[1] <= 3 <= found[2]
+    assert missed / 2000 <= 0.05
+
+
+def test_two_samples_that_are_too_small_have_no_interval() -> None:
+    assert shift_interval([1.0, 2.0], [0.1] * 7, alpha=0.05) is None
+    assert shift_interval([], [1.0], alpha=0.05) is None

@@ -67,6 +67,14 @@ class TimerClock(Clock):
         return float(len(self.timer.calls))
 
 
+class SlowClock(TimerClock):
+    """Three seconds for each."""
+
+    @property
+    def elapsed(self) -> float:
+        return 3.0 * len(self.timer.calls)
+
+
 def contest(speeds: Speeds, *, complexity: Mapping[str, int] | None = None, **settings: object) -> Contest:
     entrants = tuple(Entrant(name, (complexity or {}).get(name, 0)) for name in speeds)
     made = Contest(entrants, BASE, STOCK if STOCK in speeds else BASE)
@@ -231,6 +239,54 @@ def test_who_is_far_ahead_is_confirmed_by_one_repetition_each_where_time_is_shor
         contest(timer.speeds), takes, clock=TimerClock(29.0, timer=timer), stop=Stop(), plan=replace(plan, ahead=2.9)
     )
     assert near.reason.startswith("no verdict fits: the shortest comparison takes about 24 s")
+
+
+def test_a_slow_baseline_far_behind_is_timed_once_more_where_there_is_time_for_no_more() -> None:
+    timer = Scripted({BASE: (1.0, 1.1), "a": (20.0, 21.0, 22.0)})
+    few: list[str] = []
+
+    def on_open_device(name: str) -> Timing:
+        few.append(name)
+        return timer(name)
+
+    plan = TimePlan(Pace(1.0, 1.0), Pace(9.0, 2.0), ahead=20.0, shipping=2.0)
+    takes = Takes(timer, timer, timer, on_open_device)
+    case = contest(timer.speeds, known_us=101.0)
+    found = judge(case, takes, clock=TimerClock(12.0, timer=timer), stop=Stop(), plan=plan, record=timer.record)
+    assert (found.verdict, found.winner) == ("win", "a")
+    assert (few.count(BASE), few.count("a")) == (1, 9), "it was timed once before: two are enough beside nine"
+    assert found.speedup is not None
+    assert found.speedup.low == pytest.approx(20 / 1.1 * 1.1)
+    assert found.reason.startswith("9 fresh timings against 2 of the baseline give ")
+    assert timer.blocks("confirm") == 9
+    longer = judge(case, takes, clock=TimerClock(36.0, timer=timer), stop=Stop(), plan=plan, record=timer.record)
+    assert (longer.verdict, few.count(BASE)) == ("win", 4), "where there is time it is timed three times"
+
+
+def test_what_few_timings_do_not_show_to_be_far_ahead_is_no_win() -> None:
+    """Ahead by what they took before; side by side it is half as fast again."""
+    timer = Scripted({BASE: (1.0,), "a": (1.5,)})
+    plan = TimePlan(Pace(1.0, 1.0), Pace(9.0, 2.0), ahead=20.0)
+    found = judged(contest(timer.speeds, known_us=100.0), timer, budget=11.0, plan=plan)
+    assert (found.verdict, found.winner) == ("inconclusive", None)
+    assert "needed of so few: more than 2.000" in found.reason
+    assert "--budget" in found.reason
+
+
+@pytest.mark.parametrize(("speed", "verdict"), [(20.0, "win"), (1.5, "inconclusive")])
+def test_of_a_confirmation_that_became_slow_the_blocks_that_there_are_may_tell_enough(
+    speed: float, verdict: str
+) -> None:
+    """Six blocks of 2 s were planned, and each takes 6 s: there are four of them in 30 s, with 4 s for shipping."""
+    timer = Scripted({BASE: (1.0,), "a": (speed,)})
+    plan = TimePlan(Pace(9.0, 9.0), Pace(1.0, 1.0), ahead=20.0, shipping=4.0)
+    clock = SlowClock(28.0, timer=timer)
+    takes = Takes.alike(timer)
+    case = contest(timer.speeds)
+    found = judge(case, takes, clock=clock, stop=timer.stop, plan=plan, record=timer.record)
+    assert (found.verdict, timer.blocks("confirm")) == (verdict, 4)
+    assert clock.left >= 4.0
+    assert "4 of the baseline give" in found.reason
 
 
 @pytest.mark.parametrize(("ahead", "speed", "taken"), [(20.0, 20.0, 14), (20.0, 1.0, 14), (2.0, 2.0, 0)])

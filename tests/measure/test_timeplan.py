@@ -212,11 +212,16 @@ def test_a_slow_default_far_behind_is_timed_by_fewer_calls_where_time_is_short()
     fast = first.paced(baseline_us=240_000.0, best_us=13_000.0, lasting=0.04)
     assert slow.least == pytest.approx(2.0 + 6 * 2.4)
     # Starting 0.24 s each; two calls of 0.24 s, and two of 0.04 s.
-    assert fast.least == pytest.approx(2.0 + 6 * (2 * 0.24 + 2 * 0.24 + 2 * 0.04))
+    brief = 2 * 0.24 + 2 * 0.24 + 2 * 0.04
+    assert fast.least == pytest.approx(2.0 + 2 * (0.24 + 2 * 0.24) + 9 * (0.24 + 2 * 0.04))
+    assert replace(fast, known=1).least == pytest.approx(fast.least - (0.24 + 2 * 0.24))
+    few = fast.ending(7.0)
+    assert few is not None
+    assert few.few
     assert slow.ending(10.0) is None
-    ending = fast.ending(10.0)
+    ending = fast.ending(2.0 + 6 * brief)
     assert ending is not None
-    assert (ending.rivals, ending.blocks, ending.brief) == (0, LEAST_BLOCKS, True)
+    assert (ending.rivals, ending.blocks, ending.brief, ending.few) == (0, LEAST_BLOCKS, True, False)
     long = fast.ending(60.0)
     assert long is not None
     assert not long.brief

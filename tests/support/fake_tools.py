@@ -42,17 +42,17 @@ DATA_TILING = "*data-tiling*"
 BASE_MS = 100.0
 """The time of everything that no rule names; so long that dispatches need not be repeated."""
 _COMPILE = """#!/bin/sh
-spec=; quick=; linked=; shipped=
+spec=; quick=; linked=; shipped=; looked=
 for word in "$@"; do
   case "$word" in
     --iree-codegen-tuning-spec-path=*) spec=${word#*=} ;;
     --compile-to=hal) ;;
     @*) shipped=yes; quick=yes ;;
-    --compile-to=*|--version) quick=yes ;;
+    --compile-to=*|--version) quick=yes; looked=yes ;;
     --compile-from=hal|--compile-from=vm) linked=yes ;;
   esac
 done
-[ -z "$shipped" ] || [ ! -e HERE/ship-slowly ] || sleep HANGING
+[ -z "$shipped" ] || [ -n "$looked" ] || [ ! -e HERE/ship-slowly ] || sleep HANGING
 [ -z "$quick" ] || exec REAL "$@"
 role=; label="$*"
 if [ -n "$spec" ]; then

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from autotuner.iree.compile import Compiled
 from autotuner.jobs.model.context import Context
-from autotuner.jobs.model.routes import RouteOutcome
+from autotuner.jobs.model.routes import SLOW_US, START_SECONDS, RouteOutcome
 from autotuner.measure.blocks import LOOKS
 from autotuner.measure.timeplan import Pace, TimePlan
 from autotuner.tuning.first_plan import compile_seconds
 
-_SHIPPING = 1.2
+COMPILED_AGAIN = 1.2
 """Of a compile as it took before: what ships is compiled once more, and read."""
+_READ_AGAIN = 0.1
+"""The same of a route: its module is the one that was timed, and its flagfile is read as far as preprocessing."""
 MIN_TIME = 0.05
 """Seconds a repetition of the whole model, at least."""
 _NOTHING_AHEAD = 0.3
@@ -30,16 +33,13 @@ class Took:
     best_us: float
     timing: float
     isolated: float
-    compiling: float
-    """Seconds: the longest compile of a route."""
+    shipping: float
+    """Seconds for proving what ships."""
 
 
 def plan_of(took: Took, *, rivals: int, blocks: int) -> TimePlan:
     """For the race of whole models, its confirmation of at most so many blocks, and the compile of what ships."""
-    race, confirm = (
-        Pace.of(seconds, baseline_us=took.default_us, best_us=took.best_us, lasting=MIN_TIME)
-        for seconds in (took.timing, took.isolated)
-    )
+    race, confirm = _paces(took)
     most = min(blocks, int(_CONFIRMING / max(took.isolated, 1e-3)))
     # Fewer where the default alone would take minutes, and no fewer than a claim needs.
     blocks = max(most, min(LOOKS[0], blocks))
@@ -49,27 +49,36 @@ def plan_of(took: Took, *, rivals: int, blocks: int) -> TimePlan:
         rivals=rivals,
         blocks=blocks,
         stock=rivals > 1,
-        shipping=_SHIPPING * took.compiling,
+        shipping=took.shipping,
         ahead=took.default_us / took.best_us if took.best_us else 1.0,
+        known=1,
     )
+
+
+def _paces(took: Took) -> tuple[Pace, Pace]:
+    """In the race, and in fresh processes."""
+    if took.default_us > SLOW_US:
+        once = partial(Pace.once, best_us=took.best_us, lasting=MIN_TIME)
+        return once(took.timing), once(took.isolated, starting=START_SECONDS)
+    of = partial(Pace.of, baseline_us=took.default_us, best_us=took.best_us, lasting=MIN_TIME)
+    return of(took.timing), of(took.isolated)
 
 
 def end_plan(
     context: Context,
     tried: Sequence[RouteOutcome],
     *,
-    also: Sequence[Compiled] = (),
-    racing: Sequence[Compiled] = (),
+    made: float = 0.0,
 ) -> TimePlan:
-    """By what the routes took that were tried; `also` are other models that may ship. Once it is known which ones are
-    `racing`, no others can."""
+    """By what the routes took that were tried; `made` are the seconds of the compile of a model that may ship with
+    files beside its flags: that is compiled once more, and a route is not."""
     good = [t.us for t in tried if t.ok and t.us is not None]
     took = Took(
         default_us=(tried[0].us or 0.0) if tried else 0.0,
         best_us=min(good, default=0.0),
         timing=context.timing_seconds,
         isolated=context.isolated_seconds,
-        compiling=longest_compile(context, () if racing else tried, also=racing or also),
+        shipping=max(COMPILED_AGAIN * made, _READ_AGAIN * longest_compile(context, tried)),
     )
     return plan_of(took, rivals=2 if len(good) > 1 else 1, blocks=context.options.effort.confirm_blocks)
 

@@ -78,6 +78,14 @@ def try_kernels(
     # On a GPU the rest of a model is launches: what a route fuses beside the kernels is told by trying it.
     if before is not None and before.us < best and context.target.backend.on_host:
         return before
+    # Where they fit takes seconds to find: not where nothing could be made of it.
+    if (
+        missing := _AT_LEAST * (context.crowding * FINDING_SECONDS + compiling) + kept.verdict - context.clock.left
+    ) > 0:
+        if not early:
+            would_do = longer(context.clock.budget + missing)
+            context.note(f"no time to find out where microkernels fit, and to compile the model with them: {would_do}")
+        return before
     with context.clocked("space"):
         library = Library.open(context, executable_target_of(context, plain))
         routes = kernel_routes(race.tried, library.places, plain=plain.preprocessed, flops=plain.flops)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from autotuner.carriers.carrier import Parts
 from autotuner.devices.device import Timing
+from autotuner.devices.warming import needs_warming
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled
 from autotuner.jobs.model.arbiter import Arbiter
@@ -102,6 +103,7 @@ class Lineup:
             confirm_blocks=blocks,
             favourite=self.favourite,
             seed=context.options.seed,
+            known_us=self.base.us if self.base is self.default else None,
             labels={BASELINE: "the default", **labels},
         )
 
@@ -113,10 +115,11 @@ class Lineup:
 
         # A call of seconds is a measurement by itself, and there is none to spare for more.
         slow = {BASELINE} if (self.base.us or 0.0) > SLOW_US else set()
+        long = {BASELINE} if not needs_warming((self.base.us or 0.0) / 1e6, benchmark.seconds) else set()
         with context.clocked("time"):
             return judge(
                 self.contest(context, blocks=plan.blocks),
-                timed_by(context.session.runner, benchmark, modules, once=slow),
+                timed_by(context.session.runner, benchmark, modules, once=slow, unwarmed=long),
                 clock=context.clock,
                 stop=context.session.stop,
                 plan=plan,

@@ -8,8 +8,18 @@ from functools import cached_property
 from pathlib import Path
 
 from autotuner.build import Builder, BuildJob
+from autotuner.carriers.flagfile import Flagfile
 from autotuner.errors import UsageError
-from autotuner.iree.compile import CONFIGURED, ROOT_ATTRIBUTES, Compile, Compiled, Dump, compile_program, inspect
+from autotuner.iree.compile import (
+    CONFIGURED,
+    PREPROCESSED,
+    ROOT_ATTRIBUTES,
+    Compile,
+    Compiled,
+    Dump,
+    compile_program,
+    inspect,
+)
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.benchmark_file import ENDING, import_benchmark
@@ -185,6 +195,10 @@ def call_of(program: Program, signature: Signature, folder: Path, *, seed: int) 
     return call, notes if whole else ()
 
 
+def _unlike(build: Compiled, why: str) -> Compiled:
+    return replace(build, failure="not-applied", stderr=why)
+
+
 @dataclass(frozen=True)
 class ProgramBuilder:
     """Compiles one model, again and again, with different flags."""
@@ -221,6 +235,25 @@ class ProgramBuilder:
         """The same by a flagfile and nothing else, as a user does it."""
         job = replace(self.job((), timeout=timeout), flags=(f"@{flagfile}",))
         return compile_program(job, self.tools, folder)
+
+    def made_before(self, flagfile: Path, build: Compiled, *, timeout: float) -> Compiled:
+        """A module that was made before by the words of a flagfile, and needs no second compile to be proven.
+
+        The build cache knows a compile by all that it reads: the compiler, the model, the words and the files that
+        these name. They are asked for anew. What iree-compile itself makes of the file is compared as far as the
+        program is preprocessed.
+        """
+        words = Flagfile.read(flagfile, trust=True).flags
+        if self._builder.key(self.job(words, timeout=timeout)) != build.key:
+            return _unlike(
+                build, "the compiler, the model, a flag or a file that one names has changed since it was timed"
+            )
+        read = Compile(self.program.path, (f"@{flagfile}",), timeout, stop=PREPROCESSED, dumps=("phases",))
+        if inspect(read, self.tools).dumped[PREPROCESSED] != build.dumped[PREPROCESSED]:
+            return _unlike(
+                build, "iree-compile makes another program of the flagfile than of the flags that were timed"
+            )
+        return build
 
     def job(self, flags: Sequence[str], *, timeout: float) -> BuildJob:
         """Its dispatches say which operation each is about: that changes nothing in the module."""

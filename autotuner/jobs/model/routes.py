@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
 
-from autotuner.devices.device import Computed
+from autotuner.devices.device import Computed, Timing
+from autotuner.devices.warming import needs_warming
 from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled, first_error
@@ -33,7 +34,7 @@ SLOW_US = 200_000.0
 """A call that takes longer is a measurement by itself: it is not repeated."""
 _SIDE = 8
 """Compiles at once, at most: each holds the model's weights."""
-_START_SECONDS = 0.5
+START_SECONDS = 0.5
 """Of a process that times a module."""
 
 
@@ -234,12 +235,20 @@ class RouteRace:
             )
         check = self.arbiter.begin(outputs)
         started = time.monotonic()
-        timed = self._time(replace(tried, error=_error(check)), build, give_up_us=SLOW_US)
+        tried = replace(tried, error=_error(check))
+        timed = self._as_called(tried, outputs) or self._time(tried, build, give_up_us=SLOW_US)
         if not timed.ok:
             raise DeviceError(f"the model cannot be timed: {failed_because(timed.detail)}", remedy="Check --device.")
-        context.timing_seconds = time.monotonic() - started
+        context.timing_seconds = max(time.monotonic() - started, (timed.us or 0.0) / 1e6)
         context.isolated_seconds = self._isolated_seconds(timed, build)
         return timed if check.ok else self._found_wrong(timed, check)
+
+    def _as_called(self, tried: RouteOutcome, outputs: Computed) -> RouteOutcome | None:
+        """With the time of the call that gave its outputs, where that is so long that it is a measurement by itself."""
+        seconds = outputs.seconds
+        if seconds is None or 1e6 * seconds <= SLOW_US or needs_warming(seconds, self.benchmark.seconds):
+            return None
+        return self._timed(tried, Timing((1e6 * seconds,)))
 
     def _isolated_seconds(self, timed: RouteOutcome, build: Compiled) -> float:
         """What a timing in a process of its own takes: of a slow model that is known without trying."""
@@ -247,7 +256,7 @@ class RouteRace:
         if runner.isolated is runner:
             return self.context.timing_seconds
         if seconds * 1e6 > SLOW_US:
-            return _START_SECONDS + 2 * seconds
+            return START_SECONDS + (2 if needs_warming(seconds, self.benchmark.seconds) else 1) * seconds
         started = time.monotonic()
         with self.context.clocked("time"):
             runner.isolated.time(build, self.benchmark)
@@ -327,6 +336,9 @@ class RouteRace:
             timing = self.context.session.runner.time(build, self.benchmark, give_up_us=give_up_us)
         if not timing.ok:
             return self._failed(tried, timing.failure or "", timing.detail)
+        return self._timed(tried, timing)
+
+    def _timed(self, tried: RouteOutcome, timing: Timing) -> RouteOutcome:
         self.context.session.store.record_timing(tried.row, timing, phase="screen", block=0)
         self.context.note(f"route {tried.route.name}: {timing.median / 1000:.3f} ms")
         return replace(tried, us=timing.median)

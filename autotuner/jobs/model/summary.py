@@ -6,11 +6,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from autotuner.build.ship import Shipped
 from autotuner.carriers.outputs import Outputs
 from autotuner.errors import OutOfTimeError
 from autotuner.jobs.model.arbiter import Arbiter
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.dispatches import Dispatches
+from autotuner.jobs.model.ending import COMPILED_AGAIN
 from autotuner.jobs.model.lineup import Lineup, measured, raced_as
 from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.routes import RouteOutcome
@@ -24,6 +26,11 @@ from autotuner.system import process
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
+
+_AS_TIMED = (
+    "no time to compile the model once more: the flagfile has the very words that made the module that was timed, "
+    "by the same compiler of the same files, and iree-compile reads it so"
+)
 
 
 @dataclass
@@ -52,21 +59,11 @@ class Summary:
     def shipped(
         self, made: Tuned, verdict: FinalVerdict, reason: str, judgement: Judgement | None = None
     ) -> ModelResult:
-        """With the files of a model, which is compiled once more with these."""
-        context = self.context
-        context.stage("shipping, and compiling the model once more with what is shipped")
-        files = context.files
+        """With the files of a model, which is compiled once more with these where that is needed, or there is time."""
+        context, files = self.context, self.context.files
+        again = not made.by_flags or context.clock.left > COMPILED_AGAIN * made.build.took
         try:
-            with process.however_late(latest=context.run.proof_ends(made.build.took)):
-                shipped = ship(
-                    files,
-                    made,
-                    context.flags(made.tried.route),
-                    builder=context.builder,
-                    folder=context.folder / "shipped",
-                    timeout=context.compile_timeout,
-                    verdict=claimed(verdict, reason, judgement),
-                )
+            shipped = self._proven(made, files, claimed(verdict, reason, judgement), again=again)
         except OutOfTimeError:
             return self.result("inconclusive", context.run.unproven, judgement)
         result = self.result(verdict, reason, judgement, made)
@@ -82,6 +79,31 @@ class Summary:
             ),
         )
         return _with_report(result, files, files.report)
+
+    def _proven(self, made: Tuned, files: Outputs, verdict: str, *, again: bool) -> Shipped:
+        """The files of a model, proven by a fresh compile; without one where flags alone made what was timed."""
+        context = self.context
+        context.stage("shipping, and compiling the model once more with what is shipped" if again else "shipping")
+        ends = context.clock.latest if made.by_flags and again else context.run.proof_ends(made.build.took)
+        try:
+            with process.however_late(latest=ends):
+                shipped = ship(
+                    files,
+                    made,
+                    context.flags(made.tried.route),
+                    builder=context.builder,
+                    folder=context.folder / "shipped",
+                    timeout=context.compile_timeout,
+                    verdict=verdict,
+                    again=again,
+                )
+        except OutOfTimeError:
+            if not (made.by_flags and again):
+                raise
+            return self._proven(made, files, verdict, again=False)
+        if not again:
+            context.note(_AS_TIMED)
+        return shipped
 
     def reported(self, result: ModelResult) -> ModelResult:
         """With a report, where what is shipped has none: beside the specs there may be those of an earlier run, with

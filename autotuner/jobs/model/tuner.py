@@ -28,7 +28,7 @@ from autotuner.jobs.model.mixed import put_together
 from autotuner.jobs.model.nothing import Tried, without_device
 from autotuner.jobs.model.pieces import PieceRoute
 from autotuner.jobs.model.program import call_of
-from autotuner.jobs.model.promising import worth_tuning
+from autotuner.jobs.model.promising import Chosen, worth_tuning
 from autotuner.jobs.model.reading import question_of, question_unread, read_model, structure_of
 from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.routes import RouteOutcome, RouteRace, side
@@ -97,20 +97,18 @@ class _ModelRun:
     least: float = 0.0
     """Seconds, where the budget was seen to be too small for a verdict."""
 
-    @property
-    def racing(self) -> float:
-        """Seconds that are kept for the race, its confirmation and the compile of what ships."""
-        return self.end_plan.kept_of(self.context.clock.budget)
+    def _kept(self, *, files: bool) -> float:
+        """Seconds that are kept for the race, its confirmation and the proof of what ships, as things stand now."""
+        return kept_now(self._end_plan(files=files), self.context.clock.budget, ahead=self._ahead)
+
+    def _end_plan(self, *, files: bool) -> TimePlan:
+        """What ships with `files` beside its flags is compiled once more."""
+        return end_plan(self.context, self.found.tried, made=self.compiling if files else 0.0)
 
     @property
-    def _kept(self) -> float:
-        """The same as things stand now."""
-        ahead = len(self.found.lineup.modules) > 1 or bool(self._with_kernels)
-        return kept_now(self.end_plan, self.context.clock.budget, ahead=ahead)
-
-    @property
-    def end_plan(self) -> TimePlan:
-        return end_plan(self.context, self.found.tried, also=self._with_kernels)
+    def _ahead(self) -> bool:
+        """Something was faster than the default."""
+        return len(self.found.lineup.modules) > 1 or bool(self._with_kernels)
 
     @property
     def compiling(self) -> float:
@@ -181,7 +179,7 @@ class _ModelRun:
         """Without --budget, the run says how long it will take as soon as it can tell, and keeps to it."""
         context = self.context
         if context.options.budget is not None:
-            if (least := context.clock.elapsed + self.end_plan.least) > context.clock.budget:
+            if (least := context.clock.elapsed + self._end_plan(files=False).least) > context.clock.budget:
                 self.least = least
                 context.note(too_small(context.clock.budget, least))
             return
@@ -204,15 +202,21 @@ class _ModelRun:
         if not context.session.stop.requested:
             self.kernels = kernels = self._kernels(race, plain)
             # The tuned model is compiled before it races, and once more when something is dropped.
-            reserve = 2 * self.compiling + self._kept
-            chosen = worth_tuning(context, self.found.tried, call, plain, reserve=reserve, kernels=kernels)
+            reserve = 2 * self.compiling + self._kept(files=True)
+            chosen: list[Chosen] = []
+            if kernels is not None or not self._ahead or context.clock.left > reserve:
+                chosen = worth_tuning(context, self.found.tried, call, plain, reserve=reserve, kernels=kernels)
+            else:
+                missing = longer(context.clock.budget + reserve - context.clock.left)
+                context.note(f"no time to tune dispatches beside a verdict on routes: {missing}")
             for dispatches, tried, budget in chosen:
                 self.found.parts.append(dispatches)
                 own = kernels if kernels is not None and dispatches is kernels.dispatches else None
-                self.found.tuned += self._tune(WholeModel(dispatches, tried, race, self._kept), own, budget)
+                whole = WholeModel(dispatches, tried, race, self._kept(files=True))
+                self.found.tuned += self._tune(whole, own, budget)
             if kernels is not None and not any(part is kernels.dispatches for part in self.found.parts):
                 self._leave(kernels)
-            race.go_on(ended=lambda: context.clock.budget - self._kept)
+            race.go_on(ended=lambda: context.clock.budget - self._kept(files=bool(self.found.tuned)))
         if context.session.stop.requested:
             return self.found.result("inconclusive", "interrupted before the race")
         if self.found.arbiter is not None and self.found.arbiter.default_is_wrong:
@@ -223,7 +227,9 @@ class _ModelRun:
 
     def _kernels(self, race: RouteRace, plain: ModelStructure, *, early: bool = False) -> FirstKernels | None:
         """Every microkernel by its defaults: a verdict on that needs less time than a search and a race."""
-        kept = Kept(verdict=min(self.end_plan.least, self.racing), racing=self.racing)
+        plan = self._end_plan(files=True)
+        racing = plan.kept_of(self.context.clock.budget)
+        kept = Kept(verdict=min(plan.least, racing), racing=racing)
         return try_kernels(race, plain, kept=kept, compiling=self.compiling, before=self.kernels, early=early)
 
     def _leave(self, kernels: FirstKernels) -> None:
@@ -269,19 +275,30 @@ class _ModelRun:
 
     def _race(self, benchmark: Benchmark) -> Judgement:
         """The default, the best route and what tuning made of routes, as whole models."""
-        lineup = self.found.lineup
+        context, lineup = self.context, self.found.lineup
         if len(lineup.modules) == 1:
             return self._nothing_to_race(lineup)
-        context = self.context
-        plan = end_plan(
-            context, self.found.tried, racing=[build for name, build in lineup.modules.items() if name != BASELINE]
-        )
+        plan = self._last_plan(lineup)
+        if plan.ending(context.clock.left) is None and lineup.tuned and len(lineup.routes) > 1:
+            context.note(
+                f"no time to race and to compile again what has files beside its flags: {plan.would_do(context.clock)}"
+            )
+            self.found.tuned = []
+            lineup = self.found.lineup
+            plan = self._last_plan(lineup)
         judgement = lineup.race(context, benchmark, plan=plan)
         kept = plan.shipping if judgement.winner else 0.0
         judgement = told_of_devices(context, benchmark, lineup.default, judgement, left=context.clock.left - kept)
         modules, rows, left = lineup.modules, lineup.rows, context.clock.left - kept
         self.found.caches = time_cold(context, benchmark, modules, rows, judgement, left=left)
         return judgement
+
+    def _last_plan(self, lineup: Lineup) -> TimePlan:
+        """Of those that race no others can ship."""
+        racing = [one for name, one in lineup.routes.items() if name != BASELINE]
+        racing += [replace(one.tried, build=one.build, us=one.us) for one in lineup.tuned if one.us is not None]
+        made = longest_compile(self.context, (), also=[one.build for one in lineup.tuned])
+        return end_plan(self.context, [lineup.default, *racing], made=made)
 
     def _nothing_to_race(self, lineup: Lineup) -> Judgement:
         us = {BASELINE: lineup.base.us or 0.0}

@@ -50,6 +50,11 @@ class Tuned:
     """As it was timed last, before any race."""
 
     @property
+    def by_flags(self) -> bool:
+        """It is a route as it is: nothing but its flagfile ships."""
+        return not (self.entries or self.kernels)
+
+    @property
     def complexity(self) -> int:
         """A spec is a file to keep and to renew; a microkernel is code of one's own."""
         kernels = 100 + len(self.kernels) if self.kernels else 0

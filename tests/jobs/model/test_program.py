@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from autotuner.carriers.flagfile import flagfile_text
 from autotuner.devices.device import Computed
 from autotuner.errors import EnvironmentFailure, UsageError
+from autotuner.iree.compile import PREPROCESSED, Compiled
+from autotuner.iree.tools import Tools
 from autotuner.jobs.model import onnx_import
 from autotuner.jobs.model.arbiter import same_outputs
 from autotuner.jobs.model.choice import choose
 from autotuner.jobs.model.inputs import input_shapes
-from autotuner.jobs.model.program import Program, call_of
+from autotuner.jobs.model.program import Program, ProgramBuilder, call_of
 from autotuner.jobs.model.signature import Argument, Signature
 from autotuner.measure.check import Check
 from autotuner.problems import Array
+from autotuner.system.cache import Cache
 from autotuner.targets import Target
+from tests.support.models import EXAMPLES
+from tests.support.patience import ENOUGH
 
 IMAGE = Signature("main", (Argument((1, 4), "f32"), Argument((None, 2), "i64")), ("f32",))
 
@@ -188,3 +196,31 @@ def test_files_that_a_call_reads_are_known_by_their_content(tmp_path: Path) -> N
         before = reads(**wanted)
         path.write_bytes(b"2")
         assert reads(**wanted) != before
+
+
+@pytest.mark.versions
+def test_a_flagfile_is_proven_to_have_made_a_module_without_a_second_compile(tmp_path: Path) -> None:
+    """By all that its compile reads, and by what iree-compile makes of the file."""
+    target, model = Target.parse("cpu"), tmp_path / "conv.mlir"
+    model.write_text((EXAMPLES / "conv.mlir").read_text())
+    builder = ProgramBuilder(Tools.find(), Cache(tmp_path / "cache"), Program.open(model, folder=tmp_path))
+    route = choose(target, ("im2col+data-tiling",), {"conv"}).first[1]
+    flags = [*target.compile_flags, *route.flags]
+    timed = builder.build(flags, timeout=ENOUGH)
+    assert timed.ok
+    flagfile = tmp_path / "conv.flags"
+
+    def made(words: Sequence[str]) -> Compiled:
+        flagfile.write_text(flagfile_text(words))
+        return builder.made_before(flagfile, timed, timeout=ENOUGH)
+
+    assert made(flags).ok
+    again = builder.build_shipped(flagfile, folder=tmp_path / "again", timeout=ENOUGH)
+    assert (again.binary, again.vmfb.read_bytes()) == (timed.binary, timed.vmfb.read_bytes()), "nor is it said in vain"
+    for others in (flags[:-1], [*flags, "--iree-opt-level=O3"]):
+        assert "has changed since it was timed" in made(others).stderr
+    other = replace(timed, dumped={**timed.dumped, PREPROCESSED: ("module {}",)})
+    flagfile.write_text(flagfile_text(flags))
+    assert "makes another program of the flagfile" in builder.made_before(flagfile, other, timeout=ENOUGH).stderr
+    model.write_text(f"{model.read_text()}\n// another\n")
+    assert made(flags).failure == "not-applied"

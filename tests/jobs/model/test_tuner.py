@@ -203,12 +203,27 @@ def test_a_model_that_writes_its_results_into_arguments_is_tuned_and_its_outputs
 
 
 @pytest.mark.long
-def test_a_compile_of_what_ships_that_never_ends_keeps_to_the_budget(tmp_path: Path) -> None:
-    budget = 45.0
+def test_a_route_ships_as_it_was_timed_where_there_is_no_time_to_compile_it_again(tmp_path: Path) -> None:
+    """The words of its flagfile made the module that was timed: that is proven without a second compile."""
+    budget = 20.0
     fake = fake_tools(tmp_path, rules=[(DATA_TILING, 20.0)])
     fake.slow_down("ship")
     began = time.monotonic()
-    result = run("three", tmp_path, fake, target=TWO_ROUTES, budget=budget, model={"top": 1})
+    result = run("three", tmp_path, fake, target=TWO_ROUTES, budget=budget, model={"min_share": 100.0})
+    assert time.monotonic() - began < budget + 10
+    assert (result.verdict, result.carrier) == ("win", "flags")
+    assert any("has the very words that made the module that was timed" in note for note in result.notes)
+    assert result.flagfile is not None
+    compiles(result.flagfile, "three", tmp_path)
+
+
+@pytest.mark.long
+def test_a_compile_of_what_ships_that_never_ends_keeps_to_the_budget(tmp_path: Path) -> None:
+    budget = 45.0
+    fake = fake_tools(tmp_path, rules=[(SPEC, 20.0)])
+    fake.slow_down("ship")
+    began = time.monotonic()
+    result = run("three", tmp_path, fake, budget=budget, model={"top": 1})
     assert time.monotonic() - began < budget + 10
     assert result.verdict == "inconclusive"
     assert "the compile of what would ship had not ended when the time was up, so nothing ships" in result.reason
