@@ -36,7 +36,7 @@ from autotuner.system.progress import LATE_SECONDS, Clock, Stop
 
 SAME = Interval(1.0, 1.0, 1.0)
 
-Cause = Literal["no-knobs", "obstacles", "failed"]
+Cause = Literal["no-knobs", "no-operations", "obstacles", "failed"]
 """Why nothing came of it, where time has no part in it: nothing to choose, the reason names what is in the way,
 or all that was tried failed."""
 JudgePhase = Literal["screen", "race", "confirm"]

@@ -18,8 +18,13 @@ class Way:
     """What looks further than a run did."""
 
     words: str
-    given_as: Further | None = None
-    """Where a run was asked for this, the way is gone already."""
+    gone_with: frozenset[Further] = frozenset()
+    """Where a run was given one of these, this way is gone."""
+    only_with: Further | None = None
+    """Where it was not given this, there is no such way."""
+
+    def left(self, given: Collection[Further]) -> bool:
+        return not self.gone_with & set(given) and (self.only_with is None or self.only_with in given)
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Advice:
 
     def to_do(self, looked: Collection[Further] = ()) -> str:
         """What to do next; of what looks further, that which the run was not asked for."""
-        left = [way.words for way in self.further if way.given_as not in looked]
+        left = [way.words for way in self.further if way.left(looked)]
         return f"{self.do}; to look further: {', or '.join(left)}" if left else self.do
 
 
@@ -52,7 +57,9 @@ def _default_is_wrong(result: AnyResult) -> bool:
     return result.default_is_wrong
 
 
-_KERNELS = Way("--microkernels auto where kernels fit", "microkernels")
+_KERNELS = Way("--microkernels auto where kernels fit", frozenset({"microkernels"}))
+# The effort's budget does not count where the user gives one.
+_LONGER = (Way("--effort full", frozenset({"effort", "budget"})), Way("a longer --budget", only_with="budget"))
 
 ENDS = (
     Advice(
@@ -96,6 +103,13 @@ ENDS = (
     ),
     Advice(
         "no-winner",
+        "nothing to tune",
+        "No dispatch is a product, a convolution or an attention, and other routes give the default's code.",
+        "keep IREE's default",
+        lambda result: result.cause == "no-operations",
+    ),
+    Advice(
+        "no-winner",
         "nothing but the default was timed",
         "There is nothing to choose here, or nothing that was tried works.",
         "keep IREE's default; `autotune history RUN` says why each candidate failed",
@@ -108,7 +122,7 @@ ENDS = (
         "counts.",
         "keep IREE's default",
         lambda result: result.timed_elsewhere,
-        (Way("a bundle of more --trials"), Way("one of --microkernels auto where kernels fit", "microkernels")),
+        (Way("a bundle of more --trials"), Way("one of --microkernels auto where kernels fit", _KERNELS.gone_with)),
     ),
     Advice(
         "no-winner",
@@ -116,7 +130,7 @@ ENDS = (
         "Candidates were timed, and none can be faster than the default by more than the smallest gain that counts.",
         "keep IREE's default",
         _always,
-        (Way("--effort full", "effort"), _KERNELS),
+        (*_LONGER, _KERNELS),
     ),
     Advice(
         "inconclusive",

@@ -7,8 +7,8 @@ from typing import Literal
 
 from autotuner.errors import UsageError
 
-Further = Literal["microkernels", "effort"]
-"""Options that look further where nothing was found: `--microkernels auto`, `--effort full`."""
+Further = Literal["microkernels", "effort", "budget"]
+"""Options that say how far a run looks: `--microkernels auto`, `--effort full`, and a `--budget` of the user's own."""
 
 
 @dataclass(frozen=True, slots=True)

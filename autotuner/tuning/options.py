@@ -75,10 +75,11 @@ class Options:
 
     @property
     def looked(self) -> frozenset[Further]:
-        """What looks further, as far as it is asked for already."""
+        """What says how far a run looks, as far as it is given."""
         asked: dict[Further, bool] = {
             "microkernels": any(kernel.name == AUTO for kernel in self.microkernels),
             "effort": self.effort == EFFORTS["full"],
+            "budget": self.budget is not None,
         }
         return frozenset(name for name, given in asked.items() if given)
 

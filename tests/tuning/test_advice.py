@@ -61,6 +61,7 @@ def result(verdict: FinalVerdict, *, timed: int = 0, interrupted: bool = False) 
         (result("inconclusive"), "run the same command with a longer --budget: builds are kept"),
         (replace(result("inconclusive"), cause="obstacles"), "`--input`"),
         (replace(result("no-winner"), cause="no-knobs"), "to look further: --microkernels auto where kernels fit"),
+        (replace(result("no-winner"), cause="no-operations"), "keep IREE's default\n"),
         (replace(result("no-winner", timed=3), stand_in="decomposed"), "not with IREE's default"),
         (result("inconclusive", timed=3), "on a quieter machine"),
         (result("inconclusive", timed=3, interrupted=True), "--resume: it goes on from here"),
@@ -81,10 +82,10 @@ def test_a_result_without_a_spec_says_what_to_do_next(ended: Result, said: str) 
     printer = Printer()
     printer.files(ended)
     assert printer.text().startswith("next       ")
-    assert said in printer.text()
+    assert said in f"{printer.text()}\n"
 
 
-EFFORT, KERNELS = "--effort full", "--microkernels auto"
+EFFORT, KERNELS, BUDGET = "--effort full", "--microkernels auto", "a longer --budget"
 
 
 @pytest.mark.parametrize(
@@ -94,19 +95,21 @@ EFFORT, KERNELS = "--effort full", "--microkernels auto"
         (Options(microkernels=(Kernel("gemm_neon"),)), {EFFORT, KERNELS}),
         (Options(microkernels=(Kernel("auto"),)), {EFFORT}),
         (Options(effort=EFFORTS["full"]), {KERNELS}),
+        (Options(budget=30.0), {BUDGET, KERNELS}),
+        (Options(budget=30.0, effort=EFFORTS["full"]), {BUDGET, KERNELS}),
         (Options(effort=EFFORTS["full"], microkernels=(Kernel("auto"),)), set()),
     ],
 )
 def test_what_was_given_is_not_advised(given: Options, advised: set[str]) -> None:
     looked = replace(result("no-winner", timed=3), looked=given.looked)
     for ended, possible in (
-        (looked, {EFFORT, KERNELS}),
+        (looked, {EFFORT, KERNELS, BUDGET}),
         (replace(looked, timed_elsewhere=True), {KERNELS}),
         (replace(looked, cause="no-knobs"), {KERNELS}),
     ):
         said = advice(ended).to_do(ended.looked)
         assert said.startswith("keep IREE's default")
-        assert {option for option in (EFFORT, KERNELS) if option in said} == advised & possible
+        assert {option for option in (EFFORT, KERNELS, BUDGET) if option in said} == advised & possible
         assert ("to look further" in said) == (ended.timed_elsewhere or bool(advised & possible))
 
 

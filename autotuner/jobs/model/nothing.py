@@ -48,9 +48,18 @@ class Tried:
     """Why other dispatches cannot be tuned."""
     knobless: bool = False
     """No dispatch has anything to choose."""
+    more_routes: bool = False
+    """Routes that there was no time for."""
 
     @classmethod
-    def of(cls, routes: Sequence[RouteOutcome], rows: Sequence[Row], results: Sequence[Result]) -> Tried:
+    def of(
+        cls,
+        routes: Sequence[RouteOutcome],
+        rows: Sequence[Row],
+        results: Sequence[Result],
+        *,
+        more_routes: bool = False,
+    ) -> Tried:
         return cls(
             routes=sum(one.ok and not one.twin and one.route != PLAIN for one in routes),
             configurations=sum(result.counts.rivals for result in results),
@@ -59,6 +68,7 @@ class Tried:
             ahead=sum(row.state == "ahead" for row in rows),
             obstacles=tuple(row.reason for row in rows if row.state in OBSTACLES),
             knobless=bool(rows) and all(row.state == "no-knobs" for row in rows),
+            more_routes=more_routes,
         )
 
     def words(self) -> str:
@@ -73,7 +83,9 @@ class Tried:
         if self.knobless and not tried:
             return _judged("no-winner", f"no knobs here, IREE's default is kept: {self.obstacles[0]}", "no-knobs")
         if not tried and not open_ones and not self.obstacles:
-            return _judged("no-winner", f"nothing to tune here, IREE's default is kept: {NO_ROOT}", "no-knobs")
+            if self.more_routes:
+                return _judged("inconclusive", f"{NO_ROOT}, and the time was up for routes: {longer(wanted)}")
+            return _judged("no-winner", f"nothing to tune here, IREE's default is kept: {NO_ROOT}", "no-operations")
         if not tried and not open_ones:
             return _judged("inconclusive", f"nothing was tried: {self.why()}, and no route was timed", "obstacles")
         if not tried:

@@ -40,6 +40,13 @@ class RouteSearch:
             found.append(route)
         return found
 
+    @property
+    def has_more(self) -> bool:
+        """There are routes that were not asked for yet."""
+        if any(self._names(route) not in self._origin for route in self.queue):
+            return True
+        return any(names not in self._origin for names in (*self._together(), *self._turned(self._center)))
+
     def tell(self, route: Route, us: float | None) -> None:
         """What came of a route; None: it does not compile, does not run or computes something else."""
         self._us[self._names(route)] = math.inf if us is None else us
@@ -51,15 +58,19 @@ class RouteSearch:
         fastest = min((self._us[names] for names in finished), default=math.inf)
         return next((names for names in finished if self._us[names] <= (1 + GAIN) * fastest), ())
 
+    @property
+    def _center(self) -> Names:
+        """Until what is expected to win is known, the search goes on from there."""
+        expected = next((names for names in self._origin if names and self._is_product(names)), ())
+        return self.best if expected in self._us or not expected else expected
+
     def _next(self) -> Route | None:
         while self.queue:
             route = self.queue.pop(0)
             if self._names(route) not in self._origin:
                 self._origin[self._names(route)] = ()
                 return route
-        # Until what is expected to win is known, the search goes on from there.
-        expected = next((names for names in self._origin if names and self._is_product(names)), ())
-        center = self.best if expected in self._us or not expected else expected
+        center = self._center
         for names in (*self._together(), *self._turned(center)):
             if names not in self._origin:
                 self._origin[names] = center

@@ -222,7 +222,7 @@ class _ModelRun:
         if self.found.arbiter is not None and self.found.arbiter.default_is_wrong:
             # Some may have been compared with the default, before it was known to be wrong.
             self.found.tuned = [made for made in self.found.tuned if race.check(made.build).ok]
-        judgement = self._race(race.benchmark)
+        judgement = self._race(race)
         return self.found.judged(judgement)
 
     def _kernels(self, race: RouteRace, plain: ModelStructure, *, early: bool = False) -> FirstKernels | None:
@@ -273,12 +273,12 @@ class _ModelRun:
 
     # --- the end ------------------------------------------------------------------------------------------------
 
-    def _race(self, benchmark: Benchmark) -> Judgement:
+    def _race(self, race: RouteRace) -> Judgement:
         """The default, the best route and what tuning made of routes, as whole models."""
         context, lineup = self.context, self.found.lineup
         if len(lineup.modules) == 1:
-            return self._nothing_to_race(lineup)
-        plan = self._last_plan(lineup)
+            return self._nothing_to_race(lineup, more_routes=race.search.has_more)
+        benchmark, plan = race.benchmark, self._last_plan(lineup)
         if plan.ending(context.clock.left) is None and lineup.tuned and len(lineup.routes) > 1:
             context.note(
                 f"no time to race and to compile again what has files beside its flags: {plan.would_do(context.clock)}"
@@ -300,9 +300,10 @@ class _ModelRun:
         made = longest_compile(self.context, (), also=[one.build for one in lineup.tuned])
         return end_plan(self.context, [lineup.default, *racing], made=made)
 
-    def _nothing_to_race(self, lineup: Lineup) -> Judgement:
+    def _nothing_to_race(self, lineup: Lineup, *, more_routes: bool) -> Judgement:
         us = {BASELINE: lineup.base.us or 0.0}
         rows = [row for part in self.found.parts for row in part.rows.values()]
-        tried = Tried.of(self.found.tried, rows, [result for part in self.found.parts for result in part.results])
+        results = [result for part in self.found.parts for result in part.results]
+        tried = Tried.of(self.found.tried, rows, results, more_routes=more_routes)
         wanted = max(2 * self.context.clock.budget, self.least)
         return replace(lineup.alone() or tried.judged(wanted=wanted), us=us)

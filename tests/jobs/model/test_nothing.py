@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from autotuner.jobs.model.extract import Group
-from autotuner.jobs.model.nothing import Tried, without_device
+from autotuner.jobs.model.nothing import NO_ROOT, Tried, without_device
 from autotuner.jobs.model.result import Row
 from autotuner.jobs.model.routes import RouteOutcome
 from autotuner.jobs.model.whole import Tuned
@@ -66,7 +66,13 @@ DYNAMIC = "its shape is dynamic, and the inputs do not tell its sizes (--input)"
             Tried(routes=0, configurations=0),
             "no-winner",
             "nothing to tune here, IREE's default is kept: no dispatch has a product, a convolution or an attention",
-            "no-knobs",
+            "no-operations",
+        ),
+        (
+            Tried(routes=0, configurations=0, more_routes=True),
+            "inconclusive",
+            f"{NO_ROOT}, and the time was up for routes: --budget 75s would do",
+            None,
         ),
         (
             Tried(routes=0, configurations=0, obstacles=("no constraints",), knobless=True),
