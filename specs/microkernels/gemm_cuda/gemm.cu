@@ -5,10 +5,9 @@
 // another, CN beside one another: each copies a part for all) or the depth of one tile (SPLIT), whose sums they add up
 // through shared memory.
 //
-// Sums go through shared memory, too, and leave it as whole lines: where a workgroup has a single tile (WHOLE), all at once
-// in the place of the steps; else 64 columns at a time. Where little is done with them (PLAIN) that is before, and the
-// copies are asynchronous; else a short loop has all of the epilogue, as many instructions at the end of a kernel take
-// longer to be fetched than to be run.
+// Sums go into the result from registers: lanes exchange them first, so that what is put is at least 64 bytes of a row. Where
+// much is done with them (STAGED), or each of a cluster has a part of them, they go by way of shared memory: in the place of
+// the steps where a workgroup has a single tile (WHOLE), else 64 columns at a time.
 typedef unsigned long long u64;
 typedef unsigned u32;
 typedef unsigned short u16;
@@ -18,9 +17,7 @@ typedef unsigned short u16;
 constexpr int BK = 64, SHARED_BY = CM * CN;
 constexpr int X_BYTES = BM * BK * 2, Y_BYTES = BN * BK * 2, STAGE = X_BYTES + Y_BYTES;
 constexpr int OUT_BYTES = OUT_F32 ? 4 : 2, EACH = 16 / OUT_BYTES;  // columns that a thread puts at once
-constexpr bool PLAIN = !RESIDUAL && !ACTIVATION && !GATED && SPLIT == 1;
-constexpr int STRIP = WHOLE ? BN : 64;                             // columns that are on their way to the result at once,
-constexpr int PITCH = STRIP * (PLAIN ? OUT_BYTES : 4) + (PLAIN && !OUT_F32 ? 16 : 32);  // and from row to row of these
+constexpr int STRIP = WHOLE ? BN : 64, PITCH = STRIP * 4 + 32;  // columns that are staged at once, and from row to row of these
 
 #include "tiles.h"
 #include "put.h"
@@ -105,13 +102,13 @@ extern "C" __global__ void __launch_bounds__(128 * (GROUPS + 1), 1)
   extern __shared__ char memory[];
   const u32 ring = (shared_of(memory) + 1023) & ~1023u;
   const u32 strips = WHOLE ? ring : ring + STAGES * STAGE;
-  const u32 maps = ring + STAGES * STAGE + (WHOLE ? 0 : GROUPS * 64 * PITCH), barriers = maps + 256, factors = barriers + 128;
+  const u32 maps = ring + STAGES * STAGE + (STAGED && !WHOLE ? GROUPS * 64 * PITCH : 0), barriers = maps + 256;
+  const u32 factors = barriers + 128, shifts = factors + (NORM ? 1024 : 0);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, clusters = gridDim.x / CLUSTER;
   int rank = 0;
   if (CLUSTER > 1) asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   const int tiles = (m + BM * CM - 1) / (BM * CM) * ((n + BN * CN - 1) / (BN * CN)) * batch;
-  const int all = (k + BK - 1) / BK, share = (all + SPLIT - 1) / SPLIT, begin = SPLIT > 1 ? rank * share : 0;
-  const int steps = max(min(share, all - begin), 0);
+  const int begin = SPLIT > 1 ? rank : 0, steps = ((k + BK - 1) / BK - begin + SPLIT - 1) / SPLIT;
   const u64 map = ((u64)scratch + 127 & ~127ull) + (u64)blockIdx.x * 256 + warp * 128;
   if (warp == 0)
     describe(maps, map, a, batch * (TRANSPOSE_LHS ? k : m), TRANSPOSE_LHS ? m : k, TRANSPOSE_LHS ? BK : BM / CN, lane);
@@ -140,7 +137,7 @@ extern "C" __global__ void __launch_bounds__(128 * (GROUPS + 1), 1)
       for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += clusters) {
         const Place at = place(tile, m, n, rank);
         for (int s = 0; s < steps; s++, done++) {
-          const int stage = done % STAGES, depth = (begin + s) * BK;
+          const int stage = done % STAGES, depth = (begin + s * SPLIT) * BK;
           const u32 full = barriers + stage * 16, x = ring + stage * STAGE, y = x + X_BYTES;
           wait(full + 8, done / STAGES & 1 ^ 1);
           expect(full, rows ? X_BYTES : Y_BYTES);
@@ -179,9 +176,11 @@ extern "C" __global__ void __launch_bounds__(128 * (GROUPS + 1), 1)
   asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
 #endif
   const int group = warp / 4 - 1, t = threadIdx.x % 128;
-  int done = 0;
-  for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += clusters) {
+  int done = 0, turn = 0;
+  for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += clusters, turn++) {
     const Place at = place(tile, m, n, rank);
+    const u32 its_bias = shifts + (group * 2 + turn % 2) * SHIFTS;  // the last tile's may still be read
+    if (BIAS && !STAGED) bring_bias(its_bias, bias, at.column, n, t);
     float sums[HIGH][BN / 2];
     for (int s = 0; s < steps; s++, done++) {
       const int stage = done % STAGES;
@@ -202,41 +201,45 @@ extern "C" __global__ void __launch_bounds__(128 * (GROUPS + 1), 1)
     }
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
     if (steps > 0 && t < SHARED_BY) arrive(barriers + (done + STAGES - 1) % STAGES * 16 + 8, t);
-    if (SPLIT > 1 && steps == 0)
-      for (int high = 0; high < HIGH; high++)
-        for (int i = 0; i < BN / 2; i++) sums[high][i] = 0.0f;
-    if (WHOLE) together(8, GROUPS * 128);  // all have read the last step
 #if NORM
     together(KNOWN, NORMING);
 #endif
+    if (BIAS && !STAGED) {
+      asm volatile("cp.async.wait_all;" ::: "memory");
+      together(group + 1, 128);
+    }
+    if (STAGED && WHOLE) together(8, GROUPS * 128);  // all have read the last step
 #pragma unroll
     for (int high = 0; high < HIGH; high++) {
       const int part = (group * HIGH + high) * 64, row = at.row + part;
       const Result to = {c, factors + part * 4, bias, residual, m, n, at.entry};
-      const u32 mine = strips + (WHOLE ? group * HIGH + high : group) * 64 * PITCH;
+#if SPLIT > 1
 #pragma unroll
-      for (int strip = 0; strip < (BN + STRIP - 1) / STRIP; strip++) {
+      for (int j = 0; j < BN; j += 8) stage(ring + part * PITCH, sums[high] + j / 2, j, t);
+#else
+      if (!STAGED) put_directly(to, sums[high], row, at.column, its_bias, t);
+      const u32 mine = strips + (WHOLE ? part : group * 64) * PITCH;
 #pragma unroll
-        for (int j = 0; j < STRIP / 8 && strip * STRIP + j * 8 < BN; j++) stage(to, mine, sums[high], strip, j, at.column, t);
-        if (SPLIT > 1) continue;
-        if (PLAIN) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-        together(group + 1, 128);
+      for (int strip = 0; STAGED && strip < BN; strip += STRIP) {
         constexpr int LAST = BN % STRIP == 0 ? STRIP : BN % STRIP;
-        if (PLAIN)
-          put_plain(to, mine, row, at.column + strip * STRIP, strip * STRIP + STRIP <= BN ? STRIP : LAST, t);
-        else if (strip * STRIP + STRIP <= BN)
-          put<STRIP>(to, mine, row, at.column + strip * STRIP, t, 0);
+#pragma unroll
+        for (int j = 0; j < STRIP && strip + j < BN; j += 8) stage(mine, sums[high] + (strip + j) / 2, j, t);
+        together(group + 1, 128);
+        if (strip + STRIP <= BN)
+          put_staged<STRIP>(to, mine, row, at.column + strip, t, 0);
         else
-          put<LAST>(to, mine, row, at.column + strip * STRIP, t, 0);
+          put_staged<LAST>(to, mine, row, at.column + strip, t, 0);
         if (!WHOLE) together(group + 1, 128);
       }
+#endif
     }
     if (SPLIT > 1) {
       whole_cluster();
 #pragma unroll 1
       for (int high = 0; high < HIGH; high++) {
         const int part = (group * HIGH + high) * 64;
-        put<BN>({c, factors, bias, residual, m, n, at.entry}, strips + part * PITCH, at.row + part, at.column, t, rank);
+        const Result to = {c, factors, bias, residual, m, n, at.entry};
+        put_staged<BN>(to, ring + part * PITCH, at.row + part, at.column, t, rank);
       }
       whole_cluster();  // none leaves while another still reads its sums
     }

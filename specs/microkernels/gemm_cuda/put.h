@@ -1,4 +1,4 @@
-// What becomes of sums: their epilogue, and their way through shared memory into the result.
+// What becomes of sums: their epilogue, and their way into the result.
 __device__ __forceinline__ float bits(u32 from) { return __uint_as_float(from); }
 
 __device__ __forceinline__ float finished(float x) {
@@ -38,36 +38,30 @@ __device__ __forceinline__ float widened(u16 from, bool bf16) {
   return x;
 }
 
-// EACH numbers that lie one behind another are added.
+// EACH numbers that lie one behind another, as they are in memory.
 template <bool F32, bool BF16>
-__device__ __forceinline__ void add_from(float (&sums)[EACH], const void* from, u64 at) {
+struct Numbers {
+  static constexpr int WORDS = EACH * (F32 ? 4 : 2) / 4;
+  u32 words[WORDS];
+
+  __device__ __forceinline__ void load(const void* from, u64 at) {
+    const u64 there = (u64)from + at * (F32 ? 4 : 2);
 #pragma unroll
-  for (int i = 0; i < EACH; i += 4) {
-    if (F32) {
-      const float4 more = *(const float4*)((const float*)from + at + i);
-      sums[i] += more.x, sums[i + 1] += more.y, sums[i + 2] += more.z, sums[i + 3] += more.w;
-    } else {
-      const uint2 more = *(const uint2*)((const u16*)from + at + i);
-      sums[i] += widened((u16)more.x, BF16), sums[i + 1] += widened((u16)(more.x >> 16), BF16);
-      sums[i + 2] += widened((u16)more.y, BF16), sums[i + 3] += widened((u16)(more.y >> 16), BF16);
-    }
+    for (int i = 0; i < WORDS; i += WORDS > 2 ? 4 : 2)
+      if (WORDS > 2)
+        asm("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
+            : "=r"(words[i]), "=r"(words[i + 1]), "=r"(words[(i + 2) % WORDS]), "=r"(words[(i + 3) % WORDS])
+            : "l"(there + i * 4));
+      else
+        asm("ld.global.nc.v2.b32 {%0, %1}, [%2];" : "=r"(words[i]), "=r"(words[i + 1]) : "l"(there + i * 4));
   }
-}
 
-__device__ __forceinline__ void load4(float* to, u32 from) {
-  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
-               : "r"(from));
-}
-
-__device__ __forceinline__ void add4(float* to, u32 from) {
-  float more[4];
-  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(more[0]), "=f"(more[1]), "=f"(more[2]), "=f"(more[3])
-               : "r"(from));
+  __device__ __forceinline__ void add_to(float (&sums)[EACH]) const {
 #pragma unroll
-  for (int i = 0; i < 4; i++) to[i] += more[i];
-}
+    for (int i = 0; i < EACH; i++)
+      sums[i] += F32 ? bits(words[i % WORDS]) : widened((u16)(words[i / 2 % WORDS] >> i % 2 * 16), BF16);
+  }
+};
 
 __device__ __forceinline__ u32 pair(float low, float high) {
   u32 both;
@@ -86,96 +80,178 @@ struct Result {
   int m, n, entry;
 };
 
-// So many columns of 64 rows from shared memory into the result, with their epilogue; of SPLIT, the share of one.
-template <int WIDE>
-__device__ __forceinline__ void put(const Result& to, u32 from, int row, int column, int t, int part) {
-  constexpr int PUT = WIDE / (GATED ? 2 : 1), PIECES = PUT / EACH, ROWS = (64 + SPLIT - 1) / SPLIT;
-  const int n = GATED ? to.n / 2 : to.n, first = GATED ? column / 2 : column;
-#pragma unroll 2
-  for (int i = t; i < ROWS * PIECES; i += 128) {
-    const int line = part * ROWS + i / PIECES, x = i % PIECES * EACH, place = first + x;
-    if (line >= 64 || row + line >= to.m || place >= n) continue;
-    float sums[EACH], others[EACH];
-    const u32 at = from + line * PITCH + (GATED ? x / 8 * 16 + x % 8 : x) * 4;
+__device__ __forceinline__ void put_at(const Result& to, u64 where, const u32* words) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"((u64)to.c + where * OUT_BYTES), "r"(words[0]), "r"(words[1]),
+               "r"(words[2]), "r"(words[3]));
+}
+
+// --- From registers -------------------------------------------------------------------------------------------------
+
+// A lane gives one of two words to the lane beside it (1) or next but one (2), and gets one.
+__device__ __forceinline__ void swap(u32& first, u32& second, int lanes, bool upper) {
+  u32 got;
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(got) : "r"(upper ? first : second), "r"(lanes));
+  (upper ? first : second) = got;
+}
+
+// Of four words of each of four lanes a lane gets those of its own number: lane 0 the first of all.
+__device__ __forceinline__ void deal(u32 (&words)[4], int lane) {
+  swap(words[0], words[1], 1, lane & 1);
+  swap(words[2], words[3], 1, lane & 1);
+  swap(words[0], words[2], 2, lane & 2);
+  swap(words[1], words[3], 2, lane & 2);
+}
+
+constexpr int PIECES = BN / (GATED ? 16 : 8), DEALT = OUT_F32 ? 2 : 4;  // pieces of eight columns, and of these at once
+constexpr int SHIFTS = BN * (BIAS_F32 ? 4 : 2);                        // bytes of the bias
+
+// The bias of a tile's columns, on its way into shared memory.
+__device__ __forceinline__ void bring_bias(u32 to, const void* bias, int column, int n, int t) {
+  const int first = GATED ? column / 2 : column, last = GATED ? n / 2 : n, at = first * (BIAS_F32 ? 4 : 2) + t * 16;
+  if (t * 16 < SHIFTS / (GATED ? 2 : 1) && at < last * (BIAS_F32 ? 4 : 2))
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(to + t * 16), "l"((u64)bias + at) : "memory");
+}
+
+// Two columns of a piece, with all that is done with them.
+__device__ __forceinline__ void finish_two(const float (&sums)[BN / 2], int piece, int half, float factor, u32 bias, float (&two)[2]) {
 #pragma unroll
-    for (int j = 0; j < EACH; j += 4) {
-      load4(sums + j, at + j * 4);
-      if (GATED) load4(others + j, at + 32 + j * 4);
-    }
-#if NORM
-    float factor;
-    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(factor) : "r"(to.factors + line * 4));
-#pragma unroll
-    for (int j = 0; j < EACH; j++) sums[j] *= factor, others[j] *= factor;
+  for (int i = 0; i < 2; i++) two[i] = sums[(GATED ? piece * 2 : piece) * 4 + half * 2 + i] * (NORM ? factor : 1.0f);
+#if BIAS
+  u32 low, high;
+  const u32 at = bias + piece * 8 * (BIAS_F32 ? 4 : 2);
+  if (BIAS_F32) {
+    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(low), "=r"(high) : "r"(at));
+    two[0] += bits(low), two[1] += bits(high);
+  } else {
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(low) : "r"(at));
+    two[0] += widened((u16)low, BIAS_BF16), two[1] += widened((u16)(low >> 16), BIAS_BF16);
+  }
 #endif
-    if (SPLIT > 1)
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    two[i] = finished(two[i]);
+    if (GATED) two[i] *= sums[(piece * 2 + 1) * 4 + half * 2 + i] * (NORM ? factor : 1.0f);
+  }
+}
+
+// 64 rows of a tile. A lane has two columns of each piece; it gives some away for four or eight that lie side by side, so that
+// four lanes put 64 bytes of a row.
+__device__ __forceinline__ void put_directly(const Result& to, const float (&sums)[BN / 2], int first_row, int first, u32 bias, int t) {
+  const int lane = t % 4, line = t / 32 * 16 + t % 32 / 4, n = GATED ? to.n / 2 : to.n;
+  const int own = OUT_F32 ? lane & 1 : lane;  // the piece of a round that becomes its own,
+  const int column = (GATED ? first / 2 : first) + own * 8 + (OUT_F32 ? (lane >> 1) * 4 : 0);
+  bias += lane * 2 * (BIAS_F32 ? 4 : 2);
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    const int row = first_row + line + half * 8;
+    const u64 begin = ((u64)to.entry * to.m + row) * n + column;
+    float factor = 1.0f;
+#if NORM
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(factor) : "r"(to.factors + (line + half * 8) * 4));
+#endif
+#pragma unroll
+    for (int round = 0; round < PIECES; round += DEALT) {
+      float two[DEALT][2] = {};
+      u32 words[4];
+#pragma unroll
+      for (int i = 0; i < DEALT; i++)
+        if (round + i < PIECES) finish_two(sums, round + i, half, factor, bias, two[i]);
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+        words[i] = OUT_F32 ? __float_as_uint(two[i / 2 % DEALT][i % 2]) : pair(two[i % DEALT][0], two[i % DEALT][1]);
+      if (OUT_F32) {
+        swap(words[0], words[2], 1, lane & 1);
+        swap(words[1], words[3], 1, lane & 1);
+      } else
+        deal(words, lane);
+      if (row < to.m && round + own < PIECES && column + round * 8 < n) put_at(to, begin + round * 8, words);
+    }
+  }
+}
+
+// --- By way of shared memory ----------------------------------------------------------------------------------------
+
+// Eight columns of this thread's rows.
+__device__ __forceinline__ void stage(u32 to, const float* sums, int column, int t) {
+#pragma unroll
+  for (int half = 0; half < 2; half++)
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to + (t / 32 * 16 + half * 8 + t % 32 / 4) * PITCH + (column + t % 4 * 2) * 4),
+                 "f"(sums[half * 2]), "f"(sums[half * 2 + 1])
+                 : "memory");
+}
+
+__device__ __forceinline__ void load4(float* to, u32 from) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
+               : "r"(from));
+}
+
+__device__ __forceinline__ void add4(float* to, u32 from) {
+  float more[4];
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(more[0]), "=f"(more[1]), "=f"(more[2]), "=f"(more[3])
+               : "r"(from));
+#pragma unroll
+  for (int i = 0; i < 4; i++) to[i] += more[i];
+}
+
+// So many columns of 64 rows, of SPLIT the share of one, with their epilogue: a short loop, as many instructions at the end of a
+// kernel take longer to be fetched than to be run. What is read for it is read for some pieces at once.
+template <int WIDE>
+__device__ __forceinline__ void put_staged(const Result& to, u32 from, int row, int column, int t, int rank) {
+  constexpr int PUT = WIDE / (GATED ? 2 : 1), ACROSS = PUT / EACH, ROWS = (64 + SPLIT - 1) / SPLIT, AT_ONCE = 4;
+  const int n = GATED ? to.n / 2 : to.n, first = GATED ? column / 2 : column;
+#pragma unroll 1
+  for (int begin = t; begin < ROWS * ACROSS; begin += 128 * AT_ONCE) {
+    Numbers<BIAS_F32, BIAS_BF16> shifts[AT_ONCE];
+    Numbers<RESIDUAL_F32, RESIDUAL_BF16> more[AT_ONCE];
+    u64 where[AT_ONCE];
+    bool inside[AT_ONCE];
+#pragma unroll
+    for (int u = 0; u < AT_ONCE; u++) {
+      const int i = begin + u * 128, line = rank * ROWS + i / ACROSS, place = first + i % ACROSS * EACH;
+      where[u] = ((u64)to.entry * to.m + row + line) * n + place;
+      inside[u] = i < ROWS * ACROSS && line < 64 && row + line < to.m && place < n;
+      if (BIAS && inside[u]) shifts[u].load(to.bias, place);
+      if (RESIDUAL && inside[u]) more[u].load(to.residual, where[u]);
+    }
+#pragma unroll
+    for (int u = 0; u < AT_ONCE; u++) {
+      if (!inside[u]) continue;
+      const int i = begin + u * 128, line = rank * ROWS + i / ACROSS, x = i % ACROSS * EACH;
+      const u32 at = from + line * PITCH + (GATED ? x / 8 * 16 + x % 8 : x) * 4;
+      float sums[EACH], others[EACH], factor = 1.0f;
+#pragma unroll
+      for (int j = 0; j < EACH; j += 4) {
+        load4(sums + j, at + j * 4);
+        if (GATED) load4(others + j, at + 32 + j * 4);
+      }
+#pragma unroll
       for (int other = 1; other < SPLIT; other++) {
         u32 there;
-        const int rank = (part + other) % SPLIT;
-        asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
+        asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"((rank + other) % SPLIT));
 #pragma unroll
         for (int j = 0; j < EACH; j += 4) {
           add4(sums + j, there + j * 4);
           if (GATED) add4(others + j, there + 32 + j * 4);
         }
       }
-    const u64 where = ((u64)to.entry * to.m + row + line) * n + place;
-#if BIAS
-    add_from<BIAS_F32, BIAS_BF16>(sums, to.bias, place);
-#endif
-#if RESIDUAL
-    add_from<RESIDUAL_F32, RESIDUAL_BF16>(sums, to.residual, where);
-#endif
-#pragma unroll
-    for (int j = 0; j < EACH; j++) sums[j] = finished(sums[j]) * (GATED ? others[j] : 1.0f);
-    u32 words[4];
-#pragma unroll
-    for (int j = 0; j < 4; j++) words[j] = OUT_F32 ? __float_as_uint(sums[j]) : pair(sums[2 * j % EACH], sums[(2 * j + 1) % EACH]);
-    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"((u64)to.c + where * OUT_BYTES), "r"(words[0]),
-                 "r"(words[1]), "r"(words[2]), "r"(words[3])
-                 : "memory");
-  }
-}
-
-// Eight columns of this thread's rows into shared memory.
-__device__ __forceinline__ void stage(const Result& to, u32 at, float* sums, int strip, int j, int column, int t) {
-  const int x = j * 8 + t % 4 * 2, i = (strip * (STRIP / 8) + j) * 4;
-  float added[2] = {0.0f, 0.0f};
-#if BIAS
-  const int place = column + strip * STRIP + x;
-  if (PLAIN && place < to.n)
-    for (int k = 0; k < 2; k++)
-      added[k] = BIAS_F32 ? ((const float*)to.bias)[place + k] : widened(((const u16*)to.bias)[place + k], BIAS_BF16);
-#endif
-#pragma unroll
-  for (int half = 0; half < 2; half++) {
-    const u32 there = at + (t / 32 * 16 + half * 8 + t % 32 / 4) * PITCH + x * (PLAIN ? OUT_BYTES : 4);
-    float low = sums[i + half * 2], high = sums[i + half * 2 + 1];
 #if NORM
-    if (PLAIN) {
-      float factor;
-      asm volatile("ld.shared.f32 %0, [%1];" : "=f"(factor) : "r"(to.factors + (t / 32 * 16 + half * 8 + t % 32 / 4) * 4));
-      low *= factor, high *= factor;
-    }
+      asm volatile("ld.shared.f32 %0, [%1];" : "=f"(factor) : "r"(to.factors + line * 4));
+#pragma unroll
+      for (int j = 0; j < EACH; j++) sums[j] *= factor, others[j] *= factor;
 #endif
-    if (PLAIN) low = finished(low + added[0]), high = finished(high + added[1]);
-    if (PLAIN && !OUT_F32)
-      asm volatile("st.shared.b32 [%0], %1;" ::"r"(there), "r"(pair(low, high)) : "memory");
-    else
-      asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(there), "f"(low), "f"(high) : "memory");
+      if (BIAS) shifts[u].add_to(sums);
+      if (RESIDUAL) more[u].add_to(sums);
+#pragma unroll
+      for (int j = 0; j < EACH; j++) sums[j] = finished(sums[j]) * (GATED ? others[j] : 1.0f);
+      u32 words[4];
+#pragma unroll
+      for (int j = 0; j < 4; j++)
+        words[j] = OUT_F32 ? __float_as_uint(sums[j]) : pair(sums[2 * j % EACH], sums[(2 * j + 1) % EACH]);
+      put_at(to, where[u], words);
+    }
   }
-}
-
-// 64 rows of a strip as they are, each by a thread. Those of the strip before are gone when it returns.
-__device__ __forceinline__ void put_plain(const Result& to, u32 from, int row, int column, int wide, int t) {
-  wide = min(wide, to.n - column);
-  if (t < 64 && row + t < to.m && wide > 0) {
-    const u64 where = ((u64)to.entry * to.m + row + t) * to.n + column;
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"((u64)to.c + where * OUT_BYTES),
-                 "r"(from + t * PITCH), "r"(wide * OUT_BYTES)
-                 : "memory");
-  }
-  asm volatile("cp.async.bulk.commit_group;\n\tcp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
 __device__ __forceinline__ void together(int which, int threads) {
