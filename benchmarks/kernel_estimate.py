@@ -1,4 +1,4 @@
-"""How well the estimates of gemm_triton and gemm_hopper rank variants of shapes that they were not fitted to.
+"""How well the estimates of gemm_triton, gemm_hopper and gemm_cuda rank variants of shapes that they were not fitted to.
 
     python -m benchmarks.kernel_estimate
 
@@ -70,9 +70,25 @@ def hopper(x: Columns, c: Constants) -> Array:
     return x["on_unit"] * (steps * step + x["bm"] * x["wide"] * put / 10000 + c[10]) + c[3] + shared
 
 
+def cuda(x: Columns, c: Constants) -> Array:
+    read = np.maximum(c[15], (x["bm"] * c[1] + x["bn"] * c[2]) * x["uncached"] / 100)
+    step = np.maximum(x["bm"] * x["bn"] / c[0], read)
+    together = np.where((x["both"] > 0) & (x["waves"] > 1), c[5], 100)
+    step *= np.where(x["ragged"] > 0, np.where(x["both"] > 0, c[4], c[3]), together) / 100
+    steps = x["waves"] * np.ceil(np.ceil(x["k"] / 64) / x["split"])
+    staged = np.where((x["staged"] > 0) & (x["split"] == 1), x["bm"] * x["bn"] / c[6], 0.0)
+    finished = staged + np.where(x["bias"] > 0, c[7], 0.0) + np.where(x["gated"] > 0, x["bm"] * x["bn"] / c[8], 0.0)
+    put = x["bm"] * x["bn"] * np.where(x["rounded"] > 0, 2, 4) / c[9] + c[10] + finished
+    once = c[11] + np.where(x["both"] > 0, c[12], 0.0) + np.where(x["split"] > 1, c[13], 0.0)
+    multiplied = np.maximum(steps * step, x["batch"] * (x["m"] + x["n"]) * x["k"] / c[14])
+    total: Array = multiplied + x["waves"] * put + once
+    return total
+
+
 ESTIMATES = (
     Estimate("gemm_triton", triton, (3020, 55, 381, 146, 111, 1115, 1035, 8, 1650, 1.5, 3800, 72, 1707)),
     Estimate("gemm_hopper", hopper, (2860, 58.5, 920, 2450, 7080, 88, 200, 350, 39, 1300, 640, 108, 1.45)),
+    Estimate("gemm_cuda", cuda, (49, 115, 90, 141, 116, 98, 11, 680, 6, 52, 370, 2470, 610, 7000, 1200, 170)),
 )
 
 

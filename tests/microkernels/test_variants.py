@@ -26,6 +26,7 @@ ESTIMATED = (
     "attention_triton",
     "conv_nchw_triton",
     "conv_triton",
+    "gemm_cuda",
     "gemm_hopper",
     "gemm_triton",
     "gemv_triton",
