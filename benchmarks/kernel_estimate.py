@@ -1,4 +1,4 @@
-"""How well the estimates of gemm_triton, gemm_hopper and gemm_cuda rank variants of shapes that they were not fitted to.
+"""How well the estimates of gemm_triton, gemm_hopper and gemm_cuda rank variants of shapes they were not fitted to.
 
     python -m benchmarks.kernel_estimate
 
