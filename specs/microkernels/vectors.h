@@ -94,14 +94,18 @@ INLINE vec finished(vec x, Place place, ptrdiff_t l) {
 }
 
 #if defined(__AVX512F__)
-// The first `count` lanes; no other memory is touched.
-INLINE vec read_some(const float* from, ptrdiff_t count) {
-  return (vec)__builtin_ia32_loadups512_mask((const void*)from, (vec){0}, (uint16_t)((1u << count) - 1));
+// The lanes that have a bit; no other memory is touched.
+INLINE vec read_lanes(const float* from, uint16_t lanes) {
+  return (vec)__builtin_ia32_loadups512_mask((const void*)from, (vec){0}, lanes);
 }
 
-INLINE void write_some(float* to, vec x, ptrdiff_t count) {
-  __builtin_ia32_storeups512_mask((void*)to, x, (uint16_t)((1u << count) - 1));
-}
+INLINE void write_lanes(float* to, vec x, uint16_t lanes) { __builtin_ia32_storeups512_mask((void*)to, x, lanes); }
+
+INLINE uint16_t lanes_before(ptrdiff_t end) { return (uint16_t)((1u << end) - 1); }
+
+INLINE vec read_some(const float* from, ptrdiff_t count) { return read_lanes(from, lanes_before(count)); }
+
+INLINE void write_some(float* to, vec x, ptrdiff_t count) { write_lanes(to, x, lanes_before(count)); }
 
 // Fewer than a vector of sums, from `l` of a run on, to their place. `add`: to what is there; `last`: nothing comes after.
 INLINE void store_part(vec x, Place place, ptrdiff_t l, ptrdiff_t count, int add, int last) {

@@ -114,6 +114,14 @@ def test_a_convolution_is_right(name: str, tmp_path: Path) -> None:
     assert not wrong(problem, inputs, found)
 
 
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_a_convolution_is_right_with_sixteen_lanes(name: str, tmp_path: Path) -> None:
+    """The code for AVX-512, on any processor."""
+    problem, setting = CONVOLUTIONS[name]
+    inputs = problem.inputs(3)
+    assert not wrong(problem, inputs, result_of(CONV, problem, inputs, tmp_path, parameters=setting, emulated=True))
+
+
 NARROW = () if HOST != "x86_64" else ("avx2", "fma")
 
 

@@ -21,14 +21,14 @@ from autotuner.system import process
 HOST = platform.machine()
 STACK = 108 * 1024
 """Of a worker's 128 KiB, what the frame of a kernel may take."""
+AVX512 = ("avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl")
 _GUARD = 64
 
 
 def host_features() -> tuple[str, ...]:
     """Of this processor, by LLVM's names, which on x86_64 are Linux's."""
     words = Path("/proc/cpuinfo").read_text().split() if HOST == "x86_64" else []
-    known = ("avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl")
-    return tuple(name for name in known if name in words)
+    return tuple(name for name in AVX512 if name in words)
 
 
 def flags_of(
@@ -40,10 +40,16 @@ def flags_of(
     features: Collection[str] = (),
 ) -> list[str]:
     """What the provider gives the compiler for this kernel."""
+    defines = _defines(manifest, problem, chip, parameters=parameters, features=features)
+    return [*find_compiler(chip).flags, *choose_isa(chip, features).flags, *defines]
+
+
+def _defines(
+    manifest: Manifest, problem: Problem, chip: str, *, parameters: Mapping[str, int] | None, features: Collection[str]
+) -> list[str]:
     numbers = manifest.fit(problem, chip, parameters=parameters, features=features)
     macros = {name: numbers[name] for name in (*manifest.parameters, *manifest.values)} | problem_macros(problem)
-    defines = [f"-D{name.upper()}={value}" for name, value in macros.items()]
-    return [*find_compiler(chip).flags, *choose_isa(chip, features).flags, *defines, f"-I{shipped_folder()}"]
+    return [*(f"-D{name.upper()}={value}" for name, value in macros.items()), f"-I{shipped_folder()}"]
 
 
 def result_of(
@@ -54,16 +60,25 @@ def result_of(
     *,
     parameters: Mapping[str, int] | None = None,
     features: Collection[str] = (),
+    emulated: bool = False,
 ) -> Array:
-    """What the kernel computes; a write beside the result or a frame that is too large is an error."""
+    """What the kernel computes; a write beside the result or a frame that is too large is an error.
+
+    `emulated`: what it computes with AVX-512, whatever processor this is.
+    """
     library = folder / f"kernel{len(list(folder.iterdir()))}.so"
-    flags = flags_of(manifest, problem, HOST, parameters=parameters, features=features)
+    chip, features = ("x86_64", AVX512) if emulated else (HOST, features)
+    if emulated:
+        defines = _defines(manifest, problem, chip, parameters=parameters, features=features)
+        flags = [*find_compiler(HOST).flags, "-include", str(Path(__file__).with_name("wide.h")), "-Wno-psabi", *defines]
+    else:
+        flags = flags_of(manifest, problem, chip, parameters=parameters, features=features)
     # Fast to compile: what the optimizer does with it, the tests with IREE see.
     own = ["-O1", "-fvisibility=default", f"-Werror=frame-larger-than={STACK}", "-shared"]
     source = str(manifest.provider.source)
     done = process.run([find_compiler(HOST).path, *flags, *own, source, "-o", library], timeout=120)
     assert done.ok, done.why()
-    instance = manifest.bind(problem, HOST, objects=(library,), parameters=parameters, features=features)
+    instance = manifest.bind(problem, chip, objects=(library,), parameters=parameters, features=features)
     guarded = np.full(problem.output.bytes // 4 + 2 * _GUARD, np.nan, np.float32)
     out = guarded[_GUARD:-_GUARD]
     arrays = [out if b.access == "write" else _packed(inputs[b.operand], b) for b in instance.bindings]

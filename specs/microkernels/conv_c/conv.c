@@ -76,6 +76,32 @@ INLINE void copy_row(const Tile* t, const float* row, Columns columns, ptrdiff_t
 #endif
 }
 
+#if defined(__AVX512F__) && !CHANNELS_LAST
+// One phase of `count` channels, a vector of every row at a time: what is beside the image is not read, and is the padding's zeros.
+INLINE void fill_phase(const Tile* t, const float* restrict image, ptrdiff_t count, ptrdiff_t top, Columns columns,
+                       const int step, float* restrict to) {
+  for (ptrdiff_t x = 0; x < t->width; x += LANES) {
+    const ptrdiff_t left = least(LANES, most(0, columns.left - x)), end = most(left, least(LANES, columns.end - x));
+    const uint16_t inside = lanes_before(end) & ~lanes_before(left), all = lanes_before(least(LANES, t->width - x));
+    // With a step of two, of the first and of the second vector of the image.
+    uint32_t evens = 0;
+    for (ptrdiff_t i = left; i < end; ++i) evens |= 1u << 2 * i;
+    for (ptrdiff_t c = 0; c < count; ++c) {
+      const float* from = image + c * t->h * t->w + top * t->w + columns.first + x * step;
+      float* row = to + c * t->plane + x;
+      for (ptrdiff_t y = top; y < top + t->rows * t->stride_h; y += t->stride_h, from += t->stride_h * t->w, row += t->width) {
+        vec pixels = {0};
+        if (y >= 0 && y < t->h) {
+          pixels = read_lanes(from, step == 1 ? inside : (uint16_t)evens);
+          if (step == 2) pixels = SHUFFLE(pixels, read_lanes(from + LANES, (uint16_t)(evens >> LANES)), EVENS);
+        }
+        write_lanes(row, pixels, all);
+      }
+    }
+  }
+}
+#endif
+
 // What the tile reads of channels: `count` from `image` on.
 static __attribute__((noinline)) void fill(const Tile* t, const float* restrict image, ptrdiff_t count, float* restrict to) {
   const ptrdiff_t planes = CHANNELS_LAST ? 1 : count, pixel = CHANNELS_LAST ? t->c : 1;
@@ -83,14 +109,26 @@ static __attribute__((noinline)) void fill(const Tile* t, const float* restrict 
     for (ptrdiff_t b = 0; b < t->stride_w; ++b) {
       if (!(t->used_h >> a & t->used_w >> b & 1)) continue;
       const Columns columns = columns_of(t, b - t->pad_w);
+      const ptrdiff_t top = t->row * t->stride_h + a - t->pad_h;  // of the image, in the first row
+      float* phase = to;
+      to += t->rows * t->width * PITCH;
+#if defined(__AVX512F__) && !CHANNELS_LAST
+      if (t->stride_w == 1) {
+        fill_phase(t, image, count, top, columns, 1, phase);
+        continue;
+      }
+      if (t->stride_w == 2) {
+        fill_phase(t, image, count, top, columns, 2, phase);
+        continue;
+      }
+#endif
       for (ptrdiff_t c = 0; c < planes; ++c) {
         const float* plane = image + c * t->h * t->w;
-        float* row = to + c * t->plane;
-        ptrdiff_t y = t->row * t->stride_h + a - t->pad_h;
+        float* row = phase + c * t->plane;
+        ptrdiff_t y = top;
         for (ptrdiff_t r = 0; r < t->rows; ++r, y += t->stride_h, row += t->width * PITCH)
           copy_row(t, y >= 0 && y < t->h ? plane + y * t->w * pixel : 0, columns, count, row);
       }
-      to += t->rows * t->width * PITCH;
     }
   }
 }
@@ -98,6 +136,12 @@ static __attribute__((noinline)) void fill(const Tile* t, const float* restrict 
 #endif
 
 #if !CHANNELS_LAST && !DEPTHWISE
+INLINE ptrdiff_t channels_at_once(const Tile* t) {
+  const ptrdiff_t fit = most(1, least(least(t->channels, PLAIN ? t->channels : BUFFER / t->plane), STEPS / (t->kh * t->kw)));
+  const ptrdiff_t times = (t->channels + fit - 1) / fit;
+  return (t->channels + times - 1) / times;
+}
+
 // Blocks read beyond the end of what counts: what happens to lie there may be numbers so small that they cost time.
 INLINE void clear_ends(const Tile* t, ptrdiff_t planes, float* buffer) {
   const ptrdiff_t counts = t->slots_h * t->slots_w * t->rows * t->width;

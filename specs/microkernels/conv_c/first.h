@@ -6,12 +6,6 @@
 #define AT_ONCE (FILTERS_ACROSS ? MR : NR)
 #define COPIES (2 * AT_ONCE)
 
-INLINE ptrdiff_t channels_at_once(const Tile* t) {
-  const ptrdiff_t fit = most(1, least(least(t->channels, PLAIN ? t->channels : BUFFER / t->plane), STEPS / (t->kh * t->kw)));
-  const ptrdiff_t times = (t->channels + fit - 1) / fit;
-  return (t->channels + times - 1) / times;
-}
-
 // Vectors that are copied for each line of a panel: where they go and where they come from.
 typedef struct {
   ptrdiff_t count;
@@ -35,13 +29,27 @@ INLINE void find_copies(const Tile* t, ptrdiff_t l, Copies* copies) {
   }
 }
 
-static __attribute__((noinline)) void make_panel(const float* restrict buffer, const int32_t* restrict offsets,
-                                                 ptrdiff_t depth, const Copies* restrict copies, float* restrict panel) {
-  const ptrdiff_t count = copies->count;
+INLINE void make_lines(const float* restrict buffer, const int32_t* restrict offsets, ptrdiff_t depth,
+                       const Copies* restrict copies, float* restrict panel, const ptrdiff_t count) {
   for (ptrdiff_t p = 0; p < depth; ++p, panel += AT_ONCE) {
     const float* from = buffer + offsets[p];
+    UNROLL
     for (ptrdiff_t v = 0; v < count; ++v) *(loose_vec*)(panel + copies->to[v]) = *(const loose_vec*)(from + copies->from[v]);
   }
+}
+
+// Numbers of copies that the compiler knows stay in registers: pixels of one row, of two and of three.
+static __attribute__((noinline)) void make_panel(const float* restrict buffer, const int32_t* restrict offsets,
+                                                 ptrdiff_t depth, const Copies* restrict copies, float* restrict panel) {
+  const ptrdiff_t vectors = (AT_ONCE + LANES - 1) / LANES;
+  if (copies->count == vectors)
+    make_lines(buffer, offsets, depth, copies, panel, vectors);
+  else if (copies->count == vectors + 1)
+    make_lines(buffer, offsets, depth, copies, panel, vectors + 1);
+  else if (copies->count == vectors + 2)
+    make_lines(buffer, offsets, depth, copies, panel, vectors + 2);
+  else
+    make_lines(buffer, offsets, depth, copies, panel, copies->count);
 }
 
 // The same from the image itself, where nothing is beside the pixels that may be read.
