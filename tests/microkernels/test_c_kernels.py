@@ -60,6 +60,14 @@ CONVOLUTIONS: dict[str, tuple[Conv, Setting]] = {
         {"across": 2},
     ),
     "first: small, filters in the lanes by itself": (conv(FIRST, shape="1x7x7x200", filter="3x3x40", pad="1x1"), {}),
+    "first: rows of seven, strided": (
+        conv(FIRST, shape="2x14x14x30", filter="3x3x70", pad="1x1", stride="2x2", epilogue=ALL),
+        {},
+    ),
+    "first: rows of fourteen, filters in the lanes": (
+        conv(FIRST, shape="1x6x28x9", filter="3x3x40", pad="1x1", epilogue="bias,relu"),
+        {"across": 2},
+    ),
     "first: weights as they are": (
         conv(FIRST, shape="1x12x13x70", filter="3x3x10", dilation="2x2", pad="2x2"),
         {"packed": 0},

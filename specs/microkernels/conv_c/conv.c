@@ -5,8 +5,8 @@
 // groups of one image. What the tile reads of some channels is copied into a buffer on the stack, with zeros for the
 // padding and split by the strides: what was `stride` apart is side by side, so that neighbours in the result have
 // neighbours in the buffer, whatever the tap of the filter. Where a tap begins stands in a table. A block of registers
-// then goes over channels and taps: first.h and last.h say how, for channels first and last, depthwise.h for filters of
-// a single channel.
+// then goes over channels and taps: first.h and last.h say how, for channels first and last, turned.h for short rows and
+// long vectors, depthwise.h for filters of a single channel.
 //
 // PACKED weights come in panels of what a block takes, MR or NR filters; others lie right as they are. Nothing is shared
 // between calls, nothing is allocated and no library is called.
@@ -162,6 +162,8 @@ typedef struct {
 #include "depthwise.h"
 #elif CHANNELS_LAST
 #include "last.h"
+#elif TURNED
+#include "turned.h"
 #else
 #include "first.h"
 #endif
