@@ -70,7 +70,7 @@ def result_of(
     chip, features = ("x86_64", AVX512) if emulated else (HOST, features)
     if emulated:
         defines = _defines(manifest, problem, chip, parameters=parameters, features=features)
-        flags = [*find_compiler(HOST).flags, "-include", str(Path(__file__).with_name("wide.h")), "-Wno-psabi", *defines]
+        flags = [*find_compiler(HOST).flags, f"-include{Path(__file__).with_name('wide.h')}", "-Wno-psabi", *defines]
     else:
         flags = flags_of(manifest, problem, chip, parameters=parameters, features=features)
     # Fast to compile: what the optimizer does with it, the tests with IREE see.
