@@ -45,7 +45,17 @@ def _between(root: Any, inputs: set[Any]) -> list[Any] | None:
             if isinstance(value.owner, ir.Block):
                 return None
             todo.append(value.owner.operation)
-    return [op.operation for op in root.parent.regions[0].blocks[0].operations if op.operation in found]
+    ordered = [op.operation for block in _around(root) for op in block.operations if op.operation in found]
+    return ordered if len(ordered) == len(found) else None
+
+
+def _around(op: Any) -> list[Any]:
+    """The blocks that it is in, the outermost first: in a loop's body, what comes before the loop is seen, too."""
+    found: list[Any] = []
+    while op.parent is not None:
+        found.append(op.block)
+        op = op.parent.operation
+    return found[::-1]
 
 
 def _has_many_values(constant: Any) -> bool:

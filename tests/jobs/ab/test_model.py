@@ -171,6 +171,60 @@ def test_a_grouped_convolution_goes_with_the_bias_before_it_and_the_batch_norm_b
     assert result.details.difference < 1e-5
 
 
+STEP = """%moved = tensor.empty() : !state
+    %begun = linalg.fill ins(%zero : f32) outs(%moved : !state) -> !state
+    %product = linalg.matmul ins({state}, %weights : !state, tensor<{n}x{n}xf32>) outs(%begun : !state) -> !state
+    %next = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>,
+      affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}}
+      ins(%product, %bias : !state, tensor<{n}xf32>) outs(%moved : !state) {{
+    ^bb0(%p: f32, %b: f32, %o: f32):
+      %s = arith.addf %p, %b : f32
+      linalg.yield %s : f32
+    }} -> !state"""
+LOOPS = {
+    "for": """%last = scf.for %i = %c0 to %c3 step %c1 iter_args(%state = %first) -> (!state) {{
+    {step}
+    scf.yield %next : !state
+  }}""",
+    "while": """%ends, %last = scf.while (%i = %c0, %state = %first) : (index, !state) -> (index, !state) {{
+    %more = arith.cmpi slt, %i, %times : index
+    scf.condition(%more) %i, %state : index, !state
+  }} do {{
+  ^bb0(%i: index, %state: !state):
+    {step}
+    %j = arith.addi %i, %c1 : index
+    scf.yield %j, %next : index, !state
+  }}""",
+}
+
+
+@needs_c
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_kernel_takes_the_place_of_what_a_loop_computes_with_what_stands_before_it(
+    loop: str, fake: Fake, experiment: Run, tmp_path: Path
+) -> None:
+    n, model = 32, tmp_path / "recurrent.mlir"
+    model.write_text(
+        f"""!state = tensor<8x{n}xf32>
+func.func @main(%first: !state, %weights: tensor<{n}x{n}xf32>, %bias: tensor<{n}xf32>, %times: index) -> !state {{
+  %zero = arith.constant 0.0 : f32
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  {LOOPS[loop].format(step=STEP.format(state="%state", n=n))}
+  return %last : !state
+}}
+"""
+    )
+    inputs = (f"8x{n}xf32", f"{n}x{n}xf32", f"{n}xf32", "3")
+    result = experiment("default", "sgemm_c", fake((KERNEL, BASE_MS / 2)).tools, model=model, inputs=inputs)
+    assert {kernel["problem"]: kernel["calls"] for kernel in result.details.arms[1].kernels} == {
+        f"gemm_8x{n}x{n}_f32_f32_nn_bias": 1
+    }
+    assert result.details.difference is not None
+    assert result.details.difference < 1e-5
+
+
 @pytest.mark.long
 @needs_c
 def test_the_shares_of_what_is_not_the_same_come_from_the_device(
