@@ -131,6 +131,19 @@ class Judgement:
     confirmed: Confirmation | None = None
     cause: Cause | None = None
 
+    def of_stock(self, *, baseline: str, rules: Rules, label: str) -> Judgement | None:
+        """A win of the best stock route in place of the winner, where the confirmation shows that it holds alone."""
+        stock, confirmed = self.stock, self.confirmed
+        if confirmed is None or stock in (baseline, self.winner) or stock not in confirmed.times:
+            return None
+        alone = confirmed.ratio(stock, baseline, alpha=rules.alpha)
+        if alone is None or alone.low <= 1 + rules.smallest_gain:
+            return None
+        reason = f"fresh blocks give {alone.median:.3f} ({alone.bounds}) for {label}"
+        return replace(
+            self, verdict="win", reason=reason, winner=stock, speedup=alone, confirmed_name=stock, over_stock=SAME
+        )
+
     def shown(self, candidate: str, against: str) -> Interval | None:
         """What a race shows of two entrants, whoever wins, at the level of one of its looks."""
         if self.raced is None:
@@ -367,14 +380,10 @@ class _Sitting:
         """The win, unless fresh timings do not show that it adds anything to flags that are simpler and hold alone."""
         contest, stock, over = self.contest, self.contest.stock, won.over_stock
         simpler = stock != contest.baseline and contest.complexity(stock) < contest.complexity(winner)
-        timed = won.confirmed is not None and stock in won.confirmed.times
-        if simpler and timed and (over is None or over.low <= 1.0) and won.confirmed is not None:
-            alone = won.confirmed.ratio(stock, contest.baseline, alpha=contest.rules.alpha)
-            if alone is not None and alone.low > 1 + contest.rules.smallest_gain:
-                gives = f"{alone.median:.3f} ({alone.bounds})"
-                reason = f"fresh blocks give {gives} for {contest.label(stock)}"
-                reason += ", and what was tuned gains nothing certain over it"
-                return replace(won, reason=reason, winner=stock, speedup=alone, confirmed_name=stock, over_stock=SAME)
+        if simpler and (over is None or over.low <= 1.0):
+            simple = won.of_stock(baseline=contest.baseline, rules=contest.rules, label=contest.label(stock))
+            if simple is not None:
+                return replace(simple, reason=f"{simple.reason}, and what was tuned gains nothing certain over it")
         return replace(won, winner=winner)
 
 

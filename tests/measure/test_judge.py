@@ -468,3 +468,17 @@ def test_without_a_single_block_nobody_leads_and_nothing_is_claimed() -> None:
     found = led(Scripted({BASE: (1.0,), "a": (1.2,)}, out_of_time_at=1))
     assert (found.verdict, found.leader) == ("inconclusive", None)
     assert "time was up" in found.reason
+
+
+def test_flags_that_were_timed_beside_a_winner_may_win_in_its_place_where_they_hold_alone() -> None:
+    timer = Scripted({BASE: (1.0,), STOCK: (2.0,), "a": (3.0,)})
+    won = judged(contest(timer.speeds), timer)
+    assert won.winner == "a"
+    simple = won.of_stock(baseline=BASE, rules=Rules(), label="route x")
+    assert simple is not None
+    assert (simple.verdict, simple.winner, simple.over_stock) == ("win", STOCK, SAME)
+    assert simple.speedup is not None
+    assert simple.speedup.median == pytest.approx(2.0)
+    assert simple.reason == "fresh blocks give 2.000 (2.000 to 2.000) for route x"
+    assert won.of_stock(baseline=BASE, rules=Rules(smallest_gain=1.5), label="") is None
+    assert simple.of_stock(baseline=BASE, rules=Rules(), label="") is None, "it is the winner"

@@ -15,7 +15,7 @@ from autotuner.tuning.first_plan import compile_seconds
 
 COMPILED_AGAIN = 1.2
 """Of a compile as it took before: what ships is compiled once more, and read."""
-_READ_AGAIN = 0.1
+READ_AGAIN = 0.1
 """The same of a route: its module is the one that was timed, and its flagfile is read as far as preprocessing."""
 MIN_TIME = 0.05
 """Seconds a repetition of the whole model, at least."""
@@ -78,7 +78,7 @@ def end_plan(
         best_us=min(good, default=0.0),
         timing=context.timing_seconds,
         isolated=context.isolated_seconds,
-        shipping=max(COMPILED_AGAIN * made, _READ_AGAIN * longest_compile(context, tried)),
+        shipping=max(COMPILED_AGAIN * made, READ_AGAIN * longest_compile(context, tried)),
     )
     return plan_of(took, rivals=2 if len(good) > 1 else 1, blocks=context.options.effort.confirm_blocks)
 

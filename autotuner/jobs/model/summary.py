@@ -12,14 +12,14 @@ from autotuner.errors import OutOfTimeError
 from autotuner.jobs.model.arbiter import Arbiter
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.dispatches import Dispatches
-from autotuner.jobs.model.ending import COMPILED_AGAIN
+from autotuner.jobs.model.ending import COMPILED_AGAIN, READ_AGAIN
 from autotuner.jobs.model.lineup import Lineup, measured, raced_as
 from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.routes import RouteOutcome
 from autotuner.jobs.model.ship import claimed, report_text, ship
 from autotuner.jobs.model.where import time_table
 from autotuner.jobs.model.whole import Tuned
-from autotuner.measure.blocks import ALPHA
+from autotuner.measure.blocks import ALPHA, Rules
 from autotuner.measure.caches import Caches
 from autotuner.measure.judge import Judgement
 from autotuner.system import process
@@ -62,10 +62,17 @@ class Summary:
         """With the files of a model, which is compiled once more with these where that is needed, or there is time."""
         context, files = self.context, self.context.files
         again = not made.by_flags or context.clock.left > COMPILED_AGAIN * made.build.took
+        simple = self._by_flags(judgement) if judgement is not None and not made.by_flags else None
+        kept = READ_AGAIN * self.lineup.named(simple.stock).build.took if simple is not None else 0.0
         try:
-            shipped = self._proven(made, files, claimed(verdict, reason, judgement), again=again)
+            shipped = self._proven(made, files, claimed(verdict, reason, judgement), again=again, kept=kept)
         except OutOfTimeError:
-            return self.result("inconclusive", context.run.unproven, judgement)
+            if simple is None or simple.winner is None:
+                return self.result("inconclusive", context.run.unproven, judgement)
+            context.note(
+                f"the compile of {made.name} had not ended when the time was up: {simple.winner} ships instead"
+            )
+            return self.judged(simple)
         result = self.result(verdict, reason, judgement, made)
         result = replace(
             result,
@@ -80,13 +87,21 @@ class Summary:
         )
         return _with_report(result, files, files.report)
 
-    def _proven(self, made: Tuned, files: Outputs, verdict: str, *, again: bool) -> Shipped:
-        """The files of a model, proven by a fresh compile; without one where flags alone made what was timed."""
+    def _by_flags(self, judgement: Judgement) -> Judgement | None:
+        """The best route's own win, where it was timed beside the winner's."""
+        rules = Rules(smallest_gain=self.context.options.effort.smallest_gain)
+        return judgement.of_stock(baseline=BASELINE, rules=rules, label=f"route {judgement.stock}")
+
+    def _proven(self, made: Tuned, files: Outputs, verdict: str, *, again: bool, kept: float = 0.0) -> Shipped:
+        """The files of a model, proven by a fresh compile; without one where flags alone made what was timed.
+
+        `kept` are seconds that are left for something else where the compile does not end.
+        """
         context = self.context
         context.stage("shipping, and compiling the model once more with what is shipped" if again else "shipping")
         ends = context.clock.latest if made.by_flags and again else context.run.proof_ends(made.build.took)
         try:
-            with process.however_late(latest=ends):
+            with process.however_late(latest=ends - kept):
                 shipped = ship(
                     files,
                     made,

@@ -37,7 +37,7 @@ from autotuner.jobs.model.where import time_cold, told_of_devices
 from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.jobs.model.won_routes import routes_that_won
 from autotuner.measure.judge import Judgement
-from autotuner.measure.timeplan import TimePlan, longer
+from autotuner.measure.timeplan import CLEARLY_AHEAD, TimePlan, longer
 from autotuner.system import process
 from autotuner.targets import PLAIN, Target
 from autotuner.targets.attention import without_wrong_attention
@@ -204,7 +204,8 @@ class _ModelRun:
             # The tuned model is compiled before it races, and once more when something is dropped.
             reserve = 2 * self.compiling + self._kept(files=True)
             chosen: list[Chosen] = []
-            if kernels is not None or not self._ahead or context.clock.left > reserve:
+            clearly = self._end_plan(files=False).ahead >= CLEARLY_AHEAD
+            if kernels is not None or not clearly or context.clock.left > reserve:
                 chosen = worth_tuning(context, self.found.tried, call, plain, reserve=reserve, kernels=kernels)
             else:
                 missing = longer(context.clock.budget + reserve - context.clock.left)

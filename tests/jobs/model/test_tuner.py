@@ -218,6 +218,23 @@ def test_a_route_ships_as_it_was_timed_where_there_is_no_time_to_compile_it_agai
 
 
 @pytest.mark.long
+def test_a_route_that_held_beside_the_winner_ships_where_the_winner_cannot_be_compiled_again(tmp_path: Path) -> None:
+    budget = 45.0
+    fake = fake_tools(tmp_path, rules=[(SPEC, 10.0), (DATA_TILING, 20.0)])
+    fake.slow_down("ship")
+    began = time.monotonic()
+    early = "global-data-tiling"  # specs reach its products
+    result = run("three", tmp_path, fake, target=CPU, budget=budget, model={"top": 1, "routes": (early,)})
+    assert time.monotonic() - began < budget + 10
+    assert (result.verdict, result.carrier, result.stock.route) == ("win", "flags", early)
+    assert result.speedup is not None
+    assert result.speedup.median == pytest.approx(5.0)
+    assert f"{early} ships instead" in "; ".join(result.notes)
+    assert result.flagfile is not None
+    assert "tuning-spec" not in result.flagfile.read_text()
+
+
+@pytest.mark.long
 def test_a_compile_of_what_ships_that_never_ends_keeps_to_the_budget(tmp_path: Path) -> None:
     budget = 45.0
     fake = fake_tools(tmp_path, rules=[(SPEC, 20.0)])
