@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -137,6 +138,24 @@ def test_a_norm_and_an_activation_are_each_refused_by_name(epilogue: str, says: 
     assert f"ONNX Runtime is not asked for {says}" in onnxruntime_library.refusal(task)
     assert "epilogue" in triton_library.refusal(task)
     assert "epilogue" in hipblaslt.refusal(task)
+
+
+@pytest.mark.parametrize("module", [torch_library, onnxruntime_library])
+def test_libraries_are_given_inputs_of_every_type_that_they_have(module: ModuleType, tmp_path: Path) -> None:
+    """Without the library: an input of a type that it does not have is refused before anything else is asked of it."""
+    types = {"f64", "f32", "f16", "i64", "i32", "i16", "i8", "i1"}
+    known = module.TYPES if module is torch_library else module.ELEMENTS
+    assert types <= known.keys()
+    library = module.Library.__new__(module.Library)
+    if module is torch_library:
+        library.torch = SimpleNamespace(bool=bool)
+        assert library.type("i1") is bool
+        with pytest.raises(module.Refusal, match="torch has no i4"):
+            library.type("i4")
+    else:
+        task = {"op": "model", "format": "onnx", "path": str(tmp_path)}
+        with pytest.raises(module.Refusal, match="has no bf16"):
+            library.prepare(task, [{"file": "", "element": "bf16", "shape": [1]}])
 
 
 @pytest.mark.parametrize(("ending", "taken"), [("onnx", True), ("mlir", False), ("mlirbc", False)])

@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 
 OPSET, IR = 17, 8
 """What every release of late reads."""
-ELEMENTS = {"f64": "float64", "f32": "float32", "f16": "float16", "i64": "int64", "i32": "int32", "i8": "int8"}
+ELEMENTS = {
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "i64": "int64",
+    "i32": "int32",
+    "i16": "int16",
+    "i8": "int8",
+    "i1": "bool",
+}
 """MLIR's names of types, in numpy's words."""
 Feeds = dict[str, Any]
 
@@ -60,6 +69,8 @@ class Library:
     def prepare(self, task: Task, inputs: list[Message]) -> Prepared:
         if why := refusal(task):
             raise Refusal(why)
+        if strange := [one["element"] for one in inputs if one["element"] not in ELEMENTS]:
+            raise Refusal(f"numpy, by which ONNX Runtime is given its inputs, has no {strange[0]}")
         arrays = [np.fromfile(one["file"], ELEMENTS[one["element"]]).reshape(one["shape"]) for one in inputs]
         if task["op"] == "model":
             return Prepared(self._session(task["path"]), arrays, how="the model as it is", turns=False)
@@ -170,7 +181,10 @@ class Prepared:
         self._sets = [dict(zip(self._names, arrays, strict=True))]
         self._rotations: dict[int, Iterator[Feeds]] = {}
         names = {name: element for element, name in ELEMENTS.items()}
-        self.elements = [names[one.dtype.name] for one in self._run(self._sets[0])]
+        outputs = self._run(self._sets[0])
+        if strange := [one.dtype.name for one in outputs if one.dtype.name not in names]:
+            raise Refusal(f"a result is {strange[0]}, which is compared with nothing")
+        self.elements = [names[one.dtype.name] for one in outputs]
 
     def _run(self, feeds: Feeds) -> list[Any]:
         found: list[Any] = self._session.run(None, feeds)

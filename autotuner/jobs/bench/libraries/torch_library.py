@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 GRAPH_SECONDS, MOST_CALLS = 0.01, 1000
 """A graph lasts about so long, and has at most so many calls on each copy of the inputs."""
 TYPES = {
+    "f64": "float64",
     "f32": "float32",
     "f16": "float16",
     "bf16": "bfloat16",
+    "i1": "bool",
     "i8": "int8",
+    "i16": "int16",
     "i32": "int32",
     "i64": "int64",
     "f8E4M3FN": "float8_e4m3fn",
@@ -105,6 +108,8 @@ class Library:
             matmul.allow_fp16_accumulation = task.get("acc") == "f16"
 
     def type(self, element: str) -> Any:
+        if element not in TYPES or not hasattr(self.torch, TYPES[element]):
+            raise Refusal(f"torch has no {element}")
         return getattr(self.torch, TYPES[element])
 
     def tensor(self, one: Message) -> Any:
@@ -251,7 +256,10 @@ class Prepared:
         self._torch, self.how, self._call, self._finish = torch, how, call, finish
         self._sets = [tensors]
         names = {getattr(torch, name): element for element, name in TYPES.items() if hasattr(torch, name)}
-        self.elements = [names[one.dtype] for one in self._outputs()]
+        outputs = self._outputs()
+        if strange := [one.dtype for one in outputs if one.dtype not in names]:
+            raise Refusal(f"a result is {strange[0]}, which is compared with nothing")
+        self.elements = [names[one.dtype] for one in outputs]
 
     def results(self) -> list[tuple[bytes, list[int]]]:
         found = [one.contiguous().cpu() for one in self._outputs()]
