@@ -12,6 +12,9 @@ from autotuner.system.text import count
 WARM_SHARE = 0.75
 """Of a problem's time, where cold times are wanted too."""
 
+_UNKNOWN = 0.5
+"""Of a problem is thought to be done where none is: what is left of it takes as long again."""
+
 
 def short_of(clock: Clock, problems: int, backends: int, *, lasting: float) -> str:
     """What to say at the start of a budget that is too short for all; nothing of one that is not.
@@ -34,7 +37,9 @@ def unreached(clock: Clock, done: int, problems: int) -> str:
     """How many problems are left out by the budget, and what would do; nothing where all were reached."""
     if done == problems:
         return ""
-    would_do = longer(max(clock.elapsed, clock.budget) * problems / max(done, 1))
+    would_do = longer(max(clock.elapsed, clock.budget) * problems / max(done, _UNKNOWN))
+    if problems == 1:
+        return f"the time was up before anything was timed: {would_do}"
     left = f"{problems - done} of {problems} problems were not reached"
     return f"the time was up: {left}: {would_do}, or --resume goes on with them"
 

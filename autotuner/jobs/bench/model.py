@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Unpack
 
 from autotuner.devices.throttling import open_throttle
-from autotuner.errors import Bug
+from autotuner.errors import Bug, OutOfTimeError
 from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.ab.opening import Experiment, open_model
 from autotuner.jobs.ab.subject import Inside
-from autotuner.jobs.bench.budget import short_of
+from autotuner.jobs.bench.budget import short_of, unreached
 from autotuner.jobs.bench.building import ModelGiven, Site
 from autotuner.jobs.bench.opening import Libraries, Terms
 from autotuner.jobs.bench.problem import ProblemBench
@@ -67,7 +67,12 @@ def bench_model(
                 inside = opened.subject(run)
                 if not isinstance(inside, Inside):
                     raise Bug(f"{model.path} is no model.")
-                return _concluded(_timed(model, terms, run, inside, libraries, tuned), terms, run, libraries)
+                try:
+                    rows = _timed(model, terms, run, inside, libraries, tuned)
+                except OutOfTimeError:
+                    rows = None
+                    account.note(unreached(account.clock, 0, 1))
+                return _concluded(rows, terms, run, libraries)
 
 
 def _concluded(rows: ProblemRows | None, terms: Terms, run: Run, libraries: Libraries) -> BenchResult:

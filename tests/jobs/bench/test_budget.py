@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
 
+from autotuner import Options, Target
 from autotuner.errors import OutOfTimeError
+from autotuner.iree.tools import Tools
+from autotuner.jobs.bench.backends import Chosen
 from autotuner.jobs.bench.budget import Turns, share_of, short_of, unreached
+from autotuner.jobs.bench.model import bench_model
+from autotuner.jobs.bench.opening import Terms
 from autotuner.jobs.bench.problem import Part, ProblemBench
 from autotuner.jobs.bench.result import BackendRow
+from autotuner.jobs.model.context import Model
 from autotuner.measure.timeplan import comparison_seconds
 from autotuner.system.progress import Clock
+from tests.support.fake_tools import HANGING
+from tests.support.models import EXAMPLES
+from tests.support.other_compiler import instead_of_compiler
 
 
 class Set(Clock):
@@ -81,3 +91,22 @@ def test_what_is_not_reached_is_counted_with_a_budget_that_would_do() -> None:
         unreached(clock, 2, 6)
         == "the time was up: 4 of 6 problems were not reached: --budget 220s would do, or --resume goes on with them"
     )
+    clock = Set(20.0)
+    clock.now = 21.0
+    assert unreached(clock, 0, 1) == "the time was up before anything was timed: --budget 55s would do"
+
+
+@pytest.mark.long
+def test_a_model_whose_compile_outlasts_the_budget_is_told_as_not_reached(tools: Tools, tmp_path: Path) -> None:
+    slow = instead_of_compiler(
+        tools, tmp_path, f'case "$*" in *--compile-to=*) exec REAL "$@" ;; esac\nexec sleep {HANGING}'
+    )
+    found = bench_model(
+        Model(EXAMPLES / "three.mlir"),
+        Terms(Chosen(("iree",))),
+        Target.parse("cpu"),
+        options=Options(workspace=tmp_path / "workspace", budget=15.0),
+        tools=slow,
+    )
+    assert (found.problems, found.not_reached) == ((), ("three",))
+    assert any("the time was up before anything was timed: --budget" in note for note in found.to_json()["notes"])
