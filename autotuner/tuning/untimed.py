@@ -40,6 +40,8 @@ def without_device(evaluator: Evaluator) -> Untimed:
     tried = [o for o in evaluator.outcomes.values() if o.candidate.kind in SEARCHED]
     built = sum(o.built for o in tried)
     if not ranked:
+        if not built and all(o.failure is None for o in tried):
+            return Untimed("inconclusive", "no device, and the time was up before a candidate was built")
         if not built:
             return Untimed("compile-only", f"no device: none of {count(len(tried), 'candidate')} builds")
         twins = all(o.duplicate_of == BASELINE for o in tried if o.built)

@@ -118,6 +118,21 @@ def test_every_candidate_of_a_real_space_has_a_score(make_plan: MakePlan, proble
     assert len(scores) > 3
 
 
+def test_candidates_that_there_was_no_time_for_do_not_count_as_failed_builds(make_plan: MakePlan) -> None:
+    plan = make_plan(Gemm.parse(shape="64x64x64", dtype="f32"), "cpu")
+    cut = Outcome(plan.candidate(plan.first[0], id="c1"), 0)
+
+    def concluded(*outcomes: Outcome) -> Untimed:
+        known = {outcome.id: outcome for outcome in outcomes}
+        return without_device(cast(Evaluator, SimpleNamespace(plan=plan, outcomes=known)))
+
+    for late in (concluded(cut), concluded()):
+        assert (late.verdict, late.cause) == ("inconclusive", None)
+        assert late.reason == "no device, and the time was up before a candidate was built"
+    failed = replace(cut, failure="compile-error")
+    assert concluded(failed).reason == "no device: none of 1 candidate builds"
+
+
 def test_what_promises_less_than_the_default_is_not_chosen(make_plan: MakePlan) -> None:
     plan = make_plan(Gemm.parse(shape="128x128x128"), "gfx942")
 

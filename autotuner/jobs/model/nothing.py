@@ -122,7 +122,7 @@ def without_device(tuned: Sequence[Tuned], rows: Sequence[Row]) -> Said:
         return Said(judgement.verdict, judgement.reason, judgement.cause)
     if len(tried.obstacles) == len(rows):
         return Said("inconclusive", f"nothing was tried: {tried.why()}", "obstacles")
-    if tried.left_out == len(rows):
+    if all(row.out_of_time or (row.result is not None and row.result.verdict == "inconclusive") for row in rows):
         return Said("inconclusive", f"nothing was tried: {rows[0].reason}")
     told = [row.reason for row in rows if row.result is not None and row.state not in OBSTACLES]
     if len(told) == 1:

@@ -109,11 +109,15 @@ def test_without_a_device_it_is_told_whether_time_would_help() -> None:
     assert without_device((), [row("no-knobs", "no constraints")]).cause == "no-knobs"
     late = without_device((), [row("left-out", "no time", out_of_time=True)])
     assert (late.verdict, late.cause) == ("inconclusive", None)
+    begun = row("left-out", "no device, and the time was up before a candidate was built")
+    begun = replace(begun, result=cast(Result, SimpleNamespace(verdict="inconclusive")))
+    both = without_device((), [begun, row("left-out", "no time", out_of_time=True)])
+    assert (both.verdict, both.reason) == ("inconclusive", f"nothing was tried: {begun.reason}")
 
 
 def test_without_a_device_the_only_dispatch_that_was_tried_says_what_came_of_it() -> None:
     none_builds = row("no-gain", "no device: none of 21 candidates builds")
-    tried = replace(none_builds, result=cast(Result, SimpleNamespace()))
+    tried = replace(none_builds, result=cast(Result, SimpleNamespace(verdict="compile-only")))
     assert without_device((), [tried, row("no-knobs", "no constraints")]).reason == tried.reason
     both = without_device((), [tried, tried])
     assert both == ("compile-only", "no device: no candidate of any dispatch promises more than IREE's default", None)
