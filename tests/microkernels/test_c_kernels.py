@@ -61,7 +61,7 @@ CONVOLUTIONS: dict[str, tuple[Conv, Setting]] = {
     ),
     "first: small, filters in the lanes by itself": (conv(FIRST, shape="1x7x7x200", filter="3x3x40", pad="1x1"), {}),
     "first: rows of seven, strided": (
-        conv(FIRST, shape="2x14x14x30", filter="3x3x70", pad="1x1", stride="2x2", epilogue=ALL),
+        conv(FIRST, shape="2x14x14x60", filter="3x3x60", pad="1x1", stride="2x2", epilogue=ALL),
         {},
     ),
     "first: rows of fourteen, filters in the lanes": (

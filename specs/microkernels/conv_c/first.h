@@ -82,6 +82,17 @@ static __attribute__((noinline)) void make_strided_panel(const Tile* t, const fl
   }
 }
 
+#if defined(__AVX512F__)
+// `depth` steps, while the weights of the next block come near: they are far from these, and may be in no cache yet.
+INLINE void multiply_ahead(vec sum[MR][NV], const float* restrict taps, const float* next, const float* restrict panel,
+                           ptrdiff_t apart, ptrdiff_t depth, const int nv) {
+  for (ptrdiff_t p = 0; p < depth; ++p, taps += MR, next += MR, panel += apart) {
+    __builtin_prefetch(next);
+    step(sum, taps, 1, panel, nv);
+  }
+}
+#endif
+
 // `have` pixels from `l` of the tile on, in `nv` vectors, of all filters: lines of the panel are `apart`.
 INLINE void filters(const Tile* t, const float* restrict panel, ptrdiff_t apart, ptrdiff_t depth, const float* weights,
                     ptrdiff_t filter, ptrdiff_t filters_end, ptrdiff_t l, ptrdiff_t have, Results results, const int nv) {
@@ -108,7 +119,11 @@ INLINE void filters(const Tile* t, const float* restrict panel, ptrdiff_t apart,
     }
 #else
     if (PACKED)
+#if defined(__AVX512F__)
+      multiply_ahead(sum, taps, weights + (f + MR < filters_end ? f + MR : filter) * steps, panel, apart, depth, nv);
+#else
       multiply(sum, taps, panel, apart, depth, nv);
+#endif
     else
       multiply_rows(sum, taps, steps, panel, apart, depth, nv);
     const Place place = {results.out + at, results.bias + f, results.residual + at};

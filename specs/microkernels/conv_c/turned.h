@@ -1,5 +1,7 @@
 // Channels first, sixteen lanes: filters are in the lanes and MR pixels of a row below each other, as they lie in the buffer. A block is turned
-// in registers before it is stored. For images whose rows are as long as blocks are high, of which pixels in the lanes would leave many empty.
+// in registers before it is stored. No panel is made, and no lane is empty where blocks fill rows.
+
+#define AHEAD 24  // steps by which weights are asked for before they are needed
 
 #define LOW_PAIRS 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29
 #define HIGH_PAIRS 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31
@@ -50,6 +52,8 @@ static __attribute__((noinline)) void block(const Tile* t, const float* restrict
   for (ptrdiff_t p = 0; p < depth; ++p, weights += NR) {
     const float* pixels = from + offsets[p];
     __asm__("" : "+r"(pixels));  // one address, not one for each pixel
+    UNROLL
+    for (int j = 0; j < NV; ++j) __builtin_prefetch(weights + AHEAD * NR + j * LANES);
     step(sum, pixels, 1, weights, NV);
   }
   float turned[NR][LANES] __attribute__((aligned(64)));
