@@ -50,7 +50,16 @@ def _given(text: str, argument: Argument) -> tuple[str, Operand | None]:
             f"--input {text}: this input is a bare !hal.buffer, which has no shape.",
             remedy="Give SHAPExTYPE=@FILE.bin.",
         )
-    return text, _shaped(text, argument)
+    return _as_bytes(text), _shaped(text, argument)
+
+
+def _as_bytes(text: str) -> str:
+    """Truth values as whole numbers, which the runtime takes for them: IREE's tools read values of an i1 as hexadecimal
+    digits of memory."""
+    form, typed, values = text.partition("=")
+    words = {word for word in _BETWEEN.split(values) if word}
+    truths = typed and re.fullmatch(r"(\d+x)*i1", form) and words and words <= {"0", "1"}
+    return f"{form.removesuffix('i1')}i8={values}" if truths else text
 
 
 def input_file(text: str) -> Path | None:

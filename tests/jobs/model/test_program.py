@@ -100,6 +100,16 @@ def test_arrays_in_files_are_held_against_the_input_and_found_from_anywhere(
             called(*inputs)
 
 
+def test_truth_values_are_given_as_the_tools_read_them(tmp_path: Path) -> None:
+    masked = Signature("main", (Argument((2, 2), "i1"), Argument((), "i1"), Argument((4,), "i1")), ("f32",))
+    given = ("2x2xi1=[[1 0][0 1]]", "i1=1", "4xi1")
+    call, _ = call_of(Program(tmp_path / "m.mlir", "m", inputs=given), masked, tmp_path, seed=0)
+    assert call.inputs == ("2x2xi8=[[1 0][0 1]]", "i8=1", f"4xi1=@{tmp_path / 'input2.bin'}")
+    digits = ("2x2xi1=01000001", "i1=01", "4xi8=1 0 1 1")
+    call, _ = call_of(Program(tmp_path / "m.mlir", "m", inputs=digits), masked, tmp_path, seed=0)
+    assert call.inputs == digits
+
+
 def test_shapes_are_read_from_what_the_user_gives(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.zeros((3, 5), np.float32))
     given = ["2x3xf32", "4xi32=1 2 3 4", f"@{tmp_path / 'a.npy'}", f"7x8xf32=@{tmp_path / 'b.bin'}", "@missing.npy"]
