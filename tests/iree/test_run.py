@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autotuner.iree.run import failed_because, lacks_parameters
+from autotuner.iree.run import failed_because, known_remedy
 from autotuner.system.process import Finished
 
 SCOPE = (
@@ -39,7 +39,9 @@ def test_the_reason_of_a_failed_run_is_its_first_words(said: str, reason: str) -
     assert failed_because(said) == reason
 
 
-def test_missing_parameters_have_a_remedy() -> None:
-    assert lacks_parameters(SCOPE) == "Give --parameters model=FILE.irpa."
-    assert lacks_parameters(MODULE) == ("Its weights are in a file of their own: give --parameters SCOPE=FILE.irpa.")
-    assert lacks_parameters("out of memory") == ""
+def test_what_users_can_mend_has_a_remedy() -> None:
+    assert known_remedy(SCOPE) == "Give --parameters model=FILE.irpa."
+    assert known_remedy(MODULE) == ("Its weights are in a file of their own: give --parameters SCOPE=FILE.irpa.")
+    assert known_remedy("out of memory") == ""
+    other = 'INCOMPATIBLE; HAL device `__device_0` not found or unavailable: #hal.device.target<"local", [...]>'
+    assert known_remedy(other).startswith("A program that names its device itself")

@@ -20,7 +20,7 @@ from autotuner.errors import (
 from autotuner.iree.benchmark import Benchmark, benchmark_command
 from autotuner.iree.compile import Compiled, first_error
 from autotuner.iree.folder import MODULE
-from autotuner.iree.run import failed_because, lacks_parameters
+from autotuner.iree.run import failed_because, known_remedy
 from autotuner.jobs.ab.arm_run import A, ArmRun, B, counts_of
 from autotuner.jobs.ab.opening import Experiment, open_program
 from autotuner.jobs.ab.racing import EarlierRace, race_sides, time_sides_cold
@@ -245,7 +245,7 @@ class _ExperimentRun:
             if check.failure != "wrong-result":
                 raise DeviceError(
                     f"{side.arm.name} does not run on {run.session.device!r}: {self._ended(side, check.detail)}",
-                    remedy=lacks_parameters(check.detail)
+                    remedy=known_remedy(check.detail)
                     or "Check --input and --device; `autotune doctor` lists the devices that answer.",
                 )
             if isinstance(subject, Inside) and side is a:

@@ -13,7 +13,7 @@ from autotuner.devices.warming import needs_warming
 from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled, first_error
-from autotuner.iree.run import Invocation, failed_because, lacks_parameters
+from autotuner.iree.run import Invocation, failed_because, known_remedy
 from autotuner.jobs.model.arbiter import Arbiter
 from autotuner.jobs.model.choice import Routes
 from autotuner.jobs.model.context import Ahead, Context
@@ -230,7 +230,7 @@ class RouteRace:
         if outputs.failure is not None:
             raise DeviceError(
                 f"device {context.session.device!r} does not run {name}: {failed_because(outputs.detail)}",
-                remedy=lacks_parameters(outputs.detail)
+                remedy=known_remedy(outputs.detail)
                 or "Check --input, --parameters and --device; `autotune doctor` lists the devices that answer.",
             )
         check = self.arbiter.begin(outputs)
