@@ -326,14 +326,16 @@ class TimedLoop(Loop):
 
     def cut_off(self) -> float:
         if self.has_rival():
-            return self.clock.at(self._deadline)
+            return self.clock.at(self._last_call if self._awaits_likeliest() else self._deadline)
         return self.clock.at(self._last_call if self.clock.elapsed < self._last_call else self.clock.budget)
 
     def _over(self) -> bool:
         """With nothing to race against the default, nothing is kept: what is timed late is at least known then."""
         if self.stop.requested or self.clock.elapsed <= self._deadline:
             return self.stop.requested
-        return self.has_rival() or self.clock.elapsed > self.clock.budget
+        if not self.has_rival():
+            return self.clock.elapsed > self.clock.budget
+        return self.clock.elapsed > self._last_call or not self._awaits_likeliest()
 
     def has_rival(self) -> bool:
         """Microkernels that take part are waited for: they take longer to build than the compiler's own code."""
@@ -341,6 +343,13 @@ class TimedLoop(Loop):
         if self.evaluator.plan.kernels and "microkernel" not in tried:
             return False
         return any(outcome.candidate.id != BASELINE for outcome in self.evaluator.contenders())
+
+    def _awaits_likeliest(self) -> bool:
+        """The microkernel that is expected to be fastest is under way: of several that are built at once another may be
+        there first."""
+        plan = self.evaluator.plan
+        likeliest = plan.first[0] if plan.kernels and plan.first else None
+        return any(one.candidate.config == likeliest and not one.settled for one in self.candidates())
 
     @property
     def too_late(self) -> bool:

@@ -30,9 +30,9 @@ class Simulated(Clock):
         return self.now
 
 
-def outcome(name: str, us: float, kind: str = "codegen") -> SimpleNamespace:
-    candidate = SimpleNamespace(id=name, kind="baseline" if name == BASELINE else kind)
-    return SimpleNamespace(candidate=candidate, us=us, settled=True, build=SimpleNamespace(seconds=1.0, took=1.0))
+def outcome(name: str, us: float, kind: str = "codegen", *, settled: bool = True) -> SimpleNamespace:
+    candidate = SimpleNamespace(id=name, kind="baseline" if name == BASELINE else kind, config=name)
+    return SimpleNamespace(candidate=candidate, us=us, settled=settled, build=SimpleNamespace(seconds=1.0, took=1.0))
 
 
 def loop(clock: Clock, *rivals: SimpleNamespace, kernels: tuple[str, ...] = ()) -> TimedLoop:
@@ -42,7 +42,7 @@ def loop(clock: Clock, *rivals: SimpleNamespace, kernels: tuple[str, ...] = ()) 
         contenders=lambda: contenders,
         best_us=min(one.us for one in contenders),
         calibration=SimpleNamespace(benchmark=SimpleNamespace(seconds=0.02)),
-        plan=SimpleNamespace(space=[1], stock=[], kernels=dict.fromkeys(kernels)),
+        plan=SimpleNamespace(space=[1], stock=[], kernels=dict.fromkeys(kernels), first=("likeliest",)),
     )
     made = TimedLoop(
         cast(TimedEvaluator, evaluator),
@@ -82,6 +82,20 @@ def test_microkernels_that_take_part_are_waited_for_and_one_is_enough() -> None:
         searching = loop(clock, outcome("c1", 500.0), *others, kernels=("gemm_triton",))
         clock.now = late
         assert searching._over() == over
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_the_microkernel_that_is_expected_to_be_fastest_is_waited_for_while_a_verdict_fits(settled: bool) -> None:
+    """Of several that are built at once any may be there first: a slower one would be all that is judged."""
+    clock = Simulated(60.0, now=5.0)
+    rivals = [outcome("c1", 900.0, "microkernel"), outcome("likeliest", 100.0, "microkernel", settled=settled)]
+    searching = loop(clock, *rivals, kernels=("gemm_triton",))
+    clock.now = 60.0 - PLAN.reserve(55.0) + 0.1
+    assert searching._over() == settled
+    last = 60.0 - searching.least_seconds()
+    assert searching.cut_off() == pytest.approx(clock.at(60.0 - PLAN.reserve(55.0) if settled else last))
+    clock.now = last + 0.1
+    assert searching._over()
 
 
 def test_without_one_it_goes_on_to_the_end_and_no_build_takes_the_time_of_the_shortest_verdict() -> None:
