@@ -4,9 +4,10 @@
 
 RESULTS.json are those of `benchmarks.hopper`. A winner is shipped when its gain over IREE's default is as great as
 `--least` by the whole interval, when a compile proves that the spec applies, and when the code is the one that was
-timed: as long, with as many matrix instructions, registers, spills and bytes of shared memory. Triton makes other code
-of the same source in another version: run it with the one that the record was made with. FOLDER gets a spec, a flagfile
-and a folder of objects for each, and a table in README.md; the flagfiles are for a compile that is started here.
+timed: as long, with as many matrix instructions, registers, spills and bytes of shared memory. Triton and NVRTC may
+make other code of the same source in another version: run it with the one that the record was made with. FOLDER gets a
+spec, a flagfile and a folder of objects for each, and a table in README.md; the flagfiles are for a compile that is
+started here.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from autotuner.iree.figures import Isa
 from autotuner.iree.tools import Tools
 from autotuner.jobs.suite.suites import SUITES
 from autotuner.microkernels.library import find, search_folders
+from autotuner.microkernels.providers.nvrtc import find_nvrtc, nvrtc_version
 from autotuner.microkernels.providers.triton import triton_version
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Problem
@@ -159,6 +161,12 @@ class Winner:
         gain = f"{speedup['median']:.3f}x ({speedup['low']:.3f} to {speedup['high']:.3f})"
         return f"| [{self.problem.name}]({files.flagfile.name}) | {times} | {gain} | {self.knobs} |"
 
+    def _maker(self) -> str:
+        name = self.row["best"]["config"][KERNEL]
+        if find(name, search_folders(Path())).provider.kind == "cuda":
+            return f"NVRTC {nvrtc_version(find_nvrtc())}"
+        return f"Triton {triton_version()}"
+
     def _provenance(self) -> Provenance:
         row, speedup, environment = self.row, self.row["speedup"], self.row["environment"]
         return Provenance(
@@ -188,7 +196,7 @@ class Winner:
             f"machine:    {environment['device_name']}, driver {environment['driver']}",
             f"verdict:    {self.row['verdict']}, {self.gain}",
             f"recorded:   {self.record}",
-            f"kernel:     {self.knobs}; built by Triton {triton_version()}",
+            f"kernel:     {self.knobs}; built by {self._maker()}",
             f"date:       {self._date}",
             f"made by:    {shlex.join(self.command)}",
             f"use:        {use_line(flagfile)}",
