@@ -30,7 +30,8 @@ _running: set[int] = set()
 _watchers: dict[int, subprocess.Popen[str]] = {}
 """By the process that it watches: a forked child needs one of its own."""
 _closing = threading.Event()
-_lock = threading.Lock()
+_lock = threading.RLock()
+"""The thread that has it may be interrupted by a signal, whose handler asks for it too."""
 T = TypeVar("T")
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 _niceness: ContextVar[int] = ContextVar("niceness", default=0)

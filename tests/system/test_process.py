@@ -218,3 +218,33 @@ def test_an_error_ends_what_was_started_beside_it_and_starts_no_other(tmp_path: 
             context.run(process.run, ["true"], timeout=ENOUGH)
         assert outside.result(timeout=ENOUGH).ok
     assert process.run(["true"], timeout=ENOUGH).ok
+
+
+INTERRUPTED = """
+import os, signal
+from autotuner.system import process
+from autotuner.system.interrupts import stopping
+from autotuner.system.progress import Stop
+
+tell = process._tell_watcher
+
+
+def interrupted(line):
+    tell(line)
+    if line.startswith("+"):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+process._tell_watcher = interrupted
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with stopping(Stop(), lambda text: None):
+    process.run(["sleep", "60"], timeout=60)
+"""
+
+
+def test_ctrl_c_twice_at_the_moment_in_which_a_program_is_written_down_ends_at_once() -> None:
+    """The handler wants the lock that the interrupted thread has."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=20)
+    assert done.returncode
+    assert "KeyboardInterrupt" in done.stderr
