@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import filecmp
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 from autotuner.errors import UsageError
 from autotuner.microkernels.loader import FILE, checked_name, load
 from autotuner.microkernels.manifest import Manifest
+
+_KEPT = "__pycache__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +60,7 @@ def find(name: str, folders: Sequence[Path]) -> Manifest:
     checked_name(name)
     there = [file for folder in folders if (file := folder / name / FILE).is_file()]
     if there:
-        _refuse_double(name, there)
-        return load(there[0])
+        return load(_one_of(name, there))
     names = list(dict.fromkeys(file.parent.name for file in _files(folders)))
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"Did you mean {close[0]}? " if close else ""
@@ -73,21 +75,33 @@ def all_manifests(folders: Sequence[Path]) -> Listing:
     for file in _files(folders):
         named.setdefault(file.parent.name, []).append(file)
     for name, files in named.items():
-        file = files[0]
         try:
-            _refuse_double(name, files)
-            manifests.append(load(file))
+            manifests.append(load(_one_of(name, files)))
         except UsageError as error:
-            broken.append(Broken(name, file, str(error)))
+            broken.append(Broken(name, files[0], str(error)))
     return Listing(tuple(sorted(manifests, key=lambda m: m.name)), tuple(sorted(broken, key=lambda b: b.name)))
 
 
-def _refuse_double(name: str, files: Sequence[Path]) -> None:
-    """A manifest that came with a workspace must not take the place of a shipped one without a word."""
-    if len(files) > 1:
-        raise UsageError(
-            f"there are two microkernels {name}: {files[0]} and {files[1]}.", remedy="Rename the folder of yours."
-        )
+def _one_of(name: str, files: Sequence[Path]) -> Path:
+    """A copy of a shipped one is that one: a checkout has them all, beside what is installed from it. Another one that
+    came with a workspace must not take its place without a word."""
+    *own, shipped = files
+    for file in own:
+        if not _alike(file.parent, shipped.parent):
+            raise UsageError(
+                f"there are two microkernels {name}: {file} and {shipped}.", remedy="Rename the folder of yours."
+            )
+    return shipped
+
+
+def _alike(folder: Path, other: Path) -> bool:
+    """Both have the same files, but for what Python keeps of them."""
+    names, others = (
+        {str(path.relative_to(home)) for path in home.rglob("*") if path.is_file() and _KEPT not in path.parts}
+        for home in (folder, other)
+    )
+    same, _, _ = filecmp.cmpfiles(folder, other, names, shallow=False)
+    return names == others == set(same)
 
 
 def is_shipped(name: str) -> bool:

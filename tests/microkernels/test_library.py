@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -69,6 +70,24 @@ def test_a_manifest_in_the_workspace_does_not_take_the_place_of_a_shipped_one(tm
     assert str(shipped_folder() / MISA) in str(refused.value)
     with pytest.raises(UsageError, match="comes with autotune"):
         create(MISA, own_folder(tmp_path / "other"))
+
+
+def test_a_copy_of_shipped_ones_is_no_other(tmp_path: Path) -> None:
+    """A checkout has them all, beside what `pip install .` has put elsewhere, where Python keeps some compiled."""
+    own = own_folder(tmp_path)
+    shutil.copytree(shipped_folder(), own)
+    (own / "gemm_triton" / "__pycache__").mkdir(exist_ok=True)
+    (own / "gemm_triton" / "__pycache__" / "gemm.pyc").write_bytes(b"")
+    folders = search_folders(tmp_path)
+    listing, shipped = all_manifests(folders), all_manifests([shipped_folder()])
+    assert [one.file for one in listing.manifests] == [one.file for one in shipped.manifests]
+    assert listing.broken == ()
+    assert find("gemm_triton", folders).file.is_relative_to(shipped_folder())
+    with (own / "gemm_triton" / "gemm.py").open("a") as file:
+        file.write("# mine\n")
+    with pytest.raises(UsageError, match="there are two microkernels gemm_triton"):
+        find("gemm_triton", folders)
+    assert [one.name for one in all_manifests(folders).broken] == ["gemm_triton"]
 
 
 def test_a_checkout_as_workspace_has_each_microkernel_once() -> None:
