@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -80,6 +81,18 @@ class _Asked(Mapping[str, npt.NDArray[np.int64]]):
         return len(self.places)
 
 
+def _strides(sizes: Sequence[int]) -> tuple[npt.NDArray[np.int64], bool]:
+    """What a place of each knob counts in the code of a row, and whether each combination has a code of its own.
+
+    Where there are more combinations than numbers, strides are drawn at random, always the same, and codes wrap around:
+    two of a million rows have one code in one of ten million spaces.
+    """
+    if math.prod(sizes) < 1 << 62:
+        return np.array([math.prod(sizes[i + 1 :]) for i in range(len(sizes))], np.int64), True
+    drawn = np.random.default_rng(0).integers(np.iinfo(np.int64).min, np.iinfo(np.int64).max, len(sizes), np.int64)
+    return drawn | 1, False
+
+
 class Space:
     """The legal configurations over some knobs, as a table of value indices."""
 
@@ -87,16 +100,17 @@ class Space:
         self.knobs = tuple(knobs)
         if rows.ndim != 2 or rows.shape[1] != len(self.knobs):
             raise ValueError(f"{len(self.knobs)} knobs but rows of shape {rows.shape}")
-        radix = np.array([len(k.values) for k in self.knobs], np.int64)
-        if float(np.prod(radix.astype(float))) >= 2.0**62:
-            raise ValueError("too many combinations of knob values for one space")
-        self._strides = np.array([np.prod(radix[i + 1 :]) for i in range(len(radix))], np.int64)
+        self._strides, exact = _strides([len(k.values) for k in self.knobs])
         codes = rows.astype(np.int64) @ self._strides
         table = rows.astype(np.int16)
         if not (np.diff(codes) > 0).all():
-            codes, first = np.unique(codes, return_index=True)
-            table = table[first]
+            _, first = np.unique(codes, return_index=True)
+            first = first if exact else np.sort(first)
+            codes, table = codes[first], table[first]
         self._codes = codes
+        # The same in order, for a search, and whose they are.
+        self._places = np.arange(len(codes)) if exact else np.argsort(codes)
+        self._sorted = codes[self._places]
         self._rows = np.ascontiguousarray(table)
 
     @classmethod
@@ -186,14 +200,14 @@ class Space:
         values = config.as_dict()
         if values.keys() != {k.name for k in self.knobs}:
             return None
-        code = 0
-        for knob, stride in zip(self.knobs, self._strides, strict=True):
-            try:
-                code += knob.values.index(values[knob.name]) * int(stride)
-            except ValueError:
-                return None
-        row = int(np.searchsorted(self._codes, code))
-        return row if row < len(self) and self._codes[row] == code else None
+        try:
+            places = [knob.values.index(values[knob.name]) for knob in self.knobs]
+        except ValueError:
+            return None
+        if not len(self):
+            return None
+        found = self._at(np.array([places], np.int64) @ self._strides)
+        return int(found[0]) if len(found) else None
 
     def neighbours(self, index: int, *, reach: Literal["adjacent", "any"] = "any") -> npt.NDArray[np.int64]:
         """Rows that differ from this one in exactly one knob; `adjacent`: by one step on an ordered knob."""
@@ -221,8 +235,8 @@ class Space:
 
     def _at(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The rows of those codes that are legal, in order."""
-        place = np.minimum(np.searchsorted(self._codes, codes), len(self) - 1)
-        return np.sort(place[self._codes[place] == codes])
+        place = np.minimum(np.searchsorted(self._sorted, codes), len(self) - 1)
+        return np.sort(self._places[place[self._sorted[place] == codes]])
 
     @property
     def indices(self) -> npt.NDArray[np.int16]:

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from autotuner import Gemm, Options, Target, tune
+from autotuner import Conv, Gemm, Options, Target, tune
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.variants import ALONE
 from autotuner.microkernels.variants import Kernel
+from autotuner.problems import Operation
 from autotuner.store.store import Store
 from autotuner.tuning.effort import Effort
 from autotuner.tuning.session import Session
@@ -92,12 +93,20 @@ def test_a_kernel_that_wins_ships_with_its_objects_and_works_from_its_flagfile(w
     assert "autotune_microkernel_0" in done.stdout
 
 
-def test_microkernels_and_code_generation_are_searched_together(workspace: Path) -> None:
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Gemm.parse(shape="96x64x128", dtype="f32"),
+        Conv.parse(shape="1x28x28x64", filter="3x3x64", pad="1x1", dtype="f32"),  # more combinations than 64 bits have
+    ],
+    ids=lambda problem: problem.name,
+)
+def test_microkernels_and_code_generation_are_searched_together(problem: Operation, workspace: Path) -> None:
     effort = Effort(trials=3, budget=600, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
     options = Options(
         effort=effort, workspace=workspace, microkernels=(Kernel("auto"),), device="none", jobs=2, command=()
     )
-    result = tune(Gemm.parse(shape="96x64x128", dtype="f32"), ONE_ROUTE, options=options)
+    result = tune(problem, ONE_ROUTE, options=options)
     said = [path.read_text()[-500:] for path in (workspace / "candidates").glob("*/*/stderr.txt")]
     assert sum(result.counts.failed.values()) == 0, said
     assert any("left out" in note for note in result.notes)

@@ -139,3 +139,21 @@ def test_rows_around_differ_in_one_knob_or_in_two() -> None:
         one, two = space.around(here)
         assert one.tolist() == np.flatnonzero(apart == 1).tolist()
         assert two.tolist() == np.flatnonzero(apart == 2).tolist()
+
+
+def test_a_space_of_more_combinations_than_numbers_finds_its_rows() -> None:
+    """Parts that are joined have the knobs of all: a processor's convolutions with microkernels have so many."""
+    rng = np.random.default_rng(1)
+    knobs = [Knob(f"k{number}", tuple(range(40))) for number in range(14)]
+    rows = rng.integers(0, 40, (500, 14))
+    beside = np.tile(rows[7], (39, 1))
+    beside[:, 3] = [place for place in range(40) if place != rows[7][3]]
+    space = Space(knobs, np.concatenate([rows, rows[:50], beside]))
+    assert len(space) == 539, "doubles are gone"
+    assert [space.index(config) for config in space] == list(range(539))
+    assert [space[n].items[0][1] for n in range(500)] == rows[:, 0].tolist(), "in the order in which they were given"
+    assert Config(tuple((knob.name, 39) for knob in knobs)) not in space
+    assert space.neighbours(7).tolist() == list(range(500, 539))
+    one, two = space.around(7)
+    assert one.tolist() == list(range(500, 539))
+    assert two.tolist() == []
