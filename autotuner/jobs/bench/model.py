@@ -55,7 +55,8 @@ def bench_model(
             tuned = last_tuned(str(problem["name"]), terms, target, session, kinds=("model", "ab"))
             onnx = [path_digest(terms.onnx)] if terms.onnx is not None else []
             reads = (*opened.question.reads, *onnx, *read_of(libraries, tuned))
-            asks = {**opened.question.asks, **({} if target.backend.on_host else {"flight": FLIGHT})}
+            flight = _flight(target)
+            asks = {**opened.question.asks, **({"flight": flight} if flight > 1 else {})}
             asked = question(asks, terms, target, options, session, reads=reads)
             asked = replace(asked, problem=problem, recalls=True)
             with Run.begin(asked, session=session, options=options, account=account) as run:
