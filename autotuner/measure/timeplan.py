@@ -91,6 +91,14 @@ class Pace:
         return cls(seconds, rival, (more * min(seconds, CALLS * one), more * min(rival, CALLS * other)))
 
     @classmethod
+    def timed(cls, baseline: float, rival: float, *, baseline_us: float, best_us: float, lasting: float) -> Pace:
+        """From one timing of each."""
+        calls = [max(lasting, us / 1e6) for us in (baseline_us, best_us)]
+        most = [one * (REPETITIONS - 1) / REPETITIONS for one in (baseline, rival)]
+        spared = [min((REPETITIONS - 1) * call, all_of_it) for call, all_of_it in zip(calls, most, strict=True)]
+        return cls(baseline, rival, (spared[0], spared[1]))
+
+    @classmethod
     def on_open_device(cls, *, baseline_us: float, best_us: float, lasting: float) -> Pace:
         """From what single calls took, where nothing is started for a timing."""
         calls = [max(lasting, us / 1e6) for us in (baseline_us, best_us)]

@@ -233,6 +233,16 @@ def test_a_long_default_is_not_counted_as_dear_as_it_was_listened_to() -> None:
     assert usual_seconds(0.1 + 6 * 0.02, calls=6, before=0.02, then=0.04) == pytest.approx(0.1 + 4 * 0.04)
 
 
+def test_what_one_repetition_spares_is_known_of_measured_timings_too() -> None:
+    """So two arms of which one is far ahead have a verdict where there is no time for blocks."""
+    pace = Pace.timed(1.6, 0.25, baseline_us=520_000.0, best_us=28_000.0, lasting=0.05)
+    assert (pace.brief.baseline, pace.brief.rival) == pytest.approx((1.6 - 2 * 0.52, 0.15))
+    plan = TimePlan(pace, pace, rivals=1, ahead=18.0)
+    assert plan.ending(2.6) is not None
+    short = Pace.timed(0.03, 0.02, baseline_us=10.0, best_us=10.0, lasting=0.05)
+    assert 0 < short.brief.rival < short.rival
+
+
 def test_what_a_timing_takes_on_an_open_device_follows_from_single_calls() -> None:
     """Of 0.6 s and 0.012 s where a repetition lasts 0.05 s: the long one needs no warm-up."""
     pace = Pace.on_open_device(baseline_us=600_000.0, best_us=12_000.0, lasting=0.05)

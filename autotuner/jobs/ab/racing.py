@@ -64,11 +64,11 @@ def race_plan(sides: Sequence[ArmRun], takes: Takes, benchmark: Benchmark, clock
     a, b = sides
     us = (a.us or a.called_us or 0.0, b.us or b.called_us or 0.0)
     known = {"baseline_us": us[0], "best_us": us[1], "lasting": benchmark.seconds}
+    timed = a.timing_seconds and b.timing_seconds
+    race = Pace.timed(a.timing_seconds, b.timing_seconds, **known) if timed else Pace.on_open_device(**known)
     if takes.confirm is takes.race:
-        timed = a.timing_seconds and b.timing_seconds
-        race = confirm = Pace(a.timing_seconds, b.timing_seconds) if timed else Pace.on_open_device(**known)
+        confirm = race
     else:
-        race = Pace(a.timing_seconds, b.timing_seconds)
         confirm = Pace.of(seconds_of(takes.confirm, a.key, clock), **known)
     shipping = _SHIPPED * b.once.took if b.how.inserted is not None else 0.0
     ahead = us[0] / us[1] if all(us) else 1.0

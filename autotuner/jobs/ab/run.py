@@ -152,8 +152,6 @@ class _ExperimentRun:
         if screened:
             self._screen(b, benchmark)
             self._lengthen(b, subject, benchmark)
-        if isinstance(subject, Inside) and not self.wanted.has_won:
-            self.share_from = note_shares(self.sides, run, subject.call)
         if self._interrupted():
             return self._result("inconclusive", "interrupted before the race")
         run.account.stage(f"racing {b.arm.name} against {a.arm.name}")
@@ -167,6 +165,8 @@ class _ExperimentRun:
                 self._ship(subject, judgement)
             except OutOfTimeError:
                 return self._result("inconclusive", run.unproven)
+        if isinstance(subject, Inside) and not self.wanted.has_won and not self._interrupted():
+            self.share_from = note_shares(self.sides, run, subject.call)
         wrong = subject.arbiter.words if isinstance(subject, Inside) else ""
         return self._result(judgement.verdict, f"{wrong}; {judgement.reason}" if wrong else judgement.reason)
 

@@ -9,16 +9,18 @@ from typing import Any
 from iree.compiler import ir
 
 from autotuner.devices.device import Device
-from autotuner.errors import EnvironmentFailure
+from autotuner.errors import EnvironmentFailure, OutOfTimeError
 from autotuner.iree.compile import Compiled
 from autotuner.iree.mlir import parse, walk
 from autotuner.iree.run import Invocation
 from autotuner.jobs.ab.arm_run import ArmRun
 from autotuner.jobs.model.context import run_timeout
 from autotuner.jobs.model.shares import Shares, from_statistics, repeated
+from autotuner.system.progress import Clock
 from autotuner.tuning.run import Run
 
 _READINGS = 3
+_NO_TIME = "no time was left to read what each arm's own dispatches take: a longer --budget would do"
 _TRANSLATION = "translation_info"
 _NAMES = ("function_ref", "sym_name")
 _PLACES = (
@@ -36,10 +38,19 @@ _PLACES = (
 
 def note_shares(sides: tuple[ArmRun, ArmRun], run: Run, call: Invocation) -> str:
     """Each arm gets the dispatches that the other does not have, and what they take of the whole. Where the figures are
-    from; empty where there are none."""
+    from; empty where there are none. The verdict is known: what is read here takes the time that is left."""
     a, b = sides
-    with run.account.clocked("time"):
-        found = read_shares(run.session.runner, a.module, b.module, call, timeout=run_timeout(run.options))
+    if run.clock.left < a.timing_seconds + b.timing_seconds:
+        run.account.note(_NO_TIME)
+        return ""
+    try:
+        with run.account.clocked("time"):
+            found = read_shares(
+                run.session.runner, a.module, b.module, call, timeout=run_timeout(run.options), clock=run.clock
+            )
+    except OutOfTimeError:
+        run.account.note(_NO_TIME)
+        return ""
     if not found:
         run.account.note(f"{run.session.device} keeps no statistics of dispatches: their shares are not known")
         return ""
@@ -50,15 +61,21 @@ def note_shares(sides: tuple[ArmRun, ArmRun], run: Run, call: Invocation) -> str
     return found[0].how
 
 
-def read_shares(device: Device, a: Compiled, b: Compiled, call: Invocation, *, timeout: float) -> list[Shares]:
-    """Both arms' dispatches, read in turns; empty where the device keeps no statistics."""
+def read_shares(
+    device: Device, a: Compiled, b: Compiled, call: Invocation, *, timeout: float, clock: Clock
+) -> list[Shares]:
+    """Both arms' dispatches, read in turns, as often as there is time for; empty where the device keeps no
+    statistics."""
     readings: list[list[Shares]] = [[], []]
     for _ in range(_READINGS):
+        began = clock.elapsed
         for module, found in zip((a, b), readings, strict=True):
             reading = from_statistics(device.dispatch_times(module.vmfb, call, timeout=timeout))
             if reading is None:
                 return []
             found.append(reading)
+        if clock.left < clock.elapsed - began:
+            break
     return [repeated(found) for found in readings]
 
 
