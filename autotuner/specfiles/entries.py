@@ -142,6 +142,13 @@ def parse_spec(text: str, context: ir.Context, *, name: str) -> ir.Module:
         ) from error
 
 
+def text_of(module: ir.Module, *, name: str) -> str:
+    """The file anew. A configured executable keeps the locations that it came with: the compiler writes them into the
+    binary, and where there are none the file's own name and lines."""
+    text: str = module.operation.get_asm(enable_debug_info=read_module(module, name=name).carrier.by_name)
+    return text
+
+
 def read_module(module: ir.Module, *, name: str) -> SpecFile:
     top = module.operation
     if any(op.name == "hal.executable" for op in _children(top)) and not list(pairs(top)):

@@ -10,7 +10,16 @@ from iree.compiler import ir
 from autotuner.carriers.provenance import ENTRY, Provenance
 from autotuner.errors import UsageError
 from autotuner.iree.mlir import walk
-from autotuner.specfiles.entries import FOREACH, Entry, module_of, parse_spec, read_module, references, symbol
+from autotuner.specfiles.entries import (
+    FOREACH,
+    Entry,
+    module_of,
+    parse_spec,
+    read_module,
+    references,
+    symbol,
+    text_of,
+)
 from autotuner.specfiles.matchers import symbols
 from autotuner.system.text import printable
 
@@ -27,7 +36,7 @@ def renew(text: str, kept: Mapping[str, Provenance], *, header: Sequence[str], n
         left = read_module(module, name=name).entries
         if [entry.name for entry in left] != [entry.name for entry in file.entries if entry.name in kept]:
             raise UsageError(f"{name} does not read back with the entries that stay.", remedy="Tune anew.")
-        return "".join(f"// {printable(line)}\n" for line in header) + str(module)
+        return "".join(f"// {printable(line)}\n" for line in header) + text_of(module, name=name)
 
 
 def _renew(top: Any, entry: Entry, provenance: Provenance | None, *, by_name: bool) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from autotuner.iree.mlir import walk
-from autotuner.specfiles.entries import parse_spec
+from autotuner.specfiles.entries import parse_spec, text_of
 
 _VARIANT = "hal.executable.variant"
 
@@ -26,4 +26,4 @@ def retargeted(text: str, target: str, *, name: str) -> str | None:
         others = [op for op in walk(module.operation) if op.name == _VARIANT and op.attributes["target"] != wanted]
         for op in others:
             op.attributes["target"] = wanted
-        return str(module) if others else None
+        return text_of(module, name=name) if others else None

@@ -19,6 +19,7 @@ import pytest
 import autotuner
 from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
+from autotuner.carriers.carrier import Said
 from autotuner.carriers.flagfile import flagfile_text
 from autotuner.carriers.outputs import WRITTEN
 from autotuner.carriers.provenance import Provenance
@@ -29,7 +30,7 @@ from autotuner.jobs.buckets import plain_only
 from autotuner.jobs.retune.origin import Memory, Recorded
 from autotuner.jobs.retune.plan import BESIDE
 from autotuner.jobs.retune.unit import read_unit
-from autotuner.problems import Gemm
+from autotuner.problems import Conv, Gemm
 from autotuner.specfiles.entries import read
 from autotuner.specfiles.merge import merge
 from autotuner.store.reader import Reader
@@ -180,6 +181,30 @@ def test_what_still_wins_is_kept_and_after_kill_9_not_raced_again(
     copies = tmp_path / "candidates" / str(first["run"]) / "old"
     assert (copies / path.name).read_text() == before
     assert (copies / path.with_suffix(".flags").name).is_file()
+
+
+def test_a_configured_executable_is_kept_with_the_very_code_that_was_raced(
+    retune: Retune, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A convolution of one image, which no spec carries on processors."""
+    problem = Conv.parse(shape="1x10x10x8", filter="3x3x16", dtype="f32")
+    provenance = replace(
+        TIMED, problem=problem.name, command=" ".join(["autotune", *problem.arguments()]), seconds=400.0
+    )
+    with BuildExecutor.local(Builder(Tools.find(), Cache(cache)), 2) as executor:
+        plan = Plan.make(problem, plain_only(CPU), executor, timeout=60.0)
+    candidate = plan.candidate(plan.space[0], id="c0")
+    assert candidate.carrier.name == "substitution"
+    path = tmp_path / "specs" / "conv.mlir"
+    path.parent.mkdir()
+    shipped = candidate.carrier.carried(Said((f"Configured executable {WRITTEN}",), provenance))
+    path.write_text(shipped.spec or "")
+    path.with_suffix(".flags").write_text(flagfile_text([*CPU.compile_flags, f"{shipped.spec_flag}={path}"]))
+
+    pretend(monkeypatch, warm=0.5)
+    document = answered(retune(path, "--budget", "20m", "--json"))
+    assert (states(document), document["verdict"]) == ({problem.name: "kept"}, "win")
+    assert Path(str(document["spec"])).is_file()
 
 
 def test_what_applies_no_more_is_searched_again_near_its_place(
