@@ -22,6 +22,9 @@ _NEXT = {
 def tell_variants(result: AbResult, printer: Printer) -> None:
     """A microkernel's variants against the default."""
     tell_problem(result, printer)
+    kernel = result.details.arms[1] if len(result.details.arms) > 1 else None
+    if kernel is not None and kernel.us is not None and result.best is not None and not result.best.config:
+        printer.line("kernel", f"{microseconds(kernel.us)}  {kernel.name}, the fastest that was timed of it")
     _tell_arms(result, printer)
 
 

@@ -63,7 +63,7 @@ def bench_model(
                 if (known := known_rows(run.known, session)) is not None:
                     say_again(known, account)
                     return _concluded(known, terms, run, libraries)
-                if short := short_of(account.clock, 1, len(terms.chosen.names), lasting=MIN_TIME):
+                if short := short_of(account.clock, 1, libraries.timed_of(terms.chosen), lasting=MIN_TIME):
                     account.note(short)
                 inside = opened.subject(run)
                 if not isinstance(inside, Inside):

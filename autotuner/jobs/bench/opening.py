@@ -62,6 +62,10 @@ class Libraries:
     """AMD's own program."""
     left_out: tuple[LeftOut, ...] = ()
 
+    def timed_of(self, chosen: Chosen) -> int:
+        """How many of the chosen backends take part."""
+        return len(chosen.names) - len(self.left_out)
+
     @classmethod
     @contextmanager
     def open(cls, chosen: Chosen, target: Target, options: Options, session: Session) -> Iterator[Libraries]:

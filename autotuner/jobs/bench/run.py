@@ -186,7 +186,7 @@ class _BenchRun:
         return question(entry.problem.describe(), self.terms, self.target, self.options, session, reads=reads)
 
     def _warn_of_short_time(self) -> None:
-        missing, backends = len(self._open), len(self.terms.chosen.names)
+        missing, backends = len(self._open), self.libraries.timed_of(self.terms.chosen)
         short = short_of(self.run.clock, missing, backends, lasting=self.options.effort.repetition_seconds)
         if missing and short:
             self.run.account.note(short)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,15 @@ def test_a_searched_kernel_has_arms_and_commands_too(ab: Ab, tmp_path: Path) -> 
     assert all("iree-compile" in arm["command"][0] for arm in document["arms"])
     assert document["difference"] == 0.0
     assert document["counts"]["checked"] == 2
+
+
+def test_a_kernel_that_is_slower_is_told_with_its_time_and_no_option_that_ab_refuses(ab: Ab) -> None:
+    code, out, err = ab("sgemm_c", "--shape", "96x64x128", "--trials", "1", "--quiet")
+    assert code == 0, err
+    assert out.startswith("verdict    no-winner")
+    assert re.search(r"^(kernel|best) .* ms .*sgemm_c", out, re.MULTILINE)
+    (advice,) = [line for line in out.splitlines() if line.startswith("next")]
+    assert "--microkernels" not in advice
 
 
 @pytest.mark.parametrize(
