@@ -79,7 +79,7 @@ class Finals(Generic[C]):
             screened=tuple(one for one in self.screened if one.id in modules),
             places=ending.rivals,
             favourite=favourite if favourite in modules else None,
-            labels={name: self.outcomes[name].label for name in modules},
+            labels={name: self.outcomes[name].label for name in modules if name != BASELINE},
         )
         return judge(
             contest,
