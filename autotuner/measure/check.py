@@ -16,6 +16,7 @@ from autotuner.errors import EnvironmentFailure
 from autotuner.iree.run import Invocation
 from autotuner.problems import Array, Bound, Operand, Problem
 from autotuner.problems.base import FUNCTION
+from autotuner.problems.files import write_raw
 
 if TYPE_CHECKING:
     from autotuner.iree.compile import FailureClass
@@ -68,7 +69,7 @@ class Data:
             folder.mkdir(parents=True, exist_ok=True)
             for name, arrays in data.inputs.items():
                 for path, array in zip(data.paths(name), [*arrays, *map(poison, problem.outputs)], strict=True):
-                    array.tofile(path)
+                    write_raw(array, path)
         except OSError as error:
             raise EnvironmentFailure(
                 f"cannot write the inputs to {folder}: {error.strerror}.",

@@ -22,6 +22,8 @@ from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data, compare, poison
 from autotuner.problems import Array, Bound, Gemm
+from autotuner.problems.dtypes import element_type
+from autotuner.problems.files import write_raw
 from autotuner.targets import Target
 
 Compile = Callable[[str], Path]
@@ -166,6 +168,16 @@ def test_inputs_that_cannot_be_written_say_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFailure, match="cannot write the inputs") as caught:
         Data.write(SMALL, tmp_path / "file" / "data", seed=0)
     assert "--workspace" in caught.value.remedy
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f8E4M3FN", "i1"])
+def test_a_full_disk_is_named_as_the_reason(dtype: str, tmp_path: Path) -> None:
+    array = np.ones((3, 5), element_type(dtype).numpy)
+    with pytest.raises(EnvironmentFailure, match="cannot write /dev/full: No space left on device"):
+        write_raw(array, Path("/dev/full"))
+    write_raw(array[:, ::2], tmp_path / "raw")
+    assert (tmp_path / "raw").read_bytes() == array[:, ::2].tobytes()
 
 
 # --- the comparison alone ---------------------------------------------------------------------------------------

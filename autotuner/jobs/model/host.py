@@ -17,6 +17,7 @@ from autotuner.jobs.model.arbiter import HostAnswer
 from autotuner.jobs.model.program import ProgramBuilder
 from autotuner.problems import Array
 from autotuner.problems.dtypes import element_type, known_type
+from autotuner.problems.files import write_raw
 from autotuner.system import process
 from autotuner.system.parsing import read_npy
 from autotuner.targets import Target
@@ -73,7 +74,7 @@ def _nudged(text: str, path: Path, seed: int) -> str:
         element = form.rpartition("x")[2]
         if not known_type(element) or not element_type(element).is_float or not Path(file).is_file():
             return text
-        _moved(np.fromfile(file, element_type(element).numpy), seed).tofile(path.with_suffix(".bin"))
+        write_raw(_moved(np.fromfile(file, element_type(element).numpy), seed), path.with_suffix(".bin"))
         return f"{form}=@{path.with_suffix('.bin')}"
     if not text.startswith("@") or not text.endswith(".npy"):
         return text

@@ -28,6 +28,7 @@ from autotuner.jobs.model.inputs import check_inputs, input_file
 from autotuner.jobs.model.onnx_import import import_onnx
 from autotuner.jobs.model.signature import Signature
 from autotuner.problems import Operand
+from autotuner.problems.files import write_raw
 from autotuner.specfiles.vetting import vet_program
 from autotuner.system.cache import Cache
 from autotuner.system.digests import known_digest
@@ -187,7 +188,7 @@ def call_of(program: Program, signature: Signature, folder: Path, *, seed: int) 
             texts.append(f"&{text}" if argument.buffer else text)
             continue
         path = folder / f"input{number}.bin"
-        random_tensors((operand,), seed + number)[0].tofile(path)
+        write_raw(random_tensors((operand,), seed + number)[0], path)
         texts.append(f"{'&' if argument.buffer else ''}{operand.text}=@{path}")
         whole |= not operand.element.is_float and argument.role == "read"
     notes = ("whole-number inputs are filled with 0 and 1: give --input with values where they matter",)
