@@ -71,24 +71,28 @@ def hopper(x: Columns, c: Constants) -> Array:
 
 
 def cuda(x: Columns, c: Constants) -> Array:
-    read = np.maximum(c[15], (x["bm"] * c[1] + x["bn"] * c[2]) * x["uncached"] / 100)
+    parts = x["parts"] > 1
+    across = np.where(parts & (x["large"] > 0), c[1], c[2])
+    read = np.maximum(c[15], (x["bm"] * c[1] + x["bn"] * across) * x["uncached"] / 100)
     step = np.maximum(x["bm"] * x["bn"] / c[0], read)
     together = np.where((x["both"] > 0) & (x["waves"] > 1), c[5], 100)
     step *= np.where(x["ragged"] > 0, np.where(x["both"] > 0, c[4], c[3]), together) / 100
-    steps = x["waves"] * np.ceil(np.ceil(x["k"] / 64) / x["split"])
+    steps = x["waves"] * np.ceil(np.ceil(x["k"] / 64) / (x["split"] * x["parts"]))
     staged = np.where((x["staged"] > 0) & (x["split"] == 1), x["bm"] * x["bn"] / c[6], 0.0)
     finished = staged + np.where(x["bias"] > 0, c[7], 0.0) + np.where(x["gated"] > 0, x["bm"] * x["bn"] / c[8], 0.0)
-    put = x["bm"] * x["bn"] * np.where(x["rounded"] > 0, 2, 4) / c[9] + c[10] + finished
+    put = x["bm"] * x["bn"] * np.where((x["rounded"] > 0) & ~parts, 2, 4) / c[9] + c[10] + finished
     once = c[11] + np.where(x["both"] > 0, c[12], 0.0) + np.where(x["split"] > 1, c[13], 0.0)
-    multiplied = np.maximum(steps * step, x["batch"] * (x["m"] + x["n"]) * x["k"] / c[14])
-    total: Array = multiplied + x["waves"] * put + once
+    added_up = np.where(parts, c[17] + x["parts"] * x["m"] * x["n"] / c[18], 0.0)
+    multiplied = np.maximum(steps * step, x["batch"] * (x["m"] + x["n"]) * x["k"] / np.where(parts, c[16], c[14]))
+    total: Array = multiplied + x["waves"] * put + once + added_up
     return total
 
 
+_CUDA = (49, 115, 90, 141, 116, 98, 11, 680, 6, 52, 370, 2470, 610, 7000, 1200, 170, 1650, 2300, 800)
 ESTIMATES = (
     Estimate("gemm_triton", triton, (3020, 55, 381, 146, 111, 1115, 1035, 8, 1650, 1.5, 3800, 72, 1707)),
     Estimate("gemm_hopper", hopper, (2860, 58.5, 920, 2450, 7080, 88, 200, 350, 39, 1300, 640, 108, 1.45)),
-    Estimate("gemm_cuda", cuda, (49, 115, 90, 141, 116, 98, 11, 680, 6, 52, 370, 2470, 610, 7000, 1200, 170)),
+    Estimate("gemm_cuda", cuda, _CUDA),
 )
 
 

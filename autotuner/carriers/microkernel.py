@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from iree.compiler import ir
@@ -45,10 +45,16 @@ class Buffer:
     last: bool
     """No buffer that is passed follows."""
     panels: Panels | None = None
+    parts: int = 1
 
     @property
     def type(self) -> str:
-        return self.tensor.mlir
+        return self.passed.mlir
+
+    @property
+    def passed(self) -> Operand:
+        """As the call has it: a result in parts has one more dimension."""
+        return replace(self.tensor, shape=(self.parts, *self.tensor.shape)) if self.parts > 1 else self.tensor
 
     @property
     def element(self) -> str:
@@ -283,7 +289,7 @@ def _kernel(number: int, call: Call, *, target: str, forms: Forms) -> Kernel:
 def _buffers(instance: Instance) -> tuple[Buffer, ...]:
     last = max(i for i, b in enumerate(instance.bindings) if b.access == "read" or b.zeroed)
     return tuple(
-        Buffer(i, b.tensor, b.operand, b.access, b.permutation, b.zeroed, i >= last, b.panels)
+        Buffer(i, b.tensor, b.operand, b.access, b.permutation, b.zeroed, i >= last, b.panels, b.parts)
         for i, b in enumerate(instance.bindings)
     )
 

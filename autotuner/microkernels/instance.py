@@ -43,6 +43,8 @@ class Binding:
     """The kernel adds to what is there: the buffer must be zero before. Scratch it leaves as zero again."""
     panels: Panels | None = None
     """How it is packed, after `permutation`."""
+    parts: int = 1
+    """Of a result: so many of them one behind another, that are added up after the call."""
 
     @classmethod
     def scratch(cls, size: int, *, zeroed: bool = False) -> Binding:

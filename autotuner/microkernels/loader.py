@@ -242,10 +242,13 @@ def _buffer(
         raise entry.error("element", "the kernel's name does not say it.", remedy)
     if entry.has("zeroed") and not is_out:
         raise entry.error("zeroed", "an input cannot be zeroed.", "Say it of out or scratch, if at all.")
+    if entry.has("parts") and not is_out:
+        raise entry.error("parts", "an input is not added up.", "Say it of out, if at all.")
     zeroed = _zeroed(entry, known)
+    parts = entry.expression("parts", known) if entry.has("parts") else Expression("1")
     panels, panelled = _panels(entry, operation, operand, known)
     entry.close()
-    return Buffer(operand, access, layout, element, zeroed, panels, panelled)
+    return Buffer(operand, access, layout, element, zeroed, panels, panelled, parts=parts)
 
 
 def _scratch(entry: Table, known: Collection[str], *, on_gpus: bool) -> Buffer:

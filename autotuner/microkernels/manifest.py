@@ -31,9 +31,10 @@ PROBLEM, NAMED = "problem", "named"
 """Elements of a buffer that are not one type: the problem's own, and what the kernel's name says."""
 MOST_SETTINGS = 4096
 """Choices of parameters that are looked at: a manifest may have more than could ever be listed."""
-_NONE = Expression("0")
+_NONE, _ONE = Expression("0"), Expression("1")
 _MAX_THREADS = 1024
 _MAX_PANEL = 4096
+_MAX_PARTS = 64
 _MAX_GRID = (1 << 31) - 1
 _MAX_SCRATCH = (1 << 31) - 1
 
@@ -58,6 +59,8 @@ class Buffer:
     """The dimension that is cut into panels; the others keep their order."""
     bytes: Expression = _NONE
     """Of scratch; with 0 of them the pointer is left out of the call."""
+    parts: Expression = _ONE
+    """Of `out`: results of parts of the depth, one behind another, which are added up after the call."""
 
     @property
     def is_scratch(self) -> bool:
@@ -367,6 +370,11 @@ class Manifest:
         said = self._out_element if buffer.element == PROBLEM and buffer.operand in OPERANDS else buffer.element
         if said != PROBLEM:
             element = element_type(KernelName.parse(kernel).out_element if said == NAMED else said)
+        parts = self._evaluate("parts", buffer.parts, numbers)
+        if not 1 <= parts <= _MAX_PARTS:
+            raise self._unfit(f"results in {parts} parts.", f"They are 1 to {_MAX_PARTS}.")
+        if parts > 1 and element.is_float:
+            element = element_type("f32")  # rounded once, when they are added up
         converted = buffer.access == "write" and element.is_float and own.element.is_float
         if element != own.element and not converted:
             raise self._unfit(f"it has {buffer.operand} as {element.name}, not {own.element.name}.", "")
@@ -380,6 +388,7 @@ class Manifest:
             tensor=Operand(shape, element),
             permutation=() if order == tuple(sorted(order)) else order,
             zeroed=bool(self._evaluate("zeroed", buffer.zeroed, numbers)),
+            parts=parts,
         )
         if not width:
             return binding

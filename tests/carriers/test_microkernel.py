@@ -47,6 +47,7 @@ def instance(
     out_first: bool = False,
     writes: str = "",
     scratch: Mapping[int, bool] | None = None,
+    parts: int = 1,
     objects: tuple[Path, ...] = (Path("kernel.hsaco"),),
 ) -> Instance:
     """A kernel of the right form; what it computes is not asked here."""
@@ -58,7 +59,8 @@ def instance(
         written = number == output
         element = element_type(writes) if written and writes else operand.element
         access: Access = "write" if written else "read"
-        bindings.append(Binding(number, access, Operand(shape, element), axes, zeroed=zeroed and written))
+        tensor, many = Operand(shape, element), parts if written else 1
+        bindings.append(Binding(number, access, tensor, axes, zeroed=zeroed and written, parts=many))
     if out_first:
         bindings.insert(0, bindings.pop())
     for place, is_zeroed in (scratch or {}).items():
@@ -100,6 +102,10 @@ CASES = {
     "zeroed scratch, and other": Case.of(GEMM, scratch={2: True, 4: False, 5: False}, order=TRANSPOSED),
     "zeroed scratch behind the result": Case.of(GEMM, scratch={3: True}),
     "other type and order": Case.of(GEMM, writes="f16", order=TRANSPOSED, zeroed=True),
+    "in parts": Case.of(GEMM, parts=3),
+    "in parts, scratch, other order": Case.of(GEMM, parts=2, order=TRANSPOSED, scratch={3: False}),
+    "in parts, rounded": Case.of(Gemm.parse(shape="64x96x32", out="f16", batch=2), parts=2, writes="f32"),
+    "i8 in parts": Case.of(Gemm.parse(shape="64x96x32", dtype="i8"), parts=4),
     "padded": Case.of(PADDED, order=FILTERS_LAST, zeroed=True),
     "padded i8": Case.of(Conv.parse(shape="2x8x8x16", filter="3x3x32", pad="1x2", dtype="i8")),
     "channels first": Case.of(replace(PADDED, layout="nchw-fchw")),
@@ -275,6 +281,21 @@ def test_scratch_is_zeroed_in_the_submission_of_its_call(tools: Tools, tmp_path:
     assert done.ok, done.stderr
     text = out.read_text()
     assert (text.count("stream.cmd.execute"), text.count("stream.cmd.fill")) == (1, 1)
+
+
+@pytest.mark.versions
+def test_parts_are_added_up_and_rounded_in_one_dispatch(tools: Tools, tmp_path: Path) -> None:
+    case, ptx = CASES["in parts, rounded"], tmp_path / "kernel.ptx"
+    ptx.write_text(PTX)
+    kernel = replace(case.kernel, chip="sm_80", objects=(ptx,), subgroup_size=32)
+    source, spec, out = (tmp_path / name for name in ("problem.mlir", "spec.mlir", "stream.mlir"))
+    source.write_text(problem_mlir(case.problem))
+    spec.write_text(spec_mlir([Call(kernel, case.problem)]))
+    flags = [*Target.parse("sm_80").compile_flags, *spec_flags(spec, [kernel]), "--compile-to=stream"]
+    done = process.run([tools.iree_compile, source, *flags, "-o", out], timeout=120)
+    assert done.ok, done.stderr
+    text = out.read_text()
+    assert [text.count(f"stream.cmd.{word} ") for word in ("dispatch", "copy", "fill")] == [2, 0, 0]
 
 
 def test_a_generic_form_differs_from_the_named_one_in_the_main_operation_only() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,7 @@ def offers(problem: Gemm, workspace: Path, **first: int) -> Variants:
         (Gemm.parse(shape="2008x2040x1976"), {"bm": 128, "bn": 256, "both": 2}),
         (Gemm.parse(shape="4096x4096x4096", layout="tn"), {"bm": 256, "bn": 128, "both": 2}),
         (Gemm.parse(shape="384x512x32768", dtype="bf16", layout="nt"), {"bm": 128, "bn": 128, "fill": 1}),
+        (Gemm.parse(shape="384x512x32768", dtype="bf16", out="bf16", layout="nt"), {"bm": 128, "bn": 128, "fill": 2}),
         (Gemm.parse(shape="512x512x512", batch=16, epilogue="bias,residual,relu"), {}),
         (Gemm.parse(shape="1000x1280x1032", out="f16", layout="nt", epilogue="layer=1e-5,bias,gelu"), {"bn": 176}),
         (
@@ -61,6 +63,15 @@ def test_variants_build_without_spills_as_their_manifest_calls_them(
     (threads, *_) = instance.workgroup_size
     assert kernel.registers is not None
     assert kernel.registers * threads <= 1 << 16
+
+
+def test_parts_of_the_depth_are_for_sums_alone(tmp_path: Path) -> None:
+    def filled(**more: Any) -> set[int]:
+        problem = Gemm.parse(shape="384x512x32768", layout="nt", **more)
+        return {int(dict(config.items)["fill"]) for config in offers(problem, tmp_path).ranked}
+
+    assert filled() == filled(out="f16") == {0, 1, 2}
+    assert filled(epilogue="bias") == filled(epilogue="clip=0:6") == filled(batch=2) == {0, 1}
 
 
 def test_no_variant_of_any_problem_wants_more_than_an_sm_has(tmp_path: Path) -> None:
@@ -98,10 +109,19 @@ def test_rows_are_whole_pieces_and_products_are_not_thin(problem: Gemm, taken: b
 
 
 @needs_nvrtc
-def test_iree_takes_a_cluster_and_its_scratch(builder: Builder, tmp_path: Path) -> None:
-    problem = Gemm.parse(shape="2008x2040x1976")
+@pytest.mark.parametrize(
+    ("problem", "parameters"),
+    [
+        (Gemm.parse(shape="2008x2040x1976"), {"both": 1}),
+        (Gemm.parse(shape="384x512x32768", out="f16", layout="nt"), {"fill": 2}),
+    ],
+    ids=["cluster", "parts"],
+)
+def test_iree_takes_a_cluster_or_parts_and_its_scratch(
+    problem: Gemm, parameters: dict[str, int], builder: Builder, tmp_path: Path
+) -> None:
     target = Target.parse("sm_80")
-    variants = offers(problem, tmp_path, both=1)
+    variants = offers(problem, tmp_path, **parameters)
     call = variants.call(variants.space[0])
     job = BuildJob(
         problem_mlir(problem),
@@ -124,6 +144,7 @@ PROBLEMS = [
     Gemm.parse(shape="1024x5632x1024", out="f16", layout="nt", epilogue="rms=1e-5,silu,gated"),
     Gemm.parse(shape="512x512x512", batch=16, layout="tt", epilogue="bias,residual,gelu"),
     Gemm.parse(shape="384x512x32768", dtype="bf16", out="bf16", layout="nt", epilogue="bias,relu"),
+    Gemm.parse(shape="384x512x32768", dtype="bf16", layout="nt"),
     Gemm.parse(shape="2008x2040x1976", layout="tn", epilogue="clip=0:6"),
 ]
 

@@ -315,7 +315,7 @@ BINDING = '[[bindings]]\noperand = "lhs"\naccess = "read"\n'
         ('layout = "nk"', 'element = "named"', r"bindings\[0\].element: the kernel's name does not say it"),
         ('element = "f32"\n', "", r"bindings\[2\].element: it is missing"),
         ("zeroed = true", 'zeroed = "perhaps"', r"bindings\[2\].zeroed: .*unknown name 'perhaps'"),
-        ("zeroed = true", "order = 1", r"bindings\[2\].order: no such key.*access, .*panelled, panels, zeroed"),
+        ("zeroed = true", "order = 1", r"bindings\[2\].order: no such key.*access, .*panelled, panels, parts, zeroed"),
         (GEMM[GEMM.index("[objects") :], "", "objects: it is missing"),
         ("[objects.gfx942]", "[objects.mi300x]", "objects.mi300x: 'mi300x' is not a chip"),
         ("sha256 =", "# sha256 =", "objects.gfx942.sha256: it is missing"),

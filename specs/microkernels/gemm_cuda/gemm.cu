@@ -3,9 +3,11 @@
 //
 // Tiles come by descriptors (TMA), some steps ahead. Workgroups of a cluster either share what they read (CM above one
 // another, CN beside one another: each copies a part for all) or the depth of one tile (SPLIT), whose sums they add up
-// through shared memory.
+// through shared memory. Or the depth is cut into PARTS, each with sums of its own in f32, that are added up behind this
+// kernel: workgroups beside one another then have the same depth of other tiles, and what they read at once comes from the
+// cache once.
 //
-// Sums go into the result from registers: lanes exchange them first, so that what is put is at least 64 bytes of a row. Where
+// Sums go into the result from registers: lanes exchange them first, so that what is put is mostly 64 bytes of a row. Where
 // much is done with them (STAGED), or each of a cluster has a part of them, they go by way of shared memory: in the place of
 // the steps where a workgroup has a single tile (WHOLE), else 64 columns at a time.
 typedef unsigned long long u64;
@@ -14,16 +16,17 @@ typedef unsigned short u16;
 
 #include "wgmma.h"
 
-constexpr int BK = 64, SHARED_BY = CM * CN;
+constexpr int BK = 64, SHARED_BY = CM * CN, APART = SPLIT * PARTS;
 constexpr int X_BYTES = BM * BK * 2, Y_BYTES = BN * BK * 2, STAGE = X_BYTES + Y_BYTES;
-constexpr int OUT_BYTES = OUT_F32 ? 4 : 2, EACH = 16 / OUT_BYTES;  // columns that a thread puts at once
+constexpr bool WIDE = OUT_F32 || PARTS > 1;
+constexpr int OUT_BYTES = WIDE ? 4 : 2, EACH = 16 / OUT_BYTES;  // columns that a thread puts at once
 constexpr int STRIP = WHOLE ? BN : 64, PITCH = STRIP * 4 + 32;  // columns that are staged at once, and from row to row of these
 
 #include "tiles.h"
 #include "put.h"
 
 struct Place {
-  int entry, row, column;
+  int entry, row, column;  // of a batch, and of the parts of each
 };
 
 // Tiles go in groups of eight rows, so that those that run together share what they read.
@@ -107,8 +110,9 @@ extern "C" __global__ void __launch_bounds__(128 * (GROUPS + 1), 1)
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, clusters = gridDim.x / CLUSTER;
   int rank = 0;
   if (CLUSTER > 1) asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  const int tiles = (m + BM * CM - 1) / (BM * CM) * ((n + BN * CN - 1) / (BN * CN)) * batch;
-  const int begin = SPLIT > 1 ? rank : 0, steps = ((k + BK - 1) / BK - begin + SPLIT - 1) / SPLIT;
+  const int tiles = (m + BM * CM - 1) / (BM * CM) * ((n + BN * CN - 1) / (BN * CN)) * batch * PARTS;
+  const int begin = SPLIT > 1 ? rank : PARTS > 1 ? place(blockIdx.x, m, n, 0).entry % PARTS : 0;
+  const int steps = ((k + BK - 1) / BK - begin + APART - 1) / APART;
   const u64 map = ((u64)scratch + 127 & ~127ull) + (u64)blockIdx.x * 256 + warp * 128;
   if (warp == 0)
     describe(maps, map, a, batch * (TRANSPOSE_LHS ? k : m), TRANSPOSE_LHS ? m : k, TRANSPOSE_LHS ? BK : BM / CN, lane);
@@ -136,23 +140,24 @@ extern "C" __global__ void __launch_bounds__(128 * (GROUPS + 1), 1)
       asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
       for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += clusters) {
         const Place at = place(tile, m, n, rank);
+        const int entry = at.entry / PARTS;
         for (int s = 0; s < steps; s++, done++) {
-          const int stage = done % STAGES, depth = (begin + s * SPLIT) * BK;
+          const int stage = done % STAGES, depth = (begin + s * APART) * BK;
           const u32 full = barriers + stage * 16, x = ring + stage * STAGE, y = x + X_BYTES;
           wait(full + 8, done / STAGES & 1 ^ 1);
           expect(full, rows ? X_BYTES : Y_BYTES);
           if (rows && TRANSPOSE_LHS) {
             for (int i = 0; i < BM / 64; i++)
-              if (CN == 1 || i % CN == rank) send(x + i * 8192, map, at.row + i * 64, at.entry * k + depth, full, CN > 1);
+              if (CN == 1 || i % CN == rank) send(x + i * 8192, map, at.row + i * 64, entry * k + depth, full, CN > 1);
           } else if (rows) {
             const int part = CN > 1 ? rank * (BM / CN) : 0;
-            send(x + part * 128, map, depth, at.entry * m + at.row + part, full, CN > 1);
+            send(x + part * 128, map, depth, entry * m + at.row + part, full, CN > 1);
           } else if (TRANSPOSE_RHS) {
             const int part = CM > 1 ? rank * (BN / CM) : 0;
-            send(y + part * 128, map, depth, at.entry * n + at.column + part, full, CM > 1);
+            send(y + part * 128, map, depth, entry * n + at.column + part, full, CM > 1);
           } else {
             for (int i = 0; i < BN / 64; i++)
-              if (CM == 1 || i % CM == rank) send(y + i * 8192, map, at.column + i * 64, at.entry * k + depth, full, CM > 1);
+              if (CM == 1 || i % CM == rank) send(y + i * 8192, map, at.column + i * 64, entry * k + depth, full, CM > 1);
           }
         }
       }

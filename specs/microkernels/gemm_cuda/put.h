@@ -102,7 +102,7 @@ __device__ __forceinline__ void deal(u32 (&words)[4], int lane) {
   swap(words[1], words[3], 2, lane & 2);
 }
 
-constexpr int PIECES = BN / (GATED ? 16 : 8), DEALT = OUT_F32 ? 2 : 4;  // pieces of eight columns, and of these at once
+constexpr int PIECES = BN / (GATED ? 16 : 8), DEALT = WIDE ? 2 : 4;  // pieces of eight columns, and of these at once
 constexpr int SHIFTS = BN * (BIAS_F32 ? 4 : 2);                        // bytes of the bias
 
 // The bias of a tile's columns, on its way into shared memory.
@@ -138,8 +138,8 @@ __device__ __forceinline__ void finish_two(const float (&sums)[BN / 2], int piec
 // four lanes put 64 bytes of a row.
 __device__ __forceinline__ void put_directly(const Result& to, const float (&sums)[BN / 2], int first_row, int first, u32 bias, int t) {
   const int lane = t % 4, line = t / 32 * 16 + t % 32 / 4, n = GATED ? to.n / 2 : to.n;
-  const int own = OUT_F32 ? lane & 1 : lane;  // the piece of a round that becomes its own,
-  const int column = (GATED ? first / 2 : first) + own * 8 + (OUT_F32 ? (lane >> 1) * 4 : 0);
+  const int own = WIDE ? lane & 1 : lane;  // the piece of a round that becomes its own,
+  const int column = (GATED ? first / 2 : first) + own * 8 + (WIDE ? (lane >> 1) * 4 : 0);
   bias += lane * 2 * (BIAS_F32 ? 4 : 2);
 #pragma unroll
   for (int half = 0; half < 2; half++) {
@@ -158,8 +158,8 @@ __device__ __forceinline__ void put_directly(const Result& to, const float (&sum
         if (round + i < PIECES) finish_two(sums, round + i, half, factor, bias, two[i]);
 #pragma unroll
       for (int i = 0; i < 4; i++)
-        words[i] = OUT_F32 ? __float_as_uint(two[i / 2 % DEALT][i % 2]) : pair(two[i % DEALT][0], two[i % DEALT][1]);
-      if (OUT_F32) {
+        words[i] = WIDE ? __float_as_uint(two[i / 2 % DEALT][i % 2]) : pair(two[i % DEALT][0], two[i % DEALT][1]);
+      if (WIDE) {
         swap(words[0], words[2], 1, lane & 1);
         swap(words[1], words[3], 1, lane & 1);
       } else
@@ -197,9 +197,9 @@ __device__ __forceinline__ void add4(float* to, u32 from) {
 
 // So many columns of 64 rows, of SPLIT the share of one, with their epilogue: a short loop, as many instructions at the end of a
 // kernel take longer to be fetched than to be run. What is read for it is read for some pieces at once.
-template <int WIDE>
+template <int COLUMNS>
 __device__ __forceinline__ void put_staged(const Result& to, u32 from, int row, int column, int t, int rank) {
-  constexpr int PUT = WIDE / (GATED ? 2 : 1), ACROSS = PUT / EACH, ROWS = (64 + SPLIT - 1) / SPLIT, AT_ONCE = 4;
+  constexpr int PUT = COLUMNS / (GATED ? 2 : 1), ACROSS = PUT / EACH, ROWS = (64 + SPLIT - 1) / SPLIT, AT_ONCE = 4;
   const int n = GATED ? to.n / 2 : to.n, first = GATED ? column / 2 : column;
 #pragma unroll 1
   for (int begin = t; begin < ROWS * ACROSS; begin += 128 * AT_ONCE) {
@@ -248,7 +248,7 @@ __device__ __forceinline__ void put_staged(const Result& to, u32 from, int row, 
       u32 words[4];
 #pragma unroll
       for (int j = 0; j < 4; j++)
-        words[j] = OUT_F32 ? __float_as_uint(sums[j]) : pair(sums[2 * j % EACH], sums[(2 * j + 1) % EACH]);
+        words[j] = WIDE ? __float_as_uint(sums[j]) : pair(sums[2 * j % EACH], sums[(2 * j + 1) % EACH]);
       put_at(to, where[u], words);
     }
   }
