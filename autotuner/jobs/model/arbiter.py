@@ -7,6 +7,7 @@ else: then the same program on the host's processor decides between the two.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -24,6 +25,8 @@ _ROOM = 3.0
 """Two right builds may differ by so many times what a last digit of the inputs changes."""
 _MOST = 0.1
 """However a model amplifies its rounding: a relative error beyond this is wrong."""
+_CALLS, _CALLS_SECONDS = 5, 1.0
+"""How often the default is called once more, at the most; no further call begins after so many seconds."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +59,16 @@ class Arbiter:
     default_check: Check = field(default_factory=lambda: Check(None, 0.0))
     host: HostAnswer | None = None
     _expected: Computed = field(default_factory=Computed)
+    _again: Callable[[], Computed] | None = None
     why_none: str = ""
     """Why the host's outputs did not decide, where they were asked for."""
 
-    def begin(self, default: Computed) -> Check:
-        """With what the default computes; the answer says whether that is right, as far as is known."""
-        self.default = default
+    def begin(self, default: Computed, *, again: Callable[[], Computed] | None = None) -> Check:
+        """With what the default computes; the answer says whether that is right, as far as is known.
+
+        `again` calls it once more.
+        """
+        self.default, self._again = default, again
         if self.given:
             self.source, self._expected = "expected", shaped_like(self.given, default)
             self.default_check = self._compared(default, self._expected)
@@ -87,6 +94,7 @@ class Arbiter:
         check = self._compared(found, self.reference)
         if check.failure != "wrong-result" or self.source != "default":
             return check
+        self._call_again()
         host = self._asked()
         if host is None:
             return check
@@ -141,6 +149,20 @@ class Arbiter:
             )
         self.source = "llvm-cpu"
         self.default_check = Check("wrong-result", math.inf, "its outputs are not finite")
+
+    def _call_again(self) -> None:
+        """Where two builds disagree, the default must at least agree with itself."""
+        again, self._again, began = self._again, None, time.monotonic()
+        for _ in range(_CALLS):
+            if again is None or time.monotonic() - began > _CALLS_SECONDS:
+                return
+            if self._compared(again(), self.default).failure == "wrong-result":
+                raise UsageError(
+                    f"{self.name} gives other outputs at each call of the model, on the same inputs: nothing can be "
+                    "compared with them.",
+                    remedy="Give --input with values that the model is made for: a position that is written twice has "
+                    "no one result.",
+                )
 
     def _asked(self) -> HostAnswer | None:
         if self.host is None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from autotuner.devices.device import Computed, Timing
 from autotuner.devices.warming import needs_warming
@@ -233,7 +234,7 @@ class RouteRace:
                 remedy=known_remedy(outputs.detail)
                 or "Check --input, --parameters and --device; `autotune doctor` lists the devices that answer.",
             )
-        check = self.arbiter.begin(outputs)
+        check = self.arbiter.begin(outputs, again=partial(self.outputs, build))
         started = time.monotonic()
         tried = replace(tried, error=_error(check))
         timed = self._as_called(tried, outputs) or self._time(tried, build, give_up_us=SLOW_US)

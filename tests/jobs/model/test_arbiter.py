@@ -110,6 +110,35 @@ def test_where_the_host_cannot_be_asked_the_default_stays_and_that_is_said() -> 
     assert "--expected FILE.npy" in said
 
 
+@pytest.mark.parametrize("later", [[BAD], [GOOD, OTHER]])
+def test_a_default_that_does_not_agree_with_itself_is_no_answer(later: list[Computed]) -> None:
+    """As where a model writes to one position twice, of those that were made up."""
+    host = Asked(HostAnswer(GOOD))
+    arbiter = host.arbiter()
+    calls = iter(later)
+    arbiter.begin(GOOD, again=lambda: next(calls))
+    with pytest.raises(UsageError, match="gives other outputs at each call of the model") as caught:
+        arbiter.check(BAD)
+    assert "--input" in caught.value.remedy
+    assert host.times == 0
+
+
+def test_a_default_is_called_again_only_where_something_differs_from_it() -> None:
+    host, calls = Asked(HostAnswer(GOOD)), list[Computed]()
+
+    def again() -> Computed:
+        calls.append(GOOD)
+        return GOOD
+
+    arbiter = host.arbiter()
+    arbiter.begin(GOOD, again=again)
+    assert arbiter.check(GOOD).ok
+    assert not calls
+    assert not arbiter.check(BAD).ok
+    assert not arbiter.check(OTHER).ok
+    assert 1 <= len(calls) <= 5, "once for all"
+
+
 def test_what_the_user_expects_is_right_and_nobody_is_asked() -> None:
     host = Asked(HostAnswer(BAD))
     arbiter = host.arbiter(given=GOOD.arrays)
