@@ -28,7 +28,8 @@ from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.tools import Tools
 from autotuner.measure.blocks import Entrant
 from autotuner.measure.check import Data
-from autotuner.measure.judge import Contest, judge
+from autotuner.measure.judge import judge
+from autotuner.measure.judgement import Contest
 from autotuner.measure.takes import timed_by
 from autotuner.problems import Gemm, Problem
 from autotuner.system.cache import Cache

@@ -18,7 +18,8 @@ from autotuner.measure.calibrate import Calibration, Calibrator
 from autotuner.measure.check import Check, Data
 from autotuner.measure.contestant import BASELINE, Kind
 from autotuner.measure.finals import Finals
-from autotuner.measure.judge import Judgement, JudgePhase
+from autotuner.measure.judge import JudgePhase
+from autotuner.measure.judgement import Judgement
 from autotuner.measure.screening import DRIFT_EVERY, DriftWatch, Measured, measure
 from autotuner.measure.shortlist import Screened
 from autotuner.measure.standing import Standing

@@ -18,7 +18,7 @@ from autotuner.measure.caches import Cache, Caches, Pair
 from autotuner.measure.check import Check
 from autotuner.measure.contestant import BASELINE as BASELINE
 from autotuner.measure.contestant import Kind
-from autotuner.measure.judge import Cause, Judgement
+from autotuner.measure.judgement import Cause, Judgement
 
 SCHEMA = 1
 BUNDLE_KIND, RESULT_KIND = "autotune-bundle", "autotune-bundle-result"

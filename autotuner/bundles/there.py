@@ -19,7 +19,7 @@ from autotuner.devices.opening import open_device
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError, UsageError
 from autotuner.measure.check import Data
-from autotuner.measure.judge import Judgement
+from autotuner.measure.judgement import Judgement
 from autotuner.measure.shortlist import Screened
 from autotuner.system import process
 from autotuner.system.locks import device_lock

@@ -11,7 +11,8 @@ from autotuner.devices.device import Module
 from autotuner.measure.blocks import Entrant, Rules
 from autotuner.measure.calibrate import Calibration
 from autotuner.measure.contestant import BASELINE
-from autotuner.measure.judge import Contest, Judgement, Record, judge
+from autotuner.measure.judge import Record, judge
+from autotuner.measure.judgement import Contest, Judgement
 from autotuner.measure.shortlist import Screened, pick_for_race
 from autotuner.measure.standing import C, Standing
 from autotuner.measure.takes import Takes, timed_by

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from autotuner.errors import WrongResultError
 from autotuner.measure.contestant import BASELINE, Contestant
-from autotuner.measure.judge import Judgement
+from autotuner.measure.judgement import Judgement
 from autotuner.measure.reference import Reference, right_but_slower, told
 
 C = TypeVar("C", bound=Contestant)

@@ -13,19 +13,8 @@ from autotuner.errors import UsageError
 from autotuner.microkernels.chips import is_gpu
 from autotuner.microkernels.expressions import FUNCTIONS, Expression
 from autotuner.microkernels.instance import SCRATCH, Access
-from autotuner.microkernels.manifest import (
-    LANES,
-    NAMED,
-    PROBLEM,
-    REPORTS,
-    SUBGROUP,
-    UNITS,
-    Buffer,
-    Kind,
-    Manifest,
-    ObjectFile,
-    Provider,
-)
+from autotuner.microkernels.manifest import LANES, SUBGROUP, UNITS, Manifest
+from autotuner.microkernels.parts import NAMED, PROBLEM, REPORTS, Buffer, Kind, ObjectFile, Provider
 from autotuner.microkernels.providers import misa
 from autotuner.microkernels.providers.misa import KernelName
 from autotuner.microkernels.tables import Table, read

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 import random
@@ -10,28 +9,22 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 from autotuner.errors import UsageError
 from autotuner.microkernels.chips import is_gpu, lanes_of, object_for, subgroup_of, units_of
 from autotuner.microkernels.expressions import Expression
-from autotuner.microkernels.instance import SCRATCH, Access, Binding, Instance
+from autotuner.microkernels.instance import Binding, Instance
+from autotuner.microkernels.parts import NAMED, NOTHING, PROBLEM, REPORTS, Buffer, ObjectFile, Provider
 from autotuner.microkernels.providers.misa import KernelName
 from autotuner.problems import Operand, Operation, Problem
 from autotuner.problems.dtypes import element_type
 from autotuner.problems.epilogue import OPERANDS
 
-Kind = Literal["prebuilt", "c", "triton", "cuda"]
-REPORTS: Mapping[str, tuple[str, ...]] = {"prebuilt": (), "c": (), "triton": ("shared",), "cuda": ()}
-"""Numbers that are known only once the object is built: the provider hands them to `bind` as parameters."""
 SUBGROUP = "subgroup"
 LANES = "lanes"
 UNITS = "units"
-PROBLEM, NAMED = "problem", "named"
-"""Elements of a buffer that are not one type: the problem's own, and what the kernel's name says."""
 MOST_SETTINGS = 4096
 """Choices of parameters that are looked at: a manifest may have more than could ever be listed."""
-_NONE, _ONE = Expression("0"), Expression("1")
 _MAX_THREADS = 1024
 _MAX_PANEL = 4096
 _MAX_PARTS = 64
@@ -41,62 +34,6 @@ _MAX_SCRATCH = (1 << 31) - 1
 
 class DoesNotFitError(UsageError):
     """A sound microkernel that cannot compute this problem on this chip."""
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """One pointer of the kernel."""
-
-    operand: str
-    access: Access
-    layout: str
-    """Letters of its dimensions; empty: the problem's own."""
-    element: str
-    zeroed: Expression
-    panels: Expression = _NONE
-    """The width of the panels that it comes in; 0: none."""
-    panelled: str = ""
-    """The dimension that is cut into panels; the others keep their order."""
-    bytes: Expression = _NONE
-    """Of scratch; with 0 of them the pointer is left out of the call."""
-    parts: Expression = _ONE
-    """Of `out`: results of parts of the depth, one behind another, which are added up after the call."""
-
-    @property
-    def is_scratch(self) -> bool:
-        return self.access == SCRATCH
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectFile:
-    path: Path
-    sha256: str
-
-    def verified(self) -> Path:
-        """The file, if it is still the one that the manifest means."""
-        try:
-            with self.path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise UsageError(
-                f"{self.path} cannot be read: {error.strerror}.", remedy="Put the object there, or correct its path."
-            ) from error
-        if digest != self.sha256:
-            raise UsageError(
-                f"{self.path} has the sha256 {digest}; its manifest says {self.sha256}.",
-                remedy="If you replaced it on purpose, write the new sha256 into the manifest.",
-            )
-        return self.path
-
-
-@dataclass(frozen=True, slots=True)
-class Provider:
-    """Where the object comes from."""
-
-    kind: Kind
-    source: Path | None
-    chips: tuple[str, ...]
-    """What it can be built for; for prebuilt kernels, what they are known to run on. Empty: the objects say."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +63,7 @@ class Manifest:
     provider: Provider
     estimate: Expression | None = None
     """Nanoseconds that a choice of parameters is expected to take: the search begins with the least."""
-    saves: Expression = _NONE
+    saves: Expression = NOTHING
     """By the problem, in its unit: what a part that it computes too (a norm) takes in a dispatch of its own."""
     epilogues: tuple[str, ...] = ()
     """What it can do with its sums before it stores them: any of `autotuner.problems.epilogue.PARTS`, in any choice."""

@@ -6,7 +6,7 @@ from autotuner.devices.device import Timing, choose_repeat
 from autotuner.errors import OutOfTimeError
 from autotuner.measure.cache_timer import NO_TIME, CacheTimer, Modules
 from autotuner.measure.caches import Caches
-from autotuner.measure.judge import Judgement
+from autotuner.measure.judgement import Judgement
 from autotuner.measure.standing import Standing
 from autotuner.system.progress import LATE_SECONDS
 from autotuner.tuning.first_plan import AfterVerdict

@@ -11,7 +11,8 @@ from autotuner.build import Compiled
 from autotuner.devices.device import INVOCATION_US, Timing, choose_repeat
 from autotuner.errors import OutOfTimeError
 from autotuner.measure.finals import Finals
-from autotuner.measure.judge import Contest, Judgement, JudgePhase, Record, lead
+from autotuner.measure.judge import JudgePhase, Record, lead
+from autotuner.measure.judgement import Contest, Judgement
 from autotuner.measure.timeplan import LEADERS
 from autotuner.system import process
 from autotuner.system.text import count

@@ -13,7 +13,7 @@ from autotuner.carriers.carrier import CarrierName
 from autotuner.iree.figures import Isa
 from autotuner.measure.blocks import Interval
 from autotuner.measure.caches import Caches, Pair
-from autotuner.measure.judge import Cause
+from autotuner.measure.judgement import Cause
 from autotuner.measure.reference import Reference
 from autotuner.space import Value
 from autotuner.store.store import Store

@@ -18,7 +18,7 @@ from autotuner.carriers.provenance import Provenance, machine_of, today
 from autotuner.iree.compile import shell_line
 from autotuner.iree.tools import Tools
 from autotuner.measure.caches import Caches
-from autotuner.measure.judge import Judgement
+from autotuner.measure.judgement import Judgement
 from autotuner.measure.standing import Standing
 from autotuner.problems import Problem
 from autotuner.system.names import checked_name

@@ -16,7 +16,7 @@ from autotuner.iree.folder import PROBLEM
 from autotuner.measure.caches import Caches
 from autotuner.measure.calibrate import Calibration, Calibrator
 from autotuner.measure.check import Data
-from autotuner.measure.judge import Judgement
+from autotuner.measure.judgement import Judgement
 from autotuner.measure.standing import Standing
 from autotuner.measure.steps import Step, Steps, at_once
 from autotuner.measure.timeplan import longer

@@ -10,7 +10,7 @@ from autotuner.iree.figures import NO_FIGURES
 from autotuner.measure.baselines import spread_words
 from autotuner.measure.blocks import ALPHA
 from autotuner.measure.caches import Caches
-from autotuner.measure.judge import Judgement
+from autotuner.measure.judgement import Judgement
 from autotuner.measure.standing import Standing
 from autotuner.tuning.estimate import Estimate
 from autotuner.tuning.evaluate import Evaluator

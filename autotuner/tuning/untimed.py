@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autotuner.measure.judge import Cause
+from autotuner.measure.judgement import Cause
 from autotuner.system.text import count
 from autotuner.targets import PLAIN
 from autotuner.tuning.estimate import Estimate, estimate, rank

@@ -11,7 +11,7 @@ from autotuner.devices.device import Timing
 from autotuner.measure.blocks import Interval
 from autotuner.measure.caches import Caches, Pair
 from autotuner.measure.check import Check
-from autotuner.measure.judge import Judgement
+from autotuner.measure.judgement import Judgement
 
 DIGEST = "0" * 64
 MANIFEST = Manifest(

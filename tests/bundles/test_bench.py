@@ -20,7 +20,7 @@ from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
 from autotuner.measure.caches import Pair
 from autotuner.measure.check import Data
-from autotuner.measure.judge import Judgement
+from autotuner.measure.judgement import Judgement
 from autotuner.system.progress import Clock, Silent, Stop
 from tests.bundles.documents import MANIFEST, plain
 from tests.support.bare_device import BareDevice

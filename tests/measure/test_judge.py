@@ -12,7 +12,8 @@ import pytest
 from autotuner.devices.device import Timing
 from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.measure.blocks import Entrant, Rules
-from autotuner.measure.judge import SAME, Contest, Judgement, JudgePhase, judge, lead
+from autotuner.measure.judge import JudgePhase, judge, lead
+from autotuner.measure.judgement import SAME, Contest, Judgement
 from autotuner.measure.race import TimingFailed
 from autotuner.measure.shortlist import Screened
 from autotuner.measure.takes import Takes

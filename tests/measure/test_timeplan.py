@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from autotuner.devices.device import Timing
 from autotuner.measure.blocks import LOOKS, Entrant
-from autotuner.measure.judge import Contest, Judgement, judge
+from autotuner.measure.judge import judge
+from autotuner.measure.judgement import Contest, Judgement
 from autotuner.measure.shortlist import Screened
 from autotuner.measure.takes import Takes
 from autotuner.measure.timeplan import (

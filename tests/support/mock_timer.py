@@ -12,7 +12,8 @@ import numpy as np
 from autotuner.devices.device import Timing
 from autotuner.measure.blocks import Entrant, Rules
 from autotuner.measure.decision import decide
-from autotuner.measure.judge import Contest, JudgePhase, judge
+from autotuner.measure.judge import JudgePhase, judge
+from autotuner.measure.judgement import Contest
 from autotuner.measure.race import TimingFailed
 from autotuner.measure.shortlist import Screened
 from autotuner.measure.takes import Takes

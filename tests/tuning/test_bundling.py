@@ -25,7 +25,7 @@ from autotuner.errors import EnvironmentFailure
 from autotuner.measure.blocks import Interval
 from autotuner.measure.check import Check
 from autotuner.measure.contestant import Kind
-from autotuner.measure.judge import Judgement
+from autotuner.measure.judgement import Judgement
 from autotuner.store.store import Store
 from autotuner.system.progress import Stop
 from autotuner.targets import PLAIN

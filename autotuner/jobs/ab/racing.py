@@ -14,7 +14,8 @@ from autotuner.jobs.ab.arm_run import A, ArmRun, B
 from autotuner.measure.blocks import Entrant, Interval, Rules
 from autotuner.measure.cache_timer import CacheTimer, Modules
 from autotuner.measure.caches import Caches
-from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge
+from autotuner.measure.judge import JudgePhase, judge
+from autotuner.measure.judgement import Contest, Judgement
 from autotuner.measure.takes import Takes, seconds_of, timed_by
 from autotuner.measure.timeplan import Pace, TimePlan, longer
 from autotuner.system.progress import Clock

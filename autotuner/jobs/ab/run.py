@@ -33,7 +33,7 @@ from autotuner.jobs.model.context import compile_timeout, model_clock, run_timeo
 from autotuner.jobs.model.ending import MIN_TIME
 from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.measure.caches import Caches
-from autotuner.measure.judge import SAME, Judgement
+from autotuner.measure.judgement import SAME, Judgement
 from autotuner.microkernels.instance import crash_words
 from autotuner.store.rows import BuildRow
 from autotuner.system import process

@@ -20,7 +20,7 @@ from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.subject import Subject
 from autotuner.jobs.model.context import compile_timeout
 from autotuner.jobs.model.program import program_name
-from autotuner.measure.judge import Judgement
+from autotuner.measure.judgement import Judgement
 from autotuner.system.workspace import Workspace
 from autotuner.targets import Target
 from autotuner.tuning.options import Options

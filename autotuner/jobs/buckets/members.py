@@ -19,7 +19,8 @@ from autotuner.iree.mlir import Dispatch
 from autotuner.jobs.buckets.bounds import Bucket, Family
 from autotuner.measure.blocks import Entrant, Interval, Rules
 from autotuner.measure.check import Check, Data
-from autotuner.measure.judge import Contest, judge
+from autotuner.measure.judge import judge
+from autotuner.measure.judgement import Contest
 from autotuner.measure.takes import seconds_of, timed_by
 from autotuner.measure.timeplan import Pace, TimePlan
 from autotuner.space.gpu_config import CompilationInfo

@@ -16,7 +16,8 @@ from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.routes import SLOW_US, RouteOutcome
 from autotuner.jobs.model.whole import Tuned
 from autotuner.measure.blocks import Entrant, Rules
-from autotuner.measure.judge import Contest, Judgement, JudgePhase, judge
+from autotuner.measure.judge import JudgePhase, judge
+from autotuner.measure.judgement import Contest, Judgement
 from autotuner.measure.reference import right_but_slower, told
 from autotuner.measure.takes import timed_by
 from autotuner.measure.timeplan import TimePlan

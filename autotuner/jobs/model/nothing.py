@@ -11,7 +11,7 @@ from autotuner.jobs.model.result import Row
 from autotuner.jobs.model.routes import RouteOutcome
 from autotuner.jobs.model.whole import Tuned
 from autotuner.measure.blocks import Verdict
-from autotuner.measure.judge import Cause, Judgement
+from autotuner.measure.judgement import Cause, Judgement
 from autotuner.measure.timeplan import longer
 from autotuner.system.text import count
 from autotuner.targets import PLAIN

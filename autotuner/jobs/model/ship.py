@@ -16,7 +16,7 @@ from autotuner.jobs.model.entries import applied
 from autotuner.jobs.model.program import ProgramBuilder
 from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.whole import Tuned
-from autotuner.measure.judge import Judgement
+from autotuner.measure.judgement import Judgement
 from autotuner.system.text import printable
 from autotuner.tuning.result import FinalVerdict
 

@@ -21,7 +21,7 @@ from autotuner.jobs.model.where import time_table
 from autotuner.jobs.model.whole import Tuned
 from autotuner.measure.blocks import ALPHA, Rules
 from autotuner.measure.caches import Caches
-from autotuner.measure.judge import Judgement
+from autotuner.measure.judgement import Judgement
 from autotuner.system import process
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.plan import BASELINE

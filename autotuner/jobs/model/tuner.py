@@ -36,7 +36,7 @@ from autotuner.jobs.model.summary import Summary
 from autotuner.jobs.model.where import time_cold, told_of_devices
 from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.jobs.model.won_routes import routes_that_won
-from autotuner.measure.judge import Judgement
+from autotuner.measure.judgement import Judgement
 from autotuner.measure.timeplan import CLEARLY_AHEAD, TimePlan, longer
 from autotuner.system import process
 from autotuner.targets import PLAIN, Target

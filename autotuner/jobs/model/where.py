@@ -22,7 +22,7 @@ from autotuner.jobs.model.whole import Tuned
 from autotuner.measure.baselines import spread_words
 from autotuner.measure.cache_timer import LEAST_PAIRS, NO_TIME, PAIRS_US, ROUNDS, CacheTimer, Modules
 from autotuner.measure.caches import Caches
-from autotuner.measure.judge import Judgement
+from autotuner.measure.judgement import Judgement
 from autotuner.measure.steps import at_once
 from autotuner.system import process
 from autotuner.system.progress import LATE_SECONDS

@@ -17,7 +17,7 @@ from autotuner.iree.run import Invocation
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.where import time_cold
 from autotuner.measure.cache_timer import NO_TIME
-from autotuner.measure.judge import Judgement
+from autotuner.measure.judgement import Judgement
 from autotuner.tuning.plan import BASELINE
 from tests.support.bare_device import BareDevice
 from tests.support.pretended_device import WARM, Pretended
