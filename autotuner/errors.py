@@ -31,8 +31,13 @@ class OutOfTimeError(AutotuneError):
     Not an error in what was asked: where those are a candidate's fault, this is not.
     """
 
-    def __init__(self, message: str = "the time was up before anything could be told.") -> None:
-        super().__init__(message, remedy="Give a longer --budget.")
+    def __init__(
+        self,
+        message: str = "the time was up before anything could be told.",
+        *,
+        remedy: str = "Give a longer --budget.",
+    ) -> None:
+        super().__init__(message, remedy=remedy)
 
 
 class NoCandidateError(AutotuneError):

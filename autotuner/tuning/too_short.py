@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autotuner.measure.blocks import ALPHA
 from autotuner.measure.timeplan import longer
+from autotuner.system.progress import Clock
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.options import Options
 from autotuner.tuning.result import D, Measured, Result
@@ -22,9 +23,14 @@ def too_short(question: Question, *, session: Session, options: Options, account
     return result
 
 
+def would_read(clock: Clock) -> str:
+    """The budget for a verdict, where this one was up before all was read."""
+    return longer(_FACTOR * clock.budget, part=clock.part)
+
+
 def unread(run: Run, details: D, *, what: str = "the compiler had read it") -> Result[D]:
     """The result of a run that has nothing to report: the time was up before that."""
-    would_do = longer(_FACTOR * run.clock.budget, part=run.clock.part)
+    would_do = would_read(run.clock)
     return Result(
         **run.facts(),
         verdict="inconclusive",

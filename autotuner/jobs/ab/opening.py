@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from autotuner.errors import UsageError
+from autotuner.errors import OutOfTimeError, UsageError
 from autotuner.iree.run import Invocation
 from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.ab.inputs import problem_inputs
@@ -24,6 +24,7 @@ from autotuner.targets import Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session
+from autotuner.tuning.too_short import would_read
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,15 @@ def open_model(
     """A model: arm A is the reference."""
     account.stage("reading the model")
     check_words(model, target, options, workspace=session.workspace.root)
-    with account.clocked("space"):
-        program = model.opened_in(session)
-        builder = ProgramBuilder(session.tools, Cache(cache_dir()), program)
-        timeout = compile_timeout(options, account.clock)
-        structure = read_beside(model, target, session, builder, timeout=timeout)
+    try:
+        with account.clocked("space"):
+            program = model.opened_in(session)
+            builder = ProgramBuilder(session.tools, Cache(cache_dir()), program)
+            timeout = compile_timeout(options, account.clock)
+            structure = read_beside(model, target, session, builder, timeout=timeout)
+    except OutOfTimeError as error:
+        late = f"the time was up before {model.path.name} was read."
+        raise OutOfTimeError(late, remedy=f"{would_read(account.clock)}.") from error
     signature = structure.flow.signature
     description = program.describe(flops=structure.flops)
     first = WORDS["default"] if wanted.a.name == DEFAULT.name else wanted.a.name
