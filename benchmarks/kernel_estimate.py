@@ -84,15 +84,27 @@ def cuda(x: Columns, c: Constants) -> Array:
     once = c[11] + np.where(x["both"] > 0, c[12], 0.0) + np.where(x["split"] > 1, c[13], 0.0)
     added_up = np.where(parts, c[17] + x["parts"] * x["m"] * x["n"] / c[18], 0.0)
     multiplied = np.maximum(steps * step, x["batch"] * (x["m"] + x["n"]) * x["k"] / np.where(parts, c[16], c[14]))
-    total: Array = multiplied + x["waves"] * put + once + added_up
+    total: Array = np.where(x["turned"] > 0, thin(x, c[19:]), multiplied + x["waves"] * put + once + added_up)
     return total
 
 
-_CUDA = (49, 115, 90, 141, 116, 98, 11, 680, 6, 52, 370, 2470, 610, 7000, 1200, 170, 1650, 2300, 800)
+def thin(x: Columns, c: Constants) -> Array:
+    """Of a product of few rows."""
+    step = np.maximum(x["bm"] * x["bn"] / c[0], c[1] + x["bm"] * c[2] / 10 + x["bn"] * c[9] / 4)
+    steps = np.ceil(np.ceil(x["k"] / 64) / x["split"])
+    weights = x["n"] * x["k"]
+    read = weights / np.where(weights > 22 << 20, c[3], c[4])
+    shared = np.where(x["split"] > 1, c[6] + c[7] * x["split"], 0.0)
+    total: Array = np.maximum(steps * step, read) + c[5] + shared + x["bm"] * x["bn"] / c[8]
+    return total
+
+
+_CUDA = (49, 115, 90, 141, 116, 98, 11, 680, 6, 52, 370, 2470, 610, 7000, 1200, 170, 1650, 4000, 800)
+_THIN = (40, 85, 9, 2075, 4000, 2700, 800, 150, 50, 5)
 ESTIMATES = (
     Estimate("gemm_triton", triton, (3020, 55, 381, 146, 111, 1115, 1035, 8, 1650, 1.5, 3800, 72, 1707)),
     Estimate("gemm_hopper", hopper, (2860, 58.5, 920, 2450, 7080, 88, 200, 350, 39, 1300, 640, 108, 1.45)),
-    Estimate("gemm_cuda", cuda, _CUDA),
+    Estimate("gemm_cuda", cuda, (*_CUDA, *_THIN)),
 )
 
 

@@ -41,6 +41,9 @@ def offers(problem: Gemm, workspace: Path, **first: int) -> Variants:
         (Gemm.parse(shape="4096x4096x4096", layout="tn"), {"bm": 256, "bn": 128, "both": 2}),
         (Gemm.parse(shape="384x512x32768", dtype="bf16", layout="nt"), {"bm": 128, "bn": 128, "fill": 1}),
         (Gemm.parse(shape="384x512x32768", dtype="bf16", out="bf16", layout="nt"), {"bm": 128, "bn": 128, "fill": 2}),
+        (Gemm.parse(shape="16x4096x4096", layout="nt"), {"bm": 64, "bn": 16, "fill": 1, "turned": 1}),
+        (Gemm.parse(shape="48x7168x4096", out="f16"), {"bm": 128, "bn": 48, "fill": 1, "turned": 1}),
+        (Gemm.parse(shape="72x4096x4096", dtype="bf16", layout="tt"), {"bm": 128, "bn": 128, "turned": 1}),
         (Gemm.parse(shape="512x512x512", batch=16, epilogue="bias,residual,relu"), {}),
         (Gemm.parse(shape="1000x1280x1032", out="f16", layout="nt", epilogue="layer=1e-5,bias,gelu"), {"bn": 176}),
         (
@@ -66,18 +69,23 @@ def test_variants_build_without_spills_as_their_manifest_calls_them(
 
 
 def test_parts_of_the_depth_are_for_sums_alone(tmp_path: Path) -> None:
-    def filled(**more: Any) -> set[int]:
-        problem = Gemm.parse(shape="384x512x32768", layout="nt", **more)
+    def filled(shape: str = "384x512x32768", **more: Any) -> set[int]:
+        problem = Gemm.parse(shape=shape, layout="nt", **more)
         return {int(dict(config.items)["fill"]) for config in offers(problem, tmp_path).ranked}
 
     assert filled() == filled(out="f16") == {0, 1, 2}
+    assert filled(shape="16x4096x4096") == {0, 1, 3}
     assert filled(epilogue="bias") == filled(epilogue="clip=0:6") == filled(batch=2) == {0, 1}
 
 
 def test_no_variant_of_any_problem_wants_more_than_an_sm_has(tmp_path: Path) -> None:
-    for words in ("640x1920x2560", "2008x2040x1976", "192x256x8192", "8192x8192x8192"):
+    for words in ("640x1920x2560", "2008x2040x1976", "192x256x8192", "8192x8192x8192", "48x8192x8192"):
         for layout, epilogue in product(("nn", "nt", "tn", "tt"), ("", "bias", "bias,residual,gelu")):
             problem = Gemm.parse(shape=words, layout=layout, epilogue=epilogue)
+            if not fits(MANIFEST, problem, "sm_90"):
+                assert problem.m == 48
+                assert epilogue
+                continue
             variants = offers(problem, tmp_path)
             assert len(variants.space) >= 6
             for config in variants.ranked:
@@ -95,7 +103,11 @@ def test_no_variant_of_any_problem_wants_more_than_an_sm_has(tmp_path: Path) -> 
     ("problem", "taken"),
     [
         (Gemm.parse(shape="512x768x1024"), True),
-        (Gemm.parse(shape="128x4096x4096"), False),
+        (Gemm.parse(shape="128x4096x4096"), True),
+        (Gemm.parse(shape="1x5120x5120"), True),
+        (Gemm.parse(shape="16x4096x4096", batch=2), False),
+        (Gemm.parse(shape="16x4096x4096", epilogue="bias"), False),
+        (Gemm.parse(shape="12x4096x4096", layout="tn"), False),
         (Gemm.parse(shape="1024x1020x1024", layout="nt"), False),
         (Gemm.parse(shape="1024x1024x1020"), False),
         (Gemm.parse(shape="512x512x1000", batch=64), False),
@@ -145,6 +157,7 @@ PROBLEMS = [
     Gemm.parse(shape="512x512x512", batch=16, layout="tt", epilogue="bias,residual,gelu"),
     Gemm.parse(shape="384x512x32768", dtype="bf16", out="bf16", layout="nt", epilogue="bias,relu"),
     Gemm.parse(shape="384x512x32768", dtype="bf16", layout="nt"),
+    Gemm.parse(shape="1x5120x5120"),
     Gemm.parse(shape="2008x2040x1976", layout="tn", epilogue="clip=0:6"),
 ]
 

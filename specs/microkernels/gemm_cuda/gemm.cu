@@ -5,7 +5,7 @@
 // another, CN beside one another: each copies a part for all) or the depth of one tile (SPLIT), whose sums they add up
 // through shared memory. Or the depth is cut into PARTS, each with sums of its own in f32, that are added up behind this
 // kernel: workgroups beside one another then have the same depth of other tiles, and what they read at once comes from the
-// cache once.
+// cache once. A product of few rows is TURNED: the rows of a tile are then columns of the result, of which there are enough.
 //
 // Sums go into the result from registers: lanes exchange them first, so that what is put is mostly 64 bytes of a row. Where
 // much is done with them (STAGED), or each of a cluster has a part of them, they go by way of shared memory: in the place of
@@ -17,6 +17,8 @@ typedef unsigned short u16;
 #include "wgmma.h"
 
 constexpr int BK = 64, SHARED_BY = CM * CN, APART = SPLIT * PARTS;
+constexpr bool X_ACROSS = TURNED ? !TRANSPOSE_RHS : TRANSPOSE_LHS;  // its rows lie along the depth, not its columns
+constexpr bool Y_ACROSS = TURNED ? TRANSPOSE_LHS : !TRANSPOSE_RHS;
 constexpr int X_BYTES = BM * BK * 2, Y_BYTES = BN * BK * 2, STAGE = X_BYTES + Y_BYTES;
 constexpr bool WIDE = OUT_F32 || PARTS > 1;
 constexpr int OUT_BYTES = WIDE ? 4 : 2, EACH = 16 / OUT_BYTES;  // columns that a thread puts at once
@@ -30,8 +32,8 @@ struct Place {
 };
 
 // Tiles go in groups of eight rows, so that those that run together share what they read.
-__device__ __forceinline__ Place place(int tile, int m, int n, int rank) {
-  const int high = (m + BM * CM - 1) / (BM * CM), wide = (n + BN * CN - 1) / (BN * CN);
+__device__ __forceinline__ Place place(int tile, int tall, int broad, int rank) {
+  const int high = (tall + BM * CM - 1) / (BM * CM), wide = (broad + BN * CN - 1) / (BN * CN);
   const int entry = tile / (high * wide), of_entry = tile % (high * wide);
   const int group = of_entry / (8 * wide), within = of_entry % (8 * wide), rows = min(high - group * 8, 8);
   return {entry, ((group * 8 + within % rows) * CM + (CM > 1 ? rank : 0)) * BM,
@@ -106,18 +108,20 @@ extern "C" __global__ void __launch_bounds__(128 * (GROUPS + 1), 1)
   const u32 ring = (shared_of(memory) + 1023) & ~1023u;
   const u32 strips = WHOLE ? ring : ring + STAGES * STAGE;
   const u32 maps = ring + STAGES * STAGE + (STAGED && !WHOLE ? GROUPS * 64 * PITCH : 0), barriers = maps + 256;
-  const u32 factors = barriers + 128, shifts = factors + (NORM ? 1024 : 0);
+  const u32 factors = barriers + 256, shifts = factors + (NORM ? 1024 : 0);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, clusters = gridDim.x / CLUSTER;
   int rank = 0;
   if (CLUSTER > 1) asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  const int tiles = (m + BM * CM - 1) / (BM * CM) * ((n + BN * CN - 1) / (BN * CN)) * batch * PARTS;
-  const int begin = SPLIT > 1 ? rank : PARTS > 1 ? place(blockIdx.x, m, n, 0).entry % PARTS : 0;
+  const u16 *xs = TURNED ? b : a, *ys = TURNED ? a : b;
+  const int tall = TURNED ? n : m, broad = TURNED ? m : n;
+  const int tiles = (tall + BM * CM - 1) / (BM * CM) * ((broad + BN * CN - 1) / (BN * CN)) * batch * PARTS;
+  const int begin = SPLIT > 1 ? rank : PARTS > 1 ? place(blockIdx.x, tall, broad, 0).entry % PARTS : 0;
   const int steps = ((k + BK - 1) / BK - begin + APART - 1) / APART;
   const u64 map = ((u64)scratch + 127 & ~127ull) + (u64)blockIdx.x * 256 + warp * 128;
   if (warp == 0)
-    describe(maps, map, a, batch * (TRANSPOSE_LHS ? k : m), TRANSPOSE_LHS ? m : k, TRANSPOSE_LHS ? BK : BM / CN, lane);
+    describe(maps, map, xs, batch * (X_ACROSS ? k : tall), X_ACROSS ? tall : k, X_ACROSS ? BK : BM / CN, lane);
   else if (warp == 1)
-    describe(maps + 128, map, b, batch * (TRANSPOSE_RHS ? n : k), TRANSPOSE_RHS ? k : n, TRANSPOSE_RHS ? BN / CM : BK, lane);
+    describe(maps + 128, map, ys, batch * (Y_ACROSS ? k : broad), Y_ACROSS ? broad : k, Y_ACROSS ? BK : BN / CM, lane);
   else if (threadIdx.x == 96)
     for (int i = 0; i < STAGES; i++) {
       init(barriers + i * 16, 2);
@@ -139,22 +143,22 @@ extern "C" __global__ void __launch_bounds__(128 * (GROUPS + 1), 1)
       int done = 0;
       asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
       for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += clusters) {
-        const Place at = place(tile, m, n, rank);
+        const Place at = place(tile, tall, broad, rank);
         const int entry = at.entry / PARTS;
         for (int s = 0; s < steps; s++, done++) {
           const int stage = done % STAGES, depth = (begin + s * APART) * BK;
           const u32 full = barriers + stage * 16, x = ring + stage * STAGE, y = x + X_BYTES;
           wait(full + 8, done / STAGES & 1 ^ 1);
           expect(full, rows ? X_BYTES : Y_BYTES);
-          if (rows && TRANSPOSE_LHS) {
+          if (rows && X_ACROSS) {
             for (int i = 0; i < BM / 64; i++)
               if (CN == 1 || i % CN == rank) send(x + i * 8192, map, at.row + i * 64, entry * k + depth, full, CN > 1);
           } else if (rows) {
             const int part = CN > 1 ? rank * (BM / CN) : 0;
-            send(x + part * 128, map, depth, entry * m + at.row + part, full, CN > 1);
-          } else if (TRANSPOSE_RHS) {
+            send(x + part * 128, map, depth, entry * tall + at.row + part, full, CN > 1);
+          } else if (!Y_ACROSS) {
             const int part = CM > 1 ? rank * (BN / CM) : 0;
-            send(y + part * 128, map, depth, entry * n + at.column + part, full, CM > 1);
+            send(y + part * 128, map, depth, entry * broad + at.column + part, full, CM > 1);
           } else {
             for (int i = 0; i < BN / 64; i++)
               if (CM == 1 || i % CM == rank) send(y + i * 8192, map, at.column + i * 64, entry * k + depth, full, CM > 1);
@@ -183,7 +187,7 @@ extern "C" __global__ void __launch_bounds__(128 * (GROUPS + 1), 1)
   const int group = warp / 4 - 1, t = threadIdx.x % 128;
   int done = 0, turn = 0;
   for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += clusters, turn++) {
-    const Place at = place(tile, m, n, rank);
+    const Place at = place(tile, tall, broad, rank);
     const u32 its_bias = shifts + (group * 2 + turn % 2) * SHIFTS;  // the last tile's may still be read
     if (BIAS && !STAGED) bring_bias(its_bias, bias, at.column, n, t);
     float sums[HIGH][BN / 2];
@@ -194,11 +198,11 @@ extern "C" __global__ void __launch_bounds__(128 * (GROUPS + 1), 1)
       asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
       for (int i = 0; i < BK / 16; i++) {
-        const u64 y = tile_at<!TRANSPOSE_RHS>(x + X_BYTES) + i * (TRANSPOSE_RHS ? 2 : 128);
+        const u64 y = tile_at<Y_ACROSS>(x + X_BYTES) + i * (Y_ACROSS ? 128 : 2);
 #pragma unroll
         for (int high = 0; high < HIGH; high++)
-          Product<BN>::add<TRANSPOSE_LHS, !TRANSPOSE_RHS>(
-              sums[high], tile_at<TRANSPOSE_LHS>(x + (group * HIGH + high) * 8192) + i * (TRANSPOSE_LHS ? 128 : 2), y,
+          Product<BN>::add<X_ACROSS, Y_ACROSS>(
+              sums[high], tile_at<X_ACROSS>(x + (group * HIGH + high) * 8192) + i * (X_ACROSS ? 128 : 2), y,
               s > 0 || i > 0);
       }
       asm volatile("wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 1;" ::: "memory");
@@ -213,12 +217,14 @@ extern "C" __global__ void __launch_bounds__(128 * (GROUPS + 1), 1)
       asm volatile("cp.async.wait_all;" ::: "memory");
       together(group + 1, 128);
     }
-    if (STAGED && WHOLE) together(8, GROUPS * 128);  // all have read the last step
+    if ((STAGED || TURNED) && WHOLE) together(8, GROUPS * 128);  // all have read the last step
 #pragma unroll
     for (int high = 0; high < HIGH; high++) {
       const int part = (group * HIGH + high) * 64, row = at.row + part;
       const Result to = {c, factors + part * 4, bias, residual, m, n, at.entry};
-#if SPLIT > 1
+#if TURNED
+      stage_turned(ring, sums[high], part, t);
+#elif SPLIT > 1
 #pragma unroll
       for (int j = 0; j < BN; j += 8) stage(ring + part * PITCH, sums[high] + j / 2, j, t);
 #else
@@ -238,6 +244,14 @@ extern "C" __global__ void __launch_bounds__(128 * (GROUPS + 1), 1)
       }
 #endif
     }
+#if TURNED
+    if (SPLIT > 1)
+      whole_cluster();
+    else
+      together(8, GROUPS * 128);
+    put_turned({c, factors, bias, residual, m, n, at.entry}, ring, at.row, at.column, group * 128 + t, rank);
+    if (SPLIT > 1) whole_cluster();
+#else
     if (SPLIT > 1) {
       whole_cluster();
 #pragma unroll 1
@@ -248,6 +262,7 @@ extern "C" __global__ void __launch_bounds__(128 * (GROUPS + 1), 1)
       }
       whole_cluster();  // none leaves while another still reads its sums
     }
+#endif
 #if NORM
     if (tile + clusters < tiles) asm volatile("bar.arrive %0, %1;" ::"r"(TAKEN), "r"(NORMING) : "memory");
 #endif

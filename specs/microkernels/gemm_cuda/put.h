@@ -254,6 +254,44 @@ __device__ __forceinline__ void put_staged(const Result& to, u32 from, int row, 
   }
 }
 
+// --- Turned ---------------------------------------------------------------------------------------------------------
+
+constexpr int LINE = (BM + 4) * 4;  // bytes from one row of the result to the next
+
+// 64 rows of a tile, as columns.
+__device__ __forceinline__ void stage_turned(u32 to, const float (&sums)[BN / 2], int part, int t) {
+#pragma unroll
+  for (int j = 0; j < BN / 2; j++)
+    asm volatile("st.shared.f32 [%0], %1;" ::"r"(to + (j / 4 * 8 + t % 4 * 2 + j % 2) * LINE +
+                                                 (part + t / 32 * 16 + j / 2 % 2 * 8 + t % 32 / 4) * 4),
+                 "f"(sums[j])
+                 : "memory");
+}
+
+// All of a tile, of SPLIT the share of one.
+__device__ __forceinline__ void put_turned(const Result& to, u32 from, int row, int column, int t, int rank) {
+#pragma unroll 1
+  for (int i = rank * GROUPS * 128 + t; i < BN * BM / 4; i += SPLIT * GROUPS * 128) {
+    const int line = column + i / (BM / 4), place = row + i % (BM / 4) * 4;
+    if (line >= to.m || place >= to.n) continue;
+    const u32 at = from + i / (BM / 4) * LINE + i % (BM / 4) * 16;
+    float sums[4];
+    load4(sums, at);
+#pragma unroll
+    for (int other = 1; other < SPLIT; other++) {
+      u32 there;
+      asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"((rank + other) % SPLIT));
+      add4(sums, there);
+    }
+    const u64 where = (u64)to.c + (((u64)to.entry * to.m + line) * to.n + place) * OUT_BYTES;
+#if OUT_F32
+    asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(where), "f"(sums[0]), "f"(sums[1]), "f"(sums[2]), "f"(sums[3]));
+#else
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(where), "r"(pair(sums[0], sums[1])), "r"(pair(sums[2], sums[3])));
+#endif
+  }
+}
+
 __device__ __forceinline__ void together(int which, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(which), "r"(threads) : "memory");
 }
