@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from autotuner.build.builder import BINARIES, Builder, BuildJob
+from autotuner.build.builder import Builder, BuildJob
 from autotuner.build.jobs import Document, explicit, job_to_json, read_answer, work
 from autotuner.iree.compile import Compiled, CompilerRefusal, compile_program
 from autotuner.iree.folder import MODEL, MODULE, write_inputs
@@ -76,11 +76,9 @@ class BuildExecutor:
     def start_in(self, folder: Path, job: BuildJob, tools: Tools) -> Future[Compiled]:
         """A build that is put into a folder, for whoever repeats it there.
 
-        By a compiler of the user's own it is made where that is: here. So is a model of which more than the module is
-        wanted, for the cache does not keep its texts.
+        By a compiler of the user's own it is made where that is: here.
         """
-        read = isinstance(job.program, Path) and job.dumps != (BINARIES,)
-        if read or tools != self.builder.tools:
+        if tools != self.builder.tools:
             return self.here.submit(_whole, replace(self.builder, tools=tools), job, folder)
         start = self.start_whole if isinstance(job.program, Path) else self.start
         return after(start(job), partial(_put, folder, job))

@@ -39,6 +39,8 @@ class ArmRun:
     called_us: float | None = None
     """A first call of it, where nothing else is known."""
     us: float | None = None
+    called: bool = False
+    """Its time is that of the call whose outputs were compared."""
     timing_seconds: float = 0.0
     """What its last timing took."""
     failure: str = ""

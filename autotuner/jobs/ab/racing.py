@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from autotuner.devices.device import Timing
+from autotuner.devices.warming import needs_warming
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.jobs.ab.arm_run import A, ArmRun, B
+from autotuner.jobs.model.routes import SLOW_US, START_SECONDS
 from autotuner.measure.blocks import Entrant, Interval, Rules
 from autotuner.measure.cache_timer import CacheTimer, Modules
 from autotuner.measure.caches import Caches
@@ -60,20 +62,39 @@ _SHIPPED = 1.5
 """What shipping a microkernel takes, in compiles of the arm."""
 
 
+def is_slow(us: float, benchmark: Benchmark) -> bool:
+    """A call so long that one is a measurement by itself, and that no warm-up changes it."""
+    return us > SLOW_US and not needs_warming(us / 1e6, benchmark.seconds)
+
+
 def race_plan(sides: Sequence[ArmRun], takes: Takes, benchmark: Benchmark, clock: Clock, *, blocks: int) -> TimePlan:
     """By what timing the arms took before, and one timing as the confirmation takes it."""
     a, b = sides
     us = (a.us or a.called_us or 0.0, b.us or b.called_us or 0.0)
-    known = {"baseline_us": us[0], "best_us": us[1], "lasting": benchmark.seconds}
-    timed = a.timing_seconds and b.timing_seconds
-    race = Pace.timed(a.timing_seconds, b.timing_seconds, **known) if timed else Pace.on_open_device(**known)
-    if takes.confirm is takes.race:
-        confirm = race
-    else:
-        confirm = Pace.of(seconds_of(takes.confirm, a.key, clock), **known)
+    race, confirm = _paces(sides, us, takes, benchmark, clock)
     shipping = _SHIPPED * b.once.took if b.how.inserted is not None else 0.0
     ahead = us[0] / us[1] if all(us) else 1.0
     return TimePlan(race, confirm, rivals=1, blocks=blocks, shipping=shipping, ahead=ahead)
+
+
+def _paces(
+    sides: Sequence[ArmRun], us: tuple[float, float], takes: Takes, benchmark: Benchmark, clock: Clock
+) -> tuple[Pace, Pace]:
+    """In the race, and in the confirmation: of a slow arm A both are known without another timing."""
+    a, b = sides
+    known = {"baseline_us": us[0], "best_us": us[1], "lasting": benchmark.seconds}
+    alike = takes.confirm is takes.race
+    if a.called:
+        race, fresh = (
+            Pace(started + a.timing_seconds, started + b.timing_seconds)
+            if b.called
+            else Pace.once(started + a.timing_seconds, best_us=us[1], lasting=benchmark.seconds, starting=started)
+            for started in (0.0, START_SECONDS)
+        )
+        return race, race if alike else fresh
+    timed = a.timing_seconds and b.timing_seconds
+    race = Pace.timed(a.timing_seconds, b.timing_seconds, **known) if timed else Pace.on_open_device(**known)
+    return race, race if alike else Pace.of(seconds_of(takes.confirm, a.key, clock), **known)
 
 
 def race_sides(
@@ -91,6 +112,7 @@ def race_sides(
         seed=run.options.seed,
         chosen=B if has_won else None,
         won_before=has_won,
+        known_us=a.us if a.called else None,
         labels={A: a.arm.name, B: b.arm.name},
     )
     rows = {side.key: side.row for side in sides}
@@ -105,7 +127,8 @@ def race_sides(
             store.record_timing(rows[name], timing, phase=phase, block=block)
 
     modules = {side.key: side.once if benchmark.cache == "cold" else side.module for side in sides}
-    takes = timed_by(run.session.runner, benchmark, modules, fresh=not has_won)
+    slow = {side.key for side in sides if side.called}
+    takes = timed_by(run.session.runner, benchmark, modules, once=slow, unwarmed=slow, fresh=not has_won)
     try:
         plan = race_plan(sides, takes, benchmark, run.clock, blocks=effort.confirm_blocks)
     except OutOfTimeError:

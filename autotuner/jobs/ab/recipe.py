@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.compile import CompilerRefusal, first_error
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.kernels import InsertedKernel, KernelSite
+from autotuner.jobs.model.program import whole_job
 from autotuner.problems import Problem
 from autotuner.specfiles.applied import Use, applied
 from autotuner.specfiles.entries import SpecFile, read_spec, read_text
@@ -56,6 +58,10 @@ class Recipe:
     """What a compiler of the user's says of itself."""
     notes: tuple[str, ...] = ()
 
+    def command(self, program: Path) -> tuple[str, ...]:
+        """What makes a model's module by hand."""
+        return self.job(program, timeout=math.inf, read=False).by_hand(self.tools)
+
     @property
     def repeatable(self) -> bool:
         return self.inserted is None or self.inserted.carrier.repeatable
@@ -68,7 +74,10 @@ class Recipe:
     def job(self, program: str | Path, *, timeout: float, repeat: int = 1, read: bool = True) -> BuildJob:
         """`read`: its dispatches are looked at, beside its code."""
         job = BuildJob(program, self.flags, timeout, repeat=repeat, timed=self.repeatable)
-        job = job if read else replace(job, dumps=(BINARIES,))
+        if read and isinstance(program, Path):
+            job = whole_job(program, self.flags, timeout=timeout)
+        elif not read:
+            job = replace(job, dumps=(BINARIES,))
         return self.inserted.carried_by(job) if self.inserted else job
 
 

@@ -11,7 +11,7 @@ from iree.compiler import ir
 from autotuner.devices.device import Device
 from autotuner.errors import EnvironmentFailure, OutOfTimeError
 from autotuner.iree.compile import Compiled
-from autotuner.iree.mlir import parse, walk
+from autotuner.iree.mlir import by_name, parse, walk
 from autotuner.iree.run import Invocation
 from autotuner.jobs.ab.arm_run import ArmRun
 from autotuner.jobs.model.context import run_timeout
@@ -98,9 +98,10 @@ def own_exports(
 
 
 def readable(module: Compiled) -> Mapping[str, str]:
-    """The configured executables by name; none where another compiler wrote what the installed bindings do not read."""
+    """The configured executables by name, those that others take the place of as they were before: that is what the
+    build cache has, too. None where another compiler wrote what the installed bindings do not read."""
     try:
-        return module.executables
+        return by_name(module.dumped.get("configurations", ()))
     except EnvironmentFailure:
         return {}
 

@@ -40,6 +40,14 @@ _DUMPS: tuple[Dump, ...] = (*_READ, "benchmarks", "binaries")
 """Of executables that are substituted the configurations are those before; of some there is no benchmark."""
 
 
+def whole_job(program: Path, flags: Sequence[str], *, timeout: float) -> BuildJob:
+    """A model's module, and what tells its dispatches: the cache keeps both, for whoever compiles it the same way.
+
+    Dispatches say which operation each is about: that changes nothing in the module.
+    """
+    return BuildJob(program, (*flags, ROOT_ATTRIBUTES), timeout, dumps=_DUMPS)
+
+
 def refuse_no_model(path: Path) -> None:
     """Before anything else is done for it."""
     if path.suffix not in FORMATS:
@@ -212,6 +220,12 @@ class ProgramBuilder:
         """The program as it goes into IREE's own pipelines, without its weights."""
         return inspect(Compile(self.program.path, tuple(flags), timeout, stop="preprocessing"), self.tools).text
 
+    def known(self, flags: Sequence[str], *, timeout: float) -> Compiled | None:
+        """The module by these flags, where it was made before, with what tells its dispatches."""
+        job = self.job(flags, timeout=timeout)
+        made = self._builder.recalled(job, self._builder.key(job))
+        return made if made is not None and made.ok else None
+
     def configured(self, flags: Sequence[str], *, timeout: float) -> Compiled:
         """The program up to where its dispatches are configured: there is no module of it."""
         return self._builder.build(self.configuring(flags, timeout=timeout))
@@ -257,8 +271,7 @@ class ProgramBuilder:
         return build
 
     def job(self, flags: Sequence[str], *, timeout: float) -> BuildJob:
-        """Its dispatches say which operation each is about: that changes nothing in the module."""
-        return BuildJob(self.program.path, (*flags, ROOT_ATTRIBUTES), timeout, dumps=_DUMPS)
+        return whole_job(self.program.path, flags, timeout=timeout)
 
     def command(self, flags: Sequence[str], *, vmfb: Path) -> tuple[str, ...]:
         """What makes the module by hand."""

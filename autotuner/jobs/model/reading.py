@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from autotuner.iree.compile import CompilerRefusal
+from autotuner.iree.compile import PREPROCESSED, CompilerRefusal
 from autotuner.iree.mlir import parse, walk
 from autotuner.jobs.model.choice import choose
 from autotuner.jobs.model.context import (
@@ -108,9 +108,16 @@ def _begun(
 def read_beside(
     model: Model, target: Target, session: Session, builder: ProgramBuilder, *, timeout: float
 ) -> ModelStructure:
-    """The dispatches alone, from a compile that goes no further; what is wrong with the call is told beside it."""
+    """The dispatches alone, from a compile that goes no further; what is wrong with the call is told beside it.
+
+    Where the default was compiled before, from that.
+    """
     flags = target.compile_flags
+    known = builder.known(flags, timeout=timeout)
     with process.ended_by_an_error():
+        if known is not None:
+            _check(model, session, builder, "".join(known.dumped[PREPROCESSED]))
+            return structure_in(known, model, builder, flags=flags, target=target.name)
         begun = session.executor.start_whole(builder.configuring(flags, timeout=timeout))
         with suppress(CompilerRefusal):
             _checked(model, target, session, builder, timeout=timeout)
@@ -120,13 +127,17 @@ def read_beside(
 def _checked(model: Model, target: Target, session: Session, builder: ProgramBuilder, *, timeout: float) -> str:
     """The preprocessed program. What is wrong with the call is told now, not after minutes of compiling."""
     text = builder.preprocessed(target.compile_flags, timeout=timeout)
+    _check(model, session, builder, text)
+    return text
+
+
+def _check(model: Model, session: Session, builder: ProgramBuilder, text: str) -> None:
     program, signature = builder.program, signature_in(text, function=model.function)
     if session.device != NO_DEVICE:
         check_call(program, signature)
         load_expected(model.expected, signature)
     elif program.inputs:
         check_inputs(program.inputs, signature, name=program.name)
-    return text
 
 
 def operations_in(text: str) -> set[str]:

@@ -20,6 +20,7 @@ from tests.jobs.ab.conftest import TILED, TWO_PRODUCTS
 from tests.support.fake_tools import BASE_MS, DATA_TILING, FakeTools
 from tests.support.kernels import own_kernel
 from tests.support.models import EXAMPLES
+from tests.support.other_compiler import instead_of_compiler
 
 Fake = Callable[..., FakeTools]
 Run = Callable[..., AbResult]
@@ -254,6 +255,26 @@ def test_the_shares_of_what_is_not_the_same_come_from_the_device(
     steps = order.read_text().split()
     assert steps[-6:] == ["read"] * 6
     assert set(steps[:-6]) == {"timed"}
+
+
+def test_a_model_that_was_compiled_before_is_not_compiled_or_read_again(
+    experiment: Run, model: Path, flagfile: Callable[..., Path], tools: Tools, tmp_path: Path
+) -> None:
+    """By `autotune model`, or by an experiment."""
+    log = tmp_path / "log"
+    logged = instead_of_compiler(tools, tmp_path, f'echo "$*" >> {log}\nexec REAL "$@"')
+    words = ("default", flagfile("tiled", TILED), logged)
+    compiled = []
+    for _ in range(2):
+        log.write_text("")
+        result = experiment(*words, model=model, device="none")
+        assert not result.details.same_code
+        assert all("--iree-hal-dump-executable-benchmarks-to" not in " ".join(a.compile) for a in result.details.arms)
+        calls = log.read_text().splitlines()
+        compiled.append(sum("--compile-to=" not in call and "-o module.vmfb" in call for call in calls))
+        configured = [call for call in calls if "--compile-to=executable-configurations" in call]
+    assert compiled == [2, 0]
+    assert not configured
 
 
 @pytest.mark.long
