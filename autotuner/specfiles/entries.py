@@ -25,6 +25,7 @@ MAIN = "__transform_main"
 FOREACH = "transform.foreach_match"
 _LONGEST = 1 << 26
 """Bytes of a spec that are read: a file of gigabytes is something else."""
+_DISPATCHES = _EXTERN, _DISPATCH = "hal.dispatch.extern", "flow.dispatch"
 _DEEPEST = 200
 """Brackets within brackets: thousands of them overflow the parser's stack."""
 
@@ -236,7 +237,8 @@ def _kernels(found: list[Pair]) -> Iterator[Entry]:
         imported = [op for op in walk(action) if op.name == "transform.util.import_symbol"]
         names = [ir.SymbolRefAttr(op.attributes["symbol"]).value[-1] for op in imported]
         functions = [named[name] for name in names if name in named and named[name].name == "util.func"]
-        for function in functions:
+        # One that only calls another (to flatten a batch, to fold weights) is a way to that kernel, and no kernel.
+        for function in [one for one in functions if _dispatches(one)] or functions:
             if symbol(function) in seen:
                 continue
             seen.add(symbol(function))
@@ -255,13 +257,17 @@ def _kernels(found: list[Pair]) -> Iterator[Entry]:
             )
 
 
+def _dispatches(function: Any) -> bool:
+    return any(op.name in _DISPATCHES for op in walk(function))
+
+
 def _kernel(function: Any, named: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     """The symbol of the code that a function dispatches, and the files it comes from."""
     for op in walk(function):
-        if op.name == "hal.dispatch.extern":
+        if op.name == _EXTERN:
             objects = [one for group in ir.ArrayAttr(op.attributes["target_objects"]) for one in ir.ArrayAttr(group)]
             return ir.StringAttr(op.attributes["export_name"]).value, tuple(map(_path, objects))
-        if op.name == "flow.dispatch":
+        if op.name == _DISPATCH:
             names = ir.SymbolRefAttr(ir.ArrayAttr(op.attributes["entry_points"])[0]).value
             executable = named.get(names[0])
             if executable is None:

@@ -31,12 +31,20 @@ def renew(text: str, kept: Mapping[str, Provenance], *, header: Sequence[str], n
         file = read_module(module, name=name)
         for entry in file.entries:
             _renew(module.operation, entry, kept.get(entry.name), by_name=file.carrier.by_name)
-        if not module.operation.verify():
+        if not _is_sound(module):
             raise UsageError(f"{name} cannot be written without its dropped entries.", remedy="Tune anew.")
         left = read_module(module, name=name).entries
         if [entry.name for entry in left] != [entry.name for entry in file.entries if entry.name in kept]:
             raise UsageError(f"{name} does not read back with the entries that stay.", remedy="Tune anew.")
         return "".join(f"// {printable(line)}\n" for line in header) + text_of(module, name=name)
+
+
+def _is_sound(module: ir.Module) -> bool:
+    """The bindings raise what they do not like."""
+    try:
+        return bool(module.operation.verify())
+    except ir.MLIRError:
+        return False
 
 
 def _renew(top: Any, entry: Entry, provenance: Provenance | None, *, by_name: bool) -> None:
@@ -76,6 +84,10 @@ def _take_out(top: Any, matcher: str) -> None:
         names = references(foreach, "matchers")
         actions = references(foreach, "actions")
         left = [number for number, name in enumerate(names) if name != matcher]
+        if not left and len(foreach.results) == 1:  # one without a pair is refused: what it goes through is as it was
+            foreach.results[0].replace_all_uses_with(foreach.operands[0])
+            foreach.erase()
+            continue
         for attribute, of in (("matchers", names), ("actions", actions)):
             foreach.attributes[attribute] = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(of[i]) for i in left])
     named = symbols(top)

@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from autotuner.carriers.microkernel import spec_mlir as microkernel_spec
 from autotuner.carriers.provenance import Provenance
+from autotuner.microkernels.instance import Binding, Call, Instance
+from autotuner.problems import Gemm
 from autotuner.specfiles.entries import read_spec
 from autotuner.specfiles.renew import renew
 from autotuner.specfiles.retarget import retargeted
+from tests.support.spec_files import TIMED
 
 SPEC = (Path(__file__).parents[2] / "results/reference/h200/encoder/encoder-sm_80.mlir").read_text()
 NAMES = [entry.name for entry in read_spec(SPEC).entries]
@@ -40,6 +44,45 @@ def test_entries_that_are_dropped_are_gone_and_the_others_are_as_they_were(left:
         assert entry.provenance == kept[entry.name]
         old = before[entry.name]
         assert (entry.key, entry.compilation_info) == (old.key, old.compilation_info)
+
+
+@pytest.fixture
+def kernels(tmp_path: Path) -> str:
+    """Two kernels that are looked for one after the other; the first is called through a function that only calls."""
+    (tmp_path / "kernel.ptx").write_text("// not read here")
+    calls = []
+    problems = {"first": Gemm.parse(shape="64x96x32", epilogue="bias"), "second": Gemm.parse(shape="64x96x48")}
+    for name, gemm in problems.items():
+        last = len(gemm.operands) - 1
+        bindings = tuple(Binding(i, "write" if i == last else "read", o) for i, o in enumerate(gemm.operands))
+        launch = ((32, 1, 1), 32, 0, (1, 1, 1))
+        instance = Instance("mine", name, "sm_80", (tmp_path / "kernel.ptx",), bindings, (), *launch)
+        calls.append(Call(instance, gemm))
+    text = microkernel_spec(calls, provenances=[TIMED] * 2)
+    head = next(line for line in text.splitlines() if "util.func private @autotune_microkernel_0(" in line)
+    types = "tensor<64x32xf16>, tensor<32x96xf16>, tensor<96xf32>"
+    outer = f"""{head.replace("_0(", "_0_flat_0(")}
+    %called = util.call @autotune_microkernel_0(%arg0, %arg1, %arg2) : ({types}) -> tensor<64x96xf32>
+    util.return %called : tensor<64x96xf32>
+  }}
+{head}"""
+    imports = "transform.util.import_symbol @autotune_microkernel_0{} into %module if undefined"
+    whole = "%function = " + imports.format("")
+    kind = " : (!transform.any_op) -> !transform.any_op\n    "
+    both = "%inner = " + imports.format("") + kind + "%function = " + imports.format("_flat_0")
+    assert whole in text
+    return text.replace(head, outer).replace(whole, both)
+
+
+def test_what_only_calls_a_kernel_is_no_entry(kernels: str) -> None:
+    assert [entry.name for entry in read_spec(kernels).entries] == ["first", "second"]
+
+
+@pytest.mark.parametrize("left", ["first", "second"])
+def test_a_kernel_that_was_looked_for_alone_can_be_dropped(kernels: str, left: str) -> None:
+    text = renew(kernels, {left: Provenance(problem="p")}, header=["Spec"], name="kernels")
+    assert [entry.name for entry in read_spec(text).entries] == [left]
+    assert text.count("transform.foreach_match in") == 1
 
 
 def test_executables_get_the_target_of_the_compiler_once() -> None:
