@@ -127,6 +127,8 @@ class Writer:
         flags = flags or target.compile_flags
         draft = Outputs(self.run.folder / "draft" / f"{unit.name}.mlir", MODEL)
         shipped = write_shipped(draft, parts, flags)
+        if shipped.objects is not None:  # those of the old files may be written over
+            parts = replace(parts, objects=tuple(shipped.objects / path.name for path in parts.objects))
         same = self._untouched(unit) and says_the_same(unit, read_unit(draft.spec, trust=self.trust), target)
         compiles = []
         for part in staying.parts:

@@ -207,6 +207,22 @@ def test_a_configured_executable_is_kept_with_the_very_code_that_was_raced(
     assert Path(str(document["spec"])).is_file()
 
 
+@pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler on this machine")
+def test_a_kernels_objects_are_there_after_its_spec_was_written_in_place(
+    retune: Retune, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pretend(monkeypatch, warm=0.5)
+    words = ("ab", "sgemm_c", "--shape", "64x32x48", "--trials", "1", "--budget", "20m", "--json", "-q")
+    spec = Path(answered(in_this_process(*words, cwd=tmp_path, cache=cache))["spec"])
+    objects = {path.name: path.read_bytes() for path in spec.with_suffix(".objects").iterdir()}
+    assert objects
+    document = answered(retune(spec, "--in-place", "--budget", "20m", "--json"))
+    assert [row["state"] for row in document["entries"]] == ["kept"]
+    assert Path(document["spec"]) == spec
+    assert spec.read_text().startswith("// Spec by autotune ")
+    assert {path.name: path.read_bytes() for path in spec.with_suffix(".objects").iterdir()} == objects
+
+
 def test_what_applies_no_more_is_searched_again_near_its_place(
     write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path
 ) -> None:
