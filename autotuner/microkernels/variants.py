@@ -240,7 +240,7 @@ def _lacking(manifest: Manifest, chip: str) -> str:
         return ""
     try:
         _WANTED[manifest.provider.kind]()
-    except (ToolMissingError, UsageError) as error:
+    except ToolMissingError as error:
         return str(error)
     return ""
 

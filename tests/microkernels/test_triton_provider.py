@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from autotuner.errors import UsageError
+from autotuner.errors import ToolMissingError, UsageError
 from autotuner.microkernels.abi import inspect, read_object
 from autotuner.microkernels.check import check
 from autotuner.microkernels.library import find, own_folder, search_folders, shipped_folder
@@ -254,8 +254,9 @@ def no_triton(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_triton")
 def test_without_triton_the_extra_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"pip install 'autotune-iree\[triton\]'"):
+    with pytest.raises(ToolMissingError, match=r"pip install 'autotune-iree\[triton\]'") as missing:
         provide(shipped("gemm_triton"), GEMM, "sm_90", workspace=tmp_path)
+    assert missing.value.exit_code == 5, "it is the environment's, as of NVRTC"
 
 
 def test_only_sources_of_the_workspace_are_run(tmp_path: Path) -> None:
@@ -455,5 +456,5 @@ def test_without_triton_auto_leaves_its_kernels_out_and_says_so_once(tmp_path: P
     assert "gemm_hopper, gemm_triton" in told
     assert "pip install 'autotune-iree[triton]'" in told
     (named,), _ = find_variants([Kernel("gemm_triton")], problem, chip="sm_90", workspace=tmp_path)
-    with pytest.raises(UsageError, match="Triton, which is not installed"):
+    with pytest.raises(ToolMissingError, match="Triton, which is not installed"):
         named.call(named.default())

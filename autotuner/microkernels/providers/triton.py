@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autotuner.errors import StorageError, UsageError
+from autotuner.errors import StorageError, ToolMissingError, UsageError
 from autotuner.microkernels.chips import subgroup_of
 from autotuner.microkernels.instance import Binding, Instance
 from autotuner.microkernels.library import own_folder, shipped_folder
@@ -133,7 +133,7 @@ def triton_version() -> str:
     try:
         return importlib.metadata.version("triton")
     except importlib.metadata.PackageNotFoundError:
-        raise UsageError(
+        raise ToolMissingError(
             "this microkernel is built by Triton, which is not installed.",
             remedy="Install it with `pip install 'autotune-iree[triton]'`.",
         ) from None
