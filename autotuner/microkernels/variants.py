@@ -193,6 +193,7 @@ def find_variants(
     """Those that were asked for, which must fit, or with `auto` all that do; and why others were left out."""
     found: list[Variants] = []
     manifests, notes = find_manifests(wanted, chip=chip, workspace=workspace)
+    unfit: dict[str, list[str]] = {}
     for manifest, kernel in manifests:
         try:
             variants = Variants.of(
@@ -201,10 +202,13 @@ def find_variants(
         except DoesNotFitError as error:
             if kernel is not None:
                 raise
-            notes.append(f"microkernel left out: {error.message}")
+            why = error.message.removeprefix(f"{manifest.name}: ").rstrip(".")
+            unfit.setdefault(why, []).append(manifest.name)
         else:
             found.append(variants)
             notes += _sampled(manifest)
+    for why, names in unfit.items():
+        notes.append(f"microkernel{'s' * (len(names) > 1)} left out ({why}): {', '.join(names)}")
     return found, notes
 
 

@@ -16,7 +16,7 @@ from autotuner.errors import UsageError
 from autotuner.microkernels.library import own_folder
 from autotuner.microkernels.loader import load
 from autotuner.microkernels.manifest import MOST_SETTINGS, DoesNotFitError, Manifest
-from autotuner.microkernels.variants import Kernel, Variants, find_variants
+from autotuner.microkernels.variants import AUTO, Kernel, Variants, find_variants
 from autotuner.problems import Attention, Conv, Gemm, Operation, Problem
 
 OBJECT = b"object"
@@ -512,3 +512,14 @@ def test_what_the_problem_alone_rules_out_is_told_without_asking_every_choice_of
     assert manifest.computes(Gemm.parse(shape="128x128x64"), "gfx942")
     assert manifest.computes(Gemm.parse(shape="100x128x64"), "gfx942"), "a choice of tile decides"
     assert not manifest.computes(Gemm.parse(shape="128x128x32"), "gfx942")
+
+
+def test_with_auto_those_that_do_not_fit_are_told_by_their_reason(tmp_path: Path) -> None:
+    """One line for a reason, not one for a kernel."""
+    problem = Gemm.parse(shape="64x64x64", dtype="f32")
+    found, notes = find_variants([Kernel(AUTO)], problem, chip="aarch64", workspace=tmp_path)
+    assert [variants.manifest.name for variants in found] == ["sgemm_c"]
+    told = [note for note in notes if "left out" in note]
+    (others,) = [note for note in told if "it computes attention, not gemm" in note]
+    assert others == "microkernels left out (it computes attention, not gemm): attention_hopper, attention_triton"
+    assert len(told) == len({note.partition("(")[2].partition("):")[0] for note in told})
