@@ -158,3 +158,11 @@ def screen(device: Device, module: Module, benchmark: Benchmark, *, best_us: flo
 def choose_repeat(us: float, *, invocation_us: float = INVOCATION_US, most: int = MAX_REPEAT) -> int:
     """How often to repeat the dispatches so that one invocation lasts long enough."""
     return max(1, min(most, math.ceil(invocation_us / max(us, 1e-3))))
+
+
+def more_often(repeat: int, us: float, *, invocation_us: float) -> int:
+    """The same for what may be faster than what these repeats are for: doubled until an invocation lasts long enough,
+    so that few different modules are asked for."""
+    while repeat * us < invocation_us and 2 * repeat <= MAX_REPEAT:
+        repeat *= 2
+    return repeat

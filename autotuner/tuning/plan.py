@@ -21,6 +21,7 @@ from autotuner.iree.processor import read_cpu_facts
 from autotuner.measure.contestant import BASELINE as BASELINE
 from autotuner.measure.contestant import SEARCHED as SEARCHED
 from autotuner.measure.contestant import Kind
+from autotuner.microkernels.chips import is_gpu
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Problem
 from autotuner.search.history import Shape
@@ -139,6 +140,11 @@ class Plan:
         """Nothing is asked of the compiler: there is the default, and microkernels may join."""
         base = Candidate(BASELINE, "baseline", PLAIN, complexity=0)
         return cls(problem, target, "", base, (), Space.empty())
+
+    def hoped_us(self, candidate: Candidate) -> float:
+        """What a microkernel for a GPU takes at the best, by its estimate in nanoseconds; of others nobody knows."""
+        told = [one.expected / 1000 for one in self.kernels.values() if is_gpu(one.chip) and one.expected > 0]
+        return min(told, default=math.inf) if candidate.kind == "microkernel" else math.inf
 
     def with_kernels(self, variants: Sequence[Variants], *, alone: bool = False) -> Plan:
         """The same with microkernels in its space; `alone` leaves only them and the baseline."""

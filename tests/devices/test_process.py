@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.build import Compiled
-from autotuner.devices.device import INVOCATION_US, MAX_REPEAT, Timing, choose_repeat, screen
+from autotuner.devices.device import INVOCATION_US, MAX_REPEAT, Timing, choose_repeat, more_often, screen
 from autotuner.devices.process import ProcessDevice
 from autotuner.iree.benchmark import Benchmark, DispatchTime, read_statistics
 from autotuner.iree.run import Invocation
@@ -171,6 +171,14 @@ def test_statistics_are_us_of_one_call() -> None:
 def test_a_timing_without_repetitions_is_infinitely_slow() -> None:
     assert Timing(()).median == math.inf
     assert Timing((3.0, 1.0, 2.0)).median == 2.0
+
+
+@pytest.mark.parametrize(
+    ("us", "repeat"), [(math.inf, 40), (80.0, 40), (75.0, 40), (74.0, 80), (14.0, 320), (1e-3, 1280), (0.0, 1280)]
+)
+def test_what_may_be_faster_repeats_more_often(us: float, repeat: int) -> None:
+    assert more_often(40, us, invocation_us=3000.0) == repeat
+    assert more_often(3 * MAX_REPEAT, us, invocation_us=3000.0) == 3 * MAX_REPEAT
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from autotuner.store.store import Store
 from autotuner.system.cache import Cache
 from autotuner.tuning.contest import Finalists
 from autotuner.tuning.evaluate import Evaluator
-from autotuner.tuning.plan import Plan
+from autotuner.tuning.plan import Candidate, Plan
 from tests.support.patience import ENOUGH
 
 GEMM = Gemm.parse(shape="256x256x256", dtype="f16")
@@ -40,8 +40,8 @@ class Measuring(Evaluator):
     def measures(self) -> bool:
         return True
 
-    @property
-    def repeat(self) -> int:
+    def repeats(self, candidate: Candidate) -> int:
+        del candidate
         return 3
 
 

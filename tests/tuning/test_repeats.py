@@ -1,0 +1,85 @@
+"""What may be far faster than the default repeats its dispatches more often: a short call is mostly overhead."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from autotuner.build import Builder
+from autotuner.devices.device import Device, Timing
+from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.run import Invocation
+from autotuner.measure.calibrate import Calibration
+from autotuner.microkernels.library import shipped_folder
+from autotuner.microkernels.loader import FILE, load
+from autotuner.microkernels.variants import Variants
+from autotuner.problems import Gemm
+from autotuner.store.rows import NewRun
+from autotuner.store.store import Store
+from autotuner.tuning.evaluate import TimedEvaluator
+from autotuner.tuning.plan import Plan
+from tests.support.patience import ENOUGH
+
+GEMM = Gemm.parse(shape="640x1920x2560", layout="nt")
+NOT_ASKED = cast(Any, None)
+
+
+class PretendedGpu:
+    """A call costs a tenth of this."""
+
+    invocation_us = 3000.0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(None, workspace=tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def evaluator(make_plan: Callable[[Gemm, str], Plan], builder: Builder, store: Store, tmp_path: Path) -> TimedEvaluator:
+    """On a GPU whose default took 70 µs, which repeats it 80 times."""
+    kernel = Variants.of(load(shipped_folder() / "gemm_cuda" / FILE), GEMM, "sm_90", workspace=tmp_path)
+    plan = make_plan(GEMM, "sm_80").with_kernels([kernel])
+    benchmark = Benchmark(cast(Invocation, None), 0.01, 10.0)
+    calibration = Calibration(
+        cast(Device, PretendedGpu()),
+        NOT_ASKED,
+        benchmark,
+        80,
+        NOT_ASKED,
+        0.1,
+        0.1,
+        Timing((70.0, 70.0, 71.0)),
+        NOT_ASKED,
+    )
+    run = store.start_run(NewRun("single", "", (), {}, "sm_80", "cuda", seed=0))
+    return TimedEvaluator(
+        plan, builder, store, run, tmp_path, frozenset(), ENOUGH, calibration=calibration, devices=NOT_ASKED
+    )
+
+
+def test_a_kernel_repeats_by_what_it_is_expected_to_take_and_others_by_the_best_so_far(
+    evaluator: TimedEvaluator,
+) -> None:
+    plan = evaluator.plan
+    kernel = plan.candidate(plan.first[0], id="c0001")
+    ours = next(config for config in plan.space if plan.candidate(config, id="c0002").kind == "codegen")
+    codegen = plan.candidate(ours, id="c0002")
+    assert 10 < plan.hoped_us(kernel) < 15
+    assert plan.hoped_us(codegen) == math.inf
+    assert [evaluator.repeats(one) for one in (plan.baseline, kernel, codegen)] == [80, 320, 80]
+    outcome = evaluator.open(kernel)
+    outcome.us = 20.0
+    assert [evaluator.repeats(one) for one in (plan.baseline, kernel, codegen)] == [80, 320, 160]
+
+
+def test_of_single_calls_none_is_repeated(evaluator: TimedEvaluator) -> None:
+    cold = replace(evaluator.calibration, benchmark=replace(evaluator.calibration.benchmark, cache="cold"), repeat=1)
+    evaluator.calibration = cold
+    assert evaluator.repeats(evaluator.plan.candidate(evaluator.plan.first[0], id="c0001")) == 1
