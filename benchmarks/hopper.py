@@ -39,6 +39,8 @@ STARTING = 15.0
 """The comparison may end so much later than its budget."""
 MOST_SECONDS = 100.0
 """One command may take so long."""
+MANY = 1 << 32
+"""Of a product with more operations arithmetic takes the time, not memory and the launch."""
 Row = dict[str, Any]
 
 
@@ -153,15 +155,17 @@ def table(files: Sequence[Mapping[str, Any]]) -> str:
         search = searches[name]
         ratio = us["torch"] / us["tuned"] if {"torch", "tuned"} <= us.keys() else math.nan
         if not math.isnan(ratio):
-            ratios.setdefault(row["op"], []).append(ratio)
+            size = f"gemm, {'more' if row['flops'] > MANY else 'fewer'} operations"
+            for group in (row["op"], *((size,) if row["op"] == "gemm" else ())):
+                ratios.setdefault(group, []).append(ratio)
         kind = ((search.get("best") or {}).get("kind") or search.get("verdict") or "").replace("microkernel", "kernel")
         cells = [f"{us[side]:.1f}" if side in us else "—" for side in ("iree", "tuned", "torch")]
         codegen = f"{search['codegen_us']:.1f}" if "codegen_us" in search else "—"
         took = f"{ratio:.2f} | {search.get('seconds', 0):.0f}"
         lines.append(f"| {name} | {cells[0]} | {codegen} | {cells[1]} | {kind} | {cells[2]} | {took} |")
-    for op, some in ratios.items():
+    for group, some in sorted(ratios.items()):
         mean = math.exp(math.fsum(map(math.log, some)) / len(some))
-        lines.append(f"| {op}: geometric mean of {len(some)} | | | | | | {mean:.2f} | |")
+        lines.append(f"| {group}: geometric mean of {len(some)} | | | | | | {mean:.2f} | |")
     return "\n".join([*lines, *(f"not tuned for want of time: {name}" for name in left)])
 
 

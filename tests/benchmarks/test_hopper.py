@@ -19,7 +19,7 @@ def test_the_suite_has_every_class_and_is_read_back_as_it_is_written(tmp_path: P
 
 def test_the_table_has_both_sides_of_a_problem_and_names_what_was_left() -> None:
     sides = [{"backend": name, "us": us} for name, us in (("iree", 40.0), ("tuned", 10.0), ("torch", 9.0))]
-    bench = {"problems": [{"name": "gemm_a", "op": "gemm", "backends": sides}]}
+    bench = {"problems": [{"name": "gemm_a", "op": "gemm", "flops": 1 << 30, "backends": sides}]}
     searched = {"gemm_a": {"seconds": 21.3, "verdict": "inconclusive", "best": {"kind": "microkernel"}}}
     rows = [
         ("gemm_a", "codegen", 30.0),
@@ -31,4 +31,5 @@ def test_the_table_has_both_sides_of_a_problem_and_names_what_was_left() -> None
     text = table([{"problems": {}, "left": ["gemm_b"]}, {"bench": bench, "problems": searched}])
     assert "| gemm_a | 40.0 | 22.5 | 10.0 | kernel | 9.0 | 0.90 | 21 |" in text
     assert "| gemm: geometric mean of 1 | | | | | | 0.90 | |" in text
+    assert "| gemm, fewer operations: geometric mean of 1 | | | | | | 0.90 | |" in text
     assert "not tuned for want of time: gemm_b" in text
