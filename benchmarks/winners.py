@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         for name, row in found["problems"].items():
             if given.only not in name or not worth_having(row, given.least):
                 continue
-            winner = Winner(problems[name], row, target, path, found["command"])
+            winner = Winner(problems[name], row, target, path, row.get("command") or found["command"])
             carrier, isa = winner.proven(builder)
             if differing := winner.differing(isa):
                 refused.append(f"{name}: not the code that was timed: {differing}")

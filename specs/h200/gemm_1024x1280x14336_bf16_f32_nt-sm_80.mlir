@@ -6,7 +6,7 @@
 // recorded:   results/reference/h200/hopper-parts.json
 // kernel:     gemm_cuda, bm=64, bn=160, both=0, fill=0, turned=0; built by NVRTC 13.4
 // date:       2026-11-17 20:14 UTC
-// made by:    python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24
+// made by:    python -m benchmarks.hopper OUT.json --only 1024x1280x14336 --budget 36s --seconds 65 --trials 24
 // use:        iree-compile MODEL.mlir @specs/h200/gemm_1024x1280x14336_bf16_f32_nt-sm_80.flags -o MODEL.vmfb
 module attributes {transform.with_named_sequence} {
   util.func private @autotune_microkernel_0(%arg0: tensor<1024x14336xbf16>, %arg1: tensor<1280x14336xbf16>) -> tensor<1024x1280xf32> {
@@ -35,7 +35,7 @@ module attributes {transform.with_named_sequence} {
       }) : (i32, i32, i32, i32, tensor<1024x14336xbf16>, tensor<1280x14336xbf16>) -> (tensor<1024x1280xf32>, tensor<32896xi8>)
     util.return %called#0 : tensor<1024x1280xf32>
   }
-  transform.named_sequence @match_0_0(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 470.35892682930165 : f64, command = "python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 20:14 UTC", device = "cuda", driver = "580.159.04", high = 8.1125183570884438 : f64, iree = "3.13.0", low = 7.7217888036238164 : f64, machine = "NVIDIA H200", median = 7.8763620713965583 : f64, problem = "gemm_1024x1280x14336_bf16_f32_nt", seconds = 3.560000e+01 : f64, target = "sm_80", us = 59.764146582746463 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-353b8886f4f3bdc54cea7894.cubin" = "51a519f5d86fdfb93133dd68947d7b1aa237e4a47a6a655c6fe0566d2d2fd800"}} {
+  transform.named_sequence @match_0_0(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 470.35892682930165 : f64, command = "python -m benchmarks.hopper OUT.json --only 1024x1280x14336 --budget 36s --seconds 65 --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 20:14 UTC", device = "cuda", driver = "580.159.04", high = 8.1125183570884438 : f64, iree = "3.13.0", low = 7.7217888036238164 : f64, machine = "NVIDIA H200", median = 7.8763620713965583 : f64, problem = "gemm_1024x1280x14336_bf16_f32_nt", seconds = 3.560000e+01 : f64, target = "sm_80", us = 59.764146582746463 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-353b8886f4f3bdc54cea7894.cubin" = "51a519f5d86fdfb93133dd68947d7b1aa237e4a47a6a655c6fe0566d2d2fd800"}} {
     %ins, %outs = transform.iree.match.cast_compatible_dag_from_root %root {
     ^bb0(%arg0: tensor<1024x14336xbf16>, %arg1: tensor<1280x14336xbf16>):
       %cst = arith.constant 0.000000e+00 : f32
@@ -45,7 +45,7 @@ module attributes {transform.with_named_sequence} {
     } : (!transform.any_op) -> (!transform.any_value, !transform.any_value)
     transform.yield %ins, %outs : !transform.any_value, !transform.any_value
   }
-  transform.named_sequence @match_0_1(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 470.35892682930165 : f64, command = "python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 20:14 UTC", device = "cuda", driver = "580.159.04", high = 8.1125183570884438 : f64, iree = "3.13.0", low = 7.7217888036238164 : f64, machine = "NVIDIA H200", median = 7.8763620713965583 : f64, problem = "gemm_1024x1280x14336_bf16_f32_nt", seconds = 3.560000e+01 : f64, target = "sm_80", us = 59.764146582746463 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-353b8886f4f3bdc54cea7894.cubin" = "51a519f5d86fdfb93133dd68947d7b1aa237e4a47a6a655c6fe0566d2d2fd800"}} {
+  transform.named_sequence @match_0_1(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 470.35892682930165 : f64, command = "python -m benchmarks.hopper OUT.json --only 1024x1280x14336 --budget 36s --seconds 65 --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 20:14 UTC", device = "cuda", driver = "580.159.04", high = 8.1125183570884438 : f64, iree = "3.13.0", low = 7.7217888036238164 : f64, machine = "NVIDIA H200", median = 7.8763620713965583 : f64, problem = "gemm_1024x1280x14336_bf16_f32_nt", seconds = 3.560000e+01 : f64, target = "sm_80", us = 59.764146582746463 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-353b8886f4f3bdc54cea7894.cubin" = "51a519f5d86fdfb93133dd68947d7b1aa237e4a47a6a655c6fe0566d2d2fd800"}} {
     %ins, %outs = transform.iree.match.cast_compatible_dag_from_root %root {
     ^bb0(%arg0: tensor<1024x14336xbf16>, %arg1: tensor<1280x14336xbf16>):
       %cst = arith.constant 0.000000e+00 : f32

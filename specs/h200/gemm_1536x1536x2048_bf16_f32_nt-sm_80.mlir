@@ -6,7 +6,7 @@
 // recorded:   results/reference/h200/hopper-parts.json
 // kernel:     gemm_cuda, bm=128, bn=144, both=0, fill=0; built by NVRTC 13.4
 // date:       2026-11-17 19:53 UTC
-// made by:    python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24
+// made by:    python -m benchmarks.hopper OUT.json --only 1536x1536x2048 --budget 30s --seconds 60 --trials 24
 // use:        iree-compile MODEL.mlir @specs/h200/gemm_1536x1536x2048_bf16_f32_nt-sm_80.flags -o MODEL.vmfb
 module attributes {transform.with_named_sequence} {
   util.func private @autotune_microkernel_0(%arg0: tensor<1536x2048xbf16>, %arg1: tensor<1536x2048xbf16>) -> tensor<1536x1536xf32> {
@@ -35,7 +35,7 @@ module attributes {transform.with_named_sequence} {
       }) : (i32, i32, i32, i32, tensor<1536x2048xbf16>, tensor<1536x2048xbf16>) -> (tensor<1536x1536xf32>, tensor<33920xi8>)
     util.return %called#0 : tensor<1536x1536xf32>
   }
-  transform.named_sequence @match_0_0(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 99.505704081575089 : f64, command = "python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 19:53 UTC", device = "cuda", driver = "580.159.04", high = 5.3814685027560945 : f64, iree = "3.13.0", low = 5.3135382914199081 : f64, machine = "NVIDIA H200", median = 5.3458319309198519 : f64, problem = "gemm_1536x1536x2048_bf16_f32_nt", seconds = 2.990000e+01 : f64, target = "sm_80", us = 18.613284789664458 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-265d7049f71e6dcedb4133c0.cubin" = "307227f135b3286393053268bc5290cf3f339282c8d16b8155acbf8360b97a5b"}} {
+  transform.named_sequence @match_0_0(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 99.505704081575089 : f64, command = "python -m benchmarks.hopper OUT.json --only 1536x1536x2048 --budget 30s --seconds 60 --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 19:53 UTC", device = "cuda", driver = "580.159.04", high = 5.3814685027560945 : f64, iree = "3.13.0", low = 5.3135382914199081 : f64, machine = "NVIDIA H200", median = 5.3458319309198519 : f64, problem = "gemm_1536x1536x2048_bf16_f32_nt", seconds = 2.990000e+01 : f64, target = "sm_80", us = 18.613284789664458 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-265d7049f71e6dcedb4133c0.cubin" = "307227f135b3286393053268bc5290cf3f339282c8d16b8155acbf8360b97a5b"}} {
     %ins, %outs = transform.iree.match.cast_compatible_dag_from_root %root {
     ^bb0(%arg0: tensor<1536x2048xbf16>, %arg1: tensor<1536x2048xbf16>):
       %cst = arith.constant 0.000000e+00 : f32
@@ -45,7 +45,7 @@ module attributes {transform.with_named_sequence} {
     } : (!transform.any_op) -> (!transform.any_value, !transform.any_value)
     transform.yield %ins, %outs : !transform.any_value, !transform.any_value
   }
-  transform.named_sequence @match_0_1(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 99.505704081575089 : f64, command = "python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 19:53 UTC", device = "cuda", driver = "580.159.04", high = 5.3814685027560945 : f64, iree = "3.13.0", low = 5.3135382914199081 : f64, machine = "NVIDIA H200", median = 5.3458319309198519 : f64, problem = "gemm_1536x1536x2048_bf16_f32_nt", seconds = 2.990000e+01 : f64, target = "sm_80", us = 18.613284789664458 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-265d7049f71e6dcedb4133c0.cubin" = "307227f135b3286393053268bc5290cf3f339282c8d16b8155acbf8360b97a5b"}} {
+  transform.named_sequence @match_0_1(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 99.505704081575089 : f64, command = "python -m benchmarks.hopper OUT.json --only 1536x1536x2048 --budget 30s --seconds 60 --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 19:53 UTC", device = "cuda", driver = "580.159.04", high = 5.3814685027560945 : f64, iree = "3.13.0", low = 5.3135382914199081 : f64, machine = "NVIDIA H200", median = 5.3458319309198519 : f64, problem = "gemm_1536x1536x2048_bf16_f32_nt", seconds = 2.990000e+01 : f64, target = "sm_80", us = 18.613284789664458 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-265d7049f71e6dcedb4133c0.cubin" = "307227f135b3286393053268bc5290cf3f339282c8d16b8155acbf8360b97a5b"}} {
     %ins, %outs = transform.iree.match.cast_compatible_dag_from_root %root {
     ^bb0(%arg0: tensor<1536x2048xbf16>, %arg1: tensor<1536x2048xbf16>):
       %cst = arith.constant 0.000000e+00 : f32

@@ -6,7 +6,7 @@
 // recorded:   results/reference/h200/hopper-parts.json
 // kernel:     gemm_cuda, bm=256, bn=16, both=0, fill=3, turned=1; built by NVRTC 13.4
 // date:       2026-11-17 20:12 UTC
-// made by:    python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24
+// made by:    python -m benchmarks.hopper OUT.json --only gemm_16x4096 --budget 22s --seconds 46 --trials 24
 // use:        iree-compile MODEL.mlir @specs/h200/gemm_16x4096x4096_f16_f32_nt-sm_80.flags -o MODEL.vmfb
 module attributes {transform.with_named_sequence} {
   util.func private @autotune_microkernel_0(%arg0: tensor<16x4096xf16>, %arg1: tensor<4096x4096xf16>) -> tensor<16x4096xf32> {
@@ -35,7 +35,7 @@ module attributes {transform.with_named_sequence} {
       }) : (i32, i32, i32, i32, tensor<16x4096xf16>, tensor<4096x4096xf16>) -> (tensor<16x4096xf32>, tensor<16512xi8>)
     util.return %called#0 : tensor<16x4096xf32>
   }
-  transform.named_sequence @match_0_0(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 35.405717668489388 : f64, command = "python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 20:12 UTC", device = "cuda", driver = "580.159.04", high = 3.5544040809850279 : f64, iree = "3.13.0", low = 3.4734505157995077 : f64, machine = "NVIDIA H200", median = 3.5192103294425396 : f64, problem = "gemm_16x4096x4096_f16_f32_nt", seconds = 2.160000e+01 : f64, target = "sm_80", us = 10.078979654121364 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-b2f34b7042128ab0a68446fd.cubin" = "0caf923dd6afe385991c30bb9c011c61affb935eec84583da9e3af5ed981e821"}} {
+  transform.named_sequence @match_0_0(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 35.405717668489388 : f64, command = "python -m benchmarks.hopper OUT.json --only gemm_16x4096 --budget 22s --seconds 46 --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 20:12 UTC", device = "cuda", driver = "580.159.04", high = 3.5544040809850279 : f64, iree = "3.13.0", low = 3.4734505157995077 : f64, machine = "NVIDIA H200", median = 3.5192103294425396 : f64, problem = "gemm_16x4096x4096_f16_f32_nt", seconds = 2.160000e+01 : f64, target = "sm_80", us = 10.078979654121364 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-b2f34b7042128ab0a68446fd.cubin" = "0caf923dd6afe385991c30bb9c011c61affb935eec84583da9e3af5ed981e821"}} {
     %ins, %outs = transform.iree.match.cast_compatible_dag_from_root %root {
     ^bb0(%arg0: tensor<16x4096xf16>, %arg1: tensor<4096x4096xf16>):
       %cst = arith.constant 0.000000e+00 : f32
@@ -45,7 +45,7 @@ module attributes {transform.with_named_sequence} {
     } : (!transform.any_op) -> (!transform.any_value, !transform.any_value)
     transform.yield %ins, %outs : !transform.any_value, !transform.any_value
   }
-  transform.named_sequence @match_0_1(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 35.405717668489388 : f64, command = "python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 20:12 UTC", device = "cuda", driver = "580.159.04", high = 3.5544040809850279 : f64, iree = "3.13.0", low = 3.4734505157995077 : f64, machine = "NVIDIA H200", median = 3.5192103294425396 : f64, problem = "gemm_16x4096x4096_f16_f32_nt", seconds = 2.160000e+01 : f64, target = "sm_80", us = 10.078979654121364 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-b2f34b7042128ab0a68446fd.cubin" = "0caf923dd6afe385991c30bb9c011c61affb935eec84583da9e3af5ed981e821"}} {
+  transform.named_sequence @match_0_1(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 35.405717668489388 : f64, command = "python -m benchmarks.hopper OUT.json --only gemm_16x4096 --budget 22s --seconds 46 --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 20:12 UTC", device = "cuda", driver = "580.159.04", high = 3.5544040809850279 : f64, iree = "3.13.0", low = 3.4734505157995077 : f64, machine = "NVIDIA H200", median = 3.5192103294425396 : f64, problem = "gemm_16x4096x4096_f16_f32_nt", seconds = 2.160000e+01 : f64, target = "sm_80", us = 10.078979654121364 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-b2f34b7042128ab0a68446fd.cubin" = "0caf923dd6afe385991c30bb9c011c61affb935eec84583da9e3af5ed981e821"}} {
     %ins, %outs = transform.iree.match.cast_compatible_dag_from_root %root {
     ^bb0(%arg0: tensor<16x4096xf16>, %arg1: tensor<4096x4096xf16>):
       %cst = arith.constant 0.000000e+00 : f32

@@ -6,7 +6,7 @@
 // recorded:   results/reference/h200/hopper-parts.json
 // kernel:     gemm_cuda, bm=128, bn=128, both=0, fill=0; built by NVRTC 13.4
 // date:       2026-11-17 19:52 UTC
-// made by:    python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24
+// made by:    python -m benchmarks.hopper OUT.json --only 16x512x512x512 --budget 26s --seconds 55 --trials 24
 // use:        iree-compile MODEL.mlir @specs/h200/gemm_16x512x512x512_f16_f32_nt-sm_80.flags -o MODEL.vmfb
 module attributes {transform.with_named_sequence} {
   util.func private @autotune_microkernel_0(%arg0: tensor<16x512x512xf16>, %arg1: tensor<16x512x512xf16>) -> tensor<16x512x512xf32> {
@@ -35,7 +35,7 @@ module attributes {transform.with_named_sequence} {
       }) : (i32, i32, i32, i32, tensor<16x512x512xf16>, tensor<16x512x512xf16>) -> (tensor<16x512x512xf32>, tensor<33920xi8>)
     util.return %called#0 : tensor<16x512x512xf32>
   }
-  transform.named_sequence @match_0_0(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 41.104217602585209 : f64, command = "python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 19:52 UTC", device = "cuda", driver = "580.159.04", high = 3.1088589566462335 : f64, iree = "3.13.0", low = 3.068445636600218 : f64, machine = "NVIDIA H200", median = 3.0877628761755922 : f64, problem = "gemm_16x512x512x512_f16_f32_nt", seconds = 2.570000e+01 : f64, target = "sm_80", us = 13.295561837459728 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-5cfef3c3a0fa39df727eb0b6.cubin" = "10a081454588952d45233f1450498436e9a67822e5edcb81f77cd9780b91e0a5"}} {
+  transform.named_sequence @match_0_0(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 41.104217602585209 : f64, command = "python -m benchmarks.hopper OUT.json --only 16x512x512x512 --budget 26s --seconds 55 --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 19:52 UTC", device = "cuda", driver = "580.159.04", high = 3.1088589566462335 : f64, iree = "3.13.0", low = 3.068445636600218 : f64, machine = "NVIDIA H200", median = 3.0877628761755922 : f64, problem = "gemm_16x512x512x512_f16_f32_nt", seconds = 2.570000e+01 : f64, target = "sm_80", us = 13.295561837459728 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-5cfef3c3a0fa39df727eb0b6.cubin" = "10a081454588952d45233f1450498436e9a67822e5edcb81f77cd9780b91e0a5"}} {
     %ins, %outs = transform.iree.match.cast_compatible_dag_from_root %root {
     ^bb0(%arg0: tensor<16x512x512xf16>, %arg1: tensor<16x512x512xf16>):
       %cst = arith.constant 0.000000e+00 : f32
@@ -45,7 +45,7 @@ module attributes {transform.with_named_sequence} {
     } : (!transform.any_op) -> (!transform.any_value, !transform.any_value)
     transform.yield %ins, %outs : !transform.any_value, !transform.any_value
   }
-  transform.named_sequence @match_0_1(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 41.104217602585209 : f64, command = "python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 19:52 UTC", device = "cuda", driver = "580.159.04", high = 3.1088589566462335 : f64, iree = "3.13.0", low = 3.068445636600218 : f64, machine = "NVIDIA H200", median = 3.0877628761755922 : f64, problem = "gemm_16x512x512x512_f16_f32_nt", seconds = 2.570000e+01 : f64, target = "sm_80", us = 13.295561837459728 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-5cfef3c3a0fa39df727eb0b6.cubin" = "10a081454588952d45233f1450498436e9a67822e5edcb81f77cd9780b91e0a5"}} {
+  transform.named_sequence @match_0_1(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 41.104217602585209 : f64, command = "python -m benchmarks.hopper OUT.json --only 16x512x512x512 --budget 26s --seconds 55 --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 19:52 UTC", device = "cuda", driver = "580.159.04", high = 3.1088589566462335 : f64, iree = "3.13.0", low = 3.068445636600218 : f64, machine = "NVIDIA H200", median = 3.0877628761755922 : f64, problem = "gemm_16x512x512x512_f16_f32_nt", seconds = 2.570000e+01 : f64, target = "sm_80", us = 13.295561837459728 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-5cfef3c3a0fa39df727eb0b6.cubin" = "10a081454588952d45233f1450498436e9a67822e5edcb81f77cd9780b91e0a5"}} {
     %ins, %outs = transform.iree.match.cast_compatible_dag_from_root %root {
     ^bb0(%arg0: tensor<16x512x512xf16>, %arg1: tensor<16x512x512xf16>):
       %cst = arith.constant 0.000000e+00 : f32

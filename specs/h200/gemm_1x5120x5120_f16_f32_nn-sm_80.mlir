@@ -6,7 +6,7 @@
 // recorded:   results/reference/h200/hopper-parts.json
 // kernel:     gemm_cuda, bm=256, bn=16, both=0, fill=3, turned=1; built by NVRTC 13.4
 // date:       2026-11-17 20:16 UTC
-// made by:    python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24
+// made by:    python -m benchmarks.hopper OUT.json --only gemm_1x5120 --budget 20s --seconds 44 --trials 24
 // use:        iree-compile MODEL.mlir @specs/h200/gemm_1x5120x5120_f16_f32_nn-sm_80.flags -o MODEL.vmfb
 module attributes {transform.with_named_sequence} {
   util.func private @autotune_microkernel_0(%arg0: tensor<1x5120xf16>, %arg1: tensor<5120x5120xf16>) -> tensor<1x5120xf32> {
@@ -35,7 +35,7 @@ module attributes {transform.with_named_sequence} {
       }) : (i32, i32, i32, i32, tensor<1x5120xf16>, tensor<5120x5120xf16>) -> (tensor<1x5120xf32>, tensor<20608xi8>)
     util.return %called#0 : tensor<1x5120xf32>
   }
-  transform.named_sequence @match_0_0(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 167.1759830512521 : f64, command = "python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 20:16 UTC", device = "cuda", driver = "580.159.04", high = 10.173883441199923 : f64, iree = "3.13.0", low = 9.6194432441511494 : f64, machine = "NVIDIA H200", median = 9.7107855851318074 : f64, problem = "gemm_1x5120x5120_f16_f32_nn", seconds = 1.970000e+01 : f64, target = "sm_80", us = 17.223370951918209 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-5191964583f9e4922355806b.cubin" = "927e23aa3e645f93dbf6c59089958946acdb4ac094000ae39191310dfa3eabdd"}} {
+  transform.named_sequence @match_0_0(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 167.1759830512521 : f64, command = "python -m benchmarks.hopper OUT.json --only gemm_1x5120 --budget 20s --seconds 44 --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 20:16 UTC", device = "cuda", driver = "580.159.04", high = 10.173883441199923 : f64, iree = "3.13.0", low = 9.6194432441511494 : f64, machine = "NVIDIA H200", median = 9.7107855851318074 : f64, problem = "gemm_1x5120x5120_f16_f32_nn", seconds = 1.970000e+01 : f64, target = "sm_80", us = 17.223370951918209 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-5191964583f9e4922355806b.cubin" = "927e23aa3e645f93dbf6c59089958946acdb4ac094000ae39191310dfa3eabdd"}} {
     %ins, %outs = transform.iree.match.cast_compatible_dag_from_root %root {
     ^bb0(%arg0: tensor<1x5120xf16>, %arg1: tensor<5120x5120xf16>):
       %cst = arith.constant 0.000000e+00 : f32
@@ -45,7 +45,7 @@ module attributes {transform.with_named_sequence} {
     } : (!transform.any_op) -> (!transform.any_value, !transform.any_value)
     transform.yield %ins, %outs : !transform.any_value, !transform.any_value
   }
-  transform.named_sequence @match_0_1(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 167.1759830512521 : f64, command = "python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 20:16 UTC", device = "cuda", driver = "580.159.04", high = 10.173883441199923 : f64, iree = "3.13.0", low = 9.6194432441511494 : f64, machine = "NVIDIA H200", median = 9.7107855851318074 : f64, problem = "gemm_1x5120x5120_f16_f32_nn", seconds = 1.970000e+01 : f64, target = "sm_80", us = 17.223370951918209 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-5191964583f9e4922355806b.cubin" = "927e23aa3e645f93dbf6c59089958946acdb4ac094000ae39191310dfa3eabdd"}} {
+  transform.named_sequence @match_0_1(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 167.1759830512521 : f64, command = "python -m benchmarks.hopper OUT.json --only gemm_1x5120 --budget 20s --seconds 44 --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 20:16 UTC", device = "cuda", driver = "580.159.04", high = 10.173883441199923 : f64, iree = "3.13.0", low = 9.6194432441511494 : f64, machine = "NVIDIA H200", median = 9.7107855851318074 : f64, problem = "gemm_1x5120x5120_f16_f32_nn", seconds = 1.970000e+01 : f64, target = "sm_80", us = 17.223370951918209 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-5191964583f9e4922355806b.cubin" = "927e23aa3e645f93dbf6c59089958946acdb4ac094000ae39191310dfa3eabdd"}} {
     %ins, %outs = transform.iree.match.cast_compatible_dag_from_root %root {
     ^bb0(%arg0: tensor<1x5120xf16>, %arg1: tensor<5120x5120xf16>):
       %cst = arith.constant 0.000000e+00 : f32

@@ -6,7 +6,7 @@
 // recorded:   results/reference/h200/hopper-parts.json
 // kernel:     gemm_cuda, bm=128, bn=256, both=1, fill=0, turned=0; built by NVRTC 13.4
 // date:       2026-11-17 20:19 UTC
-// made by:    python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24
+// made by:    python -m benchmarks.hopper OUT.json --only 2008x2040x1976 --budget 30s --seconds 55 --trials 24
 // use:        iree-compile MODEL.mlir @specs/h200/gemm_2008x2040x1976_f16_f32_nn-sm_80.flags -o MODEL.vmfb
 module attributes {transform.with_named_sequence} {
   util.func private @autotune_microkernel_0(%arg0: tensor<2008x1976xf16>, %arg1: tensor<1976x2040xf16>) -> tensor<2008x2040xf32> {
@@ -35,7 +35,7 @@ module attributes {transform.with_named_sequence} {
       }) : (i32, i32, i32, i32, tensor<2008x1976xf16>, tensor<1976x2040xf16>) -> (tensor<2008x2040xf32>, tensor<32896xi8>)
     util.return %called#0 : tensor<2008x2040xf32>
   }
-  transform.named_sequence @match_0_0(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 270.55494718302873 : f64, command = "python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 20:19 UTC", device = "cuda", driver = "580.159.04", high = 9.1150768051067441 : f64, iree = "3.13.0", low = 8.9261589155774103 : f64, machine = "NVIDIA H200", median = 9.0161251390130861 : f64, problem = "gemm_2008x2040x1976_f16_f32_nn", seconds = 2.970000e+01 : f64, target = "sm_80", us = 29.992021982737612 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-689d5bea5bb827b289473d10.cubin" = "4bde484101b770c8a1a5d3e3d665c0b1400a977d6e5f81364937cbc521136c88"}} {
+  transform.named_sequence @match_0_0(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 270.55494718302873 : f64, command = "python -m benchmarks.hopper OUT.json --only 2008x2040x1976 --budget 30s --seconds 55 --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 20:19 UTC", device = "cuda", driver = "580.159.04", high = 9.1150768051067441 : f64, iree = "3.13.0", low = 8.9261589155774103 : f64, machine = "NVIDIA H200", median = 9.0161251390130861 : f64, problem = "gemm_2008x2040x1976_f16_f32_nn", seconds = 2.970000e+01 : f64, target = "sm_80", us = 29.992021982737612 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-689d5bea5bb827b289473d10.cubin" = "4bde484101b770c8a1a5d3e3d665c0b1400a977d6e5f81364937cbc521136c88"}} {
     %ins, %outs = transform.iree.match.cast_compatible_dag_from_root %root {
     ^bb0(%arg0: tensor<2008x1976xf16>, %arg1: tensor<1976x2040xf16>):
       %cst = arith.constant 0.000000e+00 : f32
@@ -45,7 +45,7 @@ module attributes {transform.with_named_sequence} {
     } : (!transform.any_op) -> (!transform.any_value, !transform.any_value)
     transform.yield %ins, %outs : !transform.any_value, !transform.any_value
   }
-  transform.named_sequence @match_0_1(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 270.55494718302873 : f64, command = "python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 20:19 UTC", device = "cuda", driver = "580.159.04", high = 9.1150768051067441 : f64, iree = "3.13.0", low = 8.9261589155774103 : f64, machine = "NVIDIA H200", median = 9.0161251390130861 : f64, problem = "gemm_2008x2040x1976_f16_f32_nn", seconds = 2.970000e+01 : f64, target = "sm_80", us = 29.992021982737612 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-689d5bea5bb827b289473d10.cubin" = "4bde484101b770c8a1a5d3e3d665c0b1400a977d6e5f81364937cbc521136c88"}} {
+  transform.named_sequence @match_0_1(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 270.55494718302873 : f64, command = "python -m benchmarks.hopper OUT.json --only 2008x2040x1976 --budget 30s --seconds 55 --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 20:19 UTC", device = "cuda", driver = "580.159.04", high = 9.1150768051067441 : f64, iree = "3.13.0", low = 8.9261589155774103 : f64, machine = "NVIDIA H200", median = 9.0161251390130861 : f64, problem = "gemm_2008x2040x1976_f16_f32_nn", seconds = 2.970000e+01 : f64, target = "sm_80", us = 29.992021982737612 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-689d5bea5bb827b289473d10.cubin" = "4bde484101b770c8a1a5d3e3d665c0b1400a977d6e5f81364937cbc521136c88"}} {
     %ins, %outs = transform.iree.match.cast_compatible_dag_from_root %root {
     ^bb0(%arg0: tensor<2008x1976xf16>, %arg1: tensor<1976x2040xf16>):
       %cst = arith.constant 0.000000e+00 : f32

@@ -6,7 +6,7 @@
 // recorded:   results/reference/h200/hopper-parts.json
 // kernel:     gemm_cuda, bm=128, bn=240, both=1, fill=0, turned=0; built by NVRTC 13.4
 // date:       2026-11-17 20:20 UTC
-// made by:    python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24
+// made by:    python -m benchmarks.hopper OUT.json --only 3072x5120x4096 --budget 40s --seconds 75 --trials 24
 // use:        iree-compile MODEL.mlir @specs/h200/gemm_3072x5120x4096_bf16_f32_nt-sm_80.flags -o MODEL.vmfb
 module attributes {transform.with_named_sequence} {
   util.func private @autotune_microkernel_0(%arg0: tensor<3072x4096xbf16>, %arg1: tensor<5120x4096xbf16>) -> tensor<3072x5120xf32> {
@@ -35,7 +35,7 @@ module attributes {transform.with_named_sequence} {
       }) : (i32, i32, i32, i32, tensor<3072x4096xbf16>, tensor<5120x4096xbf16>) -> (tensor<3072x5120xf32>, tensor<33920xi8>)
     util.return %called#0 : tensor<3072x5120xf32>
   }
-  transform.named_sequence @match_0_0(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 933.67549999873677 : f64, command = "python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 20:20 UTC", device = "cuda", driver = "580.159.04", high = 5.3349585245874955 : f64, iree = "3.13.0", low = 4.9507177467848473 : f64, machine = "NVIDIA H200", median = 5.0372629093322292 : f64, problem = "gemm_3072x5120x4096_bf16_f32_nt", seconds = 3.990000e+01 : f64, target = "sm_80", us = 185.35355188556372 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-81ed7f109c2c1629b4695b7f.cubin" = "9855a12ffe6afcb89c80fe14b32f3c06a05ed9c993ed8d55f60bb4d9ef454fc4"}} {
+  transform.named_sequence @match_0_0(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 933.67549999873677 : f64, command = "python -m benchmarks.hopper OUT.json --only 3072x5120x4096 --budget 40s --seconds 75 --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 20:20 UTC", device = "cuda", driver = "580.159.04", high = 5.3349585245874955 : f64, iree = "3.13.0", low = 4.9507177467848473 : f64, machine = "NVIDIA H200", median = 5.0372629093322292 : f64, problem = "gemm_3072x5120x4096_bf16_f32_nt", seconds = 3.990000e+01 : f64, target = "sm_80", us = 185.35355188556372 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-81ed7f109c2c1629b4695b7f.cubin" = "9855a12ffe6afcb89c80fe14b32f3c06a05ed9c993ed8d55f60bb4d9ef454fc4"}} {
     %ins, %outs = transform.iree.match.cast_compatible_dag_from_root %root {
     ^bb0(%arg0: tensor<3072x4096xbf16>, %arg1: tensor<5120x4096xbf16>):
       %cst = arith.constant 0.000000e+00 : f32
@@ -45,7 +45,7 @@ module attributes {transform.with_named_sequence} {
     } : (!transform.any_op) -> (!transform.any_value, !transform.any_value)
     transform.yield %ins, %outs : !transform.any_value, !transform.any_value
   }
-  transform.named_sequence @match_0_1(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 933.67549999873677 : f64, command = "python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 20:20 UTC", device = "cuda", driver = "580.159.04", high = 5.3349585245874955 : f64, iree = "3.13.0", low = 4.9507177467848473 : f64, machine = "NVIDIA H200", median = 5.0372629093322292 : f64, problem = "gemm_3072x5120x4096_bf16_f32_nt", seconds = 3.990000e+01 : f64, target = "sm_80", us = 185.35355188556372 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-81ed7f109c2c1629b4695b7f.cubin" = "9855a12ffe6afcb89c80fe14b32f3c06a05ed9c993ed8d55f60bb4d9ef454fc4"}} {
+  transform.named_sequence @match_0_1(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 933.67549999873677 : f64, command = "python -m benchmarks.hopper OUT.json --only 3072x5120x4096 --budget 40s --seconds 75 --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 20:20 UTC", device = "cuda", driver = "580.159.04", high = 5.3349585245874955 : f64, iree = "3.13.0", low = 4.9507177467848473 : f64, machine = "NVIDIA H200", median = 5.0372629093322292 : f64, problem = "gemm_3072x5120x4096_bf16_f32_nt", seconds = 3.990000e+01 : f64, target = "sm_80", us = 185.35355188556372 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-81ed7f109c2c1629b4695b7f.cubin" = "9855a12ffe6afcb89c80fe14b32f3c06a05ed9c993ed8d55f60bb4d9ef454fc4"}} {
     %ins, %outs = transform.iree.match.cast_compatible_dag_from_root %root {
     ^bb0(%arg0: tensor<3072x4096xbf16>, %arg1: tensor<5120x4096xbf16>):
       %cst = arith.constant 0.000000e+00 : f32

@@ -6,7 +6,7 @@
 // recorded:   results/reference/h200/hopper-parts.json
 // kernel:     gemm_cuda, bm=128, bn=128, both=0, fill=2; built by NVRTC 13.4
 // date:       2026-11-17 19:50 UTC
-// made by:    python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24
+// made by:    python -m benchmarks.hopper OUT.json --only 384x512x32768 --budget 30s --seconds 60 --trials 24
 // use:        iree-compile MODEL.mlir @specs/h200/gemm_384x512x32768_bf16_f32_nt-sm_80.flags -o MODEL.vmfb
 module attributes {transform.with_named_sequence} {
   util.func private @autotune_microkernel_0(%arg0: tensor<384x32768xbf16>, %arg1: tensor<512x32768xbf16>) -> tensor<384x512xf32> {
@@ -62,7 +62,7 @@ module attributes {transform.with_named_sequence} {
     } -> tensor<384x512xf32>
     util.return %added : tensor<384x512xf32>
   }
-  transform.named_sequence @match_0_0(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 656.28370967764045 : f64, command = "python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 19:50 UTC", device = "cuda", driver = "580.159.04", high = 22.764412781476185 : f64, iree = "3.13.0", low = 22.271095814565513 : f64, machine = "NVIDIA H200", median = 22.586841132476636 : f64, problem = "gemm_384x512x32768_bf16_f32_nt", seconds = 2.950000e+01 : f64, target = "sm_80", us = 29.052463601518216 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-1f467225cf5d24e3d0d68e1c.cubin" = "00dd36e68b7572405b30a8775b65e979dfdc74181e6af9d6d24cbc05de8500d2"}} {
+  transform.named_sequence @match_0_0(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 656.28370967764045 : f64, command = "python -m benchmarks.hopper OUT.json --only 384x512x32768 --budget 30s --seconds 60 --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 19:50 UTC", device = "cuda", driver = "580.159.04", high = 22.764412781476185 : f64, iree = "3.13.0", low = 22.271095814565513 : f64, machine = "NVIDIA H200", median = 22.586841132476636 : f64, problem = "gemm_384x512x32768_bf16_f32_nt", seconds = 2.950000e+01 : f64, target = "sm_80", us = 29.052463601518216 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-1f467225cf5d24e3d0d68e1c.cubin" = "00dd36e68b7572405b30a8775b65e979dfdc74181e6af9d6d24cbc05de8500d2"}} {
     %ins, %outs = transform.iree.match.cast_compatible_dag_from_root %root {
     ^bb0(%arg0: tensor<384x32768xbf16>, %arg1: tensor<512x32768xbf16>):
       %cst = arith.constant 0.000000e+00 : f32
@@ -72,7 +72,7 @@ module attributes {transform.with_named_sequence} {
     } : (!transform.any_op) -> (!transform.any_value, !transform.any_value)
     transform.yield %ins, %outs : !transform.any_value, !transform.any_value
   }
-  transform.named_sequence @match_0_1(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 656.28370967764045 : f64, command = "python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 19:50 UTC", device = "cuda", driver = "580.159.04", high = 22.764412781476185 : f64, iree = "3.13.0", low = 22.271095814565513 : f64, machine = "NVIDIA H200", median = 22.586841132476636 : f64, problem = "gemm_384x512x32768_bf16_f32_nt", seconds = 2.950000e+01 : f64, target = "sm_80", us = 29.052463601518216 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-1f467225cf5d24e3d0d68e1c.cubin" = "00dd36e68b7572405b30a8775b65e979dfdc74181e6af9d6d24cbc05de8500d2"}} {
+  transform.named_sequence @match_0_1(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 656.28370967764045 : f64, command = "python -m benchmarks.hopper OUT.json --only 384x512x32768 --budget 30s --seconds 60 --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 19:50 UTC", device = "cuda", driver = "580.159.04", high = 22.764412781476185 : f64, iree = "3.13.0", low = 22.271095814565513 : f64, machine = "NVIDIA H200", median = 22.586841132476636 : f64, problem = "gemm_384x512x32768_bf16_f32_nt", seconds = 2.950000e+01 : f64, target = "sm_80", us = 29.052463601518216 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-1f467225cf5d24e3d0d68e1c.cubin" = "00dd36e68b7572405b30a8775b65e979dfdc74181e6af9d6d24cbc05de8500d2"}} {
     %ins, %outs = transform.iree.match.cast_compatible_dag_from_root %root {
     ^bb0(%arg0: tensor<384x32768xbf16>, %arg1: tensor<512x32768xbf16>):
       %cst = arith.constant 0.000000e+00 : f32

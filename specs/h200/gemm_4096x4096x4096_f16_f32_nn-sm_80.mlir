@@ -6,7 +6,7 @@
 // recorded:   results/reference/h200/hopper-parts.json
 // kernel:     gemm_cuda, bm=128, bn=256, both=1, fill=0; built by NVRTC 13.4
 // date:       2026-11-17 19:55 UTC
-// made by:    python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24
+// made by:    python -m benchmarks.hopper OUT.json --only 4096x4096x4096 --budget 50s --seconds 90 --trials 24
 // use:        iree-compile MODEL.mlir @specs/h200/gemm_4096x4096x4096_f16_f32_nn-sm_80.flags -o MODEL.vmfb
 module attributes {transform.with_named_sequence} {
   util.func private @autotune_microkernel_0(%arg0: tensor<4096x4096xf16>, %arg1: tensor<4096x4096xf16>) -> tensor<4096x4096xf32> {
@@ -35,7 +35,7 @@ module attributes {transform.with_named_sequence} {
       }) : (i32, i32, i32, i32, tensor<4096x4096xf16>, tensor<4096x4096xf16>) -> (tensor<4096x4096xf32>, tensor<33920xi8>)
     util.return %called#0 : tensor<4096x4096xf32>
   }
-  transform.named_sequence @match_0_0(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 908.88981818114758 : f64, command = "python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 19:55 UTC", device = "cuda", driver = "580.159.04", high = 4.7669114122369143 : f64, iree = "3.13.0", low = 4.3902731954489971 : f64, machine = "NVIDIA H200", median = 4.562258640933111 : f64, problem = "gemm_4096x4096x4096_f16_f32_nn", seconds = 4.990000e+01 : f64, target = "sm_80", us = 198.87150520858654 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-1d3578ddefa86aea64c6c410.cubin" = "ac5dcd85b8f19c115fbbb13014c27052f4c743c8fc8c9fd6d335283781f7514a"}} {
+  transform.named_sequence @match_0_0(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 908.88981818114758 : f64, command = "python -m benchmarks.hopper OUT.json --only 4096x4096x4096 --budget 50s --seconds 90 --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 19:55 UTC", device = "cuda", driver = "580.159.04", high = 4.7669114122369143 : f64, iree = "3.13.0", low = 4.3902731954489971 : f64, machine = "NVIDIA H200", median = 4.562258640933111 : f64, problem = "gemm_4096x4096x4096_f16_f32_nn", seconds = 4.990000e+01 : f64, target = "sm_80", us = 198.87150520858654 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-1d3578ddefa86aea64c6c410.cubin" = "ac5dcd85b8f19c115fbbb13014c27052f4c743c8fc8c9fd6d335283781f7514a"}} {
     %ins, %outs = transform.iree.match.cast_compatible_dag_from_root %root {
     ^bb0(%arg0: tensor<4096x4096xf16>, %arg1: tensor<4096x4096xf16>):
       %cst = arith.constant 0.000000e+00 : f32
@@ -45,7 +45,7 @@ module attributes {transform.with_named_sequence} {
     } : (!transform.any_op) -> (!transform.any_value, !transform.any_value)
     transform.yield %ins, %outs : !transform.any_value, !transform.any_value
   }
-  transform.named_sequence @match_0_1(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 908.88981818114758 : f64, command = "python -m benchmarks.hopper OUT.json --only NAME --budget BUDGET --seconds SECONDS --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 19:55 UTC", device = "cuda", driver = "580.159.04", high = 4.7669114122369143 : f64, iree = "3.13.0", low = 4.3902731954489971 : f64, machine = "NVIDIA H200", median = 4.562258640933111 : f64, problem = "gemm_4096x4096x4096_f16_f32_nn", seconds = 4.990000e+01 : f64, target = "sm_80", us = 198.87150520858654 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-1d3578ddefa86aea64c6c410.cubin" = "ac5dcd85b8f19c115fbbb13014c27052f4c743c8fc8c9fd6d335283781f7514a"}} {
+  transform.named_sequence @match_0_1(%root: !transform.any_op {transform.readonly}) -> (!transform.any_value, !transform.any_value) attributes {__autotune_entry__ = {baseline_us = 908.88981818114758 : f64, command = "python -m benchmarks.hopper OUT.json --only 4096x4096x4096 --budget 50s --seconds 90 --trials 24", compiler = "3.13.0rc20261016 @ 89ece87b8985, compiler 79ebc0fb9969", date = "2026-11-17 19:55 UTC", device = "cuda", driver = "580.159.04", high = 4.7669114122369143 : f64, iree = "3.13.0", low = 4.3902731954489971 : f64, machine = "NVIDIA H200", median = 4.562258640933111 : f64, problem = "gemm_4096x4096x4096_f16_f32_nn", seconds = 4.990000e+01 : f64, target = "sm_80", us = 198.87150520858654 : f64, verdict = "win"}, __autotune_objects__ = {"gemm-1d3578ddefa86aea64c6c410.cubin" = "ac5dcd85b8f19c115fbbb13014c27052f4c743c8fc8c9fd6d335283781f7514a"}} {
     %ins, %outs = transform.iree.match.cast_compatible_dag_from_root %root {
     ^bb0(%arg0: tensor<4096x4096xf16>, %arg1: tensor<4096x4096xf16>):
       %cst = arith.constant 0.000000e+00 : f32
