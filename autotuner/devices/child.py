@@ -47,6 +47,8 @@ from autotuner.devices.load import Load, context_of_this_thread
 from autotuner.devices.loaded import Function, Loaded
 from autotuner.devices.memory import Memory
 from autotuner.devices.warming import needs_warming, warm_up
+from autotuner.errors import EnvironmentFailure
+from autotuner.system.raw import write_raw
 
 KEPT_MODULES, KEPT_MODULE_BYTES = 24, 1 << 29
 """A race has about a dozen; a model's module may hold all its weights."""
@@ -316,7 +318,8 @@ class Server:
     def answer(self, request: Message) -> Message:
         """`error` where the runtime refuses; `usable` says whether the device can be trusted afterwards.
 
-        What does not load has not run. After a call that failed a CUDA device answers nothing more.
+        What does not load has not run. After a call that failed a CUDA device answers nothing more. With a `remedy` it
+        is this machine's fault, not the module's.
         """
         ask = self._asks[request["ask"]]
         try:
@@ -327,6 +330,8 @@ class Server:
                     raise
                 self._device.forget()  # what stays on the device must not be what a module lacks
             return ask(request)
+        except EnvironmentFailure as error:
+            return {"error": error.message, "remedy": error.remedy, "usable": True}
         except Exception as error:  # whatever the runtime throws is what became of this module
             usable = isinstance(error, UnusedDeviceError)
             return {"error": str(error) if usable else f"{type(error).__name__}: {error}", "usable": usable}
@@ -351,11 +356,13 @@ class Server:
 
 
 def _written(data: npt.NDArray[np.uint8], view: Any, folder: Path) -> Message:
-    """A result in the file of its digest, unless the same lies there."""
+    """A result in the file of its digest, unless the same lies there: whole, or not under that name."""
     digest = hashlib.sha256(data.data).hexdigest()
     file = folder / f"{digest}.bin"
     if not file.exists():
-        data.tofile(file)
+        part = file.with_suffix(".part")
+        write_raw(data, part)
+        part.replace(file)
     return {"digest": digest, "shape": list(view.shape)}
 
 

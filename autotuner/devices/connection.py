@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from autotuner.devices.frames import LENGTH, Message, frame
 from autotuner.devices.process import missing
-from autotuner.errors import AutotuneError, OutOfTimeError
+from autotuner.errors import AutotuneError, EnvironmentFailure, OutOfTimeError
 from autotuner.system import process
 from autotuner.system.waiting import turns
 from autotuner.targets.naming import iree_uri
@@ -74,7 +74,8 @@ class Connection:
             self._open()
 
     def ask(self, request: Message, *, timeout: float) -> Message:
-        """The answer. Refused where there is an error in its place, Lost where there is none.
+        """The answer. Refused where there is an error in its place, Lost where there is none. EnvironmentFailure where
+        the machine is at fault.
 
         OutOfTimeError where the run's deadline cuts it off.
         """
@@ -83,6 +84,8 @@ class Connection:
             if "error" in answer:
                 if not answer["usable"]:
                     self.close()
+                if "remedy" in answer:
+                    raise EnvironmentFailure(answer["error"], remedy=answer["remedy"])
                 raise Refused(answer["error"])
             return answer
 

@@ -16,7 +16,7 @@ from autotuner.errors import EnvironmentFailure
 from autotuner.iree.run import Invocation
 from autotuner.problems import Array, Bound, Operand, Problem
 from autotuner.problems.base import FUNCTION
-from autotuner.problems.files import write_raw
+from autotuner.system.raw import write_raw
 
 if TYPE_CHECKING:
     from autotuner.iree.compile import FailureClass

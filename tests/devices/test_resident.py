@@ -19,7 +19,7 @@ from autotuner.devices.device import INVOCATION_US, Device, choose_repeat
 from autotuner.devices.inputs import read_call
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import ResidentDevice, open_resident
-from autotuner.errors import DeviceError
+from autotuner.errors import DeviceError, EnvironmentFailure
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
@@ -114,6 +114,23 @@ def test_inputs_that_a_module_wrote_over_are_whole_again(device: ResidentDevice,
     first, second = (device.check(module.vmfb, [data.invocation()], timeout=60)[0] for _ in range(2))
     assert first.digest == second.digest
     assert checker.check(module.vmfb).ok
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
+def test_a_full_disk_is_the_machines_fault_and_not_the_modules(
+    device: ResidentDevice, builder: Builder, data: Data, tmp_path: Path
+) -> None:
+    module = build(builder)
+    (computed,) = device.check(module.vmfb, [data.invocation()], timeout=60)
+    file = tmp_path / f"{computed.digest}.bin"
+    file.unlink()
+    file.with_suffix(".part").symlink_to("/dev/full")
+    with pytest.raises(EnvironmentFailure, match=r"cannot write .*\.part: No space left on device"):
+        device.check(module.vmfb, [data.invocation()], timeout=60)
+    file.with_suffix(".part").unlink()
+    (again,) = device.check(module.vmfb, [data.invocation()], timeout=60)
+    assert again.digest == computed.digest, "no part of a result is taken for it"
+    assert device.connection.starts == 1
 
 
 def test_a_file_that_is_written_anew_is_read_anew(device: ResidentDevice, builder: Builder, data: Data) -> None:

@@ -17,9 +17,9 @@ from autotuner.jobs.model.arbiter import HostAnswer
 from autotuner.jobs.model.program import ProgramBuilder
 from autotuner.problems import Array
 from autotuner.problems.dtypes import element_type, known_type
-from autotuner.problems.files import write_raw
 from autotuner.system import process
 from autotuner.system.parsing import read_npy
+from autotuner.system.raw import write_raw
 from autotuner.targets import Target
 from autotuner.targets.attention import decomposed_attention
 from autotuner.targets.backends.llvm_cpu import CPU_FLAG, LLVM_CPU

@@ -28,10 +28,10 @@ from autotuner.jobs.model.inputs import check_inputs, input_file
 from autotuner.jobs.model.onnx_import import import_onnx
 from autotuner.jobs.model.signature import Signature
 from autotuner.problems import Operand
-from autotuner.problems.files import write_raw
 from autotuner.specfiles.vetting import vet_program
 from autotuner.system.cache import Cache
 from autotuner.system.digests import known_digest
+from autotuner.system.raw import write_raw
 
 FORMATS = (".mlir", ".mlirbc", ".onnx")
 _READ: tuple[Dump, ...] = ("configurations", "phases")

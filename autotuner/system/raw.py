@@ -1,16 +1,17 @@
-"""Inputs as files that IREE's tools read."""
+"""Arrays as files of bytes, which IREE's tools read."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from autotuner.errors import EnvironmentFailure
-from autotuner.problems.accuracy import Array
 
 
-def write_raw(array: Array, path: Path) -> None:
+def write_raw(array: npt.NDArray[Any], path: Path) -> None:
     """The bytes of an array. numpy's own `tofile` does not say why it could not write them."""
     try:
         with path.open("wb") as file:
