@@ -268,33 +268,29 @@ def test_what_leaves_its_scratch_as_it_was_may_be_repeated_and_what_adds_to_its_
     assert MicrokernelCarrier((Call(kernel, CASES[case].problem),), "").carried().repeatable is repeatable
 
 
-def test_scratch_is_zeroed_in_the_submission_of_its_call(tools: Tools, tmp_path: Path) -> None:
-    """A constant would be copied by one of its own: so a call took two."""
-    case, ptx = CASES["zeroed scratch, and other"], tmp_path / "kernel.ptx"
+def stream_of(case: Case, tools: Tools, folder: Path) -> str:
+    """The program with its kernel, for an NVIDIA GPU, as it is submitted."""
+    ptx = folder / "kernel.ptx"
     ptx.write_text(PTX)
     kernel = replace(case.kernel, chip="sm_80", objects=(ptx,), subgroup_size=32)
-    source, spec, out = (tmp_path / name for name in ("problem.mlir", "spec.mlir", "stream.mlir"))
+    source, spec, out = (folder / name for name in ("problem.mlir", "spec.mlir", "stream.mlir"))
     source.write_text(problem_mlir(case.problem))
     spec.write_text(spec_mlir([Call(kernel, case.problem)]))
     flags = [*Target.parse("sm_80").compile_flags, *spec_flags(spec, [kernel]), "--compile-to=stream"]
     done = process.run([tools.iree_compile, source, *flags, "-o", out], timeout=120)
     assert done.ok, done.stderr
-    text = out.read_text()
+    return out.read_text()
+
+
+def test_scratch_is_zeroed_in_the_submission_of_its_call(tools: Tools, tmp_path: Path) -> None:
+    """A constant would be copied by one of its own: so a call took two."""
+    text = stream_of(CASES["zeroed scratch, and other"], tools, tmp_path)
     assert (text.count("stream.cmd.execute"), text.count("stream.cmd.fill")) == (1, 1)
 
 
 @pytest.mark.versions
 def test_parts_are_added_up_and_rounded_in_one_dispatch(tools: Tools, tmp_path: Path) -> None:
-    case, ptx = CASES["in parts, rounded"], tmp_path / "kernel.ptx"
-    ptx.write_text(PTX)
-    kernel = replace(case.kernel, chip="sm_80", objects=(ptx,), subgroup_size=32)
-    source, spec, out = (tmp_path / name for name in ("problem.mlir", "spec.mlir", "stream.mlir"))
-    source.write_text(problem_mlir(case.problem))
-    spec.write_text(spec_mlir([Call(kernel, case.problem)]))
-    flags = [*Target.parse("sm_80").compile_flags, *spec_flags(spec, [kernel]), "--compile-to=stream"]
-    done = process.run([tools.iree_compile, source, *flags, "-o", out], timeout=120)
-    assert done.ok, done.stderr
-    text = out.read_text()
+    text = stream_of(CASES["in parts, rounded"], tools, tmp_path)
     assert [text.count(f"stream.cmd.{word} ") for word in ("dispatch", "copy", "fill")] == [2, 0, 0]
 
 
