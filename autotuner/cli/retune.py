@@ -44,7 +44,7 @@ def run_retune(words: RetuneWords, request: Request) -> None:
         return
     with watched(request) as watch:
         result = retune(wanted, options=options, **watch)
-    conclude(result, request)
+    conclude(result, request, exit_code=result.details.exit_code)
 
 
 def _model(words: RetuneWords, request: Request) -> Model | None:

@@ -48,6 +48,8 @@ class Entry:
     """Two entries with the same key match the same operations."""
     objects: tuple[str, ...] = ()
     """Files that a microkernel's code comes from."""
+    id: str = ""
+    """What tells it from the others of its file: two shapes may share a kernel, and so a name."""
 
     @property
     def family(self) -> str:
@@ -129,11 +131,12 @@ def vet_file(path: Path) -> None:
         vet_spec(parse_spec(read_text(path), context, name=str(path)), name=str(path))
 
 
-def parse_spec(text: str, context: ir.Context, *, name: str) -> ir.Module:
+def parse_spec(text: str, context: ir.Context, *, name: str, file: Path | None = None) -> ir.Module:
+    """`file` has this text: what has no location is where it stands there, as for a compile that reads the file."""
     if nesting(text) > _DEEPEST:
         raise UsageError(f"{name} is nested too deep for a spec.", remedy="Is it a spec?")
     try:
-        return ir.Module.parse(text, context=context)
+        return ir.Module.parse(text, context=context) if file is None else ir.Module.parseFile(str(file), context)
     except ir.MLIRError as error:
         words = next((line.strip() for line in str(error).splitlines() if "rror" in line), str(error)[:200])
         words = words.replace('"-":', "line ")  # it was given the text, not the file
@@ -144,8 +147,8 @@ def parse_spec(text: str, context: ir.Context, *, name: str) -> ir.Module:
 
 
 def text_of(module: ir.Module, *, name: str) -> str:
-    """The file anew. A configured executable keeps the locations that it came with: the compiler writes them into the
-    binary, and where there are none the file's own name and lines."""
+    """The file anew. A configured executable keeps the locations that it was read with: the compiler writes them into
+    the binary."""
     text: str = module.operation.get_asm(enable_debug_info=read_module(module, name=name).carrier.by_name)
     return text
 
@@ -223,6 +226,7 @@ def _entry(matcher: Any, action: Any, named: Mapping[str, Any]) -> Entry:
         provenance=provenance_of(matcher),
         action=symbol(action),
         key=key(matcher, named),
+        id=symbol(matcher),
     )
 
 
@@ -254,6 +258,7 @@ def _kernels(found: list[Pair]) -> Iterator[Entry]:
                 action=symbol(function),
                 key=key(matcher, named),
                 objects=objects,
+                id=symbol(function),
             )
 
 
@@ -317,6 +322,7 @@ def _executables(top: Any) -> Iterator[Entry]:
             translation_info=translation,
             decomposition_config="",
             provenance=provenance_of(executable),
+            id=symbol(executable),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from iree.compiler import ir
@@ -16,6 +17,7 @@ from autotuner.specfiles.entries import (
     module_of,
     parse_spec,
     read_module,
+    read_text,
     references,
     symbol,
     text_of,
@@ -24,17 +26,18 @@ from autotuner.specfiles.matchers import symbols
 from autotuner.system.text import printable
 
 
-def renew(text: str, kept: Mapping[str, Provenance], *, header: Sequence[str], name: str) -> str:
-    """The spec with only the entries of these names, whose provenance is the given one; the rest is as it was."""
+def renew(path: Path, kept: Mapping[str, Provenance], *, header: Sequence[str]) -> str:
+    """The spec with only the entries of these ids, whose provenance is the given one; the rest is as it was."""
+    name = str(path)
     with ir.Context() as context, ir.Location.unknown():
-        module = parse_spec(text, context, name=name)
+        module = parse_spec(read_text(path), context, name=name, file=path)
         file = read_module(module, name=name)
         for entry in file.entries:
-            _renew(module.operation, entry, kept.get(entry.name), by_name=file.carrier.by_name)
+            _renew(module.operation, entry, kept.get(entry.id), by_name=file.carrier.by_name)
         if not _is_sound(module):
             raise UsageError(f"{name} cannot be written without its dropped entries.", remedy="Tune anew.")
         left = read_module(module, name=name).entries
-        if [entry.name for entry in left] != [entry.name for entry in file.entries if entry.name in kept]:
+        if [entry.id for entry in left] != [entry.id for entry in file.entries if entry.id in kept]:
             raise UsageError(f"{name} does not read back with the entries that stay.", remedy="Tune anew.")
         return "".join(f"// {printable(line)}\n" for line in header) + text_of(module, name=name)
 

@@ -10,12 +10,13 @@ from autotuner.carriers.microkernel import spec_mlir as microkernel_spec
 from autotuner.carriers.provenance import Provenance
 from autotuner.microkernels.instance import Binding, Call, Instance
 from autotuner.problems import Gemm
-from autotuner.specfiles.entries import read_spec
+from autotuner.specfiles.entries import read, read_spec
 from autotuner.specfiles.renew import renew
 from autotuner.specfiles.retarget import retargeted
 from tests.support.spec_files import TIMED
 
-SPEC = (Path(__file__).parents[2] / "results/reference/h200/encoder/encoder-sm_80.mlir").read_text()
+ENCODER = Path(__file__).parents[2] / "results/reference/h200/encoder/encoder-sm_80.mlir"
+SPEC = ENCODER.read_text()
 NAMES = [entry.name for entry in read_spec(SPEC).entries]
 EXECUTABLE = """
 hal.executable private @kernel {
@@ -35,7 +36,7 @@ hal.executable private @kernel {
 @pytest.mark.parametrize("left", [[0, 1, 2, 3], [1, 3], [2]])
 def test_entries_that_are_dropped_are_gone_and_the_others_are_as_they_were(left: list[int]) -> None:
     kept = {NAMES[i]: Provenance(problem=f"p{i}", earlier="IREE 3.12") for i in left}
-    text = renew(SPEC, kept, header=["Spec by autotune"], name="encoder")
+    text = renew(ENCODER, kept, header=["Spec by autotune"])
     assert text.startswith("// Spec by autotune\n")
     before = {entry.name: entry for entry in read_spec(SPEC).entries}
     found = read_spec(text).entries
@@ -79,10 +80,24 @@ def test_what_only_calls_a_kernel_is_no_entry(kernels: str) -> None:
 
 
 @pytest.mark.parametrize("left", ["first", "second"])
-def test_a_kernel_that_was_looked_for_alone_can_be_dropped(kernels: str, left: str) -> None:
-    text = renew(kernels, {left: Provenance(problem="p")}, header=["Spec"], name="kernels")
+def test_a_kernel_that_was_looked_for_alone_can_be_dropped(kernels: str, left: str, tmp_path: Path) -> None:
+    path = tmp_path / "kernels.mlir"
+    path.write_text(kernels)
+    ids = {entry.name: entry.id for entry in read_spec(kernels).entries}
+    text = renew(path, {ids[left]: Provenance(problem="p")}, header=["Spec"])
     assert [entry.name for entry in read_spec(text).entries] == [left]
     assert text.count("transform.foreach_match in") == 1
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_of_two_shapes_that_share_a_kernel_one_can_be_dropped(kernels: str, left: int, tmp_path: Path) -> None:
+    path = tmp_path / "kernels.mlir"
+    path.write_text(kernels.replace('"second"', '"first"'))
+    before = read(path).entries
+    assert [entry.name for entry in before] == ["first", "first"]
+    text = renew(path, {before[left].id: Provenance(problem="p")}, header=["Spec"])
+    (entry,) = read_spec(text).entries
+    assert (entry.key, entry.provenance) == (before[left].key, Provenance(problem="p"))
 
 
 def test_executables_get_the_target_of_the_compiler_once() -> None:

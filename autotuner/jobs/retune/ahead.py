@@ -127,10 +127,8 @@ class Ahead:
             f"{unit.name}: its executables name the processor as another IREE knows it, and would not run beside this "
             "one's: they are written anew, the kernels stay the same"
         )
-        by_name = {(one.path.name, entry.name): (one, entry) for one, entry in copy.entries}
-        return replace(
-            part, unit=copy, entries=tuple(by_name[one.path.name, entry.name] for one, entry in part.entries)
-        )
+        by_id = {(one.path.name, entry.id): (one, entry) for one, entry in copy.entries}
+        return replace(part, unit=copy, entries=tuple(by_id[one.path.name, entry.id] for one, entry in part.entries))
 
     def _start(self, part: Part, arm: Arm, *, winner: bool) -> Future[Compiled] | None:
         """An arm as it will be checked, and as often repeated as its time from before says."""

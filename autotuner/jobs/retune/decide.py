@@ -9,7 +9,7 @@ from autotuner.measure.blocks import Interval
 from autotuner.system.text import microseconds
 from autotuner.tuning.result import FinalVerdict
 
-State = Literal["kept", "replaced", "dropped", "skipped"]
+State = Literal["kept", "replaced", "dropped", "skipped", "failed"]
 SLOWER = 0.05
 """Beyond its old time: what takes longer now is searched again, though it still wins. Not where IREE's default takes
 longer by as much: then it is the machine that is slower, and no search would change that."""

@@ -119,6 +119,8 @@ class Left:
     entry: str
     reason: str
     old: Provenance | None = None
+    id: str = ""
+    """The entry's, in its file."""
 
 
 def _tuned(row: RunRow) -> bool:
@@ -246,7 +248,8 @@ class Origins:
             # The first versions wrote no provenance, but matchers that are named after their problem.
             problem = self._problem(old.problem if old else entry.name.removeprefix(_MATCHER))
             if problem is None:
-                left.append(Left(unit, entry.name, _FAMILY if old and "tuned at" in old.problem else _NO_ORIGIN, old))
+                why = _FAMILY if old and "tuned at" in old.problem else _NO_ORIGIN
+                left.append(Left(unit, entry.name, why, old, entry.id))
                 continue
             known = self.memory.tuned(problem.name, old.target if old else "")
             known = known or (run if len(unit.entries) == 1 else None)

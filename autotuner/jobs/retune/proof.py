@@ -29,7 +29,7 @@ class Proof:
 
 
 Key = tuple[Path, str]
-"""An entry: its file and its name there."""
+"""An entry: its file and its id there."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Prover:
         for file in {one.path: one for one, _ in entries}.values():
             wanted = [entry for one, entry in entries if one.path == file.path]
             proofs = self._file(file, wanted)
-            found |= {(file.path, name): proof for name, proof in proofs.items()}
+            found |= {(file.path, id): proof for id, proof in proofs.items()}
         return found
 
     def _file(self, file: UnitFile, wanted: Sequence[Entry]) -> Mapping[str, Proof]:
@@ -58,25 +58,25 @@ class Prover:
         if objects is not None:
             wrong = [one.text for one in check_objects(file.file, objects, self.target) if one.level == "error"]
             if wrong:
-                return {entry.name: Proof(0, "; ".join(wrong)) for entry in wanted}
+                return {entry.id: Proof(0, "; ".join(wrong)) for entry in wanted}
         if objects is not None or file.file.carrier.by_name:
             # Without a processor in it, and for a GPU, there is nothing to compare.
             made_for = check_processor(read_text(file.path), self.tools, self.target, name=str(file.path))
             errors = (one.text for one in made_for if one.level == "error" and not one.renewable)
             wrong = [*errors] if self.target.backend.on_host else []
             if wrong:
-                return {entry.name: Proof(0, "; ".join(wrong)) for entry in wanted}
+                return {entry.id: Proof(0, "; ".join(wrong)) for entry in wanted}
         try:
             flags = (*self.flags, *compile_flags(self.unit, self.target), *(() if brings else self._kernels()))
             text = read_text(file.path)
             uses = applied(text, self.program, flags, self.tools, objects=objects, timeout=self.timeout)
         except CompilerRefusal as refusal:
             why = f"it does not compile any more: {first_error(refusal.stderr)}"
-            return {entry.name: Proof(0, why) for entry in wanted}
+            return {entry.id: Proof(0, why) for entry in wanted}
         except UsageError as error:
-            return {entry.name: Proof(0, error.message) for entry in wanted}
-        by_name = {use.entry.name: use for use in uses}
-        return {entry.name: _proof(by_name.get(entry.name)) for entry in wanted}
+            return {entry.id: Proof(0, error.message) for entry in wanted}
+        by_id = {use.entry.id: use for use in uses}
+        return {entry.id: _proof(by_id.get(entry.id)) for entry in wanted}
 
     def _kernels(self) -> tuple[str, ...]:
         """The microkernels that go in before: a tuning spec is for what they leave."""

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.provenance import Provenance
+from autotuner.errors import EnvironmentFailure
 from autotuner.jobs.retune.decide import Raced, State
 from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.system.listing import Listing
@@ -23,8 +24,14 @@ if TYPE_CHECKING:
     from autotuner.tuning.printer import Printer
     from autotuner.tuning.run import Run
 
-STATES: tuple[State, ...] = ("kept", "replaced", "dropped", "skipped")
-_STYLES = {"kept": "green", "replaced": "bold green", "dropped": "yellow", "skipped": "yellow"}
+STATES: tuple[State, ...] = ("kept", "replaced", "dropped", "skipped", "failed")
+_STYLES = {
+    "kept": "green",
+    "replaced": "bold green",
+    "dropped": "yellow",
+    "skipped": "yellow",
+    "failed": "red",
+}
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,11 @@ class RetuneDetails:
     def counted(self) -> Counter[State]:
         return Counter(row.state for row in self.rows)
 
+    @property
+    def exit_code(self) -> int:
+        """0, unless entries failed and none came to an end: as for a suite."""
+        return EnvironmentFailure.exit_code if set(self.counted) - {"skipped"} == {"failed"} else 0
+
     def to_json(self) -> dict[str, Any]:
         return {
             "entries": [row.to_json() for row in self.rows],
@@ -151,7 +163,12 @@ def _verdict(details: RetuneDetails, *, timed: bool, interrupted: bool) -> Final
     staying = [row for row in details.rows if row.state in ("kept", "replaced")]
     if any(row.state == "kept" and (row.raced is None or row.raced.verdict != "win") for row in staying):
         return "inconclusive"
-    return "win" if staying else "inconclusive" if all(row.state == "skipped" for row in details.rows) else "no-winner"
+    if staying:
+        return "win"
+    undecided = any(row.state == "failed" for row in details.rows) or all(
+        row.state == "skipped" for row in details.rows
+    )
+    return "inconclusive" if undecided else "no-winner"
 
 
 def _reason(details: RetuneDetails) -> str:
@@ -187,6 +204,8 @@ def _next(result: RetuneResult) -> str:
     if result.verdict == "compile-only":
         return "run the same command where the device is: it races each entry. With -o what applies is written"
     states = set(result.details.counted)
+    if "failed" in states:
+        return "keep the old files; the reasons say why these could not be written"
     if states <= {"skipped"}:
         return "give what the reasons name"
     if states & {"kept", "replaced"}:

@@ -17,7 +17,8 @@ from autotuner.jobs.retune.plan import Plan, Wanted, identity, read_plan
 from autotuner.jobs.retune.proof import Key, Proof
 from autotuner.jobs.retune.races import LEAST_SEARCH, Races
 from autotuner.jobs.retune.result import EntryRow, RetuneDetails, RetuneResult, Written, retune_result
-from autotuner.jobs.retune.ship import Draft, Staying, Writer, model_of
+from autotuner.jobs.retune.ship import Draft, OtherCodeError, Staying, Writer, model_of
+from autotuner.jobs.retune.unit import Unit
 from autotuner.system import process
 from autotuner.system.progress import Clock
 from autotuner.system.text import count
@@ -140,7 +141,7 @@ class _RetuneRun:
             run.account.note(f"{part.name}: less than {LEAST_SEARCH:.0f} s were left to search again (--budget)")
         kept: dict[Key, Provenance] = {}
         for file, entry in part.entries:
-            key = (file.path, entry.name)
+            key = (file.path, entry.id)
             own_state, own_reason = state, reason
             if key in others:
                 own_state, own_reason = "skipped", f"nothing in {part.name} matches it: it stays as it is"
@@ -172,7 +173,7 @@ class _RetuneRun:
         self.rows += [
             EntryRow(path, name, part.name, "skipped", reason, old=part.old, before=part.old) for path, name in names
         ]
-        self._stay(part, {(f.path, e.name): e.provenance or Provenance() for f, e in part.entries}, None)
+        self._stay(part, {(f.path, e.id): e.provenance or Provenance() for f, e in part.entries}, None)
 
     def _timed(
         self, part: Part, proofs: Mapping[Key, Proof], gone: str, ends: float
@@ -249,10 +250,24 @@ class _RetuneRun:
                 unit = draft.staying.unit
                 try:
                     files, notes = self.writer.write(draft)
+                except OtherCodeError as error:
+                    self._fail(unit, error)
+                    continue
                 except _UNWRITTEN as error:
                     self.run.account.note(f"{unit.name} is not written: {error}")
                     continue
                 self.written.append(Written(unit.path, files, notes, model_of(draft.staying.parts, self.run)))
+
+    def _fail(self, unit: Unit, error: OtherCodeError) -> None:
+        """What would have stayed of a unit is not written: the old files are."""
+        self.run.account.note(f"{unit.name} is not written: {error}")
+        own = {unit.path, *(unit.shown(one.path) for one in unit.files)}
+        self.rows = [
+            replace(row, state="failed", reason=f"it is not written: {error.message}")
+            if row.spec in own and row.state in ("kept", "replaced")
+            else row
+            for row in self.rows
+        ]
 
     def _draft(self, staying: Staying) -> Draft | None:
         if self.run.timed and self.run.clock.left <= 0 and not staying.decided:
@@ -261,11 +276,11 @@ class _RetuneRun:
             return None
         self.run.account.stage(f"writing {staying.unit.name}")
         home = staying.unit.home
-        skipped = {(one.unit.spec, one.entry): one.old for one in self.plan.left if one.entry}
+        skipped = {(one.unit.spec, one.id): one.old for one in self.plan.left if one.id}
         more = {
-            (file.path, entry.name): skipped[home, entry.name] or Provenance()
+            (file.path, entry.id): skipped[home, entry.id] or Provenance()
             for file, entry in staying.unit.entries
-            if (home, entry.name) in skipped
+            if (home, entry.id) in skipped
         }
         try:
             return self.writer.draft(replace(staying, kept={**staying.kept, **more}))

@@ -39,6 +39,10 @@ from autotuner.tuning.run import Run
 _AGAIN = "Please report it with the specs."
 
 
+class OtherCodeError(EnvironmentFailure):
+    """What is written anew is not the code that was raced; other files may be."""
+
+
 @dataclass(frozen=True)
 class Staying:
     """What a unit becomes."""
@@ -119,7 +123,7 @@ class Writer:
         if staying.alone:
             (flagfile,) = staying.new.values()
             source = read_unit(flagfile.with_suffix(".mlir"), trust=self.trust)
-            kept = {(one.path, e.name): _with(e.provenance, staying) for one, e in source.entries}
+            kept = {(one.path, e.id): _with(e.provenance, staying) for one, e in source.entries}
             parts, flags = _parts(source, kept, header, spec_flag=target.spec_flag)
         else:
             parts, flags = _parts(unit, staying.kept, header, spec_flag=target.spec_flag)
@@ -146,7 +150,7 @@ class Writer:
         for part, before, after in draft.compiles:
             wanted = before if isinstance(before, str) else _binary(part, before)
             if _binary(part, after) != wanted:
-                raise EnvironmentFailure(f"the files written anew give {part.name} other code.", remedy=_AGAIN)
+                raise OtherCodeError(f"the files written anew give {part.name} other code.", remedy=_AGAIN)
         files = self.place(unit)
         if self.in_place:
             self._set_aside(read_unit(unit.home, trust=self.trust))
@@ -227,7 +231,7 @@ class Writer:
 def _binary(part: Part, build: Future[Compiled]) -> str:
     made = build.result()
     if not made.ok:
-        raise EnvironmentFailure(
+        raise OtherCodeError(
             f"{part.name} does not compile with what is written: {first_error(made.stderr)}", remedy=_AGAIN
         )
     return made.binary
@@ -284,17 +288,17 @@ def _parts(
     parts = Parts(FLAGS.name)
     executables: dict[str, str] = {}
     for one in unit.files:
-        names = {name: provenance for (path, name), provenance in kept.items() if path == one.path}
+        ids = {id: provenance for (path, id), provenance in kept.items() if path == one.path}
         if whole is not None:
             text = whole.get(one.path) or read_text(one.path)
-        elif names:
-            text = renew(read_text(one.path), names, header=header, name=str(one.path))
+        elif ids:
+            text = renew(one.path, ids, header=header)
         else:
             continue
         carrier = one.file.carrier
         if carrier.brings_objects:
             used = [
-                name for entry in one.file.entries for name in entry.objects if whole is not None or entry.name in names
+                name for entry in one.file.entries for name in entry.objects if whole is not None or entry.id in ids
             ]
             objects = tuple(dict.fromkeys((unit.objects or one.path.parent) / name for name in used))
             if parts.spec is None:

@@ -52,20 +52,21 @@ def write(tmp_path: Path) -> Write:
     return write
 
 
-def renewed(text: str) -> str:
-    names = {f"match_{PROBLEM.name}": Provenance(problem=PROBLEM.name, verdict="win", us=12.0)}
-    return renew(text, names, header=["Spec, retuned: 1 entry"], name="a spec")
+def renewed(text: str, folder: Path) -> str:
+    (folder / "before.mlir").write_text(text)
+    ids = {f"match_{PROBLEM.name}": Provenance(problem=PROBLEM.name, verdict="win", us=12.0)}
+    return renew(folder / "before.mlir", ids, header=["Spec, retuned: 1 entry"])
 
 
-def test_a_new_provenance_and_other_comments_are_the_same(write: Write, spec: str) -> None:
-    new = renewed(spec)
+def test_a_new_provenance_and_other_comments_are_the_same(write: Write, spec: str, tmp_path: Path) -> None:
+    new = renewed(spec, tmp_path)
     assert new != spec
     assert says_the_same(write("old", spec), write("new", new), CPU)
 
 
-def test_another_configuration_is_not(write: Write, spec: str) -> None:
-    changed = renewed(spec).replace("distribution = [", "distribution = [1", 1)
-    assert changed != renewed(spec)
+def test_another_configuration_is_not(write: Write, spec: str, tmp_path: Path) -> None:
+    changed = renewed(spec, tmp_path).replace("distribution = [", "distribution = [1", 1)
+    assert changed != renewed(spec, tmp_path)
     assert not says_the_same(write("old", spec), write("new", changed), CPU)
 
 
@@ -81,9 +82,9 @@ def test_a_flagfile_that_names_another_spec_is_not(write: Write, spec: str, tmp_
     elsewhere = tmp_path / "elsewhere.mlir"
     elsewhere.write_text(spec)
     both = write("old", spec, f"{CPU.spec_flag}={elsewhere}")
-    assert not says_the_same(both, write("new", renewed(spec)), CPU)
+    assert not says_the_same(both, write("new", renewed(spec, tmp_path)), CPU)
     assert not says_the_same(
-        write("old", spec, named=tmp_path / "moved" / "old.mlir"), write("new", renewed(spec)), CPU
+        write("old", spec, named=tmp_path / "moved" / "old.mlir"), write("new", renewed(spec, tmp_path)), CPU
     )
 
 
@@ -98,8 +99,8 @@ def test_kernels_are_the_same_where_their_objects_are_byte_by_byte(tmp_path: Pat
         spec.with_suffix(".flags").write_text(flagfile_text([*target.compile_flags, *named]))
         return read_unit(spec, trust=True)
 
-    names = {entry.name: Provenance(problem="a gemm", verdict="win") for entry in read(shipped).entries}
-    text = renew(shipped.read_text(), names, header=["Spec, retuned: 1 entry"], name="a spec")
+    ids = {entry.id: Provenance(problem="a gemm", verdict="win") for entry in read(shipped).entries}
+    text = renew(shipped, ids, header=["Spec, retuned: 1 entry"])
     old, new = placed("old", shipped.read_text()), placed("new", text)
     assert text != shipped.read_text()
     assert says_the_same(old, new, target)

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from iree.compiler import ir
 
 import autotuner
 from autotuner.build import Builder
@@ -183,10 +184,14 @@ def test_what_still_wins_is_kept_and_after_kill_9_not_raced_again(
     assert (copies / path.with_suffix(".flags").name).is_file()
 
 
+@pytest.mark.parametrize("located", [True, False])
 def test_a_configured_executable_is_kept_with_the_very_code_that_was_raced(
-    retune: Retune, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    retune: Retune, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, located: bool
 ) -> None:
-    """A convolution of one image, which no spec carries on processors."""
+    """A convolution of one image, which no spec carries on processors.
+
+    Where the file has no locations, its own name and lines are part of the code.
+    """
     problem = Conv.parse(shape="1x10x10x8", filter="3x3x16", dtype="f32")
     provenance = replace(
         TIMED, problem=problem.name, command=" ".join(["autotune", *problem.arguments()]), seconds=400.0
@@ -199,12 +204,49 @@ def test_a_configured_executable_is_kept_with_the_very_code_that_was_raced(
     path.parent.mkdir()
     shipped = candidate.carrier.carried(Said((f"Configured executable {WRITTEN}",), provenance))
     path.write_text(shipped.spec or "")
+    if not located:
+        with ir.Context():
+            path.write_text(str(ir.Module.parseFile(str(path))))
     path.with_suffix(".flags").write_text(flagfile_text([*CPU.compile_flags, f"{shipped.spec_flag}={path}"]))
 
     pretend(monkeypatch, warm=0.5)
     document = answered(retune(path, "--budget", "20m", "--json"))
     assert (states(document), document["verdict"]) == ({problem.name: "kept"}, "win")
     assert Path(str(document["spec"])).is_file()
+
+
+@pytest.mark.parametrize("others", [(), (OTHER.name,)])
+def test_a_file_that_would_give_other_code_fails_alone(
+    write: Callable[..., Path],
+    retune: Retune,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    others: tuple[str, ...],
+) -> None:
+    """Somebody edits a spec while it is raced."""
+    pretend(monkeypatch, warm=0.5)
+    monkeypatch.setattr(Pretended, "_is_default", lambda _, module: not any(CPU.spec_flag in w for w in module.command))
+    path = write(SMALL.name)
+    for name in others:
+        write(name)
+    edited = path.read_text().replace("[1, 4, 0]", "[1, 8, 0]")
+    assert edited != path.read_text()
+    timed = Pretended.time
+
+    def edits(self: Pretended, module: Module, benchmark: Benchmark, **how: Any) -> Timing:
+        if "64x48" in str(benchmark.invocation.inputs):
+            path.write_text(edited)
+        return timed(self, module, benchmark, **how)
+
+    monkeypatch.setattr(Pretended, "time", edits)
+    done = retune(tmp_path, "--budget", "20m", "--json")
+    document = json.loads(done.stdout)
+    rows = {row["problem"]: row for row in document["entries"]}
+    assert (rows[SMALL.name]["state"], document["states"]["failed"]) == ("failed", 1)
+    assert rows[SMALL.name]["reason"] == f"it is not written: the files written anew give {SMALL.name} other code."
+    assert [Path(one["from"]).stem for one in document["written"]] == [*others]
+    assert all(rows[name]["state"] == "kept" for name in others)
+    assert (done.returncode, document["verdict"]) == ((0, "win") if others else (5, "inconclusive"))
 
 
 @pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler on this machine")
