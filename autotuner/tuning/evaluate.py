@@ -326,7 +326,7 @@ class TimedEvaluator(Evaluator):
         alike = [o.us for o in self.contenders() if o.us is not None and o.candidate.kind == candidate.kind]
         shortest = self.calibration.device.invocation_us
         lasting = shortest if self.plan.target.backend.on_host else max(shortest, 1e6 * benchmark.seconds)
-        return more_often(often, min([*alike, self.plan.hoped_us(candidate)]), invocation_us=lasting)
+        return more_often(often, min(alike, default=self.plan.hoped_us(candidate)), invocation_us=lasting)
 
     def start_build(
         self, candidate: Candidate, executor: BuildExecutor, *, repeat: int | None = None, figured: bool = False
