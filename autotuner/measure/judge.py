@@ -178,14 +178,14 @@ class _Sitting:
             blocks = least
         if blocks < least:
             late = f"the time was up before the win could be confirmed: {plan.would_do(clock, raced=True)}"
-            undecided = f"{so_far.reason}: {plan.would_do(clock)}" if so_far else plan.too_short(clock)
+            undecided = f"{so_far.reason}: {plan.would_do(clock, undecided=True)}" if so_far else plan.too_short(clock)
             known = so_far or self._unproven("")
             return replace(known, verdict="inconclusive", reason=late if won else undecided)
         found = self._confirm(name, so_far or self._unproven(""), blocks, beside=beside)
         if found.verdict != "inconclusive" or self.stop.requested or found.confirmed is None:
             return found
         if found.confirmed.cut:
-            return replace(found, reason=f"the time was up: {found.reason}; {plan.would_do(clock)}")
+            return replace(found, reason=f"the time was up: {found.reason}; {plan.would_do(clock, undecided=True)}")
         if found.speedup is None or blocks == plan.blocks:
             return found
         return replace(found, reason=f"{found.reason}; {plan.fewer(blocks, clock, beside=beside)}")
@@ -246,7 +246,7 @@ class _Sitting:
         found = self._with(winner, so_far, confirmation, SAME if winner == contest.stock else None)
         if found.winner is not None or self.stop.requested:
             return found
-        return replace(found, reason=f"{found.reason}; {self.plan.would_do(self.clock)}")
+        return replace(found, reason=f"{found.reason}; {self.plan.would_do(self.clock, undecided=True)}")
 
     def _deadline(self) -> ConfirmDeadline:
         return ConfirmDeadline(self.clock, self.stop, self.plan, self.clock.elapsed)

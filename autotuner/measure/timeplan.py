@@ -186,6 +186,19 @@ class TimePlan:
         return self._raced(min(FEWEST, self.rivals)).seconds + self.shipping if self.judges else self._lead
 
     @property
+    def enough(self) -> float:
+        """Seconds in which a verdict can be counted on: the farther ahead the best is, the fewer timings tell it."""
+        ways = [self.sound]
+        if self.judges and self.ahead >= CLEARLY_AHEAD:
+            ways.append(self._alone(SURE_BLOCKS, beside=self.stock).seconds + self.shipping)
+        if self.judges and self.ahead >= FAR_AHEAD:
+            ways.append(self._alone(LEAST_BLOCKS, beside=False, brief=True).seconds + self.shipping)
+        if self.judges and self.ahead >= FEW_NEED * FAR_AHEAD:
+            more = (FEW_BLOCKS - _TELL) * self.race.brief.baseline
+            ways.append(self._few.seconds + more + self.shipping)
+        return min(ways)
+
+    @property
     def least(self) -> float:
         """Seconds of the shortest way to a verdict."""
         return self._shortest.seconds + self.shipping if self.judges else self._lead
@@ -320,10 +333,14 @@ class TimePlan:
         reason = f"no verdict fits: the shortest comparison takes about {shortest:.0f} s{ships}"
         return f"{reason}, with {left:.0f} s left: {self.would_do(clock)}"
 
-    def would_do(self, clock: Clock, *, raced: bool = False) -> str:
-        """The budget for the same and a sound verdict after it; `raced`: only its confirmation is missing."""
-        missing = self._confirming(min(SURE_BLOCKS, self.blocks), beside=self.stock) + self.shipping
-        needed = clock.elapsed + (missing if raced else self.sound)
+    def would_do(self, clock: Clock, *, raced: bool = False, undecided: bool = False) -> str:
+        """The budget for the same and a verdict after it; `raced`: only its confirmation is missing; `undecided`: what
+        was timed did not tell, so the next is to be sound."""
+        missing = self.sound if undecided else self.enough
+        if raced:
+            confirming = self._confirming(min(SURE_BLOCKS, self.blocks), beside=self.stock) + self.shipping
+            missing = min(confirming, missing)
+        needed = clock.elapsed + missing
         return longer(max(needed, clock.budget if math.isfinite(clock.budget) else 0.0), part=clock.part)
 
 

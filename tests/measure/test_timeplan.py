@@ -152,6 +152,30 @@ def test_what_would_do_is_a_round_number_with_some_air() -> None:
     assert longer(40.0) == "--budget 50s would do"
 
 
+@pytest.mark.parametrize(("best", "most"), [(16.0, 2590), (8.0, 905), (4.0, 245), (0.7, 170)])
+@pytest.mark.parametrize("slower", [1.0, 1.15])
+def test_the_budget_that_would_do_for_a_slow_model_suffices_and_is_not_many_times_that(
+    best: float, most: int, slower: float
+) -> None:
+    """A default of 17 s a call, and what was found takes `best` seconds: at 72 s of 90."""
+    pace = Pace.on_open_device(baseline_us=17e6, best_us=best * 1e6, lasting=0.1)
+    plan = TimePlan(pace, pace, rivals=1, shipping=4.0, ahead=17.0 / best)
+    words = plan.too_short(Simulated(90.0, now=72.0)).rpartition("--budget ")[2]
+    named = int(words.removesuffix("s would do"))
+    clock = Simulated(float(named), now=72.0)
+
+    def take(pace: Pace, name: str) -> Timing:
+        clock.now += slower * (pace.baseline if name == BASE else pace.rival)
+        return Timing((17e6 if name == BASE else best * 1e6,))
+
+    whole, brief = (lambda name: take(pace, name)), (lambda name: take(pace.brief, name))
+    contest = Contest((Entrant(BASE), Entrant("a")), BASE, BASE, confirm_blocks=plan.blocks, favourite="a")
+    found = judge(contest, Takes(whole, whole, brief, brief), clock=clock, stop=Stop(), plan=plan)
+    assert found.verdict == "win", found.reason
+    assert named <= most
+    assert plan.would_do(clock, undecided=True) == longer(max(clock.elapsed + plan.sound, named))
+
+
 def test_a_part_of_a_longer_run_names_no_budget_that_nobody_gave() -> None:
     plan = TimePlan(Pace(1.0, 1.0), Pace(1.0, 1.0))
     words = plan.too_short(Simulated(5.0, part=True))
