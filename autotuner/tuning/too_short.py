@@ -13,6 +13,8 @@ from autotuner.tuning.session import Session
 
 _FACTOR = 5.0
 """Reading is a small part of a run: with so many times the budget there is a verdict."""
+_BUILDING = 3.0
+"""The same where all is read, and what is compared was being built: that is kept, and is a large part of the run."""
 
 
 def too_short(question: Question, *, session: Session, options: Options, account: Account, details: D) -> Result[D]:
@@ -23,14 +25,14 @@ def too_short(question: Question, *, session: Session, options: Options, account
     return result
 
 
-def would_read(clock: Clock) -> str:
-    """The budget for a verdict, where this one was up before all was read."""
-    return longer(_FACTOR * clock.budget, part=clock.part)
+def would_read(clock: Clock, *, building: bool = False) -> str:
+    """The budget for a verdict, where this one was up before all was read, or while it was built."""
+    return longer((_BUILDING if building else _FACTOR) * clock.budget, part=clock.part)
 
 
-def unread(run: Run, details: D, *, what: str = "the compiler had read it") -> Result[D]:
+def unread(run: Run, details: D, *, what: str = "the compiler had read it", building: bool = False) -> Result[D]:
     """The result of a run that has nothing to report: the time was up before that."""
-    would_do = would_read(run.clock)
+    would_do = would_read(run.clock, building=building)
     return Result(
         **run.facts(),
         verdict="inconclusive",

@@ -113,7 +113,7 @@ class _ExperimentRun:
         try:
             result = self._steps(self.subject)
         except OutOfTimeError:
-            result = unread(run, AbDetails(), what="both arms were compared")
+            result = unread(run, AbDetails(), what="both arms were compared", building=True)
         run.finish(result)
         if "none" in run.options.keep:
             shutil.rmtree(run.folder, ignore_errors=True)
