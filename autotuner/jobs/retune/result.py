@@ -201,11 +201,11 @@ def tell_retuned(result: RetuneResult, printer: Printer) -> None:
 def _next(result: RetuneResult) -> str:
     if result.interrupted:
         return "run the same command with --resume: it goes on from here"
-    if result.verdict == "compile-only":
-        return "run the same command where the device is: it races each entry. With -o what applies is written"
     states = set(result.details.counted)
     if "failed" in states:
         return "keep the old files; the reasons say why these could not be written"
+    if result.verdict == "compile-only":
+        return "run the same command where the device is: it races each entry. With -o what applies is written"
     if states <= {"skipped"}:
         return "give what the reasons name"
     if states & {"kept", "replaced"}:

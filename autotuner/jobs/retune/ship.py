@@ -20,6 +20,7 @@ from autotuner.carriers.render import problem_mlir
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.compile import Compiled, first_error, shell_line
 from autotuner.iree.tools import Tools
+from autotuner.jobs.ab.recipe import absolute
 from autotuner.jobs.model.context import Model
 from autotuner.jobs.model.program import Program
 from autotuner.jobs.retune.alike import says_the_same
@@ -136,11 +137,10 @@ class Writer:
         same = self._untouched(unit) and says_the_same(unit, read_unit(draft.spec, trust=self.trust), target)
         compiles = []
         for part in staying.parts:
-            old = unit.flagfile.path if unit.flagfile else None
             raced = "" if part.name in staying.new else staying.binaries.get(part.name, "")
             if same and raced:
                 continue
-            before = raced or self._compile(part, staying.new.get(part.name, old))
+            before = raced or self._compile(part, staying.new.get(part.name))
             compiles.append((part, before, self._compile(part, shipped.flagfile)))
         return Draft(staying, parts, flags, notes, compiles)
 
@@ -148,8 +148,9 @@ class Writer:
         """The files, and what is to be said of them; nothing is written that gives other code than was raced."""
         unit = draft.staying.unit
         for part, before, after in draft.compiles:
-            wanted = before if isinstance(before, str) else _binary(part, before)
-            if _binary(part, after) != wanted:
+            raced = "what was raced" if part.name in draft.staying.new else "the old files"
+            wanted = before if isinstance(before, str) else _binary(part, before, what=raced)
+            if _binary(part, after, what="what is written") != wanted:
                 raise OtherCodeError(f"the files written anew give {part.name} other code.", remedy=_AGAIN)
         files = self.place(unit)
         if self.in_place:
@@ -185,7 +186,7 @@ class Writer:
         return replace(parts, carrier=SpecCarrier.name, spec=merged.text, spec_flag=flag), tuple(notes)
 
     def _compile(self, part: Part, flagfile: Path | None) -> Future[Compiled]:
-        """What a user's compile gives; without a flagfile, by the spec as it is carried."""
+        """What a user's compile gives; without a flagfile, with the old files."""
         run = self.run
         program, own = program_of(part, run)
         words = (f"@{flagfile}",) if flagfile is not None else self._carried(part.unit)
@@ -196,6 +197,8 @@ class Writer:
 
     def _carried(self, unit: Unit) -> tuple[str, ...]:
         target = self.run.target
+        if unit.flagfile is not None:  # which may name files as they are found from here
+            return tuple(map(absolute, unit.flagfile.flags))
         words: list[str] = [*target.compile_flags]
         for one in unit.files:
             words += one.file.flags(one.path, spec_flag=target.spec_flag, objects=unit.objects or one.path.parent)
@@ -228,12 +231,10 @@ class Writer:
         ]
 
 
-def _binary(part: Part, build: Future[Compiled]) -> str:
+def _binary(part: Part, build: Future[Compiled], *, what: str) -> str:
     made = build.result()
     if not made.ok:
-        raise OtherCodeError(
-            f"{part.name} does not compile with what is written: {first_error(made.stderr)}", remedy=_AGAIN
-        )
+        raise OtherCodeError(f"{part.name} does not compile with {what}: {first_error(made.stderr)}", remedy=_AGAIN)
     return made.binary
 
 

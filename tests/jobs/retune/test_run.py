@@ -152,6 +152,17 @@ def test_an_entry_that_applies_no_more_is_dropped_and_the_others_are_written(
     assert path.read_text() == text
 
 
+def test_a_flagfile_may_name_its_spec_as_it_is_found_from_here(
+    write: Callable[..., Path], retune: Retune, tmp_path: Path
+) -> None:
+    path = write(SMALL.name)
+    flags = path.with_suffix(".flags")
+    flags.write_text(flags.read_text().replace(str(path), str(path.relative_to(tmp_path))))
+    document = answered(retune(path.relative_to(tmp_path), "--device", "none", "-o", "new.mlir", "--json"))
+    assert states(document) == {SMALL.name: "kept"}
+    assert document["written"][0]["spec"] == str(tmp_path / "new.mlir")
+
+
 def test_what_still_wins_is_kept_and_after_kill_9_not_raced_again(
     write: Callable[..., Path], retune: Retune, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
