@@ -15,6 +15,7 @@ from autotuner.iree.compile import Compile, inspect
 from autotuner.iree.mlir import parse, walk
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.instance import Call
+from autotuner.system.text import times
 
 _LISTED = 12
 """Operations that a reason names at the most."""
@@ -54,7 +55,7 @@ class Proof:
         """What is wrong; empty when every kernel is called, or called as often as expected."""
         wanted = expected or [1] * len(calls)
         short = [
-            f"{call.name} is called {count} times, not {'at least ' if expected is None else ''}{want}"
+            f"{call.name} is called {times(count)}, not {'at least ' if expected is None else ''}{want}"
             for call, count, want in zip(calls, self.found, wanted, strict=True)
             if (count != want if expected is not None else count < want)
         ]

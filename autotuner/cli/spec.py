@@ -19,7 +19,7 @@ from autotuner.specfiles.check import check as check_spec
 from autotuner.specfiles.entries import read
 from autotuner.specfiles.files import MergedFiles, merge_files
 from autotuner.system.listing import Listing
-from autotuner.system.text import count, printable
+from autotuner.system.text import count, printable, times
 from autotuner.targets import Target
 
 
@@ -103,20 +103,16 @@ def _print_report(report: Report, console: Console) -> None:
         what = f"{printable(use.entry.name)}: {use.entry.matches.text}"
         if use.dispatches:
             calls = f" ({count(use.calls, 'call')})" if use.calls != use.dispatches else ""
-            _line(console, "applies", f"{_times(use.dispatches)}{calls}: {what}")
+            _line(console, "applies", f"{times(use.dispatches)}{calls}: {what}")
         elif not use.matched:
             _line(console, "unused", f"it never matches: {what}", style="yellow")
         if use.lost:
             ops = ", ".join(use.ops)
-            lost = f"{_times(use.lost)} it matches {ops}, and a later pass drops its lowering_config: {what}"
+            lost = f"{times(use.lost)} it matches {ops}, and a later pass drops its lowering_config: {what}"
             _line(console, "lost", lost, style="yellow")
     if report.uses is not None and not any(use.matched for use in report.uses):
         said = "its operations differ from these in sizes, types or layout: `autotune model MODEL --dry-run` lists them"
         _line(console, "model", said)
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
 
 
 def _print_merged(done: MergedFiles, console: Console) -> None:

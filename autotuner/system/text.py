@@ -27,6 +27,11 @@ def count(number: int, what: str) -> str:
     return f"{number} {what if number == 1 else several}"
 
 
+def times(number: int) -> str:
+    """`once`, `2 times`."""
+    return "once" if number == 1 else f"{number} times"
+
+
 def percent(share: float) -> str:
     """A share of one as people read it: two digits, or all before the point."""
     return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"

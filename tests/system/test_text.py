@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotuner.system.text import clean, count, nesting, percent, printable, short
+from autotuner.system.text import clean, count, nesting, percent, printable, short, times
 from autotuner.tuning.printer import Printer
 
 ESCAPES = "\x1b[31mred\x07\x9b2J\u202egnp.exe\u2066\r\x00"
@@ -30,6 +30,7 @@ def test_numbers_are_written_as_people_read_them() -> None:
         "250 %",
     ]
     assert [count(1, "entry"), count(2, "entry"), count(2, "dispatch")] == ["1 entry", "2 entries", "2 dispatches"]
+    assert [times(0), times(1), times(2)] == ["0 times", "once", "2 times"]
 
 
 @given(st.text())

@@ -25,6 +25,7 @@ from autotuner.microkernels.variants import Kernel, Variants
 from autotuner.problems import Problem
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
+from autotuner.system.text import times
 from autotuner.targets import Target
 
 OBJECTS = "objects"
@@ -130,7 +131,7 @@ class KernelSite:
             proof = self._prove(kept, made_for, forms)
         total = sum(len(found[call.problem]) for call in kept)
         if sum(proof.found) < total:
-            notes.append(f"{kernel.name} is called {sum(proof.found)} times for {total} operations that look alike")
+            notes.append(f"{kernel.name} is called {times(sum(proof.found))} for {total} operations that look alike")
         carrier = MicrokernelCarrier(tuple(kept), made_for, tuple(forms[call.problem] for call in kept))
         return InsertedKernel(carrier, proof.found, self.folder / SPEC, self._carriers(), tuple(notes))
 

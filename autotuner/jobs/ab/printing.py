@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from autotuner.system.text import microseconds
+from autotuner.system.text import microseconds, times
 from autotuner.tuning.printer import tell_problem
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def tell_experiment(result: AbResult, printer: Printer) -> None:
         if arm.version:
             line("", arm.version)
         for kernel in arm.kernels:
-            line("", f"{kernel['variant']} for {kernel['problem']}, called {kernel['calls']} times")
+            line("", f"{kernel['variant']} for {kernel['problem']}, called {times(kernel['calls'])}")
         if arm.share is not None:
             names = ", ".join(arm.dispatches[:3]) + (" …" if len(arm.dispatches) > 3 else "")
             line("", f"{arm.share:.1%} of its time in what the other arm does not have: {names or 'nothing'}")

@@ -15,6 +15,7 @@ from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.recipe import ArmSite, Recipe
 from autotuner.microkernels.variants import kernel_chip
+from autotuner.system.text import times
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
 
@@ -40,7 +41,7 @@ class Rehearsal:
     def text(self) -> str:
         lines = [f"{self.name} on {self.target.name}"]
         for letter, arm in zip("AB", self.arms, strict=True):
-            applied = f", its spec applies {arm['applied']} times" if arm["spec"] else ""
+            applied = f", its spec applies {times(arm['applied'])}" if arm["spec"] else ""
             lines += ["", f"--- {letter}: {arm['name']} ({arm['kind']}){applied}", *arm["command"]]
         return "\n".join([*lines, "", "--- problem.mlir", self.source.rstrip()] if self.source else lines)
 
