@@ -25,7 +25,7 @@ from autotuner.jobs.model.context import Model
 from autotuner.jobs.model.program import Program
 from autotuner.jobs.retune.alike import says_the_same
 from autotuner.jobs.retune.origin import Part
-from autotuner.jobs.retune.proof import Key
+from autotuner.jobs.retune.proof import Key, compile_flags
 from autotuner.jobs.retune.unit import Unit, read_unit
 from autotuner.specfiles.entries import read_text
 from autotuner.specfiles.merge import merge
@@ -197,9 +197,9 @@ class Writer:
 
     def _carried(self, unit: Unit) -> tuple[str, ...]:
         target = self.run.target
-        if unit.flagfile is not None:  # which may name files as they are found from here
+        if unit.flagfile is not None and not unit.moved:  # which may name files as they are found from here
             return tuple(map(absolute, unit.flagfile.flags))
-        words: list[str] = [*target.compile_flags]
+        words: list[str] = [*compile_flags(unit, target)]
         for one in unit.files:
             words += one.file.flags(one.path, spec_flag=target.spec_flag, objects=unit.objects or one.path.parent)
         return tuple(words)

@@ -44,6 +44,12 @@ class Unit:
         """The user's own spec."""
         return self.was or self.spec
 
+    @property
+    def moved(self) -> bool:
+        """Its flagfile names files that are not there: those beside it are meant."""
+        named = [file for _, file in self.flagfile.carriers] if self.flagfile else []
+        return not all(Path(file).exists() for file in named)
+
     def shown(self, path: Path) -> Path:
         """A file of it, as the user has it."""
         return path if self.was is None else self.was.parent / path.relative_to(self.spec.parent)

@@ -163,6 +163,20 @@ def test_a_flagfile_may_name_its_spec_as_it_is_found_from_here(
     assert document["written"][0]["spec"] == str(tmp_path / "new.mlir")
 
 
+@pytest.mark.parametrize("words", [("--device", "none"), ("--budget", "20m")])
+def test_of_files_that_were_moved_those_beside_the_flagfile_are_meant(
+    write: Callable[..., Path], retune: Retune, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    pretend(monkeypatch, warm=0.5)
+    path = write(SMALL.name)
+    flags = path.with_suffix(".flags")
+    flags.write_text(flags.read_text().replace(str(path), f"gone/{path.name}"))
+    document = answered(retune(path, *words, "-o", "new.mlir", "--json"))
+    assert states(document) == {SMALL.name: "kept"}, document["entries"]
+    assert document["written"][0]["spec"] == str(tmp_path / "new.mlir")
+    assert document["verdict"] == ("compile-only" if "none" in words else "win"), document["entries"]
+
+
 def test_what_still_wins_is_kept_and_after_kill_9_not_raced_again(
     write: Callable[..., Path], retune: Retune, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
