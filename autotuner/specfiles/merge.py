@@ -311,7 +311,7 @@ def _prove(module: ir.Module, kept: Sequence[Place]) -> tuple[Entry, ...]:
 
 def _content(entry: Entry) -> Entry:
     """The entry without the names that linking may change."""
-    return replace(entry, name="", action="")
+    return replace(entry, name="", action="", id="")
 
 
 def _read_back(text: str) -> tuple[Entry, ...]:
