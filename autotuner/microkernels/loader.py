@@ -11,10 +11,10 @@ from typing import cast
 
 from autotuner.errors import UsageError
 from autotuner.microkernels.chips import is_gpu
+from autotuner.microkernels.declared import NAMED, PROBLEM, REPORTS, Buffer, Kind, ObjectFile, Provider
 from autotuner.microkernels.expressions import FUNCTIONS, Expression
 from autotuner.microkernels.instance import SCRATCH, Access
 from autotuner.microkernels.manifest import LANES, SUBGROUP, UNITS, Manifest
-from autotuner.microkernels.parts import NAMED, PROBLEM, REPORTS, Buffer, Kind, ObjectFile, Provider
 from autotuner.microkernels.providers import misa
 from autotuner.microkernels.providers.misa import KernelName
 from autotuner.microkernels.tables import Table, read

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from autotuner.errors import UsageError
 from autotuner.microkernels.chips import is_gpu, lanes_of, object_for, subgroup_of, units_of
+from autotuner.microkernels.declared import NAMED, NOTHING, PROBLEM, REPORTS, Buffer, ObjectFile, Provider
 from autotuner.microkernels.expressions import Expression
 from autotuner.microkernels.instance import Binding, Instance
-from autotuner.microkernels.parts import NAMED, NOTHING, PROBLEM, REPORTS, Buffer, ObjectFile, Provider
 from autotuner.microkernels.providers.misa import KernelName
 from autotuner.problems import Operand, Operation, Problem
 from autotuner.problems.dtypes import element_type

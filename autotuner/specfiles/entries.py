@@ -146,6 +146,14 @@ def parse_spec(text: str, context: ir.Context, *, name: str, file: Path | None =
         ) from error
 
 
+def verifies(op: Any) -> bool:
+    """Is it sound? The bindings raise what they do not like."""
+    try:
+        return bool(op.verify())
+    except ir.MLIRError:
+        return False
+
+
 def text_of(module: ir.Module, *, name: str) -> str:
     """The file anew. A configured executable keeps the locations that it was read with: the compiler writes them into
     the binary."""

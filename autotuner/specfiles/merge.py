@@ -15,7 +15,16 @@ from autotuner.carriers.provenance import today
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.tools import Tools
 from autotuner.specfiles.choice import Dropped, Place, choose
-from autotuner.specfiles.entries import CONFIG, FOREACH, Entry, parse_spec, read_module, read_text, references
+from autotuner.specfiles.entries import (
+    CONFIG,
+    FOREACH,
+    Entry,
+    parse_spec,
+    read_module,
+    read_text,
+    references,
+    verifies,
+)
 from autotuner.specfiles.matchers import body_key, symbols
 from autotuner.specfiles.vetting import vet_spec
 from autotuner.system import process
@@ -130,7 +139,7 @@ def _source(spec: str | Path, context: ir.Context, *, name: str, trust: bool) ->
     if _ENTRY not in config.attributes:
         _make_entry(config)
     module.operation.attributes[_DEFAULT] = ir.UnitAttr.get()
-    if not _verifies(module.operation):
+    if not verifies(module.operation):
         raise UsageError(
             f"{name} is not a tuning spec that IREE merges.",
             remedy=f"See what `iree-opt` says of it with the attribute {_DEFAULT}.",
@@ -285,15 +294,8 @@ def _tidy(module: ir.Module, kept: Sequence[Place]) -> None:
     _set_references(foreach, "matchers", [matchers[i] for i in ordered])
     _set_references(foreach, "actions", [same[i] for i in ordered])
     _sweep(top)
-    if not _verifies(top):
+    if not verifies(top):
         raise EnvironmentFailure("the merged spec does not verify.", remedy="Please report it with the inputs.")
-
-
-def _verifies(op: Any) -> bool:
-    try:
-        return bool(op.verify())
-    except ir.MLIRError:
-        return False
 
 
 def _prove(module: ir.Module, kept: Sequence[Place]) -> tuple[Entry, ...]:

@@ -21,6 +21,7 @@ from autotuner.specfiles.entries import (
     references,
     symbol,
     text_of,
+    verifies,
 )
 from autotuner.specfiles.matchers import symbols
 from autotuner.system.text import printable
@@ -34,20 +35,12 @@ def renew(path: Path, kept: Mapping[str, Provenance], *, header: Sequence[str]) 
         file = read_module(module, name=name)
         for entry in file.entries:
             _renew(module.operation, entry, kept.get(entry.id), by_name=file.carrier.by_name)
-        if not _is_sound(module):
+        if not verifies(module.operation):
             raise UsageError(f"{name} cannot be written without its dropped entries.", remedy="Tune anew.")
         left = read_module(module, name=name).entries
         if [entry.id for entry in left] != [entry.id for entry in file.entries if entry.id in kept]:
             raise UsageError(f"{name} does not read back with the entries that stay.", remedy="Tune anew.")
         return "".join(f"// {printable(line)}\n" for line in header) + text_of(module, name=name)
-
-
-def _is_sound(module: ir.Module) -> bool:
-    """The bindings raise what they do not like."""
-    try:
-        return bool(module.operation.verify())
-    except ir.MLIRError:
-        return False
 
 
 def _renew(top: Any, entry: Entry, provenance: Provenance | None, *, by_name: bool) -> None:

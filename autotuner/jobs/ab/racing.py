@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from autotuner.devices.device import Timing
-from autotuner.devices.warming import needs_warming
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.jobs.ab.arm_run import A, ArmRun, B
-from autotuner.jobs.model.routes import SLOW_US, START_SECONDS
+from autotuner.jobs.model.routes import START_SECONDS
 from autotuner.measure.blocks import Entrant, Interval, Rules
 from autotuner.measure.cache_timer import CacheTimer, Modules
 from autotuner.measure.caches import Caches
@@ -60,11 +59,6 @@ class EarlierRace:
 
 _SHIPPED = 1.5
 """What shipping a microkernel takes, in compiles of the arm."""
-
-
-def is_slow(us: float, benchmark: Benchmark) -> bool:
-    """A call so long that one is a measurement by itself, and that no warm-up changes it."""
-    return us > SLOW_US and not needs_warming(us / 1e6, benchmark.seconds)
 
 
 def race_plan(sides: Sequence[ArmRun], takes: Takes, benchmark: Benchmark, clock: Clock, *, blocks: int) -> TimePlan:

@@ -23,7 +23,7 @@ from autotuner.iree.folder import MODULE
 from autotuner.iree.run import failed_because, known_remedy
 from autotuner.jobs.ab.arm_run import A, ArmRun, B, counts_of
 from autotuner.jobs.ab.opening import Experiment, open_program
-from autotuner.jobs.ab.racing import EarlierRace, is_slow, race_sides, time_sides_cold
+from autotuner.jobs.ab.racing import EarlierRace, race_sides, time_sides_cold
 from autotuner.jobs.ab.recipe import ArmSite
 from autotuner.jobs.ab.result import AbDetails, AbResult, write_commands
 from autotuner.jobs.ab.shares import note_shares
@@ -31,6 +31,7 @@ from autotuner.jobs.ab.ship import claim, ship
 from autotuner.jobs.ab.subject import Inside, Subject, difference
 from autotuner.jobs.model.context import compile_timeout, model_clock, run_timeout
 from autotuner.jobs.model.ending import MIN_TIME
+from autotuner.jobs.model.routes import is_slow
 from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.measure.caches import Caches
 from autotuner.measure.judgement import SAME, Judgement

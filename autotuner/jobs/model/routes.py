@@ -68,6 +68,11 @@ class RouteOutcome:
         }
 
 
+def is_slow(us: float, benchmark: Benchmark) -> bool:
+    """A call so long that one is a measurement by itself, and that no warm-up changes it."""
+    return us > SLOW_US and not needs_warming(us / 1e6, benchmark.seconds)
+
+
 def side(context: Context) -> int:
     """How many routes are compiled side by side."""
     return max(2, min(context.options.jobs or usable_cores(), _SIDE))
@@ -246,10 +251,9 @@ class RouteRace:
 
     def _as_called(self, tried: RouteOutcome, outputs: Computed) -> RouteOutcome | None:
         """With the time of the call that gave its outputs, where that is so long that it is a measurement by itself."""
-        seconds = outputs.seconds
-        if seconds is None or 1e6 * seconds <= SLOW_US or needs_warming(seconds, self.benchmark.seconds):
+        if outputs.seconds is None or not is_slow(1e6 * outputs.seconds, self.benchmark):
             return None
-        return self._timed(tried, Timing((1e6 * seconds,)))
+        return self._timed(tried, Timing((1e6 * outputs.seconds,)))
 
     def _isolated_seconds(self, timed: RouteOutcome, build: Compiled) -> float:
         """What a timing in a process of its own takes: of a slow model that is known without trying."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autotuner.microkernels.parts import PROBLEM, Buffer
+from autotuner.microkernels.declared import PROBLEM, Buffer
 from autotuner.microkernels.providers.c import problem_macros
 from autotuner.problems import Operation, Problem
 

@@ -1,4 +1,4 @@
-"""The parts of a manifest: its pointers, its objects, and where these come from."""
+"""What a manifest declares beside the kernel itself: its pointers, its objects, and where these come from."""
 
 from __future__ import annotations
 
