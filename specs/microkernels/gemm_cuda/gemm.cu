@@ -16,6 +16,7 @@ typedef unsigned short u16;
 
 #include "wgmma.h"
 
+constexpr int m = SIZE_M, n = SIZE_N, k = SIZE_K, batch = SIZE_B;
 constexpr int BK = 64, SHARED_BY = CM * CN, APART = SPLIT * PARTS;
 constexpr bool X_ACROSS = TURNED ? !TRANSPOSE_RHS : TRANSPOSE_LHS;  // its rows lie along the depth, not its columns
 constexpr bool Y_ACROSS = TURNED ? TRANSPOSE_LHS : !TRANSPOSE_RHS;
@@ -27,12 +28,16 @@ constexpr int STRIP = WHOLE ? BN : 64, PITCH = STRIP * 4 + 32;  // columns that 
 #include "tiles.h"
 #include "put.h"
 
+constexpr int tall = TURNED ? n : m, broad = TURNED ? m : n;  // of all tiles together
+__constant__ const Map x_map = describe(batch * (X_ACROSS ? k : tall), X_ACROSS ? tall : k, X_ACROSS ? BK : BM / CN);
+__constant__ const Map y_map = describe(batch * (Y_ACROSS ? k : broad), Y_ACROSS ? broad : k, Y_ACROSS ? BK : BN / CM);
+
 struct Place {
   int entry, row, column;  // of a batch, and of the parts of each
 };
 
 // Tiles go in groups of eight rows, so that those that run together share what they read.
-__device__ __forceinline__ Place place(int tile, int tall, int broad, int rank) {
+__device__ __forceinline__ Place place(int tile, int rank) {
   const int high = (tall + BM * CM - 1) / (BM * CM), wide = (broad + BN * CN - 1) / (BN * CN);
   const int entry = tile / (high * wide), of_entry = tile % (high * wide);
   const int group = of_entry / (8 * wide), within = of_entry % (8 * wide), rows = min(high - group * 8, 8);
@@ -40,12 +45,53 @@ __device__ __forceinline__ Place place(int tile, int tall, int broad, int rank) 
           (within / rows * CN + (CN > 1 ? rank : 0)) * BN};
 }
 
+constexpr int THREADS = 128 * (GROUPS + 1), BEGUN = 14, COPYING = 15;
+
+struct Steps {
+  u32 ring, barriers;
+  int tiles, clusters, begin, steps, rank;
+};
+
+// What one thread does: copies the rows of all steps (X), or their columns.
+template <bool X>
+__device__ __forceinline__ void copy_all(const Steps& all, Base base) {
+  constexpr bool ACROSS = X ? X_ACROSS : Y_ACROSS;
+  constexpr int SIZE = X ? BM : BN, SHARE = X ? CN : CM, LENGTH = X ? tall : broad, BESIDE = SIZE * (X ? CM : CN);
+  // A box that begins behind the end would fault, as the descriptor's own address is none. What it holds is never put.
+  constexpr bool BEYOND = (LENGTH + BESIDE - 1) / BESIDE * BESIDE - (ACROSS ? 64 : SIZE / SHARE) >= LENGTH;
+  const auto inside = [](int at) { return BEYOND && at >= LENGTH ? 0 : at; };
+  const u64 map = (u64)(X ? &x_map : &y_map);
+  int done = 0;
+  for (int tile = blockIdx.x / CLUSTER; tile < all.tiles; tile += all.clusters) {
+    const Place at = place(tile, all.rank);
+    const int entry = at.entry / PARTS, first = X ? at.row : at.column;
+#pragma unroll 1
+    for (int s = 0; s < all.steps; s++, done++) {
+      const int stage = done % STAGES, depth = (all.begin + s * APART) * BK;
+      const u32 full = all.barriers + stage * 16, to = all.ring + stage * STAGE + (X ? 0 : X_BYTES);
+      wait(full + 8, done / STAGES & 1 ^ 1);
+      expect(full, SIZE * BK * 2);
+      if (ACROSS) {
+        for (int i = 0; i < SIZE / 64; i++)
+          if (SHARE == 1 || i % SHARE == all.rank)
+            send(to + i * 8192, map, base, inside(first + i * 64), entry * k + depth, full, SHARE > 1);
+      } else {
+        const int part = SHARE > 1 ? all.rank * (SIZE / SHARE) : 0;
+        send(to + part * 128, map, base, depth, entry * LENGTH + inside(first + part), full, SHARE > 1);
+      }
+    }
+  }
+  // None leaves while another still sends to it.
+  if (SHARED_BY > 1)
+    for (int i = 0; i < STAGES; i++, done++) wait(all.barriers + done % STAGES * 16 + 8, done / STAGES & 1 ^ 1);
+}
+
 #if NORM
 constexpr int KNOWN = 9, TAKEN = 10, NORMING = GROUPS * 128 + 64;  // barriers between those that norm and those that multiply
 
 // What two warps do: of every tile the rows' mean squares, or variances, as their steps come, and of each the factor that its
 // sums get. The factors of a tile are put where those of the last were once every group has taken these.
-__device__ __forceinline__ void norm_rows(u32 ring, u32 barriers, u32 factors, int tiles, int clusters, int steps, int k) {
+__device__ __forceinline__ void norm_rows(u32 ring, u32 barriers, u32 factors, int tiles, int clusters, int steps) {
   const int row = threadIdx.x - 64;
   int done = 0;
   for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += clusters) {
@@ -86,7 +132,7 @@ __device__ __forceinline__ void whole_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-extern "C" __global__ void __launch_bounds__(128 * (GROUPS + 1), 1)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #if CLUSTER > 1
     __cluster_dims__(CLUSTER, 1, 1)
 #endif
@@ -97,7 +143,7 @@ extern "C" __global__ void __launch_bounds__(128 * (GROUPS + 1), 1)
 #if RESIDUAL
               const void* __restrict__ residual,
 #endif
-              void* __restrict__ c, char* __restrict__ scratch, int m, int n, int k, int batch) {
+              void* __restrict__ c) {
 #if !BIAS
   const void* bias = nullptr;
 #endif
@@ -107,70 +153,41 @@ extern "C" __global__ void __launch_bounds__(128 * (GROUPS + 1), 1)
   extern __shared__ char memory[];
   const u32 ring = (shared_of(memory) + 1023) & ~1023u;
   const u32 strips = WHOLE ? ring : ring + STAGES * STAGE;
-  const u32 maps = ring + STAGES * STAGE + (STAGED && !WHOLE ? GROUPS * 64 * PITCH : 0), barriers = maps + 256;
+  const u32 barriers = ring + STAGES * STAGE + (STAGED && !WHOLE ? GROUPS * 64 * PITCH : 0);
   const u32 factors = barriers + 256, shifts = factors + (NORM ? 1024 : 0);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, clusters = gridDim.x / CLUSTER;
   int rank = 0;
   if (CLUSTER > 1) asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  const u16 *xs = TURNED ? b : a, *ys = TURNED ? a : b;
-  const int tall = TURNED ? n : m, broad = TURNED ? m : n;
   const int tiles = (tall + BM * CM - 1) / (BM * CM) * ((broad + BN * CN - 1) / (BN * CN)) * batch * PARTS;
-  const int begin = SPLIT > 1 ? rank : PARTS > 1 ? place(blockIdx.x, tall, broad, 0).entry % PARTS : 0;
+  const int begin = SPLIT > 1 ? rank : PARTS > 1 ? place(blockIdx.x, 0).entry % PARTS : 0;
   const int steps = ((k + BK - 1) / BK - begin + APART - 1) / APART;
-  const u64 map = ((u64)scratch + 127 & ~127ull) + (u64)blockIdx.x * 256 + warp * 128;
-  if (warp == 0)
-    describe(maps, map, xs, batch * (X_ACROSS ? k : tall), X_ACROSS ? tall : k, X_ACROSS ? BK : BM / CN, lane);
-  else if (warp == 1)
-    describe(maps + 128, map, ys, batch * (Y_ACROSS ? k : broad), Y_ACROSS ? broad : k, Y_ACROSS ? BK : BN / CM, lane);
-  else if (threadIdx.x == 96)
+  if (threadIdx.x == 0)
     for (int i = 0; i < STAGES; i++) {
       init(barriers + i * 16, 2);
       init(barriers + i * 16 + 8, (GROUPS + (NORM ? 2 : 0)) * SHARED_BY);
     }
+  else if (threadIdx.x == 32)
+    asm volatile("prefetch.tensormap [%0];\n\tprefetch.tensormap [%1];" ::"l"(&x_map), "l"(&y_map) : "memory");
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   if (SHARED_BY > 1)
     asm volatile("barrier.cluster.arrive.relaxed.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-  else
-    __syncthreads();
+  else if (warp >= 2)
+    together(BEGUN, THREADS);
+  else {  // the first copies are under way before all have begun
+    together(COPYING, 64);
+    asm volatile("bar.arrive %0, %1;" ::"r"(BEGUN), "r"(THREADS) : "memory");
+  }
   if (warp < 4) {
 #if GROUPS == 3
     asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
 #elif GROUPS == 2
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
 #endif
-    if (warp < 2 && lane == 0) {
-      const bool rows = warp == 0;
-      int done = 0;
-      asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
-      for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += clusters) {
-        const Place at = place(tile, tall, broad, rank);
-        const int entry = at.entry / PARTS;
-        for (int s = 0; s < steps; s++, done++) {
-          const int stage = done % STAGES, depth = (begin + s * APART) * BK;
-          const u32 full = barriers + stage * 16, x = ring + stage * STAGE, y = x + X_BYTES;
-          wait(full + 8, done / STAGES & 1 ^ 1);
-          expect(full, rows ? X_BYTES : Y_BYTES);
-          if (rows && X_ACROSS) {
-            for (int i = 0; i < BM / 64; i++)
-              if (CN == 1 || i % CN == rank) send(x + i * 8192, map, at.row + i * 64, entry * k + depth, full, CN > 1);
-          } else if (rows) {
-            const int part = CN > 1 ? rank * (BM / CN) : 0;
-            send(x + part * 128, map, depth, entry * tall + at.row + part, full, CN > 1);
-          } else if (!Y_ACROSS) {
-            const int part = CM > 1 ? rank * (BN / CM) : 0;
-            send(y + part * 128, map, depth, entry * broad + at.column + part, full, CM > 1);
-          } else {
-            for (int i = 0; i < BN / 64; i++)
-              if (CM == 1 || i % CM == rank) send(y + i * 8192, map, at.column + i * 64, entry * k + depth, full, CM > 1);
-          }
-        }
-      }
-      // None leaves while another still sends to it.
-      if (SHARED_BY > 1)
-        for (int i = 0; i < STAGES; i++, done++) wait(barriers + done % STAGES * 16 + 8, done / STAGES & 1 ^ 1);
-    }
+    const Steps all = {ring, barriers, tiles, clusters, begin, steps, rank};
+    if (warp == 0 && lane == 0) copy_all<true>(all, TURNED ? b : a);
+    if (warp == 1 && lane == 0) copy_all<false>(all, TURNED ? a : b);
 #if NORM
-    if (warp >= 2) norm_rows(ring, barriers, factors, tiles, clusters, steps, k);
+    if (warp >= 2) norm_rows(ring, barriers, factors, tiles, clusters, steps);
 #endif
     __syncwarp();
     if (SPLIT > 1) {
@@ -187,10 +204,11 @@ extern "C" __global__ void __launch_bounds__(128 * (GROUPS + 1), 1)
   const int group = warp / 4 - 1, t = threadIdx.x % 128;
   int done = 0, turn = 0;
   for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += clusters, turn++) {
-    const Place at = place(tile, tall, broad, rank);
+    const Place at = place(tile, rank);
     const u32 its_bias = shifts + (group * 2 + turn % 2) * SHIFTS;  // the last tile's may still be read
     if (BIAS && !STAGED) bring_bias(its_bias, bias, at.column, n, t);
     float sums[HIGH][BN / 2];
+#pragma unroll 1
     for (int s = 0; s < steps; s++, done++) {
       const int stage = done % STAGES;
       const u32 full = barriers + stage * 16, x = ring + stage * STAGE, before = barriers + (done + STAGES - 1) % STAGES * 16 + 8;

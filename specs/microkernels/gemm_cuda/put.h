@@ -195,6 +195,42 @@ __device__ __forceinline__ void add4(float* to, u32 from) {
   for (int i = 0; i < 4; i++) to[i] += more[i];
 }
 
+// EACH sums that lie one behind another, and those that they are gated by, of all workgroups that share them.
+__device__ __forceinline__ void add_up(float (&sums)[EACH], float (&others)[EACH], u32 at, int rank) {
+#pragma unroll
+  for (int j = 0; j < EACH; j += 4) {
+    load4(sums + j, at + j * 4);
+    if (GATED) load4(others + j, at + 32 + j * 4);
+  }
+#pragma unroll
+  for (int other = 1; other < SPLIT; other++) {
+    u32 there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"((rank + other) % SPLIT));
+#pragma unroll
+    for (int j = 0; j < EACH; j += 4) {
+      add4(sums + j, there + j * 4);
+      if (GATED) add4(others + j, there + 32 + j * 4);
+    }
+  }
+}
+
+typedef Numbers<BIAS_F32, BIAS_BF16> Shifts;
+typedef Numbers<RESIDUAL_F32, RESIDUAL_BF16> Residuals;
+
+// EACH columns of a row, with all that is done with them; gated by others.
+__device__ __forceinline__ void put_finished(const Result& to, u64 where, float (&sums)[EACH], const float (&others)[EACH],
+                                             const Shifts& shifts, const Residuals& more) {
+  if (BIAS) shifts.add_to(sums);
+  if (RESIDUAL) more.add_to(sums);
+#pragma unroll
+  for (int j = 0; j < EACH; j++) sums[j] = finished(sums[j]) * (GATED ? others[j] : 1.0f);
+  u32 words[4];
+#pragma unroll
+  for (int j = 0; j < 4; j++)
+    words[j] = WIDE ? __float_as_uint(sums[j]) : pair(sums[2 * j % EACH], sums[(2 * j + 1) % EACH]);
+  put_at(to, where, words);
+}
+
 // So many columns of 64 rows, of SPLIT the share of one, with their epilogue: a short loop, as many instructions at the end of a
 // kernel take longer to be fetched than to be run. What is read for it is read for some pieces at once.
 template <int COLUMNS>
@@ -203,8 +239,8 @@ __device__ __forceinline__ void put_staged(const Result& to, u32 from, int row, 
   const int n = GATED ? to.n / 2 : to.n, first = GATED ? column / 2 : column;
 #pragma unroll 1
   for (int begin = t; begin < ROWS * ACROSS; begin += 128 * AT_ONCE) {
-    Numbers<BIAS_F32, BIAS_BF16> shifts[AT_ONCE];
-    Numbers<RESIDUAL_F32, RESIDUAL_BF16> more[AT_ONCE];
+    Shifts shifts[AT_ONCE];
+    Residuals more[AT_ONCE];
     u64 where[AT_ONCE];
     bool inside[AT_ONCE];
 #pragma unroll
@@ -221,35 +257,13 @@ __device__ __forceinline__ void put_staged(const Result& to, u32 from, int row, 
       const int i = begin + u * 128, line = rank * ROWS + i / ACROSS, x = i % ACROSS * EACH;
       const u32 at = from + line * PITCH + (GATED ? x / 8 * 16 + x % 8 : x) * 4;
       float sums[EACH], others[EACH], factor = 1.0f;
-#pragma unroll
-      for (int j = 0; j < EACH; j += 4) {
-        load4(sums + j, at + j * 4);
-        if (GATED) load4(others + j, at + 32 + j * 4);
-      }
-#pragma unroll
-      for (int other = 1; other < SPLIT; other++) {
-        u32 there;
-        asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"((rank + other) % SPLIT));
-#pragma unroll
-        for (int j = 0; j < EACH; j += 4) {
-          add4(sums + j, there + j * 4);
-          if (GATED) add4(others + j, there + 32 + j * 4);
-        }
-      }
+      add_up(sums, others, at, rank);
 #if NORM
       asm volatile("ld.shared.f32 %0, [%1];" : "=f"(factor) : "r"(to.factors + line * 4));
 #pragma unroll
       for (int j = 0; j < EACH; j++) sums[j] *= factor, others[j] *= factor;
 #endif
-      if (BIAS) shifts[u].add_to(sums);
-      if (RESIDUAL) more[u].add_to(sums);
-#pragma unroll
-      for (int j = 0; j < EACH; j++) sums[j] = finished(sums[j]) * (GATED ? others[j] : 1.0f);
-      u32 words[4];
-#pragma unroll
-      for (int j = 0; j < 4; j++)
-        words[j] = WIDE ? __float_as_uint(sums[j]) : pair(sums[2 * j % EACH], sums[(2 * j + 1) % EACH]);
-      put_at(to, where[u], words);
+      put_finished(to, where[u], sums, others, shifts[u], more[u]);
     }
   }
 }
@@ -270,25 +284,20 @@ __device__ __forceinline__ void stage_turned(u32 to, const float (&sums)[BN / 2]
 
 // All of a tile, of SPLIT the share of one.
 __device__ __forceinline__ void put_turned(const Result& to, u32 from, int row, int column, int t, int rank) {
+  constexpr int PUT = BM / (GATED ? 2 : 1), ACROSS = PUT / EACH;
+  const int n = GATED ? to.n / 2 : to.n, first = GATED ? row / 2 : row;
 #pragma unroll 1
-  for (int i = rank * GROUPS * 128 + t; i < BN * BM / 4; i += SPLIT * GROUPS * 128) {
-    const int line = column + i / (BM / 4), place = row + i % (BM / 4) * 4;
-    if (line >= to.m || place >= to.n) continue;
-    const u32 at = from + i / (BM / 4) * LINE + i % (BM / 4) * 16;
-    float sums[4];
-    load4(sums, at);
-#pragma unroll
-    for (int other = 1; other < SPLIT; other++) {
-      u32 there;
-      asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"((rank + other) % SPLIT));
-      add4(sums, there);
-    }
-    const u64 where = (u64)to.c + (((u64)to.entry * to.m + line) * to.n + place) * OUT_BYTES;
-#if OUT_F32
-    asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(where), "f"(sums[0]), "f"(sums[1]), "f"(sums[2]), "f"(sums[3]));
-#else
-    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(where), "r"(pair(sums[0], sums[1])), "r"(pair(sums[2], sums[3])));
-#endif
+  for (int i = rank * GROUPS * 128 + t; i < BN * ACROSS; i += SPLIT * GROUPS * 128) {
+    const int line = column + i / ACROSS, x = i % ACROSS * EACH, place = first + x;
+    if (line >= to.m || place >= n) continue;
+    const u64 where = ((u64)to.entry * to.m + line) * n + place;
+    Shifts shifts;
+    Residuals more;
+    float sums[EACH], others[EACH];
+    if (BIAS) shifts.load(to.bias, place);
+    if (RESIDUAL) more.load(to.residual, where);
+    add_up(sums, others, from + i / ACROSS * LINE + (GATED ? x / 8 * 16 + x % 8 : x) * 4, rank);
+    put_finished(to, where, sums, others, shifts, more);
   }
 }
 

@@ -27,47 +27,40 @@ __device__ __forceinline__ void arrive(u32 barrier, u32 rank) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-__device__ __forceinline__ void send(u32 to, u64 map, int column, int row, u32 barrier, bool to_all) {
+// Where a matrix lies, as coordinates of its descriptor: in units of 16 bytes, and of 4 GiB.
+struct Base {
+  int low, high;
+  __device__ __forceinline__ Base(const void* matrix) : low((u32)(u64)matrix >> 4), high((u64)matrix >> 32) {}
+};
+
+__device__ __forceinline__ void send(u32 to, u64 map, Base base, int column, int row, u32 barrier, bool to_all) {
   if (to_all)
     asm volatile(
-        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, "
-        "%3}], [%4], %5;" ::"r"(to),
-        "l"(map), "r"(column), "r"(row), "r"(barrier), "h"((u16)((1 << SHARED_BY) - 1))
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, "
+        "%3, %4, %5}], [%6], %7;" ::"r"(to),
+        "l"(map), "r"(column), "r"(row), "r"(base.low), "r"(base.high), "r"(barrier), "h"((u16)((1 << SHARED_BY) - 1))
         : "memory");
   else
     asm volatile(
-        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(
             to),
-        "l"(map), "r"(column), "r"(row), "r"(barrier)
+        "l"(map), "r"(column), "r"(row), "r"(base.low), "r"(base.high), "r"(barrier)
         : "memory");
 }
 
-#define SET(field, bits, ...) asm volatile("tensormap.replace.tile." field ".shared::cta.b1024." bits __VA_ARGS__ : "memory")
+// The descriptor of a matrix, in boxes of 64 columns: the words that `tensormap.replace` for sm_90a sets. It is a constant, and
+// so names no address: its third dimension has a stride of 16 bytes, its fourth of 4 GiB, and a copy gives the address there.
+struct alignas(128) Map {
+  u32 words[32];
+};
 
-// What a whole warp does: makes the descriptor of a matrix, in boxes of 64 columns, in shared memory and has it at `to`.
-__device__ __forceinline__ void describe(u32 at, u64 to, const void* matrix, u32 rows, u32 columns, u32 box, int lane) {
-  asm volatile("st.shared.b32 [%0], 0;" ::"r"(at + lane * 4) : "memory");
-  __syncwarp();
-  if (lane == 0) {
-    SET("global_address", "b64", " [%0], %1;" ::"r"(at), "l"((u64)matrix));
-    SET("rank", "b32", " [%0], 1;" ::"r"(at));
-    SET("box_dim", "b32", " [%0], 0, 64;" ::"r"(at));
-    SET("box_dim", "b32", " [%0], 1, %1;" ::"r"(at), "r"(box));
-    SET("global_dim", "b32", " [%0], 0, %1;" ::"r"(at), "r"(columns));
-    SET("global_dim", "b32", " [%0], 1, %1;" ::"r"(at), "r"(rows));
-    SET("global_stride", "b64", " [%0], 0, %1;" ::"r"(at), "l"((u64)columns * 2));
-    SET("element_stride", "b32", " [%0], 0, 1;" ::"r"(at));
-    SET("element_stride", "b32", " [%0], 1, 1;" ::"r"(at));
-    SET("elemtype", "b32", " [%0], %1;" ::"r"(at), "n"(LHS_BF16 ? 10 : 6));
-    SET("interleave_layout", "b32", " [%0], 0;" ::"r"(at));
-    SET("swizzle_mode", "b32", " [%0], 3;" ::"r"(at));
-    SET("fill_mode", "b32", " [%0], 0;" ::"r"(at));
-  }
-  __syncwarp();
-  asm volatile(
-      "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%0], [%1], 128;" ::"l"(to),
-      "r"(at)
-      : "memory");
+__device__ constexpr Map describe(u32 rows, u32 columns, u32 box) {
+  Map map = {};
+  map.words[2] = 3 << 4 | (LHS_BF16 ? 10 : 6) << 7 | 3 << 13;  // four dimensions, the type, the swizzle of 128 bytes
+  map.words[3] = columns >> 3, map.words[4] = 1, map.words[5] = 1 << 28;                            // strides, of 16 bytes
+  map.words[8] = columns - 1, map.words[9] = rows - 1, map.words[10] = (1 << 28) - 1, map.words[11] = (1 << 24) - 1;  // sizes
+  map.words[13] = 63u << 24, map.words[14] = box - 1;  // of a box
+  return map;
 }
 
 // A tile in shared memory as the matrix units read it: rows of 64 along the depth, or (ACROSS) 64 of the depth by 64.
