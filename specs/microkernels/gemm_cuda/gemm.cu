@@ -206,7 +206,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += clusters, turn++) {
     const Place at = place(tile, rank);
     const u32 its_bias = shifts + (group * 2 + turn % 2) * SHIFTS;  // the last tile's may still be read
-    if (BIAS && !STAGED) bring_bias(its_bias, bias, at.column, n, t);
+    if (BIAS && !STAGED && !TURNED) bring_bias(its_bias, bias, at.column, n, t);
     float sums[HIGH][BN / 2];
 #pragma unroll 1
     for (int s = 0; s < steps; s++, done++) {
@@ -231,7 +231,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #if NORM
     together(KNOWN, NORMING);
 #endif
-    if (BIAS && !STAGED) {
+    if (BIAS && !STAGED && !TURNED) {
       asm volatile("cp.async.wait_all;" ::: "memory");
       together(group + 1, 128);
     }
