@@ -13,6 +13,7 @@ import numpy as np
 from autotuner.devices.device import Timing
 from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.measure.blocks import BlockTimes, Entrant, Interval, RaceResult
+from autotuner.measure.deadlines import ConfirmDeadline, RaceDeadline
 from autotuner.measure.decision import decide
 from autotuner.measure.judgement import SAME, Contest, Judgement
 from autotuner.measure.race import Confirmation, Far, Timekeeper, TimingFailed, confirm, confirm_far, race, told_by_all
@@ -27,9 +28,7 @@ from autotuner.measure.timeplan import (
     LEAST_BLOCKS,
     SURE_BLOCKS,
     UNTIMED,
-    ConfirmDeadline,
     Pace,
-    RaceDeadline,
     TimePlan,
 )
 from autotuner.system.progress import LATE_SECONDS, Clock, Stop

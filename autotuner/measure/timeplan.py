@@ -15,14 +15,12 @@ from functools import partial
 
 from autotuner.devices.warming import needs_warming
 from autotuner.measure.blocks import LOOKS
-from autotuner.system.progress import LATE_SECONDS, Clock, Stop
+from autotuner.system.progress import LATE_SECONDS, Clock
 
 SURE_BLOCKS = 9
 """Of a confirmation: with fewer, a single spike is part of a 95 % interval."""
 LEAST_BLOCKS = 6
 """Of a confirmation: with fewer there is no 95 % interval at all."""
-RACE_SHARE = 0.7
-"""Of the time from the beginning of a race to the end of the confirmation: a race that is not settled by then ends."""
 END_SHARE = 0.35
 """Of the time after the default is timed, for the end of a run that has little of it; the rest is for the search."""
 _VERDICT_SHARE = 0.6
@@ -49,7 +47,7 @@ FEW_BLOCKS, FEW_TIMES = 3, 3
 """Where even that takes too long: how often the baseline is timed, at most, and how often the other beside each."""
 FEW_NEED = 2.0
 """Times faster: a claim by so few timings, of which no two share the state of the machine, must be beyond it."""
-_TELL = 2
+TELL = 2
 """Timings of the baseline: with fewer there is no interval, however often the other is timed."""
 CLEARLY_AHEAD = 1.2
 """Times faster than the baseline: of what is so far ahead the first blocks may be enough."""
@@ -194,7 +192,7 @@ class TimePlan:
         if self.judges and self.ahead >= FAR_AHEAD:
             ways.append(self._alone(LEAST_BLOCKS, beside=False, brief=True).seconds + self.shipping)
         if self.judges and self.ahead >= FEW_NEED * FAR_AHEAD:
-            more = (FEW_BLOCKS - _TELL) * self.race.brief.baseline
+            more = (FEW_BLOCKS - TELL) * self.race.brief.baseline
             ways.append(self._few.seconds + more + self.shipping)
         return min(ways)
 
@@ -269,7 +267,7 @@ class TimePlan:
     def _few_seconds(self) -> float:
         """The baseline no oftener than an interval needs."""
         pace = self.race.brief
-        return (_TELL - self.known) * pace.baseline + FEW_BLOCKS * FEW_TIMES * pace.rival
+        return (TELL - self.known) * pace.baseline + FEW_BLOCKS * FEW_TIMES * pace.rival
 
     def has_time_for_few(self, left: float) -> bool:
         """Of a confirmation that times the baseline only a few times, where that may tell enough."""
@@ -352,54 +350,6 @@ def comparison_seconds(problems: int, backends: int, *, lasting: float) -> float
 
 UNTIMED = TimePlan(Pace(0.0, 0.0), Pace(0.0, 0.0))
 """Where nothing is known of what timings take, and there is no hurry."""
-
-
-@dataclass
-class RaceDeadline:
-    """When a race must end; asked once before each block."""
-
-    clock: Clock
-    stop: Stop
-    plan: TimePlan
-    left: float
-    """When the race began."""
-    block: float
-    """Seconds for one more."""
-    blocks: int = 0
-
-    def __call__(self) -> bool:
-        looked = self.blocks >= LOOKS[0]
-        self.blocks += 1
-        left = self.clock.left
-        late = looked and self.left - left > RACE_SHARE * (self.left - self.plan.shipping)
-        return self.stop.requested or late or left - self.block < self.plan.needs_confirmation(looked=looked)
-
-
-@dataclass
-class ConfirmDeadline:
-    """When a confirmation ends before its last block; asked once before each.
-
-    Of what is far ahead the blocks that there are may tell enough, where the machine has become slower than planned:
-    then what is left is kept for shipping.
-    """
-
-    clock: Clock
-    stop: Stop
-    plan: TimePlan
-    began: float
-    """Seconds of the run."""
-    blocks: int = 0
-
-    def __call__(self) -> bool:
-        done, self.blocks = self.blocks, self.blocks + 1
-        return self.stop.requested or (self.plan.ahead >= FAR_AHEAD and self.enough(done))
-
-    def enough(self, done: int) -> bool:
-        """Whether so many timings of the baseline may tell something, and there is no time for one more."""
-        if done + self.plan.known < _TELL:
-            return False
-        one = (self.clock.elapsed - self.began) / done if done else self.plan.race.brief.baseline
-        return self.clock.left < one + self.plan.shipping
 
 
 def longer(seconds: float, *, part: bool = False) -> str:

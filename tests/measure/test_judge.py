@@ -12,12 +12,13 @@ import pytest
 from autotuner.devices.device import Timing
 from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.measure.blocks import Entrant, Rules
+from autotuner.measure.deadlines import RACE_SHARE
 from autotuner.measure.judge import JudgePhase, judge, lead
 from autotuner.measure.judgement import SAME, Contest, Judgement
 from autotuner.measure.race import TimingFailed
 from autotuner.measure.shortlist import Screened
 from autotuner.measure.takes import Takes
-from autotuner.measure.timeplan import LEAD_BLOCKS, RACE_SHARE, SURE_BLOCKS, Pace, TimePlan
+from autotuner.measure.timeplan import LEAD_BLOCKS, SURE_BLOCKS, Pace, TimePlan
 from autotuner.system.progress import Clock, Stop
 
 BASE, STOCK = "base", "stock"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotuner.devices.device import Timing
-from autotuner.measure.blocks import LOOKS, Entrant
+from autotuner.measure.blocks import Entrant
 from autotuner.measure.judge import judge
 from autotuner.measure.judgement import Contest, Judgement
 from autotuner.measure.shortlist import Screened
@@ -22,12 +21,12 @@ from autotuner.measure.timeplan import (
     LEAST_BLOCKS,
     SURE_BLOCKS,
     Pace,
-    RaceDeadline,
     TimePlan,
     longer,
     usual_seconds,
 )
-from autotuner.system.progress import LATE_SECONDS, Clock, Stop
+from autotuner.system.progress import LATE_SECONDS, Stop
+from tests.support.clocks import Simulated
 
 BASE, STOCK = "base", "stock"
 PLAN = TimePlan(Pace(0.2, 0.2), Pace(0.3, 0.3), screens=True, stock=True, building=0.2, shipping=2.0)
@@ -119,33 +118,6 @@ def test_rivals_of_a_slow_baseline_are_faster_to_time() -> None:
     assert slow.rival == pytest.approx(0.28)
     quick = Pace.of(0.3, baseline_us=500.0, best_us=100.0, lasting=0.02)
     assert quick.rival == quick.baseline
-
-
-@dataclass
-class Simulated(Clock):
-    """Advanced by hand."""
-
-    now: float = field(default=0.0, kw_only=True)
-
-    @property
-    def elapsed(self) -> float:
-        return self.now
-
-
-def test_a_race_leaves_what_its_confirmation_needs_before_its_first_look_and_more_after_it() -> None:
-    plan = TimePlan(Pace(1.0, 1.0), Pace(1.0, 1.0), rivals=1, shipping=5.0)
-    clock = Simulated(60.0)
-    over = RaceDeadline(clock, Stop(), plan, left=60.0, block=2.0)
-    clock.now = 60 - 5 - 1.1 * 2 * LEAST_BLOCKS - 2.1
-    assert [over() for _ in range(LOOKS[0] + 1)] == [False] * LOOKS[0] + [True]
-    late = RaceDeadline(Simulated(60.0, now=45.0), Stop(), plan, left=60.0, block=2.0)
-    assert late()
-
-
-def test_an_endless_budget_ends_no_race() -> None:
-    plan = TimePlan(Pace(1.0, 1.0), Pace(1.0, 1.0))
-    over = RaceDeadline(Simulated(math.inf), Stop(), plan, left=math.inf, block=2.0)
-    assert not any(over() for _ in range(LOOKS[-1]))
 
 
 def test_what_would_do_is_a_round_number_with_some_air() -> None:

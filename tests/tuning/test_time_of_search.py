@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import cast
 
@@ -15,19 +14,9 @@ from autotuner.system.progress import Clock, Silent, Stop
 from autotuner.tuning.evaluate import TimedEvaluator
 from autotuner.tuning.loop import Loop, TimedLoop
 from autotuner.tuning.plan import BASELINE, Candidate
+from tests.support.clocks import Simulated
 
 PLAN = TimePlan(Pace(0.2, 0.2), Pace(0.3, 0.3), screens=True, shipping=2.0)
-
-
-@dataclass
-class Simulated(Clock):
-    """Advanced by hand."""
-
-    now: float = field(default=0.0, kw_only=True)
-
-    @property
-    def elapsed(self) -> float:
-        return self.now
 
 
 def outcome(name: str, us: float, kind: str = "codegen", *, settled: bool = True) -> SimpleNamespace:
