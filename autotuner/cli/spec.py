@@ -86,11 +86,23 @@ def show(spec: Path, *, as_json: bool, no_color: bool) -> None:
             figures = "sets no configuration"
         rows.append((entry.name, entry.matches.text, source.target, source.verdict, figures, source.date))
     list_all(console, Listing.of(("entry", "matches", "target", "verdict", "figures", "date"), rows))
-    for entry in file.entries:
-        if entry.provenance and entry.provenance.command:
-            _line(console, "made by", f"{entry.name}: {entry.provenance.command}")
-        if entry.provenance and entry.provenance.earlier:
-            _line(console, "earlier", f"{entry.name}: {entry.provenance.earlier}")
+    sources = [(entry.name, entry.provenance or Provenance()) for entry in file.entries]
+    for title, said in (
+        ("made by", [(name, source.command) for name, source in sources]),
+        ("earlier", [(name, source.earlier) for name, source in sources]),
+    ):
+        for text in _once(said):
+            _line(console, title, text)
+
+
+def _once(said: Sequence[tuple[str, str]]) -> list[str]:
+    """What entries say of themselves, by name; without names where all say the same."""
+    names: dict[str, list[str]] = {}
+    for name, words in said:
+        names.setdefault(words, []).append(name)
+    if len(names) == 1:
+        return [words for words in names if words]
+    return [f"{', '.join(dict.fromkeys(who))}: {words}" for words, who in names.items() if words]
 
 
 def _print_report(report: Report, console: Console) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from iree.compiler import ir
 
+from autotuner.carriers.forms import is_main
 from autotuner.iree.mlir import ROLES, contraction_roles, positions, walk
 
 _STRUCTURE = "transform.iree.match."
@@ -81,7 +82,7 @@ def describe(matcher: Any) -> Matches:
     elif (
         graph := next((op for op in ops if op.name == f"{_STRUCTURE}cast_compatible_dag_from_root"), None)
     ) is not None:
-        kind, types = _dag([op for op in _body(graph) if not op.name.startswith("transform.")])
+        kind, types = _dag(graph)
     else:
         kind = "any operation"
     return Matches(kind, (), types, bounds, exact=bool(types) and not bounds and not any("?" in t for t in types))
@@ -223,10 +224,13 @@ def _where(op: Any, structure: Any) -> str:
     return f"operand {number} dimension {dim}"
 
 
-def _dag(ops: list[Any]) -> tuple[str, tuple[str, ...]]:
-    """The last operation of a graph is the one that it is found by."""
+def _dag(graph: Any) -> tuple[str, tuple[str, ...]]:
+    """A graph is told by the operation in it that does the work. Where others round its result or add to it, its types
+    are those of what the graph takes and gives."""
+    ops = [op for op in _body(graph) if not op.name.startswith("transform.")]
     if not ops:
         return "dag", ()
     root = ops[-1]
-    operands = tuple(str(value.type) for value in root.operands)
-    return root.name, (*operands, *(str(value.type) for value in root.results))
+    work = next((op for op in reversed(ops) if is_main(op)), root)
+    taken = root.operands if work == root else graph.regions[0].blocks[0].arguments
+    return work.name, tuple(str(value.type) for value in (*taken, *root.results))

@@ -69,15 +69,16 @@ def test_the_same_matcher_has_the_same_key_whatever_it_sets(make_plan: MakePlan)
     assert read_spec("\n".join(lines).replace("%m", "%rows")).entries[0].key == keys[0]
 
 
-def test_a_microkernel_spec_is_read_by_its_kernels(tmp_path: Path) -> None:
-    objects = tmp_path / "kernel.ptx"
+def _call(folder: Path, gemm: Gemm) -> Call:
+    objects = folder / "kernel.ptx"
     objects.write_text("// not read here")
-    calls = []
-    for shape in ("64x96x32", "64x96x48"):
-        gemm = Gemm.parse(shape=shape)
-        bindings = tuple(Binding(i, "write" if i == 2 else "read", o) for i, o in enumerate(gemm.operands))
-        launch = ((32, 1, 1), 32, 0, (1, 1, 1))
-        calls.append(Call(Instance("mine", "kernel", "sm_80", (objects,), bindings, (), *launch), gemm))
+    last = len(gemm.operands) - 1
+    bindings = tuple(Binding(i, "write" if i == last else "read", o) for i, o in enumerate(gemm.operands))
+    return Call(Instance("mine", "kernel", "sm_80", (objects,), bindings, (), (32, 1, 1), 32, 0, (1, 1, 1)), gemm)
+
+
+def test_a_microkernel_spec_is_read_by_its_kernels(tmp_path: Path) -> None:
+    calls = [_call(tmp_path, Gemm.parse(shape=shape)) for shape in ("64x96x32", "64x96x48")]
     file = read_spec(microkernel_spec(calls, provenances=[TIMED] * len(calls)))
     assert file.kind == "microkernel"
     assert [entry.name for entry in file.entries] == ["kernel", "kernel"]
@@ -87,6 +88,29 @@ def test_a_microkernel_spec_is_read_by_its_kernels(tmp_path: Path) -> None:
     assert [entry.provenance for entry in file.entries] == [TIMED] * 2
     assert list(file.hashes) == ["kernel.ptx"]
     assert len(file.hashes["kernel.ptx"]) == 64
+
+
+@pytest.mark.parametrize(
+    ("gemm", "matches"),
+    [
+        (
+            Gemm.parse(shape="64x96x32", epilogue="bias,relu", out="f16"),
+            "linalg.matmul tensor<64x32xf16>·tensor<32x96xf16>·tensor<96xf16>·tensor<64x96xf16>",
+        ),
+        (
+            Gemm.parse(shape="64x96x32", out="f16"),
+            "linalg.matmul tensor<64x32xf16>·tensor<32x96xf16>·tensor<64x96xf16>",
+        ),
+    ],
+)
+def test_a_kernel_is_told_by_its_work_and_not_by_what_is_added_or_rounded_after_it(
+    gemm: Gemm, matches: str, tmp_path: Path, autotune: Callable[..., Answer]
+) -> None:
+    spec = tmp_path / "spec.mlir"
+    spec.write_text(microkernel_spec([_call(tmp_path, gemm)] * 2, provenances=[TIMED] * 2))
+    found = read(spec).entries
+    assert [entry.matches.text for entry in found] == [matches] * 2
+    assert autotune("spec", "show", spec).out.count(TIMED.command) == 1
 
 
 def test_a_substituted_executable_says_what_it_is(make_plan: MakePlan) -> None:
