@@ -9,6 +9,7 @@ from functools import partial
 from autotuner.iree.compile import Compiled
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.routes import SLOW_US, START_SECONDS, RouteOutcome
+from autotuner.jobs.model.whole import Tuned
 from autotuner.measure.blocks import LOOKS
 from autotuner.measure.timeplan import Pace, TimePlan
 from autotuner.tuning.first_plan import compile_seconds
@@ -68,17 +69,20 @@ def end_plan(
     context: Context,
     tried: Sequence[RouteOutcome],
     *,
+    tuned: Sequence[Tuned] = (),
     made: float = 0.0,
 ) -> TimePlan:
-    """By what the routes took that were tried; `made` are the seconds of the compile of a model that may ship with
-    files beside its flags: that is compiled once more, and a route is not."""
-    good = [t.us for t in tried if t.ok and t.us is not None]
+    """By what the routes took that were tried, and what tuning or microkernels have made of them; `made` are the
+    seconds of the compile of a model that may ship with files beside its flags: that is compiled once more, and a route
+    is not."""
+    good = [t.us for t in tried if t.ok and t.us is not None] + [one.us for one in tuned if one.us is not None]
+    builds = [one.build for one in tuned]
     took = Took(
         default_us=(tried[0].us or 0.0) if tried else 0.0,
         best_us=min(good, default=0.0),
         timing=context.timing_seconds,
         isolated=context.isolated_seconds,
-        shipping=max(COMPILED_AGAIN * made, READ_AGAIN * longest_compile(context, tried)),
+        shipping=max(COMPILED_AGAIN * made, READ_AGAIN * longest_compile(context, tried, also=builds)),
     )
     return plan_of(took, rivals=2 if len(good) > 1 else 1, blocks=context.options.effort.confirm_blocks)
 

@@ -9,7 +9,6 @@ from typing import Unpack
 
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
-from autotuner.iree.compile import Compiled
 from autotuner.jobs.model.choice import Routes, choose
 from autotuner.jobs.model.context import (
     Context,
@@ -103,7 +102,8 @@ class _ModelRun:
 
     def _end_plan(self, *, files: bool) -> TimePlan:
         """What ships with `files` beside its flags is compiled once more."""
-        return end_plan(self.context, self.found.tried, made=self.compiling if files else 0.0)
+        made = self.compiling if files else 0.0
+        return end_plan(self.context, self.found.tried, tuned=self._with_kernels, made=made)
 
     @property
     def _ahead(self) -> bool:
@@ -113,13 +113,14 @@ class _ModelRun:
     @property
     def compiling(self) -> float:
         """Seconds of the longest compile so far."""
-        return longest_compile(self.context, self.found.tried, also=self._with_kernels)
+        # To pack weights for kernels, or to fold a batch norm into these, may take longer than any route's compile.
+        return longest_compile(self.context, self.found.tried, also=[one.build for one in self._with_kernels])
 
     @property
-    def _with_kernels(self) -> list[Compiled]:
-        """To pack weights for them, or to fold a batch norm into these, may take longer than any route's compile."""
+    def _with_kernels(self) -> list[Tuned]:
+        """The model with microkernels by their defaults."""
         made = self.kernels.made if self.kernels else None
-        return [made.build] if made else []
+        return [made] if made else []
 
     def go(self) -> ModelResult:
         context = self.context
@@ -168,6 +169,7 @@ class _ModelRun:
         def told(seconds: float) -> None:
             self._expect(plain, routes, seconds)
             self.kernels = self._kernels(race, plain, early=True)
+            self.tell_if_too_short()
 
         race.all(routes, told=told, then=pieces.try_it)
         with process.until(context.clock.latest):
@@ -179,9 +181,6 @@ class _ModelRun:
         """Without --budget, the run says how long it will take as soon as it can tell, and keeps to it."""
         context = self.context
         if context.options.budget is not None:
-            if (least := context.clock.elapsed + self._end_plan(files=False).least) > context.clock.budget:
-                self.least = least
-                context.note(too_small(context.clock.budget, least))
             return
         settings = sum(len(knob.settings) for knob in routes.knobs)
         known = Known(
@@ -195,6 +194,16 @@ class _ModelRun:
         clock, single = context.clock, context.options.effort.budget
         clock.budget = expected_seconds(known, single=single, most=clock.budget)
         context.note(expectation(clock.budget, clock.left))
+
+    def tell_if_too_short(self) -> None:
+        """That --budget has no time for a verdict; where kernels are several times as fast, less of it is needed."""
+        context = self.context
+        best = min((one.us for one in self.found.tried if one.ok and one.us is not None), default=math.inf)
+        files = self.kernels is not None and self.kernels.us < best
+        least = context.clock.elapsed + self._end_plan(files=files).least
+        if context.options.budget is not None and least > context.clock.budget:
+            self.least = least
+            context.note(too_small(context.clock.budget, least))
 
     def _tuned_on(self, race: RouteRace, plain: ModelStructure) -> ModelResult:
         """The dispatches of the routes that promise most, and the race of what came out."""
@@ -297,9 +306,8 @@ class _ModelRun:
     def _last_plan(self, lineup: Lineup) -> TimePlan:
         """Of those that race no others can ship."""
         racing = [one for name, one in lineup.routes.items() if name != BASELINE]
-        racing += [replace(one.tried, build=one.build, us=one.us) for one in lineup.tuned if one.us is not None]
         made = longest_compile(self.context, (), also=[one.build for one in lineup.tuned])
-        return end_plan(self.context, [lineup.default, *racing], made=made)
+        return end_plan(self.context, [lineup.default, *racing], tuned=lineup.tuned, made=made)
 
     def _nothing_to_race(self, lineup: Lineup, *, more_routes: bool) -> Judgement:
         us = {BASELINE: lineup.base.us or 0.0}

@@ -8,10 +8,12 @@ from typing import cast
 
 import pytest
 
+from autotuner.carriers.carrier import Parts
 from autotuner.iree.compile import Compiled
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.ending import Took, compiling_seconds, end_plan, kept_now, longest_compile, plan_of
 from autotuner.jobs.model.routes import RouteOutcome
+from autotuner.jobs.model.whole import Tuned
 from autotuner.targets import PLAIN, Route
 
 TOOK = Took(default_us=1e5, best_us=5e4, timing=0.5, isolated=0.8, shipping=0.0)
@@ -50,15 +52,30 @@ def test_what_the_cache_holds_from_a_busier_machine_keeps_no_time_for_the_end() 
     assert compiling_seconds([], reading=8.0) == 0.0
 
 
-def test_the_end_keeps_time_for_what_can_ship_and_not_for_what_took_longer() -> None:
-    """A route that lost had compiled for 42 s on a machine that had become busy: nothing shipped, with 49 s left."""
+def _context() -> Context:
     seconds = SimpleNamespace(run=SimpleNamespace(account=SimpleNamespace(seconds={})), timing_seconds=0.5)
     options = SimpleNamespace(effort=SimpleNamespace(confirm_blocks=24))
-    context = cast(Context, SimpleNamespace(**vars(seconds), isolated_seconds=0.8, options=options))
+    return cast(Context, SimpleNamespace(**vars(seconds), isolated_seconds=0.8, options=options))
+
+
+def test_the_end_keeps_time_for_what_can_ship_and_not_for_what_took_longer() -> None:
+    """A route that lost had compiled for 42 s on a machine that had become busy: nothing shipped, with 49 s left."""
+    context = _context()
     slow, quick = (replace(Compiled.refused(""), failure=None, took=took) for took in (42.0, 10.0))
     tried = [RouteOutcome(PLAIN, 1, quick, 100.0), RouteOutcome(Route("O3"), 2, slow, 300.0)]
     assert end_plan(context, tried, made=10.0).shipping == pytest.approx(12.0)
     assert end_plan(context, tried).shipping < 5, "a route's module is the one that was timed"
+
+
+@pytest.mark.parametrize("failure", ["", "wrong-result"])
+def test_kernels_that_are_far_ahead_need_less_time_for_a_verdict(failure: str) -> None:
+    """Also on a route that is wrong without them."""
+    built = replace(Compiled.refused(""), failure=None, took=1.0)
+    default = RouteOutcome(PLAIN, 1, built, 8e5)
+    kernels = Tuned(replace(default, failure=failure), "kernels", (), Parts(), built, None, 2, us=1e5)
+    alone, beside = (end_plan(_context(), [default], tuned=tuned, made=1.0) for tuned in ([], [kernels]))
+    assert beside.ahead == pytest.approx(8.0)
+    assert beside.least < alone.least / 2
 
 
 def test_a_model_whose_kernels_take_long_to_compile_has_time_to_ship() -> None:
