@@ -35,6 +35,9 @@ _MAX_SCRATCH = (1 << 31) - 1
 class DoesNotFitError(UsageError):
     """A sound microkernel that cannot compute this problem on this chip."""
 
+    condition: Expression | None = None
+    """Of its manifest, that does not hold."""
+
 
 @dataclass(frozen=True)
 class Manifest:
@@ -162,11 +165,21 @@ class Manifest:
 
     @cached_property
     def _conditions(self) -> Mapping[bool, list[Expression]]:
-        """The conditions by whether they need values."""
+        """The conditions by whether they need values; first those that hold for all choices of parameters or none."""
+        ordered = sorted(self.conditions, key=lambda condition: bool(condition.names & self.chosen))
         return {
-            wanted: [condition for condition in self.conditions if bool(condition.names & self.values.keys()) == wanted]
+            wanted: [condition for condition in ordered if bool(condition.names & self.values.keys()) == wanted]
             for wanted in (False, True)
         }
+
+    @cached_property
+    def chosen(self) -> frozenset[str]:
+        """Names that mean something else with another choice of parameters."""
+        names = {name for name, choices in self.parameters.items() if len(choices) > 1}
+        for name, value in self.values.items():  # each of those before it
+            if value.names & names:
+                names.add(name)
+        return frozenset(names)
 
     def expected(self, numbers: Mapping[str, int]) -> int:
         """By its estimate, of numbers that `fit` gave; 0 where it has none."""
@@ -187,7 +200,9 @@ class Manifest:
         for condition in conditions:
             if not self._evaluate("conditions", condition, numbers):
                 given = ", ".join(f"{name} = {numbers[name]}" for name in sorted(condition.names))
-                raise self._unfit(f"it needs {condition.text}, and here {given}.", "Choose another shape or kernel.")
+                error = self._unfit(f"it needs {condition.text}, and here {given}.", "Choose another shape or kernel.")
+                error.condition = condition
+                raise error
 
     def bind(
         self,

@@ -14,6 +14,7 @@ from autotuner.errors import ToolMissingError, UsageError
 from autotuner.iree.processor import read_features
 from autotuner.microkernels import check
 from autotuner.microkernels.chips import is_gpu
+from autotuner.microkernels.expressions import Expression
 from autotuner.microkernels.instance import Call, Instance
 from autotuner.microkernels.library import all_manifests, find, search_folders, shipped_folder
 from autotuner.microkernels.manifest import MOST_SETTINGS, DoesNotFitError, Manifest
@@ -21,6 +22,7 @@ from autotuner.microkernels.providers import c as c_provider
 from autotuner.microkernels.providers import cuda as cuda_provider
 from autotuner.microkernels.providers import triton as triton_provider
 from autotuner.microkernels.providers.nvrtc import find_nvrtc
+from autotuner.microkernels.refusals import none_fits
 from autotuner.microkernels.visibility import hidden_copies
 from autotuner.problems import Problem
 from autotuner.space import ABSENT, Config, Knob, Space
@@ -85,7 +87,7 @@ class Variants:
         features = read_features(executable_target)
         rows: list[list[int]] = []
         expected: list[tuple[bool, int]] = []
-        refusal = None
+        refused: dict[Expression | None, DoesNotFitError] = {}
         values = {name: tuple(sorted(choices)) for name, choices in manifest.parameters.items()}
         wanted = {name: value for name, value in (first or {}).items() if value in values.get(name, ())}
         before = [{**next(manifest.settings()), **wanted}] if wanted else []
@@ -93,7 +95,7 @@ class Variants:
             try:
                 numbers = manifest.fit(problem, chip, parameters=setting, symbol=symbol, features=features)
             except DoesNotFitError as error:
-                refusal = refusal or error
+                refused.setdefault(error.condition, error)
             else:
                 rows.append([values[name].index(value) for name, value in setting.items()])
                 expected.append((not wanted.items() <= setting.items(), manifest.expected(numbers)))
@@ -103,7 +105,7 @@ class Variants:
         if first is not None and order:
             rows, order = [rows[order[0]]], []
         if not rows:
-            raise refusal or DoesNotFitError(f"{manifest.name} has no variant.", remedy="Check its parameters.")
+            raise none_fits(manifest, problem, list(refused.values()))
         knobs = [Knob(name, choices) for name, choices in values.items()]
         space = Space(knobs, np.array(rows, np.int64).reshape(len(rows), len(knobs)))
         ranked = tuple(

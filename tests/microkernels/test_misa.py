@@ -119,7 +119,7 @@ def test_a_kernel_that_merges_filter_and_channels_gets_its_steps(manifest: Manif
         (LARGE, Conv.parse(shape="2x8x8x64", filter="3x3x12"), "gfx942", 0, "% vector == 0.*vector = 8"),
         (LARGE, Conv.parse(shape="2x8x8x64", filter="3x3x64", layout="nchw-fchw"), "gfx942", 0, "nchw-fchw"),
         (LARGE, Conv.parse(shape="2x8x8x64", filter="3x3x64", dtype="bf16"), "gfx942", 0, "does not compute bf16"),
-        (LARGE, Conv.parse(shape="2x8x8x64", filter="3x3x64", groups=64), "gfx942", 0, "needs padded_c or"),
+        (LARGE, Conv.parse(shape="2x8x8x64", filter="3x3x64", groups=8), "gfx942", 0, "needs padded_c or"),
         (LARGE, Conv.parse(shape="512x256x256x64", filter="3x3x64"), "gfx942", 0, "1 << 32"),
         (LARGE, Gemm.parse(shape="64x64x64"), "gfx942", 0, "computes conv, not gemm"),
     ],
