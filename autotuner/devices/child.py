@@ -44,7 +44,7 @@ from autotuner.devices.flight import OUT_OF_MEMORY, Lasting, as_many_as_fit, in_
 from autotuner.devices.frames import Message, frame, read_frame
 from autotuner.devices.kept import Kept
 from autotuner.devices.load import Load, context_of_this_thread
-from autotuner.devices.loaded import Function, Loaded
+from autotuner.devices.loaded import Function, Loaded, mapped
 from autotuner.devices.memory import Memory
 from autotuner.devices.warming import needs_warming, warm_up
 from autotuner.errors import EnvironmentFailure
@@ -236,7 +236,7 @@ class Device:
         self._memory.copy(*self._swept)
 
     def _load(self, module: Path, parameters: list[str]) -> tuple[Loaded, int]:
-        found = runtime.VmModule.mmap(self._config.vm_instance, str(module))
+        found = mapped(self._config.vm_instance, module)
         return Loaded(self._context(found, parameters), found), module.stat().st_size
 
     def _context(self, module: Any, parameters: list[str]) -> Any:

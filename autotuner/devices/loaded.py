@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import mmap
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from iree import runtime
+
+
+def mapped(instance: Any, module: Path) -> Any:
+    """The module of a file, in pages of its own that may be written to.
+
+    On a processor, results may be computed in the place of a constant (`util.unfoldable_constant`). That is memory as
+    iree-run-module loads a module, and a crash in the read-only pages of `VmModule.mmap`.
+    """
+    with module.open("rb") as file:
+        pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    return runtime.VmModule.wrap_buffer(instance, pages)
 
 
 @dataclass(frozen=True)

@@ -124,6 +124,16 @@ def test_bare_buffers_are_given_and_fences_are_waited_for(device: Device, builde
     assert device.time(build, benchmark(call), repetitions=1).ok
 
 
+def test_a_result_may_be_computed_in_the_place_of_a_constant(device: Device, builder: Builder) -> None:
+    program = (Path(__file__).parent / "accumulated.mlir").read_text()
+    build = builder.build(BuildJob(program, Target.parse("cpu").compile_flags, timeout=120))
+    call = Invocation("main", ("3x4xi8=1 2 0 5 3 4 -1 -3 5 6 -7 0",), ("i32",))
+    (computed,) = device.check(build.vmfb, [call], timeout=60)
+    assert computed.failure is None, computed.detail
+    assert [array.tolist() for array in computed.arrays] == [[0, 7, -17]]
+    assert device.time(build, benchmark(call), repetitions=1).ok
+
+
 def test_what_the_check_compares_is_right(device: Device, builder: Builder, tmp_path: Path) -> None:
     for dtype in ("f32", "bf16"):
         problem = Gemm.parse(shape="16x24x32", dtype=dtype)
