@@ -118,9 +118,10 @@ class Calibrator(Generic[M]):
         """Builds and timings in order: with other problems beside it, neither need wait for the other."""
         first: M = yield Step("builders", self._first_build)
         if not first.ok:
-            raise NoCandidateError(
-                f"IREE's default does not compile: {first.stderr.strip()[-300:]}", remedy="Check --flag and --target."
-            )
+            from autotuner.iree.compile import first_error  # where modules only run there is no compiler
+
+            why = first_error(first.stderr)
+            raise NoCandidateError(f"IREE's default does not compile: {why}", remedy="Check --flag and --target.")
         lasting = self.thoroughness.repetition_seconds * (1.0 if self.on_cores else _ON_GPU)
         benchmark = Benchmark(self.data.invocation(), lasting, self.thoroughness.run_timeout)
         checker: Checker

@@ -23,6 +23,17 @@ _TRIPLE = "--iree-llvmcpu-target-triple"
 _OF_THE_HOST = (f"{CPU_FLAG}=host", f"{CPU_FLAG}-features=host")
 _OTHER_NAMES = {"arm64": "aarch64", "amd64": "x86_64"}
 """Of architectures, where a triple may have another name than Linux."""
+_OF_THE_TARGET = (
+    "--iree-hal-target-device",
+    "--iree-hal-target-backends",
+    "--iree-hal-local-target-device-backends",
+)
+"""Flags that say what is compiled for."""
+_OWN = (
+    *("--compile-from", "--compile-to", "--compile-mode", "--output-format"),
+    *("--iree-hal-benchmark-dispatch-repeat-count", "--help", "--version"),
+)
+"""Flags that decide what a compile gives, which differs from compile to compile."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +73,13 @@ class Target:
             if not flag.startswith("--") or flag == "--":
                 raise UsageError(
                     f"--flag {flag!r} is not an iree-compile flag.", remedy="Write it as --flag=--name=value."
+                )
+            if flag_name(flag) in _OWN:
+                raise UsageError(f"--flag {flag!r} is one that autotune sets itself.", remedy="Leave it out.")
+            if flag_name(flag) in _OF_THE_TARGET and flag not in self.flags:
+                raise UsageError(
+                    f"--flag {flag!r} compiles for something else than --target {self.name}.",
+                    remedy="Leave it out: --target says what is compiled for.",
                 )
         flags = [with_absolute_files(flag) for flag in flags]
         named = {flag_name(f) for f in flags}

@@ -68,6 +68,8 @@ BEFORE_ANYTHING = [
     (["--keep", "some"], "unknown --keep some"),
     (["-o", "spec.txt"], "spec.txt is not an .mlir file"),
     (["--flag", "O3"], "'O3' is not an iree-compile flag"),
+    (["--flag", "--output-format=vm-asm"], "'--output-format=vm-asm' is one that autotune sets itself"),
+    (["--flag", "--iree-hal-target-backends=vmvx"], "compiles for something else than --target cpu"),
     (["--device", ""], "--device is empty"),
     (["--device", "none,local-task"], "names none beside a device"),
     (["--device", "cuda://0"], "cuda://0 is not a device for llvm-cpu code"),
