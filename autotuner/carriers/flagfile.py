@@ -93,6 +93,10 @@ class Flagfile:
         """Folders of a model's configured executables."""
         return tuple(flag.partition("=")[2] for flag in self.flags if name_of(flag) == SUBSTITUTIONS)
 
+    def found_in(self, folder: Path) -> tuple[str, ...]:
+        """The flags, where files and folders that are not there are those of the same name in this one."""
+        return tuple(_found(flag, folder) for flag in self.flags)
+
     @property
     def right_carrier(self) -> str:
         """The flag that a tuning spec needs on this file's target."""
@@ -103,6 +107,19 @@ def tuning_flag(flags: Sequence[str]) -> str:
     """The flag that carries a tuning spec to the target that these flags name."""
     device = next((flag.partition("=")[2] for flag in flags if name_of(flag) == DEVICE_FLAG), "")
     return spec_flag_for(device)
+
+
+def there_or_in(path: Path, folder: Path) -> Path:
+    """A path as it is, or the same name in a folder where there is nothing."""
+    return path if path.exists() else folder / path.name
+
+
+def _found(flag: str, folder: Path) -> str:
+    name, _, value = flag.partition("=")
+    if name not in (*SPEC_FLAGS, SUBSTITUTIONS, OBJECTS_FLAG):
+        return flag
+    executable, same, file = value.partition("=") if name == SUBSTITUTION else ("", "", value)
+    return flag if Path(file).exists() else f"{name}={executable}{same}{there_or_in(Path(file), folder)}"
 
 
 def name_of(flag: str) -> str:

@@ -23,6 +23,7 @@ from autotuner.jobs.retune.plan import Plan, identity
 from autotuner.jobs.retune.proof import Key, Proof, Prover, compile_flags
 from autotuner.jobs.retune.races import Races, arm_of
 from autotuner.jobs.retune.ship import Writer, opened, program_of
+from autotuner.jobs.retune.unit import Unit
 from autotuner.problems import Gemm
 from autotuner.system import process
 from autotuner.system.cache import Cache
@@ -111,24 +112,29 @@ class Ahead:
         return Proven(own, proofs)
 
     def _for_compiler(self, part: Part) -> Part:
-        """With executables of the target that this compiler makes code for."""
+        """With executables of the target that this compiler makes code for, and a flagfile that names files which are
+        there."""
         run, unit = self.run, part.unit
-        named = any(one.file.carrier.brings_objects or one.file.carrier.by_name for one in unit.files)
-        if not named or not run.target.backend.on_host:
-            return part
-        smallest = run.target.prepare(Gemm.parse(shape="8x8x8", dtype="f32"))
-        # Flags of the route (which microkernels of IREE's own, say) are part of an executable's target.
-        flags = compile_flags(unit, run.target)
-        text = run.session.builder.inspect(problem_mlir(smallest), flags, timeout=_READING)
-        copy = self.writer.for_compiler(unit, executable_target(text))
+        copy = self.writer.for_compiler(unit, self._executable_target(unit))
         if copy.was is None:
-            return part
+            return part if copy is unit else replace(part, unit=copy)
         run.account.note(
             f"{unit.name}: its executables name the processor as another IREE knows it, and would not run beside this "
             "one's: they are written anew, the kernels stay the same"
         )
         by_id = {(one.path.name, entry.id): (one, entry) for one, entry in copy.entries}
         return replace(part, unit=copy, entries=tuple(by_id[one.path.name, entry.id] for one, entry in part.entries))
+
+    def _executable_target(self, unit: Unit) -> str:
+        """What this compiler makes code for, where a unit has executables that name it; else nothing."""
+        run = self.run
+        named = any(one.file.carrier.brings_objects or one.file.carrier.by_name for one in unit.files)
+        if not named or not run.target.backend.on_host:
+            return ""
+        smallest = run.target.prepare(Gemm.parse(shape="8x8x8", dtype="f32"))
+        # Flags of the route (which microkernels of IREE's own, say) are part of an executable's target.
+        flags = compile_flags(unit, run.target)
+        return executable_target(run.session.builder.inspect(problem_mlir(smallest), flags, timeout=_READING))
 
     def _start(self, part: Part, arm: Arm, *, winner: bool) -> Future[Compiled] | None:
         """An arm as it will be checked, and as often repeated as its time from before says."""

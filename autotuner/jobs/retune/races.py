@@ -46,7 +46,7 @@ def arm_of(unit: Unit, *, trust: bool, proofs: Mapping[Key, Proof]) -> Arm:
     applied: Counter[Path] = Counter()
     for (path, _), proof in proofs.items():
         applied[path] += proof.applied
-    if unit.flagfile is not None and not (unit.moved and len(unit.files) == 1):
+    if unit.flagfile is not None:
         return FlagfileArm(unit.path.name, unit.flagfile.path, trust, applied)
     return SpecArm(unit.path.name, unit.spec, trust, applied)
 

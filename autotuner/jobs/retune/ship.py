@@ -12,6 +12,7 @@ from pathlib import Path
 from autotuner.build import BuildJob
 from autotuner.build.ship import write_shipped
 from autotuner.carriers.carrier import FLAGS, Parts, SpecCarrier
+from autotuner.carriers.flagfile import Flagfile, flagfile_text
 from autotuner.carriers.flags import SUBSTITUTION
 from autotuner.carriers.microkernel import SPEC_FLAG
 from autotuner.carriers.outputs import MODEL, WRITTEN, Outputs
@@ -25,7 +26,7 @@ from autotuner.jobs.model.context import Model
 from autotuner.jobs.model.program import Program
 from autotuner.jobs.retune.alike import says_the_same
 from autotuner.jobs.retune.origin import Part
-from autotuner.jobs.retune.proof import Key, compile_flags
+from autotuner.jobs.retune.proof import Key
 from autotuner.jobs.retune.unit import Unit, read_unit
 from autotuner.specfiles.entries import read_text
 from autotuner.specfiles.merge import merge
@@ -34,6 +35,7 @@ from autotuner.specfiles.retarget import retargeted
 from autotuner.system.alone import one_at_a_time
 from autotuner.system.digests import path_digest
 from autotuner.system.text import count
+from autotuner.system.workspace import write_whole
 from autotuner.tuning.result import Files
 from autotuner.tuning.run import Run
 
@@ -87,7 +89,7 @@ class Writer:
     reads: frozenset[str]
     """Digests of the files as they were when the run began."""
     copies: set[str] = field(default_factory=set)
-    """Digests of the copies that were made for the new compiler."""
+    """Digests of the copies that were made for the new compiler, or of files that were moved."""
 
     def place(self, unit: Unit) -> Outputs:
         workspace = self.run.session.workspace
@@ -100,21 +102,31 @@ class Writer:
             self.place(unit).claim(() if self.in_place else unit.reads)
 
     def for_compiler(self, unit: Unit, target: str) -> Unit:
-        """The unit, or a copy whose executables have the target that this compiler gives its own."""
+        """The unit, or a copy whose executables have the target that this compiler gives its own, if that is known."""
         texts = {
             one.path: text
             for one in unit.files
-            if one.file.carrier.brings_objects or one.file.carrier.by_name
+            if target and (one.file.carrier.brings_objects or one.file.carrier.by_name)
             if (text := retargeted(read_text(one.path), target, name=str(one.path))) is not None
         }
         if not texts:
-            return unit
+            return self._with_files_beside(unit) if unit.moved else unit
         parts, flags = _parts(unit, {}, (), spec_flag=self.run.target.spec_flag, whole=texts)
         copy = Outputs(self.run.folder / "copy" / f"{unit.name}.mlir", MODEL)
         write_shipped(copy, parts, flags or self.run.target.compile_flags)
         made = replace(read_unit(copy.spec, trust=self.trust), was=unit.spec)
         self.copies.update(path_digest(path) for path in made.reads)
         return made
+
+    def _with_files_beside(self, unit: Unit) -> Unit:
+        """With a flagfile of our own, that names the files where they were moved to."""
+        if unit.flagfile is None:
+            return unit
+        flags = unit.flagfile.found_in(unit.spec.parent)
+        flagfile = Flagfile(self.run.folder / "copy" / f"{unit.name}.flags", flags)
+        write_whole(flagfile.path, flagfile_text(flags))
+        self.copies.add(path_digest(flagfile.path))
+        return replace(unit, flagfile=flagfile)
 
     def draft(self, staying: Staying) -> Draft:
         """The files where they harm nothing, and the compiles that are to prove what is not as it was raced."""
@@ -160,7 +172,8 @@ class Writer:
 
     def _untouched(self, unit: Unit) -> bool:
         """Its files are what they were when they were read, and raced."""
-        return all(path_digest(path) in (self.copies if unit.was else self.reads) for path in unit.reads)
+        known = self.copies if unit.was else self.copies | self.reads
+        return all(path_digest(path) in known for path in unit.reads)
 
     def _merged(self, staying: Staying, parts: Parts, header: Sequence[str]) -> tuple[Parts, tuple[str, ...]]:
         """With the tuning specs of what was found anew; what has other flags keeps files of its own."""
@@ -197,9 +210,9 @@ class Writer:
 
     def _carried(self, unit: Unit) -> tuple[str, ...]:
         target = self.run.target
-        if unit.flagfile is not None and not unit.moved:  # which may name files as they are found from here
+        if unit.flagfile is not None:  # which may name files as they are found from here
             return tuple(map(absolute, unit.flagfile.flags))
-        words: list[str] = [*compile_flags(unit, target)]
+        words: list[str] = [*target.compile_flags]
         for one in unit.files:
             words += one.file.flags(one.path, spec_flag=target.spec_flag, objects=unit.objects or one.path.parent)
         return tuple(words)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotuner.carriers.flagfile import KERNELS, Flagfile, beside
+from autotuner.carriers.flagfile import KERNELS, Flagfile, beside, there_or_in
 from autotuner.carriers.provenance import Provenance
 from autotuner.errors import AutotuneError, UsageError
 from autotuner.specfiles.check import objects_folder
@@ -46,9 +46,9 @@ class Unit:
 
     @property
     def moved(self) -> bool:
-        """Its flagfile names files that are not there: those beside it are meant."""
-        named = [file for _, file in self.flagfile.carriers] if self.flagfile else []
-        return not all(Path(file).exists() for file in named)
+        """Its flagfile names files or folders that are not there: those beside it are meant."""
+        flagfile = self.flagfile if self.files else None
+        return flagfile is not None and flagfile.found_in(self.spec.parent) != flagfile.flags
 
     def shown(self, path: Path) -> Path:
         """A file of it, as the user has it."""
@@ -112,18 +112,14 @@ def read_unit(spec: Path, *, trust: bool) -> Unit:
     paths = [path for path in (spec, spec.with_suffix(KERNELS)) if path.is_file()]
     if flagfile is not None:
         # A flagfile has whole paths, and a compile takes what they name; after a move, those beside it are meant.
-        named = {path.name: path for _, file in flagfile.carriers if (path := _there(Path(file), spec.parent))}
+        named = {path.name: path for _, file in flagfile.carriers if (path := there_or_in(Path(file), spec.parent))}
         paths = [named.pop(path.name, path) for path in paths]
         paths += named.values()
         for folder in flagfile.executables:
-            paths += executables_in(_there(Path(folder), spec.parent))
+            paths += executables_in(there_or_in(Path(folder), spec.parent))
     files = tuple(UnitFile(path, read_spec(read_text(path), name=str(path), trust=trust)) for path in paths)
     if not files and flagfile is None:
         raise UsageError(f"there is neither {spec} nor a flagfile of its name.", remedy="Is the path right?")
     brings = any(one.file.carrier.brings_objects for one in files)
     objects = objects_folder(spec, flagfile).absolute() if brings else None
     return Unit(spec, flagfile, files, objects)
-
-
-def _there(path: Path, folder: Path) -> Path:
-    return path if path.exists() else folder / path.name

@@ -21,7 +21,8 @@ import autotuner
 from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
 from autotuner.carriers.carrier import Said
-from autotuner.carriers.flagfile import flagfile_text
+from autotuner.carriers.flagfile import KERNELS, flagfile_text
+from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.carriers.outputs import WRITTEN
 from autotuner.carriers.provenance import Provenance
 from autotuner.devices.device import Module, Timing
@@ -288,6 +289,48 @@ def test_a_kernels_objects_are_there_after_its_spec_was_written_in_place(
     assert Path(document["spec"]) == spec
     assert spec.read_text().startswith("// Spec by autotune ")
     assert {path.name: path.read_bytes() for path in spec.with_suffix(".objects").iterdir()} == objects
+
+
+TWO = """func.func @main(%a: tensor<64x48xf32>, %b: tensor<48x32xf32>, %c: tensor<32x64xf32>, %d: tensor<64x32xf32>)
+    -> (tensor<64x32xf32>, tensor<32x32xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %tall = tensor.empty() : tensor<64x32xf32>
+  %square = tensor.empty() : tensor<32x32xf32>
+  %tall_zero = linalg.fill ins(%zero : f32) outs(%tall : tensor<64x32xf32>) -> tensor<64x32xf32>
+  %square_zero = linalg.fill ins(%zero : f32) outs(%square : tensor<32x32xf32>) -> tensor<32x32xf32>
+  %first = linalg.matmul ins(%a, %b : tensor<64x48xf32>, tensor<48x32xf32>) outs(%tall_zero : tensor<64x32xf32>)
+    -> tensor<64x32xf32>
+  %second = linalg.matmul ins(%c, %d : tensor<32x64xf32>, tensor<64x32xf32>) outs(%square_zero : tensor<32x32xf32>)
+    -> tensor<32x32xf32>
+  return %first, %second : tensor<64x32xf32>, tensor<32x32xf32>
+}
+"""
+"""A model whose dispatches are SMALL and OTHER."""
+
+
+@pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler on this machine")
+@pytest.mark.parametrize("where", ["specs", "gone"])
+def test_files_of_a_model_that_were_moved_together_are_raced_and_written(
+    write: Callable[..., Path], retune: Retune, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, where: str
+) -> None:
+    """A spec that tunes, one that calls a microkernel, and its objects."""
+    pretend(monkeypatch, warm=0.5)
+    words = ("ab", "sgemm_c", "--shape", "64x32x48", "--trials", "1", "--budget", "20m", "--json", "-q")
+    kernel = Path(answered(in_this_process(*words, cwd=tmp_path, cache=cache))["spec"])
+    spec, model = write(OTHER.name), tmp_path / "model.mlir"
+    model.write_text(TWO)
+    kernel.rename(spec.with_suffix(KERNELS))
+    kernel.with_suffix(".objects").rename(spec.with_suffix(".objects"))
+    carriers = [f"{CPU.spec_flag}={spec}", f"{SPEC_FLAG}={spec.with_suffix(KERNELS)}"]
+    flags = flagfile_text([*CPU.compile_flags, *carriers, f"{OBJECTS_FLAG}={spec.with_suffix('.objects')}"])
+    spec.with_suffix(".flags").write_text(flags.replace(str(spec.parent), str(tmp_path / where)))
+    document = answered(retune(spec, "--model", model, "--budget", "20m", "--json"))
+    reasons = [row["reason"] for row in document["entries"]]
+    assert [row["state"] for row in document["entries"]] == ["kept", "kept"], reasons
+    assert document["verdict"] == "win", reasons
+    written = read_unit(Path(document["spec"]), trust=False)
+    assert not written.moved
+    assert len(written.files) == 2
 
 
 def test_what_applies_no_more_is_searched_again_near_its_place(
