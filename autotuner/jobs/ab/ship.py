@@ -19,7 +19,6 @@ from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.subject import Subject
 from autotuner.jobs.model.context import compile_timeout
-from autotuner.jobs.model.program import program_name
 from autotuner.measure.judgement import Judgement
 from autotuner.system.workspace import Workspace
 from autotuner.targets import Target
@@ -38,7 +37,7 @@ def claim(wanted: Experiment, target: Target, options: Options, workspace: Works
     if not wanted.b.kernels:
         return
     model = wanted.model
-    name = program_name(model.path) if model else wanted.problem.name if wanted.problem else ""
+    name = model.name if model else wanted.problem.name if wanted.problem else ""
     read = [*wanted.a.reads, *wanted.b.reads, *files_in([*wanted.inputs, *target.user_flags])]
     files = outputs(name, wanted.b, target, options, workspace)
     files.claim([*read, *(model.files(target) if model else ())])

@@ -69,6 +69,10 @@ class Model:
         for route in self.routes:
             checked_name(route.partition("=")[0].strip(), what="a route")
 
+    @property
+    def name(self) -> str:
+        return program_name(self.path, self.function)
+
     def opened(self, *, folder: Path, tools: Tools) -> Program:
         """The program, called as the user says; what is imported goes into `folder`."""
         found = Program.open(self.path, folder=folder, tools=tools, trust=self.trust)
@@ -250,7 +254,7 @@ class Context:
 
 def model_outputs(model: Model, target: Target, options: Options, workspace: Workspace) -> Outputs:
     """Where the tuned model's files go."""
-    default = workspace.specs / f"{program_name(model.path)}-{target.name}.mlir"
+    default = workspace.specs / f"{model.name}-{target.name}.mlir"
     return Outputs.at(options.output or default, workspace, MODEL)
 
 
@@ -283,7 +287,7 @@ def structure_in(
     if not build.ok:
         by_hand = shell_line(builder.command(flags, vmfb=Path("module.vmfb")))
         raise NoCandidateError(
-            f"iree-compile cannot compile {program_name(model.path)} for {target}: {first_error(build.stderr)}",
+            f"iree-compile cannot compile {model.name} for {target}: {first_error(build.stderr)}",
             remedy=f"Check the model, --flag and --target. The same by hand: {by_hand}",
         )
     (text,), configured = build.dumped[FLOW], build.dumped["configurations"]

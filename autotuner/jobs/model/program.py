@@ -98,6 +98,7 @@ class Program:
         """The same, called as the user says."""
         return replace(
             self,
+            name=program_name(Path(self.name), function),
             function=function,
             inputs=tuple(map(_findable, inputs)),
             parameters=tuple(map(_parameter_file, parameters)),
@@ -178,9 +179,10 @@ def _check_parameters(program: Program, scopes: Sequence[str]) -> None:
         raise UsageError(f"{program.name} loads parameters {what}, and no file gives them.", remedy=f"Give {how}.")
 
 
-def program_name(path: Path) -> str:
-    """What results and outputs call the model in this file."""
-    return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in path.stem)
+def program_name(path: Path, function: str | None = None) -> str:
+    """What results and outputs call the model in this file; each function that the user names is a model of its own."""
+    name = f"{path.stem}_{function}" if function else path.stem
+    return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
 
 
 def call_of(program: Program, signature: Signature, folder: Path, *, seed: int) -> tuple[Invocation, tuple[str, ...]]:

@@ -23,7 +23,7 @@ from autotuner.jobs.model.context import (
 from autotuner.jobs.model.early import check_words
 from autotuner.jobs.model.expected import load_expected
 from autotuner.jobs.model.inputs import check_inputs
-from autotuner.jobs.model.program import Program, ProgramBuilder, check_call, program_name
+from autotuner.jobs.model.program import Program, ProgramBuilder, check_call
 from autotuner.jobs.model.signature import signature_in
 from autotuner.system import process
 from autotuner.system.cache import Cache
@@ -150,7 +150,7 @@ def operations_in(text: str) -> set[str]:
 def question_unread(model: Model, target: Target, session: Session) -> Question:
     """Of a model that there was no time to read."""
     size = model.path.stat().st_size
-    problem = {"op": "model", "name": program_name(model.path), "flops": 0, "bytes": size}
+    problem = {"op": "model", "name": model.name, "flops": 0, "bytes": size}
     return Question("model", problem, target, asks=problem, reads=session.tools.programs, recalls=True)
 
 

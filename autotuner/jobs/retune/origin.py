@@ -12,7 +12,7 @@ from typing import Any
 from autotuner.carriers.provenance import Provenance, machine_of
 from autotuner.errors import UsageError
 from autotuner.jobs.model.context import Model
-from autotuner.jobs.model.program import FORMATS, program_name
+from autotuner.jobs.model.program import FORMATS
 from autotuner.jobs.retune.unit import Unit, UnitFile
 from autotuner.problems import Problem
 from autotuner.problems.accuracy import known_precision
@@ -108,7 +108,7 @@ class Part:
     def name(self) -> str:
         if self.problem is not None:
             return self.problem.name
-        return program_name(self.model.path) if self.model else ""
+        return self.model.name if self.model else ""
 
 
 @dataclass(frozen=True)

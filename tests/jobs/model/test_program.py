@@ -19,13 +19,16 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.model import onnx_import
 from autotuner.jobs.model.arbiter import same_outputs
 from autotuner.jobs.model.choice import choose
+from autotuner.jobs.model.context import Model, model_outputs
 from autotuner.jobs.model.inputs import input_shapes
 from autotuner.jobs.model.program import Program, ProgramBuilder, call_of
 from autotuner.jobs.model.signature import Argument, Signature
 from autotuner.measure.check import Check
 from autotuner.problems import Array
 from autotuner.system.cache import Cache
+from autotuner.system.workspace import Workspace
 from autotuner.targets import Target
+from autotuner.tuning.options import Options
 from tests.support.models import EXAMPLES
 from tests.support.patience import ENOUGH
 
@@ -37,6 +40,17 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
         Program.open(tmp_path / "model.pt", folder=tmp_path)
     with pytest.raises(UsageError, match="there is no model"):
         Program.open(tmp_path / "model.mlir", folder=tmp_path)
+
+
+def test_each_function_of_a_file_has_results_and_files_of_its_own(tmp_path: Path) -> None:
+    path, target = tmp_path / "llm.mlir", Target.parse("cpu")
+    path.write_text("func.func @prefill() { return }\nfunc.func @decode() { return }\n")
+    models = [Model(path), Model(path, function="prefill"), Model(path, function="decode$bs4")]
+    names = ["llm", "llm_prefill", "llm_decode_bs4"]
+    assert [model.name for model in models] == names
+    assert [model.opened(folder=tmp_path, tools=Tools.find()).describe(flops=0)["name"] for model in models] == names
+    files = [model_outputs(model, target, Options(), Workspace.open(tmp_path)).spec for model in models]
+    assert [file.name for file in files] == [f"{name}-cpu.mlir" for name in names]
 
 
 def test_inputs_that_have_only_a_shape_are_filled_and_others_passed_on(tmp_path: Path) -> None:
