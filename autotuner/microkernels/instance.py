@@ -103,8 +103,8 @@ class Call:
     problem: Problem
 
 
-def crash_words(reason: str, calls: Sequence[Call]) -> str:
-    """Why a run failed; of a crash in C of one's own also how that is called."""
-    if not reason.startswith("ended by ") or not calls:
+def crash_words(reason: str, calls: Sequence[Call], *, wrong: bool = False) -> str:
+    """Why a run failed; of a crash in C of one's own, or a `wrong` result, also how that is called."""
+    if not (wrong or reason.startswith("ended by ")) or not calls:
         return reason
     return f"{reason}; IREE calls it as `{c_signature(calls[0].instance)}`, and its function must take just that"

@@ -12,12 +12,12 @@ from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import Candidate
 
 
-def crash_of(candidate: Candidate, detail: str, target: Target) -> str:
-    """How the run of a candidate ended; of a kernel in C that crashes also how it is called."""
+def crash_of(candidate: Candidate, detail: str, target: Target, *, wrong: bool = False) -> str:
+    """How the run of a candidate ended, or what is `wrong` with its result; of a kernel in C also how it is called."""
     carrier, reason = candidate.carrier, failed_because(detail)
     if not isinstance(carrier, VariantCarrier) or not target.backend.on_host:
         return reason
-    return crash_words(reason, carrier.built.calls)
+    return crash_words(reason, carrier.built.calls, wrong=wrong)
 
 
 def first_crashes(outcomes: Iterable[Outcome], target: Target) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -137,7 +138,9 @@ def test_a_kernel_that_computes_something_else_is_exit_4(
     words = ("ab", "mine", *SHAPE, *QUICK, "--trials", "1", "--budget", "10m", "--workspace", str(workspace))
     code, _, err = autotune(capsys, monkeypatch, *words)
     assert code == 4, err
-    assert "mine computes wrong results" in err
+    called = "void sgemm(const float *, const float *, float *, int32_t, int32_t, int32_t, size_t, size_t, size_t)"
+    element = r"relative error .*, allowed .*; element \(\d+, \d+\) is .*, not .*"
+    assert re.search(rf"mine computes wrong results: {element}; IREE calls it as `{re.escape(called)}`", err), err
 
 
 def test_a_kernel_whose_symbol_is_missing_is_refused_before_iree_compiles_it(

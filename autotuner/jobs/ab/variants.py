@@ -76,17 +76,21 @@ def failure(kernel: Kernel, result: AbResult) -> AutotuneError | None:
     if result.interrupted or not failed or counts.asked - counts.duplicate - 1 > sum(failed.values()):
         return None
     where = f"See candidates/{result.run} for each one's stderr."
-    if failed.get("wrong-result"):
-        return WrongResultError(f"{kernel.name} computes wrong results.", remedy=where)
-    reasons = ", ".join(f"{name} {n}" for name, n in failed.items())
     why = f": {result.details.why}" if result.details.why else ""
+    if failed.get("wrong-result"):
+        return WrongResultError(f"{kernel.name} computes wrong results{why}.", remedy=where)
+    reasons = ", ".join(f"{name} {n}" for name, n in failed.items())
     return NoCandidateError(f"no variant of {kernel.name} works ({reasons}){why}.", remedy=where)
 
 
 def _why(result: Result, plan: Plan, session: Session) -> str:
-    """Of the first variant that does not run: how it ended."""
-    rows = [row for row in session.store.candidates(result.run) if row.failure.startswith("run-")]
-    return crash_of(plan.candidate(rows[0].config, id="failed"), rows[0].stderr, plan.target) if rows else ""
+    """Of the first variant that computes something wrong, what that is; else of one that does not run, how it ended."""
+    rows = session.store.candidates(result.run)
+    wrong = next((row for row in rows if row.failure == "wrong-result"), None)
+    row = wrong or next((row for row in rows if row.failure.startswith("run-")), None)
+    if row is None:
+        return ""
+    return crash_of(plan.candidate(row.config, id="failed"), row.stderr, plan.target, wrong=row is wrong)
 
 
 def _with_arms(result: Result, plan: Plan, kernel: Kernel, options: Options, session: Session) -> AbResult:
