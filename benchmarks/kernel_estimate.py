@@ -77,13 +77,13 @@ def cuda(x: Columns, c: Constants) -> Array:
     step = np.maximum(x["bm"] * x["bn"] / c[0], read)
     together = np.where((x["both"] > 0) & (x["waves"] > 1), c[5], 100)
     step *= np.where(x["ragged"] > 0, np.where(x["both"] > 0, c[4], c[3]), together) / 100
-    steps = x["waves"] * np.ceil(np.ceil(x["k"] / 64) / (x["split"] * x["parts"]))
+    steps = x["waves"] * np.ceil(np.ceil(x["deep"] / 64) / (x["split"] * x["parts"]))
     staged = np.where((x["staged"] > 0) & (x["split"] == 1), x["bm"] * x["bn"] / c[6], 0.0)
     finished = staged + np.where(x["bias"] > 0, c[7], 0.0) + np.where(x["gated"] > 0, x["bm"] * x["bn"] / c[8], 0.0)
     put = x["bm"] * x["bn"] * np.where((x["rounded"] > 0) & ~parts, 2, 4) / c[9] + c[10] + finished
     once = c[11] + np.where(x["both"] > 0, c[12], 0.0) + np.where(x["split"] > 1, c[13], 0.0)
     added_up = np.where(parts, c[17] + x["parts"] * x["m"] * x["n"] / c[18], 0.0)
-    multiplied = np.maximum(steps * step, x["batch"] * (x["m"] + x["n"]) * x["k"] / np.where(parts, c[16], c[14]))
+    multiplied = np.maximum(steps * step, x["batch"] * (x["m"] + x["n"]) * x["deep"] / np.where(parts, c[16], c[14]))
     total: Array = np.where(x["turned"] > 0, thin(x, c[19:]), multiplied + x["waves"] * put + once + added_up)
     return total
 
@@ -91,8 +91,8 @@ def cuda(x: Columns, c: Constants) -> Array:
 def thin(x: Columns, c: Constants) -> Array:
     """Of a product of few rows."""
     step = np.maximum(x["bm"] * x["bn"] / c[0], c[1] + x["bm"] * c[2] / 10 + x["bn"] * c[9] / 4)
-    steps = np.ceil(np.ceil(x["k"] / 64) / x["split"])
-    weights = x["n"] * x["k"]
+    steps = np.ceil(np.ceil(x["deep"] / 64) / x["split"])
+    weights = x["n"] * x["deep"]
     read = weights / np.where(weights > 22 << 20, c[3], c[4])
     shared = np.where(x["split"] > 1, c[6] + c[7] * x["split"], 0.0)
     total: Array = np.maximum(steps * step, read) + c[5] + shared + x["bm"] * x["bn"] / c[8]

@@ -28,6 +28,7 @@ from autotuner.carriers.tails import Tail, read_tails
 from autotuner.errors import AutotuneError
 from autotuner.iree.mlir import Dispatch, dispatch_of, maker, map_positions, parse, walk
 from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems.accuracy import Precision
 from autotuner.problems.dtypes import ACCUMULATORS, ROUNDED
 from autotuner.problems.epilogue import NOTHING, Epilogue
 
@@ -71,6 +72,10 @@ class Operation:
     @property
     def problems(self) -> tuple[Problem, ...]:
         return tuple(reading.problem for reading in self.readings)
+
+    def accepting(self, precision: Precision) -> Operation:
+        """With results of that accuracy accepted, where its types leave something to give away."""
+        return replace(self, readings=tuple(replace(r, problem=r.problem.accepting(precision)) for r in self.readings))
 
 
 def forms_of(readings: Iterable[Reading]) -> Forms:

@@ -78,7 +78,7 @@ def _experiment(wanted: Wanted, request: Request) -> None:
 def _refuse_unused(asked: Asked, options: Options, request: Request) -> None:
     """What this experiment would not use."""
     if asked.searched is not None:
-        request.refuse_untimed("inputs", "allow_precision")
+        request.refuse_untimed("inputs")
         return
     a, b = asked.arms
     if asked.model is not None and asked.problem is not None and not (a.kernels or b.kernels):
@@ -86,7 +86,7 @@ def _refuse_unused(asked: Asked, options: Options, request: Request) -> None:
     request.given.refuse(["trials"], "is for a search: two arms have nothing to search")
     if asked.model is not None:
         request.given.refuse(["cache"], "is for single problems: a model is timed with the cache that it leaves itself")
-    request.refuse_untimed("output", "allow_precision", "tolerance", "expected", "parameters")
+    request.refuse_untimed("output", "tolerance", "expected", "parameters")
     if options.output is not None and not b.kernels:
         raise UsageError(f"-o: {b.name} is no microkernel, nothing is written for it.", remedy="Leave -o out.")
 

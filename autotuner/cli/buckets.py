@@ -23,7 +23,6 @@ def run_gemm(wanted: Gemm | Family, request: Request) -> None:
     wanted = replace(wanted, gemm=wanted.gemm.allowing(request.allow_precision))
     target = request.built_for()
     options = request.options()
-    request.refuse_untimed("allow_precision")
     if request.cache == "cold":
         request.given.refuse(["cache"], "cold is for one --shape: the buckets' entries are compared with a warm cache")
     if request.dry_run:

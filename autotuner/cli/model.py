@@ -19,7 +19,7 @@ def run_model(wanted: Model, request: Request) -> None:
     wanted = replace(wanted, allow=known_precision(request.allow_precision))
     target = request.built_for()
     options = request.options()
-    request.refuse_untimed("allow_precision", "tolerance", "expected", "parameters")
+    request.refuse_untimed("tolerance", "expected", "parameters")
     if not request.timed and len(wanted.routes) > 1:
         raise UsageError("without a device no route is faster than another.", remedy="Give --route once.")
     if "top" in request.given:

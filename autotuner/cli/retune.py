@@ -26,7 +26,7 @@ def run_retune(words: RetuneWords, request: Request) -> None:
         given.refuse(words_of_model, "is for a model", remedy="Give --model too.")
     if words.in_place and request.output is not None:
         raise UsageError("--in-place and -o name two places.", remedy="Give one of them.")
-    request.refuse_untimed("allow_precision", "tolerance", "expected", "parameters")
+    request.refuse_untimed("tolerance", "expected", "parameters")
     options = request.options()
     if "workspace" not in given and words.path.is_dir():
         options = replace(options, workspace=words.path)

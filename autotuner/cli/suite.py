@@ -40,7 +40,7 @@ def run_suite(wanted: SuiteWords, request: Request) -> None:
     if wanted.show:
         listed = ("workload", "show", "sample", "seed", "target", "chip", "flags", "as_json")
         request.given.only(*listed, where="--list")
-    request.refuse_untimed("allow_precision", "output")
+    request.refuse_untimed("output")
     say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
     found = load(wanted.workload).allowing(request.allow_precision)
     if not request.quiet:

@@ -40,7 +40,6 @@ def run_tuning(problem: Problem, request: Request) -> None:
         run_bundling(problem, target, request.bundle, request.untimed())
         return
     options = request.options()
-    request.refuse_untimed("allow_precision")
     say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
     if request.dry_run:
         print_rehearsal(dry_run.rehearse(problem, target, options=options), request)

@@ -32,6 +32,11 @@ _MAX_GRID = (1 << 31) - 1
 _MAX_SCRATCH = (1 << 31) - 1
 
 
+def _told(name: str, number: int) -> str:
+    allowed_by = " (--allow-precision f16 allows them)" if name == "sums_in_f16" and not number else ""
+    return f"{name} = {number}{allowed_by}"
+
+
 class DoesNotFitError(UsageError):
     """A sound microkernel that cannot compute this problem on this chip."""
 
@@ -199,7 +204,7 @@ class Manifest:
     def _hold(self, conditions: Iterable[Expression], numbers: Mapping[str, int]) -> None:
         for condition in conditions:
             if not self._evaluate("conditions", condition, numbers):
-                given = ", ".join(f"{name} = {numbers[name]}" for name in sorted(condition.names))
+                given = ", ".join(_told(name, numbers[name]) for name in sorted(condition.names))
                 error = self._unfit(f"it needs {condition.text}, and here {given}.", "Choose another shape or kernel.")
                 error.condition = condition
                 raise error

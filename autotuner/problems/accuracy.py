@@ -106,7 +106,7 @@ def known_precision(text: str | None) -> Precision:
 
 def lower_precision(wanted: Precision, *, dtype: str, acc: str) -> Precision:
     """The same where it is below these types; else nothing is allowed by it."""
-    lower = {"": True, "tf32": dtype == "f32", "f16": dtype in ("f32", "f16", "bf16") and acc == "f32"}
+    lower = {"": True, "tf32": dtype == "f32", "f16": acc == "f32"}
     return wanted if lower[wanted] else ""
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autotuner.errors import UsageError
-from autotuner.problems.accuracy import Array, Bound, Precision, Sums, whole_numbers
+from autotuner.problems.accuracy import Array, Bound, Precision, Sums, lower_precision, whole_numbers
 from autotuner.problems.dtypes import ElementType
 
 if TYPE_CHECKING:  # where modules only run there are no bindings of the compiler
@@ -117,6 +117,11 @@ class Problem(ABC):
     @abstractmethod
     def allowing(self, precision: str | None) -> Problem:
         """The same problem with results of that accuracy accepted."""
+
+    def accepting(self, precision: Precision) -> Problem:
+        """The same as far as it means anything for these types."""
+        dtype, acc = self.types
+        return self.allowing(precision) if lower_precision(precision, dtype=dtype, acc=acc) else self
 
     @abstractmethod
     def arguments(self) -> tuple[str, ...]:

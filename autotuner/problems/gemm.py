@@ -92,7 +92,8 @@ class Gemm(Operation):
             f"transpose_{side}": int(letter == "t") for side, letter in zip(("lhs", "rhs"), self.layout, strict=True)
         }
         sizes = {"m": self.m, "n": self.n, "k": self.k, "batch": self.batch, "rounded": int(bool(self.out))}
-        return {**sizes, **transposed, **self.epilogue.variables()}
+        types = {"element_bytes": self.element.bytes, "sums_in_f16": int(self.allow == "f16" or self.acc == "f16")}
+        return {**sizes, **types, **transposed, **self.epilogue.variables()}
 
     def dimensions(self, operand: str) -> str:
         if operand == "bias":

@@ -9,7 +9,7 @@ from autotuner.errors import UsageError
 from autotuner.measure.check import compare
 from autotuner.problems import Array, Attention, Conv, Gemm
 from autotuner.problems.accuracy import Bound, Precision, known_precision, lower_precision
-from tests.support.simulated_kernels import TYPES, accumulated, honest, judged, wrong
+from tests.support.simulated_kernels import TYPES, accumulated, honest, in_14_bits, judged, wrong
 
 DEPTHS = (1, 2, 7, 64, 1000, 4096)
 
@@ -94,7 +94,15 @@ def test_lower_precision_passes_where_the_user_allows_it(allow: str) -> None:
     assert problem.arguments()[-2:] == ("--allow-precision", allow)
 
 
-@pytest.mark.parametrize(("dtype", "allow"), [("i8", "f16"), ("f16", "tf32"), ("f8", "f16")])
+@pytest.mark.parametrize("k", [256, 4096, 16384])
+def test_short_sums_of_f8_pass_where_the_user_allows_them_and_nothing_wrong_does(k: int) -> None:
+    problem = gemm(k, "f8", "f32").allowing("f16")
+    assert judged(problem, in_14_bits, seed=4).passed
+    for name in ("one product missing", "16 products missing in the last 5 rows", "one element of its neighbour"):
+        assert not judged(problem, wrong(problem)[name], seed=4).passed, name
+
+
+@pytest.mark.parametrize(("dtype", "allow"), [("i8", "f16"), ("f16", "tf32"), ("f8", "tf32")])
 def test_a_precision_that_is_no_lower_is_refused(dtype: str, allow: str) -> None:
     with pytest.raises(UsageError, match="is not below"):
         Gemm.parse(shape="4x4x4", dtype=dtype).allowing(allow)
@@ -112,7 +120,7 @@ def test_a_precision_that_is_no_lower_is_refused(dtype: str, allow: str) -> None
         ("f16", "f16", "f32", True),
         ("f16", "bf16", "f32", True),
         ("f16", "f16", "f16", False),
-        ("f16", "f8", "f32", False),
+        ("f16", "f8", "f32", True),
         ("f16", "i8", "i32", False),
     ],
 )

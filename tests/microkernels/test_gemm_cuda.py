@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,10 @@ from tests.support.cuda_kernel import needs_nvrtc
 from tests.support.kernels import spec_flags
 
 MANIFEST = load(shipped_folder() / "gemm_cuda" / FILE)
+
+
+def f8(shape: str, **more: Any) -> Gemm:
+    return Gemm.parse(shape=shape, dtype="f8", layout="nt", **more).allowing("f16")
 
 
 def offers(problem: Gemm, workspace: Path, **first: int) -> Variants:
@@ -50,6 +55,9 @@ def offers(problem: Gemm, workspace: Path, **first: int) -> Variants:
             {"bm": 64, "bn": 16, "fill": 1, "turned": 1},
         ),
         (Gemm.parse(shape="48x4096x4096", out="f16", epilogue="silu,gated"), {"bm": 128, "bn": 48, "turned": 1}),
+        (f8("4096x4096x4096", out="bf16"), {"bm": 128, "bn": 256, "both": 1}),
+        (f8("16x4096x4096", epilogue="bias,relu"), {"bm": 64, "bn": 16, "fill": 1, "turned": 1}),
+        (f8("384x512x32768"), {"fill": 2}),
         (Gemm.parse(shape="512x512x512", batch=16, epilogue="bias,residual,relu"), {}),
         (Gemm.parse(shape="1000x1280x1032", out="f16", layout="nt", epilogue="layer=1e-5,bias,gelu"), {"bn": 176}),
         (
@@ -125,6 +133,10 @@ def test_no_variant_of_any_problem_wants_more_than_an_sm_has(tmp_path: Path) -> 
         (Gemm.parse(shape="1024x1024x1020"), False),
         (Gemm.parse(shape="512x512x1000", batch=64), False),
         (Gemm.parse(shape="1024x3072x1024", epilogue="rms=1e-5"), True),
+        (f8("1024x1024x1024"), True),
+        (f8("1024x1024x1016"), False),
+        (replace(f8("1024x1024x1024"), layout="nn"), False),
+        (replace(f8("1024x1024x1024"), allow=""), False),
     ],
     ids=lambda value: value.name if isinstance(value, Gemm) else "",
 )
@@ -172,19 +184,21 @@ PROBLEMS = [
     Gemm.parse(shape="384x512x32768", dtype="bf16", layout="nt"),
     Gemm.parse(shape="1x5120x5120"),
     Gemm.parse(shape="2008x2040x1976", layout="tn", epilogue="clip=0:6"),
+    f8("2048x2048x2048", out="bf16", epilogue="bias"),
 ]
 
 
 @needs_nvrtc
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
 def test_the_product_for_hopper_builds_and_iree_calls_it(problem: Gemm, tools: Tools, tmp_path: Path) -> None:
-    """By what its manifest expects to be fastest; IREE compiles for sm_80."""
+    """By what its manifest expects to be fastest; IREE compiles for an earlier chip."""
     variants = offers(problem, tmp_path)
     call = variants.call(variants.default())
     source, spec = tmp_path / "problem.mlir", tmp_path / "spec.mlir"
     source.write_text(problem_mlir(problem))
     spec.write_text(spec_mlir([call]))
-    flags = [*Target.parse("sm_80").compile_flags, *spec_flags(spec, [call.instance])]
+    target = Target.parse("sm_89" if problem.dtype == "f8" else "sm_80")
+    flags = [*target.compile_flags, *spec_flags(spec, [call.instance])]
     kernels = kernel_calls([call])
     assert prove(preprocess(tools, source, flags, timeout=120), kernels).reason(kernels, expected=[1]) == ""
 

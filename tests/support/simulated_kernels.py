@@ -99,7 +99,9 @@ def wrong(gemm: Gemm) -> dict[str, Kernel]:
         kernels["f16 inputs"] = lambda a, b: _product(a.astype(np.float16), b.astype(np.float16))
         kernels["TF32 inputs"] = lambda a, b: _product(_tf32(a), _tf32(b))
         kernels["bf16 inputs"] = lambda a, b: _product(a.astype(ml_dtypes.bfloat16), b.astype(ml_dtypes.bfloat16))
-    if gemm.dtype in ("f32", "f16", "bf16") and gemm.acc == "f32":
+    if gemm.dtype == "f8":
+        kernels["summed in 14 bits"] = in_14_bits
+    if gemm.dtype != "i8" and gemm.acc == "f32":
         kernels["summed in f16"] = lambda a, b: accumulated(a, b, acc="f16")
         kernels["16 at a time in f16"] = lambda a, b: _in_chunks(a, b)
     return kernels
@@ -111,6 +113,17 @@ def _in_chunks(a: Array, b: Array) -> Array:
     for k in range(0, a.shape[1], 16):
         with np.errstate(invalid="ignore"):
             total = _stored(total + accumulated(a[:, k : k + 16], b[k : k + 16], acc="f16"), "f32", cut=False)
+    return total
+
+
+def in_14_bits(a: Array, b: Array) -> Array:
+    """As matrix units for f8 are said to add: 32 products and the sum so far, of 14 bits as the largest has them."""
+    total = np.zeros((a.shape[0], b.shape[1]))
+    left, right = a.astype(np.float64), b.astype(np.float64)
+    for k in range(0, a.shape[1], 32):
+        terms = np.concatenate([total[None], left.T[k : k + 32, :, None] * right[k : k + 32, None, :]])
+        last = np.exp2(np.frexp(np.abs(terms).max(axis=0))[1] - 14)
+        total = np.sum(np.trunc(terms / last), axis=0) * last
     return total
 
 

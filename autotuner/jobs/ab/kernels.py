@@ -23,6 +23,7 @@ from autotuner.microkernels.library import find, search_folders
 from autotuner.microkernels.manifest import DoesNotFitError
 from autotuner.microkernels.variants import Kernel, Variants
 from autotuner.problems import Problem
+from autotuner.problems.accuracy import Precision
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
 from autotuner.system.text import times
@@ -101,6 +102,8 @@ class KernelSite:
     timeout: float
     problem: Problem | None
     """What a kernel is to compute; None: whatever it fits."""
+    allow: Precision
+    """The accuracy that is accepted of what it computes."""
 
     @property
     def name(self) -> str:
@@ -109,7 +112,7 @@ class KernelSite:
 
     def insert(self, kernel: Kernel) -> InsertedKernel:
         """Replaces the operation of the problem, or all that the kernel fits, and proves it."""
-        operations = read_operations(self._preprocess(()))
+        operations = [operation.accepting(self.allow) for operation in read_operations(self._preprocess(()))]
         made_for = self._executable_target() if self.target.backend.on_host else ""
         offers = _Offers(kernel, self.chip, self.workspace, made_for)
         found = self._fitting(offers, operations)

@@ -17,6 +17,7 @@ from autotuner.jobs.model.judging import arbiter_of
 from autotuner.jobs.model.program import ProgramBuilder, call_of
 from autotuner.jobs.model.reading import read_beside
 from autotuner.problems import Problem
+from autotuner.problems.accuracy import Precision
 from autotuner.system.cache import Cache
 from autotuner.system.digests import path_digest
 from autotuner.system.settings import cache_dir
@@ -42,6 +43,12 @@ class Experiment:
     """B was found to be faster before: it is confirmed at once, and no race comes first."""
     expected_us: tuple[float, float] | None = None
     """What A and B took on this machine before: how often they are repeated is known before they are timed."""
+
+    @property
+    def allow(self) -> Precision:
+        """The accuracy that is accepted of what both compute."""
+        of = self.model or self.problem
+        return of.allow if of is not None else ""
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,7 @@ def open_model(
         late = f"the time was up before {model.path.name} was read."
         raise OutOfTimeError(late, remedy=f"{would_read(account.clock)}.") from error
     signature = structure.flow.signature
-    description = program.describe(flops=structure.flops)
+    description = model.describe(program, flops=structure.flops)
     first = WORDS["default"] if wanted.a.name == DEFAULT.name else wanted.a.name
 
     def subject(run: Run) -> Subject:
@@ -96,6 +103,7 @@ def open_model(
             timeout=run_timeout(options),
             arbiter=arbiter_of(model, structure, builder, call, run, name=first),
             problem=wanted.problem,
+            allow=wanted.allow,
         )
 
     return Opened(_question(wanted, target, session, description, program.inputs), subject)

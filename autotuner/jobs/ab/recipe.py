@@ -20,6 +20,7 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.kernels import InsertedKernel, KernelSite
 from autotuner.jobs.model.program import whole_job
 from autotuner.problems import Problem
+from autotuner.problems.accuracy import Precision
 from autotuner.specfiles.applied import Use, applied
 from autotuner.specfiles.entries import SpecFile, read_spec, read_text
 from autotuner.specfiles.objects import check_objects
@@ -96,6 +97,7 @@ class ArmSite(KernelSite):
         problem: Problem | None,
         folder: Path,
         timeout: float,
+        allow: Precision = "",
     ) -> ArmSite:
         """`flags` are those that the program needs itself."""
         return cls(
@@ -108,6 +110,7 @@ class ArmSite(KernelSite):
             folder=folder,
             timeout=timeout,
             problem=problem,
+            allow=problem.allow if problem is not None else allow,
         )
 
     @property

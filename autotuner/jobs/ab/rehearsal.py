@@ -72,6 +72,7 @@ def rehearse_experiment(wanted: Experiment, target: Target, *, options: Options)
                 folder=folder,
                 timeout=options.effort.compile_timeout,
                 problem=problem,
+                allow=wanted.allow,
             )
             arms.append(_described(arm, arm.recipe(site), source, folder))
         return Rehearsal(name, target, tuple(arms), source if isinstance(source, str) else None)

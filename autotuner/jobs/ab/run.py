@@ -189,6 +189,7 @@ class _ExperimentRun:
             problem=subject.problem,
             folder=side.folder,
             timeout=self.compile_timeout,
+            allow=subject.allow,
         )
         try:
             with run.account.clocked("space"):

@@ -17,6 +17,7 @@ from autotuner.jobs.model.arbiter import Arbiter
 from autotuner.jobs.model.program import Program
 from autotuner.measure.check import Check, Checker, Data, compare
 from autotuner.problems import Array, Bound, Problem
+from autotuner.problems.accuracy import Precision
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,10 @@ class Subject(Protocol):
         """What a microkernel is to compute; None: whatever it fits."""
 
     @property
+    def allow(self) -> Precision:
+        """The accuracy that is accepted of it."""
+
+    @property
     def program(self) -> Path | str:
         """What is compiled: a problem's text, or the file of a model, which may be large."""
 
@@ -88,6 +93,10 @@ class Alone:
         return self.problem.flags
 
     @property
+    def allow(self) -> Precision:
+        return self.problem.allow
+
+    @property
     def program(self) -> str:
         return problem_mlir(self.problem)
 
@@ -116,6 +125,7 @@ class Inside:
     arbiter: Arbiter
     """Whose outputs are right."""
     problem: Problem | None = None
+    allow: Precision = ""
 
     repeated = False
     flags = ()

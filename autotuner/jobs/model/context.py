@@ -73,6 +73,10 @@ class Model:
     def name(self) -> str:
         return program_name(self.path, self.function)
 
+    def describe(self, program: Program, *, flops: int) -> dict[str, object]:
+        """The program, and what is accepted of its results."""
+        return program.describe(flops=flops) | ({"allow_precision": self.allow} if self.allow else {})
+
     def opened(self, *, folder: Path, tools: Tools) -> Program:
         """The program, called as the user says; what is imported goes into `folder`."""
         found = Program.open(self.path, folder=folder, tools=tools, trust=self.trust)

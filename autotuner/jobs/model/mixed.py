@@ -59,7 +59,7 @@ class KernelMix:
     def make(self, kernels: Sequence[KernelEntry], tuned: Tuned | None) -> Tuned | None:
         """The model with kernels and with the entries of `tuned`; None when no kernel is left."""
         context, tried = self.dispatches.context, self.whole.tried
-        context.stage(f"compiling the model with {len(kernels)} microkernels on route {tried.route.name}")
+        context.stage(f"compiling the model with {count(len(kernels), 'microkernel')} on route {tried.route.name}")
         row = context.row("microkernel", tried.route)
         entries = tuned.entries if tuned else ()
         numbered = [replace(entry, number=number) for number, entry in enumerate(kernels)]

@@ -15,6 +15,7 @@ from autotuner.jobs.model.extract import Group
 from autotuner.microkernels.manifest import Manifest
 from autotuner.microkernels.variants import Variants, find_manifests, fits
 from autotuner.problems import Gemm, Problem
+from autotuner.problems.accuracy import Precision
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Library:
     """What the compiler makes code for, on a processor."""
     norms: bool = True
     """Products may take the norms of their rows with them."""
+    allow: Precision = ""
+    """The accuracy that is accepted of what they compute."""
     _first: dict[Problem, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -58,13 +61,15 @@ class Library:
         for note in notes:
             if note not in context.run.account.notes:  # a run opens it more than once
                 context.note(note)
-        return cls(context, tuple(manifest for manifest, _ in found), chip, executable_target)
+        manifests = tuple(manifest for manifest, _ in found)
+        return cls(context, manifests, chip, executable_target, allow=context.model.allow)
 
     def places(self, preprocessed: str) -> list[Place]:
         """Those of a program as a spec finds it; none where it cannot be read, and that is said."""
         try:
-            joins = [one for one in read_joins(preprocessed) if all(map(self.first, one.problems))]
-            return self._places(read_operations(preprocessed, joins=tuple(joins)))
+            allow = self.allow
+            joins = [j for j in read_joins(preprocessed) if all(self.first(p.accepting(allow)) for p in j.problems)]
+            return self._places([one.accepting(allow) for one in read_operations(preprocessed, joins=tuple(joins))])
         except OutOfTimeError:
             raise
         except AutotuneError as error:

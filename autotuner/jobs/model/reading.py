@@ -155,7 +155,7 @@ def question_unread(model: Model, target: Target, session: Session) -> Question:
 
 
 def question_of(model: Model, program: Program, target: Target, session: Session, plain: ModelStructure) -> Question:
-    asks = program.describe(flops=plain.flops) | ({"allow_precision": model.allow} if model.allow else {})
+    asks = model.describe(program, flops=plain.flops)
     expected = (known_digest(path) for path in model.expected if path.is_file())
     reads = (*session.tools.programs, *program.reads(), *expected)
     problem = {**asks, "ops": sorted(plain.ops)}

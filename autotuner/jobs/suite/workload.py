@@ -9,7 +9,7 @@ from typing import Any
 
 from autotuner.errors import UsageError
 from autotuner.problems import Problem
-from autotuner.problems.accuracy import known_precision, lower_precision
+from autotuner.problems.accuracy import known_precision
 from autotuner.targets import Target
 
 
@@ -88,12 +88,7 @@ class Workload:
         wanted = known_precision(precision)
         if not wanted:
             return self
-        entries = tuple(
-            replace(e, problem=e.problem.allowing(wanted))
-            if lower_precision(wanted, dtype=e.problem.types[0], acc=e.problem.types[1])
-            else e
-            for e in self.entries
-        )
+        entries = tuple(replace(e, problem=e.problem.accepting(wanted)) for e in self.entries)
         if entries == self.entries:
             raise UsageError(
                 f"--allow-precision {wanted} is below the types of no problem of {self.name}.",

@@ -10,13 +10,15 @@
 // Sums go into the result from registers: lanes exchange them first, so that what is put is mostly 64 bytes of a row. Where
 // much is done with them (STAGED), or each of a cluster has a part of them, they go by way of shared memory: in the place of
 // the steps where a workgroup has a single tile (WHOLE), else 64 columns at a time.
+//
+// Of f8 two numbers lie where one of f16 would: depth is counted so (DEEP), and only the instruction that multiplies differs.
 typedef unsigned long long u64;
 typedef unsigned u32;
 typedef unsigned short u16;
 
 #include "wgmma.h"
 
-constexpr int m = SIZE_M, n = SIZE_N, k = SIZE_K, batch = SIZE_B;
+constexpr int m = SIZE_M, n = SIZE_N, k = DEEP, batch = SIZE_B;
 constexpr int BK = 64, SHARED_BY = CM * CN, APART = SPLIT * PARTS;
 constexpr bool X_ACROSS = TURNED ? !TRANSPOSE_RHS : TRANSPOSE_LHS;  // its rows lie along the depth, not its columns
 constexpr bool Y_ACROSS = TURNED ? TRANSPOSE_LHS : !TRANSPOSE_RHS;

@@ -1,12 +1,17 @@
-// wgmma for every width that is a multiple of 16: d += x * y, or d = x * y where `more` is 0. 64 rows, 16 deep; x and y are
-// descriptors of shared memory. An instruction names each of its registers: eight for 16 columns.
+// wgmma for every width that is a multiple of 16: d += x * y, or d = x * y where `more` is 0. 64 rows, 32 bytes deep; x and y
+// are descriptors of shared memory. An instruction names each of its registers: eight for 16 columns.
 template <int COLUMNS>
 struct Product;
 
-#if LHS_BF16
-#define OF "bf16.bf16"
-#else
-#define OF "f16.f16"
+#define SIDES(X_SIDE, Y_SIDE) ", " X_SIDE ", " Y_SIDE
+#if LHS_F16
+#define OF "k16.f32.f16.f16"
+#elif LHS_BF16
+#define OF "k16.f32.bf16.bf16"
+#elif LHS_F8E4M3FN  // along the depth always
+#define OF "k32.f32.e4m3.e4m3"
+#undef SIDES
+#define SIDES(X_SIDE, Y_SIDE)
 #endif
 
 #define R1 "%0, %1, %2, %3, %4, %5, %6, %7"
@@ -48,8 +53,8 @@ struct Product;
   struct Product<COLUMNS> {                                                                                                \
     template <int X_ACROSS, int Y_ACROSS>                                                                                  \
     static __device__ __forceinline__ void add(float (&d)[COLUMNS / 2], u64 x, u64 y, int more) {                          \
-      asm volatile("{ .reg .pred p; setp.ne.b32 p, " MORE ", 0; wgmma.mma_async.sync.aligned.m64n" #COLUMNS "k16.f32." OF  \
-                   " {" REGISTERS "}, " X ", " Y ", p, 1, 1, " X_SIDE ", " Y_SIDE "; }"                                    \
+      asm volatile("{ .reg .pred p; setp.ne.b32 p, " MORE ", 0; wgmma.mma_async.sync.aligned.m64n" #COLUMNS OF           \
+                   " {" REGISTERS "}, " X ", " Y ", p, 1, 1" SIDES(X_SIDE, Y_SIDE) "; }"                                   \
                    : __VA_ARGS__                                                                                           \
                    : "l"(x), "l"(y), "r"(more), "n"(X_ACROSS), "n"(Y_ACROSS));                                             \
     }                                                                                                                      \

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from autotuner.carriers.render import problem_mlir
 from autotuner.jobs.model.places import Library
 from autotuner.microkernels.expressions import Expression
 from autotuner.microkernels.library import shipped_folder
@@ -44,6 +45,14 @@ def test_layers_are_joined_only_where_kernels_fit_all_that_they_become(
     text: str, names: Sequence[str], wanted: list[Problem]
 ) -> None:
     assert found(text, names) == wanted
+
+
+def test_what_a_user_accepts_of_a_model_is_accepted_of_each_of_its_problems() -> None:
+    wanted = Gemm.parse(shape="512x2048x1024", dtype="f8", layout="nt")
+    library = Library(NO_RUN, (load(shipped_folder() / "gemm_cuda" / FILE),), "sm_90", "")
+    assert library.places(problem_mlir(wanted)) == []
+    (place,) = replace(library, allow="f16").places(problem_mlir(wanted))
+    assert place.problem == wanted.allowing("f16")
 
 
 def test_a_kernel_that_knows_no_gates_takes_both_products_alone() -> None:

@@ -128,10 +128,10 @@ class Library:
         elif dtype.startswith("f8"):
             one = torch.ones((), device=self.device)
             wanted = self.type(result)
-            name = "_scaled_mm"
+            name, fast = "_scaled_mm", task.get("allow") == "f16"
 
             def call(a: Any, b: Any) -> Any:
-                return torch._scaled_mm(a, b, one, one, out_dtype=wanted)
+                return torch._scaled_mm(a, b, one, one, out_dtype=wanted, use_fast_accum=fast)
 
         elif dtype != result:
             wanted, plain = self.type(result), call
