@@ -417,7 +417,8 @@ def test_expressions_may_use_the_problems_numbers() -> None:
     sizes = {"m": 2, "n": 3, "k": 4, "batch": 1, "rounded": 0}
     transposed = {"transpose_lhs": 0, "transpose_rhs": 0}
     ends = dict.fromkeys(("norm", "bias", "residual", "relu", "clip", "activation", "gated"), 0)
-    assert gemm == sizes | transposed | ends
+    assert gemm == sizes | transposed | ends | {"element_bytes": 2, "sums_in_f16": 0}
+    assert Gemm.parse(shape="2x3x4", dtype="f8").allowing("f16").variables()["sums_in_f16"] == 1
     assert (conv["ho"], conv["wo"], conv["k"], conv["f"], conv["y"], conv["stride_h"]) == (4, 8, 4, 4, 3, 2)
     rows = {"row": 1, "out_row": 1}
     assert attention == {"batch": 1, "heads": 2, "queries": 3, "keys": 4, "width": 5, "causal": 1, **rows}
