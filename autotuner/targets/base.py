@@ -56,6 +56,8 @@ class Target:
     chip: str = ""
     """What will run the code, where the user says which: a newer chip may take microkernels of its own. Empty: the
     device that is there says it, or it is the target's."""
+    f8_by: Mapping[str, str] = field(default_factory=dict)
+    """Operation -> the chip whose code has f8 where this one's has none, and runs on newer ones as this one's does."""
     stand_in: str | None = None
     """The route whose flags stand in for IREE's own default, where that is known to be wrong."""
 
@@ -189,10 +191,10 @@ class Target:
         if problem.types not in possible:
             # Only a matrix product lets its user choose the accumulator.
             words = "{} (--acc {})" if problem.op == "gemm" else "{}"
-            raise UsageError(
-                f"{self.name} cannot tune {problem.op} of {words.format(*problem.types)}.",
-                remedy=f"It can: {', '.join(words.format(*pair) for pair in possible) or 'nothing'}.",
-            )
+            can = f"It can: {', '.join(words.format(*pair) for pair in possible) or 'nothing'}."
+            if problem.types[0] == "f8" and problem.op in self.f8_by:
+                can += f" Code for f8 is made with --target {self.f8_by[problem.op]}, and runs on newer chips, too."
+            raise UsageError(f"{self.name} cannot tune {problem.op} of {words.format(*problem.types)}.", remedy=can)
         return problem.with_f8(self.f8) if self.f8 else problem
 
     def describe_types(self) -> str:

@@ -167,12 +167,15 @@ def _cpu() -> Target:
 
 
 def all_targets() -> tuple[Target, ...]:
-    gpus = (
-        Target(chip, backend, backend.flags(chip), types, units, f8, knobs=knobs_of(backend.name))
-        for backend, chips in _GPUS.items()
-        for chip, (types, units, f8) in chips.items()
-    )
+    gpus = (_gpu(chip, backend) for backend, chips in _GPUS.items() for chip in chips)
     return (_cpu(), *gpus)
+
+
+def _gpu(chip: str, backend: Backend) -> Target:
+    types, units, f8 = _GPUS[backend][chip]
+    others = _GPUS[backend].items() if f8 is None and backend.assembled_on_load else ()
+    f8_by = {op: name for name, (more, _, _) in others for op, pairs in more.items() if _F8[0] in pairs}
+    return Target(chip, backend, backend.flags(chip), types, units, f8, knobs=knobs_of(backend.name), f8_by=f8_by)
 
 
 def peak_of(chip: str, *, device: str) -> Peak | None:

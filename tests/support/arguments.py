@@ -13,4 +13,7 @@ def parse_arguments(words: Sequence[str]) -> Operation:
     for word, value in zip(rest, [*rest[1:], "--"], strict=True):
         if word.startswith("--"):
             options[word.removeprefix("--")] = "true" if value.startswith("--") else value
-    return OPERATIONS[op].from_words(options)
+    allowed = options.pop("allow-precision", None)
+    problem = OPERATIONS[op].from_words(options).allowing(allowed)
+    assert isinstance(problem, Operation)
+    return problem

@@ -202,6 +202,22 @@ def test_a_type_that_a_target_lacks_is_refused_with_those_it_has() -> None:
     assert caught.value.remedy == "It can: f16 (--acc f32), bf16 (--acc f32), f16 (--acc f16)."
 
 
+@pytest.mark.parametrize(
+    ("target", "problem", "named"),
+    [
+        ("sm_80", Gemm.parse(shape="128x128x128", dtype="f8"), True),
+        ("sm_80", Attention.parse(shape="1x1x128x128x64", dtype="f8"), False),  # sm_89 has none either
+        ("gfx1100", Gemm.parse(shape="128x128x128", dtype="f8"), False),  # and runs no other chip's code
+    ],
+)
+def test_where_f8_is_missing_the_target_that_has_it_for_the_same_device_is_named(
+    target: str, problem: Problem, named: bool
+) -> None:
+    with pytest.raises(UsageError, match="of f8") as caught:
+        Target.parse(target).prepare(problem)
+    assert ("--target sm_89" in (caught.value.remedy or "")) == named
+
+
 def test_f8_is_the_targets_own_f8() -> None:
     problem = Gemm.parse(shape="128x128x128", dtype="f8")
     elements = {}

@@ -110,6 +110,12 @@ class Part:
             return self.problem.name
         return self.model.name if self.model else ""
 
+    @property
+    def accepted(self) -> str:
+        """The accuracy that is accepted of it, in words; empty: its types' own."""
+        of = self.problem or self.model
+        return f"results of {of.allow} accuracy were accepted of {self.name}" if of is not None and of.allow else ""
+
 
 @dataclass(frozen=True)
 class Left:
@@ -226,18 +232,22 @@ class Origins:
         if run is not None and run.kind == "suite":
             return self._of_suite(unit, run, old)
         name = str(run.problem.get("name")) if run else unit.name.rpartition("-")[0]
-        problem = self._problem(name)
+        problem = problem_named(name)
         if problem is None:
             return [], [Left(unit, "", _FLAGS_ALONE, old)]
-        return [Part(unit, problem, old=old, seconds=self.memory.took(run), config=_config(run))], []
+        return [
+            Part(unit, self._accepted(problem, run), old=old, seconds=self.memory.took(run), config=_config(run))
+        ], []
 
     def _of_suite(self, unit: Unit, suite: RunRow, old: Provenance | None) -> tuple[list[Part], list[Left]]:
         """The problems that a suite found the same flags for, each by the run that tuned it."""
         found = []
-        for problem in filter(None, map(self._problem, self.memory.group(unit))):
+        for problem in filter(None, map(problem_named, self.memory.group(unit))):
             run = self.memory.tuned(problem.name, suite.target)
             own = _provenance(run, self.memory) if run is not None else None
-            found.append(Part(unit, problem, old=own, seconds=self.memory.took(run), config=_config(run)))
+            found.append(
+                Part(unit, self._accepted(problem, run), old=own, seconds=self.memory.took(run), config=_config(run))
+            )
         return found, ([] if found else [Left(unit, "", _FLAGS_ALONE, old)])
 
     def _by_problem(self, unit: Unit, run: RunRow | None) -> tuple[list[Part], list[Left]]:
@@ -246,21 +256,23 @@ class Origins:
         for file, entry in unit.entries:
             old = entry.provenance
             # The first versions wrote no provenance, but matchers that are named after their problem.
-            problem = self._problem(old.problem if old else entry.name.removeprefix(_MATCHER))
+            problem = problem_named(old.problem if old else entry.name.removeprefix(_MATCHER))
             if problem is None:
                 why = _FAMILY if old and "tuned at" in old.problem else _NO_ORIGIN
                 left.append(Left(unit, entry.name, why, old, entry.id))
                 continue
             known = self.memory.tuned(problem.name, old.target if old else "")
             known = known or (run if len(unit.entries) == 1 else None)
+            problem = self._accepted(problem, known)
             seconds = self.memory.took(known) or (old.seconds if old else None)
             part = found.get(problem.name) or Part(unit, problem, old=old, seconds=seconds, config=_config(known))
             found[problem.name] = replace(part, entries=(*part.entries, (file, entry)))
         return list(found.values()), left
 
-    def _problem(self, name: str) -> Problem | None:
-        problem = problem_named(name)
-        return problem.allowing(self.allow) if problem is not None and self.allow else problem
+    def _accepted(self, problem: Problem, run: RunRow | None) -> Problem:
+        """With the accuracy that the user accepts, or accepted when it was tuned."""
+        before = run.problem.get("allow_precision") if run is not None else None
+        return problem.allowing(self.allow or (str(before) if before else None))
 
 
 def choose_target(units: Sequence[Unit], origins: Origins, wanted: Target | None) -> Target:

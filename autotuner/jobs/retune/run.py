@@ -116,6 +116,8 @@ class _RetuneRun:
         run, clock = self.run, self.run.clock
         began, left = clock.elapsed, clock.left
         run.account.stage(f"proving {part.unit.path.name} in {part.name}")
+        if part.accepted and self.wanted.allow is None:
+            run.account.note(f"{part.accepted} when it was tuned, and are again")
         try:
             proven = self.ahead.proofs[id(part)].result()
         except AutotuneError as error:

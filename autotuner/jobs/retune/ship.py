@@ -240,6 +240,7 @@ class Writer:
             f"from:       {staying.unit.path}",
             f"date:       {today()}",
             f"made by:    {shell_line(('autotune', *self.run.options.command[1:]))}",
+            *(f"precision:  {words}" for words in sorted({part.accepted for part in staying.parts} - {""})),
             *staying.header,
         ]
 

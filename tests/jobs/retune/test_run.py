@@ -29,7 +29,7 @@ from autotuner.devices.device import Module, Timing
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.tools import Tools
 from autotuner.jobs.buckets import plain_only
-from autotuner.jobs.retune.origin import Memory, Recorded
+from autotuner.jobs.retune.origin import Memory, Origins, Recorded
 from autotuner.jobs.retune.plan import BESIDE
 from autotuner.jobs.retune.unit import read_unit
 from autotuner.problems import Conv, Gemm
@@ -602,6 +602,22 @@ def test_a_race_of_the_files_is_not_taken_for_the_run_that_found_them(tmp_path: 
     tuned = memory.tuned(SMALL.name, "cpu")
     assert tuned is not None
     assert tuned.id == "first"
+
+
+@pytest.mark.parametrize(
+    ("before", "given", "accepted"),
+    [("f16", None, "f16"), (None, None, ""), (None, "tf32", "tf32"), ("f16", "tf32", "tf32")],
+)
+def test_what_was_accepted_when_a_problem_was_tuned_is_accepted_again(
+    tmp_path: Path, before: str | None, given: str | None, accepted: str
+) -> None:
+    row = _run("first", "single")
+    row = replace(row, problem={**row.problem, **({"allow_precision": before} if before else {})})
+    (tmp_path / f"{SMALL.name}-cpu.flags").write_text("--iree-opt-data-tiling\n")
+    origins = Origins(Memory((row,)), (tmp_path,), allow=given)
+    ((part,), left) = origins.parts(read_unit(tmp_path / f"{SMALL.name}-cpu.mlir", trust=False))
+    assert left == []
+    assert part.problem == SMALL.allowing(accepted)
 
 
 def test_a_provenance_says_what_it_was_timed_on() -> None:
