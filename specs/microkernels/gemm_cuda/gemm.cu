@@ -16,91 +16,32 @@ typedef unsigned long long u64;
 typedef unsigned u32;
 typedef unsigned short u16;
 
+#include "sizes.h"
 #include "wgmma.h"
 
-constexpr int m = SIZE_M, n = SIZE_N, k = DEEP, batch = SIZE_B;
-constexpr int BK = 64, SHARED_BY = CM * CN, APART = SPLIT * PARTS;
-constexpr bool X_ACROSS = TURNED ? !TRANSPOSE_RHS : TRANSPOSE_LHS;  // its rows lie along the depth, not its columns
-constexpr bool Y_ACROSS = TURNED ? TRANSPOSE_LHS : !TRANSPOSE_RHS;
-constexpr int X_BYTES = BM * BK * 2, Y_BYTES = BN * BK * 2, STAGE = X_BYTES + Y_BYTES;
 constexpr bool WIDE = OUT_F32 || PARTS > 1;
 constexpr int OUT_BYTES = WIDE ? 4 : 2, EACH = 16 / OUT_BYTES;  // columns that a thread puts at once
 constexpr int STRIP = WHOLE ? BN : 64, PITCH = STRIP * 4 + 32;  // columns that are staged at once, and from row to row of these
 
 #include "tiles.h"
+#include "copies.h"
 #include "put.h"
 
-constexpr int tall = TURNED ? n : m, broad = TURNED ? m : n;  // of all tiles together
-__constant__ const Map x_map = describe(batch * (X_ACROSS ? k : tall), X_ACROSS ? tall : k, X_ACROSS ? BK : BM / CN);
-__constant__ const Map y_map = describe(batch * (Y_ACROSS ? k : broad), Y_ACROSS ? broad : k, Y_ACROSS ? BK : BN / CM);
-
-struct Place {
-  int entry, row, column;  // of a batch, and of the parts of each
-};
-
-// Tiles go in groups of eight rows, so that those that run together share what they read.
-__device__ __forceinline__ Place place(int tile, int rank) {
-  const int high = (tall + BM * CM - 1) / (BM * CM), wide = (broad + BN * CN - 1) / (BN * CN);
-  const int entry = tile / (high * wide), of_entry = tile % (high * wide);
-  const int group = of_entry / (8 * wide), within = of_entry % (8 * wide), rows = min(high - group * 8, 8);
-  return {entry, ((group * 8 + within % rows) * CM + (CM > 1 ? rank : 0)) * BM,
-          (within / rows * CN + (CN > 1 ? rank : 0)) * BN};
-}
-
 constexpr int THREADS = 128 * (GROUPS + 1), BEGUN = 14, COPYING = 15;
-
-struct Steps {
-  u32 ring, barriers;
-  int tiles, clusters, begin, steps, rank;
-};
-
-// What one thread does: copies the rows of all steps (X), or their columns.
-template <bool X>
-__device__ __forceinline__ void copy_all(const Steps& all, Base base) {
-  constexpr bool ACROSS = X ? X_ACROSS : Y_ACROSS;
-  constexpr int SIZE = X ? BM : BN, SHARE = X ? CN : CM, LENGTH = X ? tall : broad, BESIDE = SIZE * (X ? CM : CN);
-  // A box that begins behind the end would fault, as the descriptor's own address is none. What it holds is never put.
-  constexpr bool BEYOND = (LENGTH + BESIDE - 1) / BESIDE * BESIDE - (ACROSS ? 64 : SIZE / SHARE) >= LENGTH;
-  const auto inside = [](int at) { return BEYOND && at >= LENGTH ? 0 : at; };
-  const u64 map = (u64)(X ? &x_map : &y_map);
-  int done = 0;
-  for (int tile = blockIdx.x / CLUSTER; tile < all.tiles; tile += all.clusters) {
-    const Place at = place(tile, all.rank);
-    const int entry = at.entry / PARTS, first = X ? at.row : at.column;
-#pragma unroll 1
-    for (int s = 0; s < all.steps; s++, done++) {
-      const int stage = done % STAGES, depth = (all.begin + s * APART) * BK;
-      const u32 full = all.barriers + stage * 16, to = all.ring + stage * STAGE + (X ? 0 : X_BYTES);
-      wait(full + 8, done / STAGES & 1 ^ 1);
-      expect(full, SIZE * BK * 2);
-      if (ACROSS) {
-        for (int i = 0; i < SIZE / 64; i++)
-          if (SHARE == 1 || i % SHARE == all.rank)
-            send(to + i * 8192, map, base, inside(first + i * 64), entry * k + depth, full, SHARE > 1);
-      } else {
-        const int part = SHARE > 1 ? all.rank * (SIZE / SHARE) : 0;
-        send(to + part * 128, map, base, depth, entry * LENGTH + inside(first + part), full, SHARE > 1);
-      }
-    }
-  }
-  // None leaves while another still sends to it.
-  if (SHARED_BY > 1)
-    for (int i = 0; i < STAGES; i++, done++) wait(all.barriers + done % STAGES * 16 + 8, done / STAGES & 1 ^ 1);
-}
 
 #if NORM
 constexpr int KNOWN = 9, TAKEN = 10, NORMING = GROUPS * 128 + 64;  // barriers between those that norm and those that multiply
 
 // What two warps do: of every tile the rows' mean squares, or variances, as their steps come, and of each the factor that its
 // sums get. The factors of a tile are put where those of the last were once every group has taken these.
-__device__ __forceinline__ void norm_rows(u32 ring, u32 barriers, u32 factors, int tiles, int clusters, int steps) {
+__device__ __forceinline__ void norm_rows(const Steps& all, u32 factors) {
   const int row = threadIdx.x - 64;
   int done = 0;
-  for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += clusters) {
+  for (int tile = blockIdx.x / CLUSTER; tile < all.tiles; tile += all.clusters) {
     float squares[BM / 64] = {}, means[BM / 64] = {};
-    for (int s = 0; s < steps; s++, done++) {
+    for (int s = 0; s < all.steps; s++, done++) {
       const int stage = done % STAGES;
-      wait(barriers + stage * 16, done / STAGES & 1);
+      wait(all.barriers + stage * 16, done / STAGES & 1);
 #pragma unroll
       for (int i = 0; i < BM / 64; i++)
 #pragma unroll 4
@@ -108,7 +49,7 @@ __device__ __forceinline__ void norm_rows(u32 ring, u32 barriers, u32 factors, i
           u32 words[4];
           asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
                        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                       : "r"(ring + stage * STAGE + (row + i * 64) * 128 + ((piece ^ row % 8) << 4)));
+                       : "r"(all.ring + stage * STAGE + (row + i * 64) * 128 + ((piece ^ row % 8) << 4)));
 #pragma unroll
           for (int j = 0; j < 4; j++) {
             const float low = widened((u16)words[j], LHS_BF16), high = widened((u16)(words[j] >> 16), LHS_BF16);
@@ -117,9 +58,9 @@ __device__ __forceinline__ void norm_rows(u32 ring, u32 barriers, u32 factors, i
           }
         }
       __syncwarp();
-      if (threadIdx.x % 32 < SHARED_BY) arrive(barriers + stage * 16 + 8, threadIdx.x % 32);
+      if (threadIdx.x % 32 < SHARED_BY) arrive(all.barriers + stage * 16 + 8, threadIdx.x % 32);
     }
-    if (tile >= clusters) together(TAKEN, NORMING);
+    if (tile >= all.clusters) together(TAKEN, NORMING);
     for (int i = 0; i < BM / 64; i++) {
       const float mean = means[i] / k, spread = fmaxf(squares[i] / k - mean * mean, 0.0f);
       asm volatile("st.shared.f32 [%0], %1;" ::"r"(factors + (row + i * 64) * 4), "f"(rsqrtf(spread + bits(EPS_BITS)))
@@ -157,12 +98,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   const u32 strips = WHOLE ? ring : ring + STAGES * STAGE;
   const u32 barriers = ring + STAGES * STAGE + (STAGED && !WHOLE ? GROUPS * 64 * PITCH : 0);
   const u32 factors = barriers + 256, shifts = factors + (NORM ? 1024 : 0);
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, clusters = gridDim.x / CLUSTER;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   int rank = 0;
   if (CLUSTER > 1) asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  const int tiles = (tall + BM * CM - 1) / (BM * CM) * ((broad + BN * CN - 1) / (BN * CN)) * batch * PARTS;
-  const int begin = SPLIT > 1 ? rank : PARTS > 1 ? place(blockIdx.x, 0).entry % PARTS : 0;
-  const int steps = ((k + BK - 1) / BK - begin + APART - 1) / APART;
+  const Steps all(ring, barriers, rank);
+  const int tiles = all.tiles, clusters = all.clusters, steps = all.steps;
   if (threadIdx.x == 0)
     for (int i = 0; i < STAGES; i++) {
       init(barriers + i * 16, 2);
@@ -185,11 +125,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #elif GROUPS == 2
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
 #endif
-    const Steps all = {ring, barriers, tiles, clusters, begin, steps, rank};
     if (warp == 0 && lane == 0) copy_all<true>(all, TURNED ? b : a);
     if (warp == 1 && lane == 0) copy_all<false>(all, TURNED ? a : b);
 #if NORM
-    if (warp >= 2) norm_rows(ring, barriers, factors, tiles, clusters, steps);
+    if (warp >= 2) norm_rows(all, factors);
 #endif
     __syncwarp();
     if (SPLIT > 1) {
