@@ -261,6 +261,8 @@ class Conv(Operation):
             "weights": Operand(self._filter(split=grouped), self.element),
             "sum": Operand(self._image(self.output_size, self.f, split=grouped), acc),
         }
+        channel = len(out.shape) - 1 if self.channels_last else 1
+        split_at = {"padded": channel, "weights": 0, "sum": channel}
         return {
             "image": image.mlir,
             "out": out.mlir,
@@ -269,7 +271,7 @@ class Conv(Operation):
             **{f"split_{name}": operand.mlir for name, operand in split.items()},
             **{f"{name}_shape": split[name].shape for name in ("padded", "weights")},
             "splits": {name: split[name] != operands[name] for name in operands},
-            "groups_of": {name: _reassociation(operands[name].shape, split[name].shape) for name in operands},
+            "groups_of": {name: _reassociation(len(operands[name].shape), axis) for name, axis in split_at.items()},
             "margin": margin if any(margin) else [],
             "operation": self._operation(),
             "strides": self.stride,
@@ -279,7 +281,7 @@ class Conv(Operation):
             "acc": acc.mlir,
             "epilogue": self.epilogue.template_values(),
             "rank": len(out.shape),
-            "channel": len(out.shape) - 1 if self.channels_last else 1,
+            "channel": channel,
             "channels": self.f,
         }
 
@@ -380,16 +382,6 @@ def _pair(text: str, *, names: str, option: str, least: int = 1) -> Pair:
     return height, width
 
 
-def _reassociation(merged: tuple[int, ...], split: tuple[int, ...]) -> list[list[int]]:
-    """Which dimensions of the split shape make up each one of the merged shape."""
-    groups, axis = [], 0
-    for size in merged:
-        group = [axis]
-        product = split[axis]
-        while product < size:
-            axis += 1
-            product *= split[axis]
-            group.append(axis)
-        groups.append(group)
-        axis += 1
-    return groups
+def _reassociation(rank: int, axis: int) -> list[list[int]]:
+    """Which dimensions of the split shape make up each one of the merged shape, whose `axis` is split into two."""
+    return [[place] if place < axis else [place, place + 1] if place == axis else [place + 1] for place in range(rank)]
