@@ -208,7 +208,7 @@ class _SuiteRun:
     # --- tuning -------------------------------------------------------------------------------------------------
 
     def _tune(self, names: Sequence[str]) -> None:
-        """The largest share first; what one leaves of its time the others have."""
+        """The largest share first; what one leaves of its time the others have, be it those that had none before."""
         queue = sorted(names, key=lambda name: self.rows[name].share or 0.0, reverse=True)
         if self.run.earlier is not None:
             finished = sum(row.verdict in TUNED for row in self.rows.values())
@@ -219,20 +219,19 @@ class _SuiteRun:
             devices = len(self.session.devices.live) if side_by_side else 1
             shares, at_once = [self.rows[name].share or 0.0 for name in queue], BESIDE * devices if side_by_side else 1
             plan = Plan.of(self._left(), shares, devices=devices, at_once=at_once, first=not begun)
-            for _ in range(plan.left_out):
-                reason = f"--budget leaves less than {LEAST_SECONDS:.0f} s for it"
-                self._set(queue.pop(), verdict="left-out", reason=reason)
-            if not queue:
+            if not plan.count:
                 break
             now, queue = queue[: plan.count], queue[plan.count :]
-            total = begun + len(now) + len(queue)
+            total = begun + len(now) + len(queue) - plan.left_out
             places = {name: f"{begun + number}/{total} {name}: " for number, name in enumerate(now, 1)}
             begun += len(now)
             if side_by_side:
                 self._tune_together(places, plan.seconds(self.options.effort.budget))
             else:
-                with self._beside(queue[:1]):
+                with self._beside(queue[: min(total - begun, 1)]):
                     self._tune_one(now[0], plan.own, prefix=places[now[0]])
+        for name in queue if not self.run.stopped else ():
+            self._set(name, verdict="left-out", reason=f"--budget leaves less than {LEAST_SECONDS:.0f} s for it")
         left_out = [row for row in self.rows.values() if row.verdict == "left-out"]
         if left_out:
             known = [row.share for row in left_out if row.share is not None]
