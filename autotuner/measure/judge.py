@@ -218,12 +218,14 @@ class _Sitting:
             looks=self.plan.looks(blocks) if contest.won_before else (),
             rules=contest.rules,
         )
-        if confirmation.cut and not self.stop.requested and self.plan.ahead >= FAR_AHEAD:
-            keeper = replace(keeper, should_stop=lambda: self.stop.requested)
-            far = self._far
-            confirmation = told_by_all(
-                confirmation, winner, keeper, far, baseline=contest.baseline, rules=contest.rules
-            )
+        if confirmation.cut and not self.stop.requested:
+            confirmation = confirmation.when_time_was_up()
+            if confirmation.verdict == "inconclusive" and self.plan.ahead >= FAR_AHEAD:
+                keeper = replace(keeper, should_stop=lambda: self.stop.requested)
+                far = self._far
+                confirmation = told_by_all(
+                    confirmation, winner, keeper, far, baseline=contest.baseline, rules=contest.rules
+                )
         over = SAME if winner == stock else None
         if over is None and stock in confirmation.times:
             over = confirmation.ratio(winner, stock, alpha=contest.rules.alpha)

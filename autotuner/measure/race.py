@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -57,6 +57,14 @@ class Confirmation(BlockTimes):
     @property
     def holds(self) -> bool:
         return self.verdict == "win"
+
+    def when_time_was_up(self) -> Confirmation:
+        """What it tells that the deadline cut short: nothing of a gain, for how many blocks fit depends on how long
+        they take; but what is slower in all of its interval is no winner."""
+        if self.speedup is None or self.speedup.high >= 1.0:
+            return self
+        span = f"{self.blocks} fresh blocks give {self.speedup.median:.3f} ({self.speedup.bounds}) when the time was up"
+        return replace(self, verdict="no-winner", reason=f"{span}: it is slower")
 
 
 def race(

@@ -361,6 +361,20 @@ def test_a_confirmation_that_the_deadline_cuts_off_says_how_far_it_came_and_noth
     assert found.reason.endswith("s would do")
 
 
+@pytest.mark.parametrize(("speed", "verdict"), [(0.5, "no-winner"), (1.5, "inconclusive")])
+def test_a_confirmation_that_the_deadline_cuts_off_still_tells_what_is_slower(speed: float, verdict: str) -> None:
+    timer = Scripted({BASE: (1.0,), "a": (speed,)}, out_of_time_at=17)
+    found = judged(contest(timer.speeds, chosen="a"), timer, budget=20.0)
+    assert (found.verdict, found.winner) == (verdict, None)
+    if verdict == "no-winner":
+        assert found.reason == "8 fresh blocks give 0.500 (0.500 to 0.500) when the time was up: it is slower"
+
+
+def test_a_user_who_stops_a_confirmation_gets_no_verdict_of_what_is_slower_either() -> None:
+    timer = Scripted({BASE: (1.0,), "a": (0.5,)}, stop_at=17)
+    assert judged(contest(timer.speeds, chosen="a"), timer, budget=20.0).verdict == "inconclusive"
+
+
 def test_a_winner_that_fails_while_it_is_confirmed_is_not_told_to_lack_blocks() -> None:
     timer = Scripted({BASE: (1.0,), "a": (2.0, 2.0, 0.0)})
     found = judged(contest(timer.speeds, chosen="a"), timer, budget=20.0)
