@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from autotuner.cli.commands.bench import BenchRequest, BenchWords
+from autotuner.cli.commands.operations import default_dtype
 from autotuner.cli.problem import named_model, named_problem
 from autotuner.cli.tuning import show, watched
 from autotuner.errors import DeviceError, OutOfTimeError, UsageError
@@ -71,4 +72,4 @@ def _workload(wanted: BenchWords, request: BenchRequest) -> Workload:
         return Workload(problem.name, "", "", (Entry(problem),))
     if wanted.workload is None:
         raise UsageError("bench needs a name, a file or a --shape.", remedy="Try: autotune bench --shape 512x512x512.")
-    return load(wanted.workload)
+    return load(wanted.workload, dtype=default_dtype(request.target))

@@ -42,7 +42,7 @@ def run_suite(wanted: SuiteWords, request: Request) -> None:
         request.given.only(*listed, where="--list")
     request.refuse_untimed("output")
     say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
-    found = load(wanted.workload).allowing(request.allow_precision)
+    found = load(wanted.workload, dtype=chip.usual_dtype).allowing(request.allow_precision)
     if not request.quiet:
         _report_skipped(found, stderr)
     selection = Selection(found, threshold=wanted.threshold, sample=wanted.sample)

@@ -38,7 +38,7 @@ def suite(
 
     What takes less than `threshold` per cent of the time is left out; `sample` takes so many problems by the seed.
     """
-    selection = Selection(load(workload), threshold=threshold, sample=sample)
+    selection = Selection(load(workload, dtype=target.usual_dtype), threshold=threshold, sample=sample)
     return tune_suite(selection, target, options=options, **watched)
 
 

@@ -127,6 +127,11 @@ class Target:
         return self.backend.on_host
 
     @property
+    def usual_dtype(self) -> str:
+        """What people multiply there."""
+        return "f32" if self.backend.on_host else "f16"
+
+    @property
     def kernel_chip(self) -> str:
         """What an object for it must be for."""
         return self.machine if self.backend.on_host else self.chip or self.name

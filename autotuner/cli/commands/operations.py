@@ -10,14 +10,14 @@ from autotuner.cli import completion
 from autotuner.cli.lazy import Lazy
 
 if TYPE_CHECKING:
-    from autotuner import problems
+    from autotuner import problems, targets
     from autotuner.jobs import buckets
 else:
     buckets, problems = Lazy("autotuner.jobs.buckets"), Lazy("autotuner.problems")
+    targets = Lazy("autotuner.targets")
 
 
-CPU_DTYPE, GPU_DTYPE = "f32", "f16"
-_DTYPE = f"[default: {CPU_DTYPE} on cpu, {GPU_DTYPE} elsewhere]"
+_DTYPE = "[default: f32 on cpu, f16 elsewhere]"
 _EPILOGUE = (
     "What is done with the sums: bias, residual, and relu, clip=LOW:HIGH or an activation; such as bias,relu or "
     "bias,residual,gelu. All activations: docs/options.md."
@@ -123,7 +123,7 @@ def attention(
 
 def default_dtype(target: str) -> str:
     """What people multiply there."""
-    return CPU_DTYPE if target == "cpu" else GPU_DTYPE
+    return targets.Target.parse(target).usual_dtype
 
 
 COMMANDS: Mapping[str, Callable[..., Any]] = {"gemm": gemm, "conv": conv, "attention": attention}

@@ -186,13 +186,13 @@ def _part(table: Any, defaults: Mapping[str, Any], place: int, folder: Path) -> 
     every = given.pop("every", 1)
     if every < 1:
         raise UsageError(f"`every` in {where} is {every}.", remedy="Give 1 or more nights.")
-    Target.parse(given.get("target", "cpu"))  # refused now, not at two in the morning
+    chip = Target.parse(given.get("target", "cpu"))  # refused now, not at two in the morning
     subject, target = str(given.pop(kind)), str(given.get("target", "cpu"))
     path = folder / subject
     if kind == "model" and not path.is_file():
         raise UsageError(f"the model {path} of {where} is not there.", remedy="Name a file beside the nightly file.")
     if kind == "suite":
-        load(str(path) if path.is_file() else subject)
+        load(str(path) if path.is_file() else subject, dtype=chip.usual_dtype)
     name = str(given.pop("name", f"{Path(subject).stem}-{target}"))
     if not is_name(name):
         name = checked_name(name, what=f"{where} (give it a `name`)")

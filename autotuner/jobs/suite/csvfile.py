@@ -9,21 +9,25 @@ from autotuner.errors import UsageError
 from autotuner.jobs.suite.workload import Entry, distinct
 from autotuner.problems import OPERATIONS
 from autotuner.problems.operation import whole_number
-from autotuner.system.text import short
+from autotuner.system.text import count, short
 
 REQUIRED = ("op", "shape")
 CALLS = "calls"
 COLUMNS = (*REQUIRED, *dict.fromkeys(name for known in OPERATIONS.values() for name in known.options()), CALLS)
-"""An empty cell is the option's default."""
+"""An empty cell is the option's default, which for the dtype depends on the target."""
 _SHOWN = 5
 """How many bad rows an error names."""
 
 
-def read_csv(text: str, *, path: str) -> tuple[Entry, ...]:
-    """All rows; one that is wrong is an error with its line, for a list of shapes is written by hand."""
+def read_csv(text: str, *, path: str, dtype: str = "") -> tuple[tuple[Entry, ...], tuple[str, ...]]:
+    """All rows, and notes; one that is wrong is an error with its line, for a list of shapes is written by hand.
+
+    `dtype` is that of rows that name none.
+    """
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     entries: list[Entry] = []
     wrong: list[str] = []
+    untyped = 0
     columns: list[str] | None = None
     try:
         for cells in rows:
@@ -33,7 +37,10 @@ def read_csv(text: str, *, path: str) -> tuple[Entry, ...]:
                 columns = _header(cells, path=path)
                 continue
             try:
-                entries.append(_entry(columns, cells))
+                row = _row(columns, cells)
+                if dtype and "dtype" not in row:
+                    row["dtype"], untyped = dtype, untyped + 1
+                entries.append(_entry(row))
             except UsageError as error:
                 wrong.append(f"line {rows.line_num}: {error}")
     except csv.Error as error:
@@ -45,7 +52,8 @@ def read_csv(text: str, *, path: str) -> tuple[Entry, ...]:
         raise UsageError(f"{path}: {' '.join(wrong[:_SHOWN])}{more}")
     if not entries:
         raise UsageError(f"{path} has a header and no rows.", remedy="Give one problem a row.")
-    return distinct(entries)
+    notes = (f"{count(untyped, 'row')} without a dtype: {dtype}, the default on this target",) if untyped else ()
+    return distinct(entries), notes
 
 
 def _header(cells: list[str], *, path: str) -> list[str]:
@@ -63,10 +71,13 @@ def _remedy() -> str:
     return f"The first line names the columns: {', '.join(COLUMNS)}; the first two are required."
 
 
-def _entry(columns: list[str], cells: list[str]) -> Entry:
+def _row(columns: list[str], cells: list[str]) -> dict[str, str]:
     if len(cells) > len(columns):
         raise UsageError(f"{len(cells)} cells, but {len(columns)} columns.", remedy="Quote cells that hold commas.")
-    row = {name: cell.strip() for name, cell in zip(columns, cells, strict=False) if cell.strip()}
+    return {name: cell.strip() for name, cell in zip(columns, cells, strict=False) if cell.strip()}
+
+
+def _entry(row: dict[str, str]) -> Entry:
     calls = whole_number(row.pop(CALLS, "1"), CALLS)
     op = row.pop("op", "").lower()
     if op not in OPERATIONS:

@@ -15,17 +15,21 @@ from autotuner.jobs.suite.suites import SUITES, canonical
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.system.workspace import refuse_endless
 
+CSV = ".csv"
 LOGS = (".yaml", ".yml", ".log")
 COMMANDS = ".txt"
 _MAX_CSV = 1 << 26
 
 
-def load(text: str) -> Workload:
-    """The named suite, the CSV, the hipBLASLt log or the list of MIOpen's commands of this name."""
+def load(text: str, *, dtype: str = "") -> Workload:
+    """The named suite, the CSV, the hipBLASLt log or the list of MIOpen's commands of this name.
+
+    `dtype` is that of what a list of shapes gives none; by default the operation's own.
+    """
     if (name := canonical(text)) in SUITES:
         return named(name)
     path = Path(text)
-    if path.suffix.lower() not in (".csv", *LOGS, COMMANDS):
+    if path.suffix.lower() not in (CSV, *LOGS, COMMANDS):
         close = difflib.get_close_matches(name, SUITES, n=1)
         hint = f"Did you mean {close[0]}? " if close else ""
         raise UsageError(
@@ -34,7 +38,7 @@ def load(text: str) -> Workload:
         )
     try:
         refuse_endless(path)
-        workload = _READERS.get(path.suffix.lower(), _read_log)(path)
+        workload = _READERS[path.suffix.lower()](path) if path.suffix.lower() != CSV else _read_csv(path, dtype)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
     if not workload.entries:
@@ -54,7 +58,7 @@ def named(name: str) -> Workload:
     return Workload(suite.name, suite.about, hashlib.sha256(json.dumps(words).encode()).hexdigest(), entries)
 
 
-def _read_csv(path: Path) -> Workload:
+def _read_csv(path: Path, dtype: str) -> Workload:
     with path.open("rb") as file:
         data = file.read(_MAX_CSV + 1)
     if len(data) > _MAX_CSV:
@@ -64,7 +68,8 @@ def _read_csv(path: Path) -> Workload:
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise UsageError(f"{path}, line {line}: not UTF-8 text.", remedy="Save it as UTF-8.") from error
-    return Workload(_name(path), str(path), hashlib.sha256(data).hexdigest(), read_csv(text, path=str(path)))
+    entries, notes = read_csv(text, path=str(path), dtype=dtype)
+    return Workload(_name(path), str(path), hashlib.sha256(data).hexdigest(), entries, notes=notes)
 
 
 def _read_log(path: Path) -> Workload:
@@ -79,8 +84,8 @@ def _read_commands(path: Path) -> Workload:
     return Workload(_name(path), str(path), sha256, entries, skipped, notes)
 
 
-_READERS = {".csv": _read_csv, COMMANDS: _read_commands}
-_FORMATS = {".csv": "CSV of shapes", COMMANDS: "list of MIOpenDriver's commands"}
+_READERS = {COMMANDS: _read_commands, **dict.fromkeys(LOGS, _read_log)}
+_FORMATS = {CSV: "CSV of shapes", COMMANDS: "list of MIOpenDriver's commands"}
 """What others are is a log of hipBLASLt."""
 
 

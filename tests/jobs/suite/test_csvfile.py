@@ -15,6 +15,8 @@ from autotuner.jobs.suite.csvfile import COLUMNS, read_csv
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.workload import Entry
 from autotuner.problems import Attention, Conv, Gemm
+from autotuner.targets import Target
+from tests.support.command_line import in_this_process
 
 EXAMPLES = Path(__file__).parent / "examples"
 
@@ -61,7 +63,7 @@ def test_what_is_written_comes_back_whatever_the_order_of_the_columns(gemms: lis
                 "calls": calls,
             }
         )
-    entries = read_csv(text.getvalue(), path="x.csv")
+    entries, _ = read_csv(text.getvalue(), path="x.csv")
     assert entries == tuple(Entry(gemm, calls) for calls, gemm in enumerate(gemms, start=1))
 
 
@@ -103,6 +105,18 @@ def test_bytes_that_are_no_text_are_refused_with_their_line(tmp_path: Path) -> N
     file.write_bytes(b"op,shape\ngemm,\xff\xfe\n")
     with pytest.raises(UsageError, match="line 2: not UTF-8"):
         load(str(file))
+
+
+def test_a_row_without_a_dtype_has_the_one_that_the_command_would_take(tmp_path: Path) -> None:
+    file = tmp_path / "shapes.csv"
+    file.write_text("op,shape,dtype\ngemm,4x4x4,\ngemm,8x8x8,bf16\nattention,1x2x16x16x8,\n")
+    for target, dtype in (("cpu", "f32"), ("host", "f32"), ("gfx942", "f16")):
+        workload = load(str(file), dtype=Target.parse(target).usual_dtype)
+        assert [entry.problem.types[0] for entry in workload.entries] == [dtype, "bf16", dtype]
+        assert workload.notes == (f"2 rows without a dtype: {dtype}, the default on this target",)
+    listed = in_this_process("suite", str(file), "--list", cwd=tmp_path)
+    assert "autotune gemm --shape 4x4x4 --dtype f32" in listed.stdout
+    assert "note: 2 rows without a dtype: f32" in listed.stderr
 
 
 def test_a_spreadsheets_byte_order_mark_and_line_ends_do_no_harm(tmp_path: Path) -> None:
