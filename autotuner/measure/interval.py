@@ -46,20 +46,27 @@ def shift_rank(count: int, others: int, *, alpha: float) -> int | None:
     if not 0.0 < alpha < 1.0:
         raise ValueError(f"alpha is a probability between 0 and 1, not {alpha}")
     tail, rank, orders = 0, 0, math.comb(count + others, count)
-    while 2 * rank < count * others:
-        tail += _orders(count, others, rank)
+    for number in _orders(count, others)[: (count * others + 1) // 2]:
+        tail += number
         if 2 * tail > alpha * orders:
             break
         rank += 1
     return rank or None
 
 
-@lru_cache(maxsize=4096)
-def _orders(count: int, others: int, turned: int) -> int:
-    """In how many orders of both so many pairs are turned around: by whose value is the largest."""
-    if turned < 0 or not (count and others):
-        return int(turned == 0)
-    return _orders(count - 1, others, turned - others) + _orders(count, others - 1, turned)
+def _orders(count: int, others: int) -> list[int]:
+    """In how many orders of both 0, 1, 2, … pairs are turned around: the coefficients of Gauss's binomial.
+
+    That is the product of (1 - q^(others + i)) / (1 - q^i) for i from 1 to `count`, one factor after the other.
+    """
+    most = count * others
+    found = [1, *[0] * most]
+    for i in range(1, count + 1):
+        for turned in range(most, others + i - 1, -1):
+            found[turned] -= found[turned - others - i]
+        for turned in range(i, most + 1):
+            found[turned] += found[turned - i]
+    return found
 
 
 def shift_interval(

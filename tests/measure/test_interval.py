@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -61,13 +62,20 @@ def test_a_level_that_is_no_probability_is_refused(alpha: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "others", "rank"), [(2, 7, None), (2, 8, 1), (3, 4, None), (3, 5, 1), (3, 9, 3), (4, 4, 1), (5, 5, 3)]
+    ("count", "others", "rank"),
+    [(2, 7, None), (2, 8, 1), (3, 4, None), (3, 5, 1), (3, 9, 3), (4, 4, 1), (5, 5, 3), (19, 20, 120), (20, 20, 128)],
 )
 def test_ranks_of_differences_are_those_of_the_tables_of_mann_and_whitney(
     count: int, others: int, rank: int | None
 ) -> None:
     """Two-sided, 5 %: the critical value of the tables, plus one."""
     assert shift_rank(count, others, alpha=0.05) == shift_rank(others, count, alpha=0.05) == rank
+
+
+def test_the_rank_of_as_many_timings_as_a_long_confirmation_has_is_known_at_once() -> None:
+    began = time.monotonic()
+    assert shift_rank(48, 49, alpha=0.05) == 905
+    assert time.monotonic() - began < 2
 
 
 def test_a_shift_between_two_samples_is_covered_at_least_as_often_as_promised() -> None:

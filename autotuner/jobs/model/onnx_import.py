@@ -14,6 +14,8 @@ from autotuner.system.cache import Cache
 from autotuner.system.digests import known_digest
 
 _IMPORT_SECONDS = 600.0
+_FORM = "2"
+"""What is done to a model before its import: another form is another import."""
 
 
 def import_onnx(path: Path, folder: Path, *, name: str) -> Path:
@@ -22,7 +24,7 @@ def import_onnx(path: Path, folder: Path, *, name: str) -> Path:
         raise EnvironmentFailure(f"{path.name} needs the onnx package.", remedy="pip install 'autotune-iree[onnx]'")
     folder.mkdir(parents=True, exist_ok=True)
     # Another importer may write something else, and what it writes may be for its own compiler only.
-    key = Cache.key([known_digest(path), versions.bindings_version(), versions.package("onnx")])
+    key = Cache.key([_FORM, known_digest(path), versions.bindings_version(), versions.package("onnx")])
     imported = folder / f"{name}-{key[:12]}.mlir"
     if imported.is_file() and _unchanged(imported.with_suffix(".json"), path.parent):
         return imported

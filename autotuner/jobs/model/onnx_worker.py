@@ -1,12 +1,14 @@
 """Imports one ONNX file, in a process of its own: `python -m autotuner.jobs.model.onnx_worker MODEL.onnx OUT.mlir`.
 
 It is IREE's own importer, which reads values of some types only as raw bytes. Converters also write them as numbers
-(an f16 as its 16 bits in an int32): such tensors become raw bytes first.
+(an f16 as its 16 bits in an int32): such tensors become raw bytes first. Sizes that are computed become numbers
+(`onnx_ranks`), older opsets the one that IREE's documentation advises, and the graph a name that files can have.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,7 +18,9 @@ import onnx
 from iree.compiler.tools.import_onnx.__main__ import main as import_model
 from iree.compiler.tools.import_onnx.__main__ import parse_arguments
 
+from autotuner.jobs.model.onnx_ranks import DOMAINS, fold_sizes
 from autotuner.system.digests import known_digest
+from autotuner.system.names import is_component
 
 _T = onnx.TensorProto
 _BYTES: dict[int, int] = {
@@ -26,6 +30,8 @@ _BYTES: dict[int, int] = {
 }
 """Types whose values may stand in `int32_data` and are not read from there, with the bytes of each number."""
 _LONGEST = 250
+_OPSET = 17
+"""What the compiler has no rule for in an older opset (MaxPool before 12, say) it has in this one."""
 
 
 def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
@@ -75,22 +81,47 @@ def external_files(model: onnx.ModelProto) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def rename(graph: onnx.GraphProto) -> bool:
+    """The function is called what the graph is, and files after it; says whether that had to change."""
+    if is_component(graph.name):
+        return False
+    graph.name = re.sub(r"[^A-Za-z0-9_]+", "_", graph.name).strip("_")[:100] or "main"
+    return True
+
+
+def is_older(model: onnx.ModelProto) -> bool:
+    """ONNX's own converter can bring it to the newer opset; it leaves functions of the model behind."""
+    versions = [one.version for one in model.opset_import if one.domain in DOMAINS]
+    return not model.functions and 0 < max(versions, default=0) < _OPSET
+
+
 def main(source: Path, imported: Path) -> None:
     """Writes `imported`, and beside it (.json) the digests of the other files that were read."""
     model = onnx.ModelProto.FromString(source.read_bytes())
     changed = [normalise(tensor) for tensor in tensors(model)]
+    changed += [rename(model.graph), fold_sizes(model)]
     given = source
     if any(changed):
         given = imported.with_suffix(".onnx")
         given.write_bytes(model.SerializeToString())
     words = [str(given), "-o", str(imported), "--data-dir", str(source.parent)]
     try:
-        import_model(parse_arguments(words))
+        if not (is_older(model) and _converted(words)):
+            import_model(parse_arguments(words))
     finally:
         if given != source:
             given.unlink()
     read = {name: known_digest(source.parent / name) for name in external_files(model)}
     imported.with_suffix(".json").write_text(json.dumps(read))
+
+
+def _converted(words: list[str]) -> bool:
+    """Imported from the newer opset; what the converter does not take is imported as it is."""
+    try:
+        import_model(parse_arguments([*words, "--opset-version", str(_OPSET)]))
+    except Exception:
+        return False
+    return True
 
 
 def _message(error: Exception) -> str:
