@@ -19,6 +19,7 @@ from autotuner.specfiles.vetting import executables_in, vet_program
 from autotuner.system.text import printable
 from autotuner.targets import Target
 from autotuner.targets.backends import LIBRARY, LLVM_CPU, TUNING_SPEC
+from autotuner.targets.catalog import all_targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +147,14 @@ def _flagfile(path: Path, file: SpecFile, flagfile: Flagfile | None, target: Tar
             wrong.append(f"{OBJECTS_FLAG} names another folder than {own.name} beside the spec: {printable(folder)}")
     if file.carrier.brings_objects and not flagfile.folders:
         wrong.append(f"{OBJECTS_FLAG} is missing: the objects would not be found")
-    missing = _target_flags(file, target) - set(flagfile.flags)
-    if missing:
-        wrong.append(f"it is for another target: {' '.join(sorted(missing))} is missing")
+    others, of_target = flagfile.others, _target_flags(file, target)
+    if missing := sorted(set(of_target) - set(flagfile.flags)):
+        wrong.append(f"it is for another target: {' '.join(missing)} is missing")
+        known = {name_of(flag) for one in all_targets() for flag in one.flags}
+        others = (*of_target, *(flag for flag in others if name_of(flag) not in known))
     if not wrong:
         return [Finding("ok", f"{flagfile.path.name} names this spec by the right flag")]
-    lines = shown([*flagfile.others, *sorted(missing), *_beside(path, flagfile), *right])
+    lines = shown([*others, *_beside(path, flagfile), *right])
     return [
         *(Finding("error", f"{flagfile.path.name}: {text}") for text in wrong),
         Finding("note", f"{flagfile.path.name} would be right as", lines),
@@ -206,10 +209,10 @@ def _recorded(file: SpecFile) -> Target | None:
         return None
 
 
-def _target_flags(file: SpecFile, target: Target | None) -> set[str]:
+def _target_flags(file: SpecFile, target: Target | None) -> tuple[str, ...]:
     """Those that say which chip it is: the processor's may be set to another one by the user."""
     chosen = target or _recorded(file)
-    return set(chosen.flags) if chosen is not None and not chosen.backend.on_host else set()
+    return chosen.flags if chosen is not None and not chosen.backend.on_host else ()
 
 
 def _on_processor(file: SpecFile, flagfile: Flagfile | None, target: Target | None) -> bool:

@@ -92,7 +92,12 @@ def test_cuda_needs_another_flag_than_the_others(make_plan: MakePlan, tools: Too
     ship(path, text, list(lines))
     assert check(path, tools=tools).sound
     ship(path, text, [lines[-1], "--iree-hal-target-device=hip", "--iree-rocm-target=gfx942"])
-    assert any("another target" in text for text in errors(check(path, tools=tools)))
+    report = check(path, tools=tools)
+    assert any("another target" in text for text in errors(report))
+    assert [list(finding.lines) for finding in report.findings if finding.lines] == [list(lines)]
+    ship(path, text, [*flags, "--iree-opt-level=O3", lines[-1]])
+    (for_another,) = [one.lines for one in check(path, tools=tools, target=Target.parse("sm_89")).findings if one.lines]
+    assert for_another == (*Target.parse("sm_89").flags, "--iree-opt-level=O3", lines[-1])
 
 
 @pytest.mark.versions
