@@ -15,13 +15,16 @@ from autotuner._version import __version__
 from autotuner.errors import AutotuneError
 
 if TYPE_CHECKING:
+    from autotuner.cluster.address import Scheduler
     from autotuner.jobs.api import ab, retune, suite
     from autotuner.jobs.model.context import Model
     from autotuner.jobs.model.tuner import tune_model
+    from autotuner.microkernels.variants import Kernel
     from autotuner.problems import Attention, Conv, Gemm, Problem
     from autotuner.report.api import load_results
     from autotuner.specfiles import spec
     from autotuner.targets import Target
+    from autotuner.tuning.effort import parse_effort
     from autotuner.tuning.options import Options
     from autotuner.tuning.result import Result
     from autotuner.tuning.tune import tune
@@ -31,14 +34,17 @@ __all__ = [
     "AutotuneError",
     "Conv",
     "Gemm",
+    "Kernel",
     "Model",
     "Options",
     "Problem",
     "Result",
+    "Scheduler",
     "Target",
     "__version__",
     "ab",
     "load_results",
+    "parse_effort",
     "retune",
     "spec",
     "suite",
@@ -50,13 +56,16 @@ _HOMES = {
     "Attention": "problems",
     "Conv": "problems",
     "Gemm": "problems",
+    "Kernel": "microkernels.variants",
     "Model": "jobs.model.context",
     "Options": "tuning.options",
     "Problem": "problems",
     "Result": "tuning.result",
+    "Scheduler": "cluster.address",
     "Target": "targets",
     "ab": "jobs.api",
     "load_results": "report.api",
+    "parse_effort": "tuning.effort",
     "retune": "jobs.api",
     "suite": "jobs.api",
     "tune": "tuning.tune",

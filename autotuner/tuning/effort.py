@@ -35,6 +35,7 @@ EFFORTS = {
 
 
 def parse_effort(text: str) -> Effort:
+    """What `quick`, `normal` or `full` stands for, as `Options` takes it."""
     if text not in EFFORTS:
         raise UsageError(f"unknown effort {text!r}.", remedy=f"Choose one of: {', '.join(EFFORTS)}.")
     return EFFORTS[text]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from pathlib import Path
 from typing import get_args
 
@@ -26,6 +27,18 @@ MOST_SECONDS = 1e7
 MOST_SEED = 2**63 - 1
 """What a database column takes."""
 DEFAULT_KEEP = ("best", "failed")
+_KINDS: Mapping[str, tuple[type, str]] = {
+    "effort": (Effort, 'parse_effort("quick")'),
+    "trials": (Integral, "a whole number"),
+    "budget": (Real, "seconds, such as 600.0"),
+    "jobs": (Integral, "a whole number"),
+    "seed": (Integral, "a whole number"),
+    "workspace": (Path, 'Path("DIR")'),
+    "output": (Path, 'Path("spec.mlir")'),
+    "cluster": (Scheduler, 'Scheduler("tcp://127.0.0.1:8786")'),
+    "iree_tools": (Path, 'Path("DIR")'),
+}
+"""What a program may have given as the words of the command line, and what is wanted in their place."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +74,11 @@ class Options:
     keep: Sequence[str] = DEFAULT_KEEP
     """Which candidates' folders stay: `all`, `failed`, `best`, `none`."""
     microkernels: Sequence[Kernel] = ()
-    """Which microkernels join the search; the name `auto` stands for all that fit."""
+    """Which microkernels join the search: `[Kernel("auto")]` for all that fit, or by their names."""
     inputs: Sequence[Array] = field(default=(), repr=False, compare=False)
     """The user's own inputs of the problem, one for each; empty: seeded ones."""
     cluster: Scheduler | None = None
-    """A Dask scheduler whose workers build and time; None: this machine's processes."""
+    """A Dask scheduler whose workers build and time: `Scheduler("tls://HOST:PORT")`; None: this machine's processes."""
     iree_tools: Path | None = None
     """A build of IREE to use in place of the installed wheels."""
     command: Sequence[str] = field(default_factory=given_command)
@@ -84,6 +97,16 @@ class Options:
         return frozenset(name for name, given in asked.items() if given)
 
     def __post_init__(self) -> None:
+        for name, (kind, wanted) in _KINDS.items():
+            if (value := getattr(self, name)) is not None and not isinstance(value, kind):
+                raise UsageError(f"{name} {value!r} is a {type(value).__name__}.", remedy=f"Give {wanted}.")
+        if not all(isinstance(kernel, Kernel) for kernel in self.microkernels):
+            raise UsageError("microkernels are given as words.", remedy='Give [Kernel("auto")], or their names so.')
+        if isinstance(self.keep, str):
+            raise UsageError(f"keep {self.keep!r} is a str.", remedy=f"Give several, such as {DEFAULT_KEEP}.")
+        for name, one, known in (("cache", self.cache, CACHES), ("state", self.state, STATES)):
+            if one not in known:
+                raise UsageError(f"unknown {name} {one!r}.", remedy=f"Choose one of: {', '.join(known)}.")
         for name, most in (("trials", MOST_TRIALS), ("jobs", MOST_JOBS)):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -112,6 +113,38 @@ def test_results_that_are_not_there_are_an_error_of_ours(tmp_path: Path) -> None
     with pytest.raises(AutotuneError, match="there are no results yet"):
         load_results(tmp_path)
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ({"budget": "10m"}, "Give seconds"),
+        ({"effort": "quick"}, r'Give parse_effort\("quick"\)'),
+        ({"workspace": "here"}, r'workspace \'here\' is a str\. Give Path\("DIR"\)'),
+        ({"output": "spec.mlir"}, "Give Path"),
+        ({"microkernels": ["auto"]}, r'Give \[Kernel\("auto"\)\]'),
+        ({"microkernels": "auto"}, r'Give \[Kernel\("auto"\)\]'),
+        ({"cluster": "tcp://127.0.0.1:1"}, "Give Scheduler"),
+        ({"keep": "all"}, "Give several"),
+        ({"trials": "5"}, "Give a whole number"),
+        ({"cache": "hot"}, "unknown cache 'hot'. Choose one of: warm"),
+        ({"state": "calm"}, "unknown state 'calm'. Choose one of: "),
+    ],
+)
+def test_words_of_the_command_line_are_told_what_a_program_gives_instead(words: dict[str, object], wanted: str) -> None:
+    with pytest.raises(AutotuneError, match=wanted):
+        Options(**words)  # type: ignore[arg-type]
+
+
+def test_what_options_want_is_public() -> None:
+    given = Options(
+        effort=autotuner.parse_effort("quick"),
+        microkernels=[autotuner.Kernel("auto")],
+        cluster=autotuner.Scheduler("tcp://127.0.0.1:8786"),
+        budget=np.float64(5.0),
+        seed=np.int64(3),  # type: ignore[arg-type]
+    )
+    assert given.looked == {"microkernels", "budget"}
 
 
 @pytest.mark.parametrize("bad", [{"trials": 0}, {"jobs": -1}, {"seed": -1}, {"keep": ("some",)}, {"budget": -5.0}])
