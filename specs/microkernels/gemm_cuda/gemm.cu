@@ -17,6 +17,7 @@ typedef unsigned u32;
 typedef unsigned short u16;
 
 #include "sizes.h"
+#include "chip.h"
 #include "wgmma.h"
 
 constexpr bool WIDE = OUT_F32 || PARTS > 1;
@@ -47,9 +48,7 @@ __device__ __forceinline__ void norm_rows(const Steps& all, u32 factors) {
 #pragma unroll 4
         for (int piece = 0; piece < 8; piece++) {
           u32 words[4];
-          asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                       : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                       : "r"(all.ring + stage * STAGE + (row + i * 64) * 128 + ((piece ^ row % 8) << 4)));
+          load_words(words, all.ring + stage * STAGE + (row + i * 64) * 128 + ((piece ^ row % 8) << 4));
 #pragma unroll
           for (int j = 0; j < 4; j++) {
             const float low = widened((u16)words[j], LHS_BF16), high = widened((u16)(words[j] >> 16), LHS_BF16);
@@ -63,17 +62,12 @@ __device__ __forceinline__ void norm_rows(const Steps& all, u32 factors) {
     if (tile >= all.clusters) together(TAKEN, NORMING);
     for (int i = 0; i < BM / 64; i++) {
       const float mean = means[i] / k, spread = fmaxf(squares[i] / k - mean * mean, 0.0f);
-      asm volatile("st.shared.f32 [%0], %1;" ::"r"(factors + (row + i * 64) * 4), "f"(rsqrtf(spread + bits(EPS_BITS)))
-                   : "memory");
+      store1(factors + (row + i * 64) * 4, rsqrtf(spread + bits(EPS_BITS)));
     }
     together(KNOWN, NORMING);
   }
 }
 #endif
-
-__device__ __forceinline__ void whole_cluster() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #if CLUSTER > 1
@@ -99,8 +93,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   const u32 barriers = ring + STAGES * STAGE + (STAGED && !WHOLE ? GROUPS * 64 * PITCH : 0);
   const u32 factors = barriers + 256, shifts = factors + (NORM ? 1024 : 0);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  int rank = 0;
-  if (CLUSTER > 1) asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  const int rank = CLUSTER > 1 ? rank_in_cluster() : 0;
   const Steps all(ring, barriers, rank);
   const int tiles = all.tiles, clusters = all.clusters, steps = all.steps;
   if (threadIdx.x == 0)
@@ -108,22 +101,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       init(barriers + i * 16, 2);
       init(barriers + i * 16 + 8, (GROUPS + (NORM ? 2 : 0)) * SHARED_BY);
     }
-  else if (threadIdx.x == 32)
-    asm volatile("prefetch.tensormap [%0];\n\tprefetch.tensormap [%1];" ::"l"(&x_map), "l"(&y_map) : "memory");
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  else if (threadIdx.x == 32) {
+    prefetch(&x_map);
+    prefetch(&y_map);
+  }
+  fence_inits();
   if (SHARED_BY > 1)
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+    cluster_begun();
   else if (warp >= 2)
     together(BEGUN, THREADS);
   else {  // the first copies are under way before all have begun
     together(COPYING, 64);
-    asm volatile("bar.arrive %0, %1;" ::"r"(BEGUN), "r"(THREADS) : "memory");
+    been_there(BEGUN, THREADS);
   }
   if (warp < 4) {
-#if GROUPS == 3
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
-#elif GROUPS == 2
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+#if GROUPS > 1
+    fewer_registers<GROUPS == 3 ? 24 : 40>();
 #endif
     if (warp == 0 && lane == 0) copy_all<true>(all, TURNED ? b : a);
     if (warp == 1 && lane == 0) copy_all<false>(all, TURNED ? a : b);
@@ -137,10 +130,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
     return;
   }
-#if GROUPS == 2
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-#elif GROUPS == 3
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
+#if GROUPS > 1
+  more_registers<GROUPS == 3 ? 160 : 232>();
 #endif
   const int group = warp / 4 - 1, t = threadIdx.x % 128;
   int done = 0, turn = 0;
@@ -154,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       const int stage = done % STAGES;
       const u32 full = barriers + stage * 16, x = ring + stage * STAGE, before = barriers + (done + STAGES - 1) % STAGES * 16 + 8;
       wait(full, done / STAGES & 1);
-      asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+      before_products();
 #pragma unroll
       for (int i = 0; i < BK / 16; i++) {
         const u64 y = tile_at<Y_ACROSS>(x + X_BYTES) + i * (Y_ACROSS ? 128 : 2);
@@ -164,16 +155,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
               sums[high], tile_at<X_ACROSS>(x + (group * HIGH + high) * 8192) + i * (X_ACROSS ? 128 : 2), y,
               s > 0 || i > 0);
       }
-      asm volatile("wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 1;" ::: "memory");
+      after_products();
       if (s > 0 && t < SHARED_BY) arrive(before, t);
     }
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    all_products();
     if (steps > 0 && t < SHARED_BY) arrive(barriers + (done + STAGES - 1) % STAGES * 16 + 8, t);
 #if NORM
     together(KNOWN, NORMING);
 #endif
     if (BIAS && !STAGED && !TURNED) {
-      asm volatile("cp.async.wait_all;" ::: "memory");
+      all_brought();
       together(group + 1, 128);
     }
     if ((STAGED || TURNED) && WHOLE) together(8, GROUPS * 128);  // all have read the last step
@@ -223,7 +214,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
 #endif
 #if NORM
-    if (tile + clusters < tiles) asm volatile("bar.arrive %0, %1;" ::"r"(TAKEN), "r"(NORMING) : "memory");
+    if (tile + clusters < tiles) been_there(TAKEN, NORMING);
 #endif
   }
 }

@@ -1,12 +1,10 @@
 // What becomes of sums: their epilogue, and their way into the result.
-__device__ __forceinline__ float bits(u32 from) { return __uint_as_float(from); }
-
 __device__ __forceinline__ float finished(float x) {
 #if CLIP_LOW
-  asm("max.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(bits(LOW_BITS)));
+  x = at_least(x, bits(LOW_BITS));
 #endif
 #if CLIP_HIGH
-  asm("min.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(bits(HIGH_BITS)));
+  x = at_most(x, bits(HIGH_BITS));
 #endif
 #if ACTIVATION == 1
   // Half of erfc is a power of two whose exponent is a polynomial, good to 2e-7.
@@ -14,15 +12,14 @@ __device__ __forceinline__ float finished(float x) {
   float tail = (-1e-6f * size + 2.809349249e-05f) * size - 0.00068854891668f;
   tail = ((tail * size + 0.0078020218107f) * size - 0.053002368086f) * size - 0.45904730179f;
   tail = (tail * size - 1.1511236555f) * size - 0.99999966318f;
-  asm("ex2.approx.f32 %0, %0;" : "+f"(tail));
+  tail = power_of_two(tail);
   return x * (x >= 0.0f ? 1.0f - tail : tail);
 #elif ACTIVATION == 2
   return x / (1.0f + __expf(-2.0f * bits(FACTOR_BITS) * (x + 0.044715f * x * x * x)));
 #elif ACTIVATION == 3
   return x / (1.0f + __expf(-x));
 #elif ACTIVATION == 4 || ACTIVATION == 6
-  float part = x + 3.0f;
-  asm("max.NaN.f32 %0, %0, 0f00000000;\n\tmin.NaN.f32 %0, %0, 0f40C00000;" : "+f"(part));
+  const float part = at_most(at_least(x + 3.0f, 0.0f), 6.0f);
   return (ACTIVATION == 4 ? x : 1.0f) * part * (1.0f / 6.0f);
 #elif ACTIVATION == 5
   return 1.0f / (1.0f + __expf(-x));
@@ -32,10 +29,7 @@ __device__ __forceinline__ float finished(float x) {
 }
 
 __device__ __forceinline__ float widened(u16 from, bool bf16) {
-  float x;
-  if (bf16) return bits((u32)from << 16);
-  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(from));
-  return x;
+  return bf16 ? bits((u32)from << 16) : half_of(from);
 }
 
 // EACH numbers that lie one behind another, as they are in memory.
@@ -49,11 +43,9 @@ struct Numbers {
 #pragma unroll
     for (int i = 0; i < WORDS; i += WORDS > 2 ? 4 : 2)
       if (WORDS > 2)
-        asm("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
-            : "=r"(words[i]), "=r"(words[i + 1]), "=r"(words[(i + 2) % WORDS]), "=r"(words[(i + 3) % WORDS])
-            : "l"(there + i * 4));
+        load_global(words[i], words[i + 1], words[(i + 2) % WORDS], words[(i + 3) % WORDS], there + i * 4);
       else
-        asm("ld.global.nc.v2.b32 {%0, %1}, [%2];" : "=r"(words[i]), "=r"(words[i + 1]) : "l"(there + i * 4));
+        load_global(words[i], words[i + 1], there + i * 4);
   }
 
   __device__ __forceinline__ void add_to(float (&sums)[EACH]) const {
@@ -63,16 +55,6 @@ struct Numbers {
   }
 };
 
-__device__ __forceinline__ u32 pair(float low, float high) {
-  u32 both;
-#if OUT_BF16
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-#else
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-#endif
-  return both;
-}
-
 struct Result {
   void* c;
   u32 factors;
@@ -81,16 +63,14 @@ struct Result {
 };
 
 __device__ __forceinline__ void put_at(const Result& to, u64 where, const u32* words) {
-  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"((u64)to.c + where * OUT_BYTES), "r"(words[0]), "r"(words[1]),
-               "r"(words[2]), "r"(words[3]));
+  store_global((u64)to.c + where * OUT_BYTES, words);
 }
 
 // --- From registers -------------------------------------------------------------------------------------------------
 
 // A lane gives one of two words to the lane beside it (1) or next but one (2), and gets one.
 __device__ __forceinline__ void swap(u32& first, u32& second, int lanes, bool upper) {
-  u32 got;
-  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(got) : "r"(upper ? first : second), "r"(lanes));
+  const u32 got = of_lane_beside(upper ? first : second, lanes);
   (upper ? first : second) = got;
 }
 
@@ -109,7 +89,7 @@ constexpr int SHIFTS = BN * (BIAS_F32 ? 4 : 2);                        // bytes 
 __device__ __forceinline__ void bring_bias(u32 to, const void* bias, int column, int n, int t) {
   const int first = GATED ? column / 2 : column, last = GATED ? n / 2 : n, at = first * (BIAS_F32 ? 4 : 2) + t * 16;
   if (t * 16 < SHIFTS / (GATED ? 2 : 1) && at < last * (BIAS_F32 ? 4 : 2))
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(to + t * 16), "l"((u64)bias + at) : "memory");
+    bring(to + t * 16, (u64)bias + at);
 }
 
 // Two columns of a piece, with all that is done with them.
@@ -117,14 +97,14 @@ __device__ __forceinline__ void finish_two(const float (&sums)[BN / 2], int piec
 #pragma unroll
   for (int i = 0; i < 2; i++) two[i] = sums[(GATED ? piece * 2 : piece) * 4 + half * 2 + i] * (NORM ? factor : 1.0f);
 #if BIAS
-  u32 low, high;
   const u32 at = bias + piece * 8 * (BIAS_F32 ? 4 : 2);
   if (BIAS_F32) {
-    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(low), "=r"(high) : "r"(at));
+    u32 low, high;
+    load_words(low, high, at);
     two[0] += bits(low), two[1] += bits(high);
   } else {
-    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(low) : "r"(at));
-    two[0] += widened((u16)low, BIAS_BF16), two[1] += widened((u16)(low >> 16), BIAS_BF16);
+    const u32 both = load_word(at);
+    two[0] += widened((u16)both, BIAS_BF16), two[1] += widened((u16)(both >> 16), BIAS_BF16);
   }
 #endif
 #pragma unroll
@@ -147,7 +127,7 @@ __device__ __forceinline__ void put_directly(const Result& to, const float (&sum
     const u64 begin = ((u64)to.entry * to.m + row) * n + column;
     float factor = 1.0f;
 #if NORM
-    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(factor) : "r"(to.factors + (line + half * 8) * 4));
+    factor = load1(to.factors + (line + half * 8) * 4);
 #endif
 #pragma unroll
     for (int round = 0; round < PIECES; round += DEALT) {
@@ -175,22 +155,12 @@ __device__ __forceinline__ void put_directly(const Result& to, const float (&sum
 __device__ __forceinline__ void stage(u32 to, const float* sums, int column, int t) {
 #pragma unroll
   for (int half = 0; half < 2; half++)
-    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to + (t / 32 * 16 + half * 8 + t % 32 / 4) * PITCH + (column + t % 4 * 2) * 4),
-                 "f"(sums[half * 2]), "f"(sums[half * 2 + 1])
-                 : "memory");
-}
-
-__device__ __forceinline__ void load4(float* to, u32 from) {
-  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
-               : "r"(from));
+    store2(to + (t / 32 * 16 + half * 8 + t % 32 / 4) * PITCH + (column + t % 4 * 2) * 4, sums[half * 2], sums[half * 2 + 1]);
 }
 
 __device__ __forceinline__ void add4(float* to, u32 from) {
   float more[4];
-  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(more[0]), "=f"(more[1]), "=f"(more[2]), "=f"(more[3])
-               : "r"(from));
+  load4_from(more, from);
 #pragma unroll
   for (int i = 0; i < 4; i++) to[i] += more[i];
 }
@@ -204,8 +174,7 @@ __device__ __forceinline__ void add_up(float (&sums)[EACH], float (&others)[EACH
   }
 #pragma unroll
   for (int other = 1; other < SPLIT; other++) {
-    u32 there;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"((rank + other) % SPLIT));
+    const u32 there = in_workgroup(at, (rank + other) % SPLIT);
 #pragma unroll
     for (int j = 0; j < EACH; j += 4) {
       add4(sums + j, there + j * 4);
@@ -259,7 +228,7 @@ __device__ __forceinline__ void put_staged(const Result& to, u32 from, int row, 
       float sums[EACH], others[EACH], factor = 1.0f;
       add_up(sums, others, at, rank);
 #if NORM
-      asm volatile("ld.shared.f32 %0, [%1];" : "=f"(factor) : "r"(to.factors + line * 4));
+      factor = load1(to.factors + line * 4);
 #pragma unroll
       for (int j = 0; j < EACH; j++) sums[j] *= factor, others[j] *= factor;
 #endif
@@ -276,10 +245,7 @@ constexpr int LINE = (BM + 4) * 4;  // bytes from one row of the result to the n
 __device__ __forceinline__ void stage_turned(u32 to, const float (&sums)[BN / 2], int part, int t) {
 #pragma unroll
   for (int j = 0; j < BN / 2; j++)
-    asm volatile("st.shared.f32 [%0], %1;" ::"r"(to + (j / 4 * 8 + t % 4 * 2 + j % 2) * LINE +
-                                                 (part + t / 32 * 16 + j / 2 % 2 * 8 + t % 32 / 4) * 4),
-                 "f"(sums[j])
-                 : "memory");
+    store1(to + (j / 4 * 8 + t % 4 * 2 + j % 2) * LINE + (part + t / 32 * 16 + j / 2 % 2 * 8 + t % 32 / 4) * 4, sums[j]);
 }
 
 // All of a tile, of SPLIT the share of one.
@@ -299,8 +265,4 @@ __device__ __forceinline__ void put_turned(const Result& to, u32 from, int row, 
     add_up(sums, others, from + i / ACROSS * LINE + (GATED ? x / 8 * 16 + x % 8 : x) * 4, rank);
     put_finished(to, where, sums, others, shifts, more);
   }
-}
-
-__device__ __forceinline__ void together(int which, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(which), "r"(threads) : "memory");
 }

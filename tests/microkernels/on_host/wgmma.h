@@ -1,0 +1,47 @@
+// Products of tiles in shared memory, as their descriptors tell them: each thread computes the sums that the chip gives it.
+static float value_of(u32 word) {
+#if LHS_F8E4M3FN
+  const int exponent = word >> 3 & 15, fraction = word & 7;
+  const float size = std::ldexp(exponent ? 8 + fraction : fraction, (exponent ? exponent : 1) - 10);
+  return word & 128 ? -size : size;
+#else
+  return LHS_BF16 ? bits(word << 16) : half_of(word);
+#endif
+}
+
+static float number(u64 tile, bool across, int row, int depth) {
+  typedef std::conditional_t<LHS_F8E4M3FN, unsigned char, u16> Element;
+  static const std::vector<float> values = [] {
+    std::vector<float> all(1 << 8 * sizeof(Element));
+    for (size_t i = 0; i < all.size(); i++) all[i] = value_of(i);
+    return all;
+  }();
+  const u32 first = (tile & 0x3fff) << 4, leading = (tile >> 16 & 0x3fff) << 4, stride = (tile >> 32 & 0x3fff) << 4;
+  if (tile >> 62 != 1) fail("a tile that is not swizzled by 128 bytes");
+  const u32 at = across ? first + row / 64 * leading + depth / 8 * stride + depth % 8 * 128 + row % 64 * 2
+                        : first + row / 8 * stride + row % 8 * 128 + depth * sizeof(Element);
+  return values[read<Element>(*now->workgroup, swizzled(at))];
+}
+
+template <int COLUMNS>
+struct Product {
+  template <int X_ACROSS, int Y_ACROSS>
+  static void add(float (&d)[COLUMNS / 2], u64 x, u64 y, int more) {
+    constexpr int DEPTH = LHS_F8E4M3FN ? 32 : 16;
+    const int t = now->number % 128, line = t / 32 * 16 + t % 32 / 4;
+    float rows[2][DEPTH];
+    for (int half = 0; half < 2; half++)
+      for (int i = 0; i < DEPTH; i++) rows[half][i] = number(x, X_ACROSS, line + half * 8, i);
+    for (int j = 0; j < COLUMNS / 8; j++)
+      for (int side = 0; side < 2; side++) {
+        float column[DEPTH];
+        for (int i = 0; i < DEPTH; i++) column[i] = number(y, Y_ACROSS, j * 8 + t % 4 * 2 + side, i);
+        for (int half = 0; half < 2; half++) {
+          float& sum = d[j * 4 + half * 2 + side];
+          float added = 0.0f;
+          for (int i = 0; i < DEPTH; i++) added += rows[half][i] * column[i];
+          sum = more ? sum + added : added;
+        }
+      }
+  }
+};

@@ -1,0 +1,173 @@
+"""The product for Hopper on the host: its own source, with plain C++ for the two headers that speak to the chip.
+
+Its threads are fibers; its barriers, descriptors, swizzled tiles and clusters are followed word by word, so that a
+wrong result, a copy that begins behind the end of a matrix and a thread that waits for ever show. Races do not: a
+product is computed when it is asked for.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autotuner.measure.check import Check, compare
+from autotuner.microkernels.library import shipped_folder
+from autotuner.microkernels.loader import FILE, load
+from autotuner.microkernels.providers.cuda import macros
+from autotuner.problems import Array, Gemm
+from autotuner.system import process
+from tests.microkernels.test_gemm_cuda import f8
+
+FOLDER = shipped_folder() / "gemm_cuda"
+MANIFEST = load(FOLDER / FILE)
+HOST = Path(__file__).with_name("on_host")
+COMPILER = shutil.which("c++")
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler: apt-get install g++")
+
+
+@dataclass(frozen=True)
+class OnHost:
+    """A variant as a program."""
+
+    program: Path
+    problem: Gemm
+    parts: int
+
+    @classmethod
+    def build(cls, problem: Gemm, parameters: dict[str, int], folder: Path, **instead: str) -> OnHost:
+        """`instead`: texts of the kernel that are to be others."""
+        numbers = MANIFEST.fit(problem, "sm_90", parameters=dict.fromkeys(MANIFEST.parameters, 0) | parameters)
+        launch = {"GRID": MANIFEST.grid[0].evaluate(numbers), "LOCAL_MEMORY": MANIFEST.local_memory.evaluate(numbers)}
+        sources = {path.name: path.read_text() for home in (FOLDER, HOST) for path in home.iterdir()}
+        for name, text in sources.items():
+            for old, new in instead.items():
+                text = text.replace(old, new)
+            (folder / name).write_text(text)
+        defines = [f"-D{name}={value}" for name, value in (macros(MANIFEST, problem, numbers) | launch).items()]
+        assert COMPILER is not None
+        command: list[str | Path] = [
+            COMPILER,
+            "-std=c++17",
+            "-O2",
+            "-w",
+            *defines,
+            folder / "run.cpp",
+            "-o",
+            folder / "run",
+        ]
+        made = process.run(command, timeout=300)
+        assert made.ok, made.why()
+        return cls(folder / "run", problem, numbers["parts"])
+
+    def run(self, inputs: tuple[Array, ...]) -> process.Finished:
+        files = [self.program.with_name(f"operand{number}") for number in range(len(inputs))]
+        for file, array in zip(files, inputs, strict=True):
+            array.tofile(file)
+        return process.run([self.program, self.result, self._bytes, *files], timeout=600)
+
+    @property
+    def result(self) -> Path:
+        return self.program.with_name("result")
+
+    @property
+    def _bytes(self) -> str:
+        out = self.problem.operands[-1]
+        return str(self.parts * int(np.prod(out.shape)) * (4 if self.parts > 1 else out.element.bytes))
+
+    def check(self) -> Check:
+        inputs = self.problem.inputs(0)
+        done = self.run(inputs)
+        assert done.ok, done.why()
+        out = self.problem.operands[-1]
+        raw = np.fromfile(self.result, np.float32 if self.parts > 1 else out.element.numpy)
+        summed = raw.reshape(self.parts, *out.shape).sum(axis=0, dtype=np.float32)
+        reference = self.problem.reference(inputs)
+        return compare(summed.astype(out.element.numpy), reference, self.problem.bound(inputs, reference))
+
+
+CASES: dict[str, tuple[Gemm, dict[str, int]]] = {
+    # A workgroup has one tile or some, or two share rows or columns; their last boxes would begin behind the end.
+    "one tile": (Gemm.parse(shape="512x1024x512", layout="nt"), {"bm": 128, "bn": 128}),
+    "some tiles": (
+        Gemm.parse(shape="1000x1032x264", out="f16", layout="nt", epilogue="bias,relu"),
+        {"bm": 64, "bn": 96},
+    ),
+    "shared columns": (Gemm.parse(shape="520x1032x512", out="f16", epilogue="bias"), {"bm": 128, "bn": 128, "both": 1}),
+    "shared rows": (Gemm.parse(shape="392x1560x456", dtype="bf16", layout="nt"), {"bm": 64, "bn": 176, "both": 2}),
+    "transposed": (
+        Gemm.parse(shape="520x1032x512", layout="tt", epilogue="bias,residual,silu"),
+        {"bm": 256, "bn": 128},
+    ),
+    "three groups": (Gemm.parse(shape="576x1032x512", layout="nt", epilogue="clip=0:6"), {"bm": 192, "bn": 112}),
+    "staged by strips": (
+        Gemm.parse(shape="1000x1032x264", layout="nt", epilogue="residual,gelu"),
+        {"bm": 64, "bn": 96},
+    ),
+    "batch": (Gemm.parse(shape="200x520x512", batch=6, layout="tn", epilogue="bias,residual"), {"bm": 64, "bn": 128}),
+    # The depth of a tile, shared by a cluster, or in parts.
+    "cluster": (Gemm.parse(shape="384x512x2048", layout="nt", epilogue="bias,gelu"), {"bm": 128, "bn": 128, "fill": 1}),
+    "parts": (
+        Gemm.parse(shape="384x520x2048", dtype="bf16", out="bf16", layout="tn"),
+        {"bm": 128, "bn": 192, "fill": 2},
+    ),
+    # Few rows.
+    "thin": (
+        Gemm.parse(shape="16x2048x1024", layout="nt", epilogue="bias,residual,gelu"),
+        {"bm": 64, "bn": 16, "fill": 1, "turned": 1},
+    ),
+    "thin, gated": (
+        Gemm.parse(shape="44x2048x2048", out="f16", epilogue="silu,gated"),
+        {"bm": 128, "bn": 48, "fill": 1, "turned": 1},
+    ),
+    "thin, beyond the end": (
+        Gemm.parse(shape="100x2048x1024", out="f16"),
+        {"bm": 192, "bn": 112, "fill": 1, "turned": 1},
+    ),
+    "thin, fewer share": (Gemm.parse(shape="5x2048x2048"), {"bm": 128, "bn": 16, "fill": 3, "turned": 1}),
+    # Norms of rows, of one tile and of several.
+    "layer norm": (
+        Gemm.parse(shape="456x1032x640", out="f16", layout="nt", epilogue="layer=1e-5,bias,gelu"),
+        {"bm": 128, "bn": 176},
+    ),
+    "rms norm": (
+        Gemm.parse(shape="1000x1088x264", dtype="bf16", out="bf16", layout="nt", epilogue="rms=1e-6,silu,gated"),
+        {"bm": 64, "bn": 96},
+    ),
+    "norm of shared rows": (Gemm.parse(shape="456x1024x640", epilogue="rms=1e-6"), {"bm": 64, "bn": 128, "both": 1}),
+    # Two numbers in the place of one.
+    "f8": (f8("520x1032x528", out="bf16", epilogue="bias,relu"), {"bm": 128, "bn": 160, "both": 2}),
+    "f8, cluster": (f8("384x512x2048"), {"bm": 128, "bn": 128, "fill": 1}),
+    "f8, thin": (f8("16x2048x2048", epilogue="bias"), {"bm": 64, "bn": 16, "fill": 1, "turned": 1}),
+}
+
+
+@pytest.mark.parametrize(("problem", "parameters"), CASES.values(), ids=CASES)
+def test_it_computes_what_the_problem_asks_for(problem: Gemm, parameters: dict[str, int], tmp_path: Path) -> None:
+    assert OnHost.build(problem, parameters, tmp_path).check().failure is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("BEYOND && at >= LENGTH ? 0 : at", "at", "begins behind the end"),
+        ("expect(full, SIZE * BK * 2)", "expect(full, SIZE * BK)", "the kernel hangs"),
+        ("sums[i] += F32 ? bits", "sums[i] -= F32 ? bits", "wrong"),
+        ("(i + 2) % WORDS", "(i + 1) % WORDS", "wrong"),
+    ],
+    ids=["behind the end", "bytes that nobody waits for", "a bias taken off", "a word twice"],
+)
+def test_what_is_wrong_shows(old: str, new: str, said: str, tmp_path: Path) -> None:
+    problem, parameters = CASES["thin, beyond the end"]
+    problem = Gemm.parse(shape="100x2048x1024", epilogue="bias")
+    assert any(old in path.read_text() for path in FOLDER.iterdir())
+    broken = OnHost.build(problem, parameters, tmp_path, **{old: new})
+    if said == "wrong":
+        assert broken.check().failure == "wrong-result"
+    else:
+        done = broken.run(problem.inputs(0))
+        assert not done.ok
+        assert said in done.stderr
