@@ -214,6 +214,14 @@ def find_variants(
     return found, notes
 
 
+def refuse_unfit(wanted: Sequence[Kernel], problem: Problem, *, chip: str, workspace: Path) -> None:
+    """Before anything is compiled: a kernel that was named and is not there, or computes something else."""
+    named = [kernel for kernel in wanted if kernel.name != AUTO]
+    for manifest, kernel in find_manifests(named, chip=chip, workspace=workspace)[0]:
+        if not manifest.computes(problem, chip):
+            Variants.of(manifest, problem, chip, workspace=workspace, kernel=kernel)  # says why not
+
+
 def find_manifests(
     wanted: Sequence[Kernel], *, chip: str, workspace: Path
 ) -> tuple[list[tuple[Manifest, Kernel | None]], list[str]]:

@@ -20,7 +20,7 @@ from autotuner.measure.judgement import Judgement
 from autotuner.measure.standing import Standing
 from autotuner.measure.steps import Step, Steps, at_once
 from autotuner.measure.timeplan import longer
-from autotuner.microkernels.variants import find_variants
+from autotuner.microkernels.variants import find_variants, refuse_unfit
 from autotuner.problems import Problem
 from autotuner.system import process
 from autotuner.system.progress import Clock
@@ -104,6 +104,8 @@ class SingleRun:
             self.files.claim([*objects, *files_in(self.target.user_flags)])
 
     def read_space(self) -> None:
+        root = self.workspace.root
+        refuse_unfit(self.options.microkernels, self.problem, chip=self.session.chip, workspace=root)
         self.reporter.stage("reading the space from the compiler")
         with self.account.clocked("space"):
             self.plan = self._make_plan()

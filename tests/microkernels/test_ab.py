@@ -189,15 +189,19 @@ def test_in_a_search_a_kernel_that_cannot_be_made_is_a_failed_row(workspace: Pat
         (["ab", "--inspect", "/dev/null"], ""),
         (["ab", "--new", "../evil"], "evil"),
         (["gemm", *SHAPE, "--dtype", "f32", "--microkernels", "nothing"], "there is no microkernel 'nothing'"),
+        (["ab", "sgemm_c", *SHAPE, "--dtype", "f16"], "sgemm_c: it does not compute f16"),
+        (["ab", "sgemm_c", *SHAPE, "--target", "gfx942", "--device", "none"], "sgemm_c: it is not for gfx942"),
+        (["gemm", *SHAPE, "--dtype", "f32", "--microkernels", "conv_c"], "it computes conv, not gemm"),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_remedy(
+def test_what_cannot_be_is_refused_at_once_and_with_a_remedy(
     words: list[str], says: str, workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, _, err = autotune(capsys, monkeypatch, *words, "--workspace", str(workspace))
     assert code == 2, err
     assert says in err
     assert "Traceback" not in err
+    assert "reading the space" not in err
 
 
 def test_list_inspect_and_new(
