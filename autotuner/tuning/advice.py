@@ -53,6 +53,10 @@ def _untried(result: AnyResult) -> bool:
     return result.counts.rivals + (result.details.tried if result.details else 0) == 0
 
 
+def _same_code(result: AnyResult) -> bool:
+    return _untried(result) and result.counts.duplicate > 0 and not any(result.counts.failed.values())
+
+
 def _default_is_wrong(result: AnyResult) -> bool:
     return result.default_is_wrong
 
@@ -107,6 +111,14 @@ ENDS = (
         "No dispatch is a product, a convolution or an attention, and other routes give the default's code.",
         "keep IREE's default",
         lambda result: result.cause == "no-operations",
+    ),
+    Advice(
+        "no-winner",
+        "all that was tried is the default's own code",
+        "The compiler makes of every choice what it makes by default.",
+        "keep IREE's default",
+        _same_code,
+        (_KERNELS,),
     ),
     Advice(
         "no-winner",

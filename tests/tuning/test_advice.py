@@ -55,6 +55,14 @@ def result(verdict: FinalVerdict, *, timed: int = 0, interrupted: bool = False) 
     [
         (result("no-winner"), "keep IREE's default; `autotune history RUN` says why"),
         (
+            replace(result("no-winner"), counts=Counts(duplicate=7)),
+            "keep IREE's default; to look further: --microkernels auto where kernels fit",
+        ),
+        (
+            replace(result("no-winner"), counts=Counts(duplicate=7, failed={"run-error": 1})),
+            "keep IREE's default; `autotune history RUN` says why",
+        ),
+        (
             result("no-winner", timed=3),
             "keep IREE's default; to look further: --effort full, or --microkernels auto where kernels fit",
         ),
