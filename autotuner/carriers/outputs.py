@@ -181,7 +181,7 @@ def _names_our_spec(flagfile: Path) -> bool:
 
 def _same(path: Path, other: Path) -> bool:
     """The same file, also by way of a link; or inside a folder that would be written."""
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, RuntimeError):  # the last: links that lead to each other
         real, read = path.resolve(), other.resolve()
         if real == read or (path.is_dir() and read.is_relative_to(real)):
             return True

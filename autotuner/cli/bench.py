@@ -15,7 +15,7 @@ from autotuner.jobs.bench.opening import Terms
 from autotuner.jobs.bench.run import bench
 from autotuner.jobs.bench.tuned import given_arm
 from autotuner.jobs.model.context import Model
-from autotuner.jobs.model.program import FORMATS, refuse_no_model
+from autotuner.jobs.model.program import FORMATS
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.run import Selection
 from autotuner.jobs.suite.workload import Entry, Workload
@@ -59,7 +59,6 @@ def _model(wanted: BenchWords, request: BenchRequest) -> Model | None:
         return None
     request.given.refuse(["cache"], "is for single problems: a model is timed with the cache that it leaves itself")
     request.given.refuse(["sample", "shape"], "has no meaning with a model")
-    refuse_no_model(path)  # before libraries are opened and the device is waited for
     return named_model(path, wanted, request)
 
 

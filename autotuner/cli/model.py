@@ -9,6 +9,7 @@ from autotuner.cli.request import Request
 from autotuner.cli.tuning import conclude, print_rehearsal, watched
 from autotuner.errors import UsageError
 from autotuner.jobs.model.context import Model
+from autotuner.jobs.model.program import refuse_no_model
 from autotuner.jobs.model.rehearse import rehearse_model
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.problems.accuracy import known_precision
@@ -16,6 +17,7 @@ from autotuner.problems.accuracy import known_precision
 
 def run_model(wanted: Model, request: Request) -> None:
     """Tunes a model and ends the process with the contract's exit code."""
+    refuse_no_model(wanted.path)  # before the device is waited for
     wanted = replace(wanted, allow=known_precision(request.allow_precision))
     target = request.built_for()
     options = request.options()

@@ -13,6 +13,7 @@ from autotuner.cli.commands.retune import RetuneWords
 from autotuner.cli.request import Request
 from autotuner.errors import UsageError
 from autotuner.jobs.model.context import Model
+from autotuner.jobs.model.program import refuse_no_model
 from autotuner.microkernels.library import find, search_folders
 from autotuner.problems import Problem
 from autotuner.problems.accuracy import known_precision
@@ -45,7 +46,8 @@ def named_problem(given: Mapping[str, Any], request: Request, *, kernel: str | N
 
 
 def named_model(path: Path, wanted: Wanted | BenchWords | RetuneWords, request: Request) -> Model:
-    """The model in a file, with what the words say of it."""
+    """The model in a file, with what the words say of it; it is there, or no device is waited for."""
+    refuse_no_model(path)
     return Model(
         path,
         function=wanted.function,

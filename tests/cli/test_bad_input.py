@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.store.store import Store
-from autotuner.system.locks import workspace_lock
+from autotuner.system.locks import device_lock, workspace_lock
 from tests.support.command_line import AUTOTUNE, GEMM, Here, complaint, in_this_process
 from tests.support.patience import ENOUGH
 
@@ -338,11 +338,19 @@ def test_an_error_comes_alone_also_where_the_type_is_not_named(wrong: str, here:
             "a database of mysql, which autotune does not know",
         ),
         (("bench", "nowhere.onnx"), "there is no model nowhere.onnx"),
+        (("model", "round.mlir"), "there is no model round.mlir"),
         (("compare", "half.parquet", "half.parquet"), "not a parquet file. Make one with"),
     ],
 )
 def test_what_cannot_be_read_or_written_so_is_said_at_once(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
     (tmp_path / "half.parquet").write_bytes(b"PAR1 and no more of it than this")
+    (tmp_path / "round.mlir").symlink_to("round.mlir")
     refused = in_this_process(*words, cwd=tmp_path)
     assert said in complaint(refused, 2)
     assert "secret" not in refused.stderr
+
+
+@pytest.mark.parametrize("words", [("model", "nowhere.mlir"), ("ab", "default", "default", "--model", "nowhere.mlir")])
+def test_a_model_that_is_not_there_waits_for_no_device(words: tuple[str, ...], tmp_path: Path) -> None:
+    with device_lock("local-task", tmp_path / "cache"):
+        assert "there is no model nowhere.mlir" in complaint(autotune(*words, cwd=tmp_path), 2)

@@ -10,6 +10,7 @@ import numpy as np
 from autotuner.devices.device import Computed
 from autotuner.errors import UsageError
 from autotuner.jobs.model.arrays import described, load_array
+from autotuner.jobs.model.inputs import holds_type
 from autotuner.jobs.model.signature import Signature
 from autotuner.problems import Array
 from autotuner.problems.dtypes import element_type, known_type
@@ -33,7 +34,7 @@ def load_expected(paths: Sequence[Path], signature: Signature) -> tuple[Array, .
         fits = len(array.shape) == len(shape) and all(wanted in (None, size) for size, wanted in sizes)
         if not fits or not _fits(array, element):
             raise _misfit(str(path), _result(element, shape), described(array))
-        found.append(array)
+        found.append(_signed(array, element))
     for path, array in zip(paths, found, strict=True):
         if not np.isfinite(array.astype(np.float64)).all():
             raise UsageError(
@@ -64,13 +65,21 @@ def wider(expected: Sequence[Array], signature: Signature) -> bool:
 
 
 def _fits(array: Array, element: str) -> bool:
-    """Whole numbers in their own type; floats in theirs or in a wider one."""
+    """Whole numbers of their width, as IREE's have no sign; floats in their type or in a wider one."""
     if not known_type(element):
         return array.dtype.kind in "fiub"
     wanted = np.dtype(element_type(element).numpy)
     if element_type(element).is_float:
         return array.dtype == wanted or (array.dtype.kind == "f" and array.dtype.itemsize >= wanted.itemsize)
-    return bool(array.dtype == wanted)
+    return holds_type(array, element)
+
+
+def _signed(array: Array, element: str) -> Array:
+    """A framework's unsigned numbers as IREE gives them back: the same bits."""
+    if array.dtype.kind not in "iub" or not known_type(element):
+        return array
+    wanted = np.dtype(element_type(element).numpy)
+    return array.view(wanted) if array.dtype.itemsize == wanted.itemsize else array
 
 
 def _result(element: str, shape: Sequence[int | None]) -> str:

@@ -31,6 +31,9 @@ GIVE_UP = 1.5
 """A route that takes so many times what the best does is timed by one repetition and no more."""
 _NEAR, _NEAREST = 1.1, 3
 """So near the best, and so many at most, are timed once more, in turns: one of them may have been lucky."""
+_DOUBTED = 3.0
+"""Where the default leads, the first route behind it is timed once more, up to so many times as slow: on a busy machine
+a single repetition is no verdict."""
 SLOW_US = 200_000.0
 """A call that takes longer is a measurement by itself: it is not repeated."""
 _SIDE = 8
@@ -349,11 +352,16 @@ class RouteRace:
         return replace(tried, us=timing.median)
 
     def _time_the_nearest(self) -> None:
-        """Once more those that can hardly be told from the best, in turns; the faster of two readings counts."""
+        """Once more those that can hardly be told from the best, in turns; the faster of two readings counts.
+
+        Where only the default is there, so is the first behind it."""
         ranked = sorted((t for t in self.tried if t.ok), key=lambda t: t.us or math.inf)
         limit = _NEAR * min((t.us for t in ranked if t.us is not None), default=0.0)
         apart = {known_digest(t.build.vmfb): t for t in reversed(ranked) if t.build and (t.us or math.inf) <= limit}
         near = sorted(apart.values(), key=lambda t: t.us or math.inf)[:_NEAREST]
+        if [one.route for one in near] == [PLAIN] and limit <= SLOW_US:
+            others = (t for t in ranked if t.build and known_digest(t.build.vmfb) not in apart)
+            near += [t for t in others if (t.us or math.inf) <= _DOUBTED * limit][:1]
         if len(near) < 2 or self.context.session.stop.requested:
             return
         for one in near:

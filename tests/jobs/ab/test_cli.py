@@ -15,6 +15,7 @@ from autotuner.iree.tools import Tools
 from tests.jobs.ab.conftest import PLAIN, TILED
 from tests.support.fake_tools import BASE_MS, DATA_TILING, FakeTools
 from tests.support.kernels import autotune
+from tests.support.models import EXAMPLES
 
 Fake = Callable[..., FakeTools]
 Ab = Callable[..., tuple[int, str, str]]
@@ -113,7 +114,7 @@ def test_a_kernel_that_is_slower_is_told_with_its_time_and_no_option_that_ab_ref
         (["default", "default", *SHAPE, "--microkernels", "auto"], "is for a search"),
         (["default", "default", "--model", "nothing.mlir"], "there is no model"),
         (["default", "default", "--model", "nothing.txt"], "is no model: its name ends in none of .mlir"),
-        (["default", "--model", "two.mlir", "--shape", "8x8x8"], "what a microkernel replaces"),
+        (["default", "--model", str(EXAMPLES / "three.mlir"), "--shape", "8x8x8"], "what a microkernel replaces"),
         (["default", "--shape", "1x2x8x8"], "is not MxNxK"),
     ],
 )

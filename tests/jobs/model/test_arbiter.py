@@ -187,6 +187,8 @@ def test_expected_files_that_do_not_fit_are_refused_in_one_line(tmp_path: Path) 
     assert wider(found, RESULT), "f32 for a result in f16: the weights were not rounded"
     assert not wider((np.ones((1, 4), np.float16), found[1]), RESULT)
     assert load_expected((), RESULT) == ()
+    unsigned = saved("unsigned", np.array([2**32 - 1, 1, 0], np.uint32))
+    assert load_expected((first, unsigned), RESULT)[1].tolist() == [-1, 1, 0], "IREE's whole numbers have no sign"
     wrong = {
         r"main has 2 results \(1x4xf16, \?xi32\), not 1": (first,),
         "the result is 1x4xf16, and the file has 7xint32": (second, second),
