@@ -1,11 +1,15 @@
 // The chip as gemm_cuda sees it, in plain C++: what the header of this name says in PTX. A thread is a fiber, which goes on
-// when what it waits for has come; where no thread of a cluster can go on, the kernel hangs, and that is said.
+// when what it waits for has come; where no thread of a cluster can go on, the kernel hangs, and that is said. What the chip
+// does beside its threads may be done at once or as late as can be: copies when nobody can go on without them, products when
+// they are waited for.
 #include <ucontext.h>
 
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -31,9 +35,16 @@ struct Phased {
   }
 };
 
+struct Decoded {
+  u64 written;
+  std::vector<float> numbers;
+};
+
 struct Workgroup {
   int number = 0, rank = 0;
   std::vector<unsigned char> shared;
+  u64 written = 1;  // how often something was
+  std::map<u64, Decoded> tiles;
   std::map<u32, Phased> phased;
   Barrier named[16], warps[16], groups[4];
   u32 words[16][32] = {};
@@ -45,12 +56,16 @@ struct Cluster {
 };
 
 struct Thread {
+  std::deque<std::vector<std::function<void()>>> products = {{}};  // of each step
+  std::vector<std::function<void()>> brought;
   int number = 0;
   Workgroup* workgroup = nullptr;
   ucontext_t context = {};
   bool over = false;
 };
 
+static bool late_copies;  // else late products
+static std::deque<std::function<void()>> copies;
 static Cluster cluster;
 static Thread* now;
 static ucontext_t scheduler;
@@ -94,6 +109,7 @@ template <typename T>
 static void write(Workgroup& in, u32 to, T value) {
   if (to % sizeof(T) || to + sizeof(T) > in.shared.size()) fail("shared memory is written beyond its end, or unaligned");
   std::memcpy(&in.shared[to], &value, sizeof(T));
+  in.written++;
 }
 
 // Tiles lie in shared memory with pieces of 16 bytes exchanged, by the line of 128 bytes that they are in.
@@ -172,13 +188,13 @@ struct Base {
 };
 
 // By the words of the descriptor: strides of 16 bytes, sizes and boxes less one.
-static void send(u32 to, u64 map, Base base, int column, int row, u32 barrier, bool to_all) {
+static void copy(Workgroup* by, u32 to, u64 map, Base base, int column, int row, u32 barrier, bool to_all) {
   const u32* words = (const u32*)map;
   const int columns = words[8] + 1, rows = words[9] + 1, wide = (words[13] >> 24) + 1, high = words[14] + 1;
   if (row < 0 || column < 0 || row >= rows || column >= columns) fail("a box begins behind the end of its matrix");
   const unsigned char* matrix = (const unsigned char*)(((u64)(u32)base.low * words[4] + (u64)(u32)base.high * words[5]) << 4);
   for (Workgroup& one : cluster.workgroups) {
-    if (!to_all && &one != now->workgroup) continue;
+    if (!to_all && &one != by) continue;
     for (int i = 0; i < high; i++)
       for (int j = 0; j < wide; j++) {
         u16 value = 0;
@@ -193,9 +209,30 @@ static void send(u32 to, u64 map, Base base, int column, int row, u32 barrier, b
   moved++;
 }
 
+static void send(u32 to, u64 map, Base base, int column, int row, u32 barrier, bool to_all) {
+  copies.push_back([=, by = now->workgroup] { copy(by, to, map, base, column, row, barrier, to_all); });
+  if (late_copies) return;
+  copies.back()();
+  copies.pop_back();
+}
+
 static void before_products() { meet(now->workgroup->groups[now->number / 128], 128); }
-static void after_products() { before_products(); }
-static void all_products() { before_products(); }
+
+static void done_but(size_t steps) {
+  for (; now->products.size() > steps; now->products.pop_front())
+    for (const auto& product : now->products.front()) product();
+  before_products();
+}
+
+static void after_products() {
+  done_but(1);
+  now->products.emplace_back();
+}
+
+static void all_products() {
+  done_but(0);
+  now->products.emplace_back();
+}
 
 // --- Shared memory --------------------------------------------------------------------------------------------------
 
@@ -216,9 +253,14 @@ static void load4_from(float* to, u32 from) {
 static void store1(u32 to, float x) { write(*now->workgroup, to, x); }
 static void store2(u32 to, float x, float y) { store1(to, x), store1(to + 4, y); }
 static void bring(u32 to, u64 from) {
-  for (int i = 0; i < 16; i++) write(*now->workgroup, to + i, ((const unsigned char*)from)[i]);
+  now->brought.push_back([=] {
+    for (int i = 0; i < 16; i++) write(*now->workgroup, to + i, ((const unsigned char*)from)[i]);
+  });
 }
-static void all_brought() {}
+static void all_brought() {
+  for (const auto& one : now->brought) one();
+  now->brought.clear();
+}
 
 // --- Memory ---------------------------------------------------------------------------------------------------------
 

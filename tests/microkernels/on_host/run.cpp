@@ -1,4 +1,4 @@
-// Runs gemm_cuda on the host: RESULT and its bytes, then the operands' files. The kernel's own text, but for the two headers
+// Runs gemm_cuda on the host: `copies` or `products`, which are to be late; RESULT and its bytes, the operands' files. The kernel's own text, but for the two headers
 // that speak to the chip.
 #define __device__
 #define __constant__ static
@@ -58,8 +58,9 @@ static void* content_of(const char* path) {
 
 int main(int count, char** words) {
   constexpr int STACK = 1 << 16;
-  const size_t bytes = std::stoull(words[2]);
-  for (int i = 3; i < count; i++) pointers.push_back(content_of(words[i]));
+  late_copies = words[1] == std::string("copies");
+  const size_t bytes = std::stoull(words[3]);
+  for (int i = 4; i < count; i++) pointers.push_back(content_of(words[i]));
   void* result = place_for(bytes);
   std::memset(result, 0xff, bytes);  // not a number
   pointers.push_back(result);
@@ -85,15 +86,18 @@ int main(int count, char** words) {
     }
     for (size_t left = threads.size(); left;) {
       const u64 before = moved;
-      for (Thread& one : threads)
-        if (!one.over) {
-          now = &one;
-          swapcontext(&scheduler, &one.context);
-          left -= one.over;
-        }
-      if (left && moved == before) fail("the kernel hangs: all of its threads wait");
+      for (size_t i = 0; i < threads.size(); i++) {
+        now = &threads[late_copies ? threads.size() - 1 - i : i];
+        if (now->over) continue;
+        swapcontext(&scheduler, &now->context);
+        left -= now->over;
+      }
+      if (!left || moved != before) continue;
+      if (copies.empty()) fail("the kernel hangs: all of its threads wait");
+      copies.front()();
+      copies.pop_front();
     }
   }
-  FILE* file = std::fopen(words[1], "wb");
+  FILE* file = std::fopen(words[2], "wb");
   if (!file || std::fwrite(result, 1, bytes, file) != bytes || std::fclose(file)) fail("the result cannot be written");
 }

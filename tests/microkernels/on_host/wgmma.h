@@ -1,4 +1,6 @@
 // Products of tiles in shared memory, as their descriptors tell them: each thread computes the sums that the chip gives it.
+constexpr int DEPTH = LHS_F8E4M3FN ? 32 : 16;
+
 static float value_of(u32 word) {
 #if LHS_F8E4M3FN
   const int exponent = word >> 3 & 15, fraction = word & 7;
@@ -23,25 +25,36 @@ static float number(u64 tile, bool across, int row, int depth) {
   return values[read<Element>(*now->workgroup, swizzled(at))];
 }
 
+// All of a tile, row by row, as it is now: its threads ask for the same.
+static const float* numbers(u64 tile, bool across, int rows) {
+  Decoded& known = now->workgroup->tiles[tile];
+  if (known.written != now->workgroup->written) {
+    known = {now->workgroup->written, std::vector<float>(rows * DEPTH)};
+    for (int i = 0; i < rows * DEPTH; i++) known.numbers[i] = number(tile, across, i / DEPTH, i % DEPTH);
+  }
+  return known.numbers.data();
+}
+
 template <int COLUMNS>
 struct Product {
   template <int X_ACROSS, int Y_ACROSS>
   static void add(float (&d)[COLUMNS / 2], u64 x, u64 y, int more) {
-    constexpr int DEPTH = LHS_F8E4M3FN ? 32 : 16;
+    if (late_copies)
+      multiply<X_ACROSS, Y_ACROSS>(d, x, y, more);
+    else
+      now->products.back().push_back([&d, x, y, more] { multiply<X_ACROSS, Y_ACROSS>(d, x, y, more); });
+  }
+
+  template <int X_ACROSS, int Y_ACROSS>
+  static void multiply(float (&d)[COLUMNS / 2], u64 x, u64 y, int more) {
     const int t = now->number % 128, line = t / 32 * 16 + t % 32 / 4;
-    float rows[2][DEPTH];
-    for (int half = 0; half < 2; half++)
-      for (int i = 0; i < DEPTH; i++) rows[half][i] = number(x, X_ACROSS, line + half * 8, i);
-    for (int j = 0; j < COLUMNS / 8; j++)
-      for (int side = 0; side < 2; side++) {
-        float column[DEPTH];
-        for (int i = 0; i < DEPTH; i++) column[i] = number(y, Y_ACROSS, j * 8 + t % 4 * 2 + side, i);
-        for (int half = 0; half < 2; half++) {
-          float& sum = d[j * 4 + half * 2 + side];
-          float added = 0.0f;
-          for (int i = 0; i < DEPTH; i++) added += rows[half][i] * column[i];
-          sum = more ? sum + added : added;
-        }
-      }
+    const float *rows = numbers(x, X_ACROSS, 64), *columns = numbers(y, Y_ACROSS, COLUMNS);
+    for (int j = 0; j < COLUMNS / 2; j++) {
+      const float* row = rows + (line + j / 2 % 2 * 8) * DEPTH;
+      const float* column = columns + (j / 4 * 8 + t % 4 * 2 + j % 2) * DEPTH;
+      float added = 0.0f;
+      for (int i = 0; i < DEPTH; i++) added += row[i] * column[i];
+      d[j] = more ? d[j] + added : added;
+    }
   }
 };
