@@ -71,6 +71,13 @@ class RouteOutcome:
         }
 
 
+class UnendedCallError(OutOfTimeError):
+    """The time was up in the first call of the default: no budget can be named that would do."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the first call of IREE's default had not ended after {seconds:.0f} s, when the time was up")
+
+
 def is_slow(us: float, benchmark: Benchmark) -> bool:
     """A call so long that one is a measurement by itself, and that no warm-up changes it."""
     return us > SLOW_US and not needs_warming(us / 1e6, benchmark.seconds)
@@ -235,7 +242,7 @@ class RouteRace:
                 f"IREE's default does not compile {name}: {first_error(build.stderr)}",
                 remedy="Check the model, --flag and --target.",
             )
-        outputs = self.outputs(build)
+        outputs = self._first_call(build)
         if outputs.failure is not None:
             raise DeviceError(
                 f"device {context.session.device!r} does not run {name}: {failed_because(outputs.detail)}",
@@ -278,6 +285,14 @@ class RouteRace:
         runner, timeout = self.context.session.runner, self.context.run_timeout
         (computed,) = runner.check(build.vmfb, [self.call], timeout=timeout)
         return computed
+
+    def _first_call(self, build: Compiled) -> Computed:
+        """Nothing is known of how long a call takes: a model may have no end."""
+        began = time.monotonic()
+        try:
+            return self.outputs(build)
+        except OutOfTimeError as error:
+            raise UnendedCallError(time.monotonic() - began) from error
 
     def check(self, build: Compiled) -> Check:
         """Does it compute what is right? What is known of others may change with the answer."""

@@ -30,7 +30,7 @@ from autotuner.jobs.model.program import call_of
 from autotuner.jobs.model.promising import Chosen, worth_tuning
 from autotuner.jobs.model.reading import question_of, question_unread, read_model, structure_of
 from autotuner.jobs.model.result import ModelDetails, ModelResult
-from autotuner.jobs.model.routes import RouteOutcome, RouteRace, side
+from autotuner.jobs.model.routes import RouteOutcome, RouteRace, UnendedCallError, side
 from autotuner.jobs.model.summary import Summary
 from autotuner.jobs.model.where import time_cold, told_of_devices
 from autotuner.jobs.model.whole import Tuned, WholeModel
@@ -126,6 +126,8 @@ class _ModelRun:
         context = self.context
         try:
             result = self._timed(self.plain) if context.timed else self._compiled(self.plain)
+        except UnendedCallError as error:
+            result = self.found.result("inconclusive", f"{error.message}; a verdict takes several calls")
         except OutOfTimeError:
             reason = f"the time was up before a race of whole models: {longer(2 * context.clock.budget)}"
             result = self.found.result("inconclusive", reason)

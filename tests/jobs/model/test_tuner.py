@@ -475,3 +475,26 @@ def test_the_result_is_printed_with_what_to_do_next(won: ModelResult, tmp_path: 
     (use,) = [line.removeprefix("use").strip() for line in words.splitlines() if line.startswith("use ")]
     assert use == f"iree-compile {EXAMPLES / 'three.mlir'} @{won.flagfile} -o three-cpu.vmfb"
     assert pasted(use, tmp_path).stat().st_size > 0
+
+
+ENDLESS = """
+func.func @main(%given: tensor<4xf32>) -> tensor<4xf32> {
+  %true = arith.constant true
+  %end = scf.while (%now = %given) : (tensor<4xf32>) -> tensor<4xf32> {
+    scf.condition(%true) %now : tensor<4xf32>
+  } do {
+  ^bb0(%now: tensor<4xf32>):
+    %next = math.absf %now : tensor<4xf32>
+    scf.yield %next : tensor<4xf32>
+  }
+  return %end : tensor<4xf32>
+}
+"""
+
+
+def test_of_a_call_without_an_end_no_budget_is_named_that_would_do(tmp_path: Path) -> None:
+    (tmp_path / "endless.mlir").write_text(ENDLESS)
+    result = run(str(tmp_path / "endless"), tmp_path, None, budget=20.0)
+    assert result.verdict == "inconclusive"
+    assert "the first call of IREE's default had not ended after" in result.reason
+    assert "would do" not in result.reason
