@@ -323,7 +323,8 @@ class Conv(Operation):
         spread = np.sqrt(self._sums_of(squared(inputs)))
         rounds = reference_rounds(inputs, flops=self.flops)
         sums = self._sums_of(widened(inputs, flops=self.flops)) if self.epilogue.finishes else reference
-        return self.epilogue.bound(sum_bound(sums, spread, self._sums, rounded_reference=rounds), sums)
+        bound = sum_bound(sums, spread, self._sums, rounded_reference=rounds)
+        return self.epilogue.bound(bound, sums, reference, out=self._sums.out)
 
     def whole_inputs(self, seed: int) -> tuple[Array, ...] | None:
         return None if self.epilogue.activation else whole_inputs(self.operands[:-1], self._sums, seed)

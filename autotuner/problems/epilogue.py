@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 
 from autotuner.errors import UsageError
-from autotuner.problems.accuracy import Array, Bound
+from autotuner.problems.accuracy import Array, Bound, last_rounding
 from autotuner.problems.activations import ACTIVATIONS
 from autotuner.problems.dtypes import ElementType
 
@@ -173,16 +173,21 @@ class Epilogue:
         lowest = -math.inf if self.low is None else self.low
         return np.clip(sums, lowest, math.inf if self.high is None else self.high) if self.clips else sums
 
-    def bound(self, bound: Bound, sums: Array) -> Bound:
-        """How far results may be off where sums may be off so far.
+    def bound(self, bound: Bound, sums: Array, results: Array, *, out: str) -> Bound:
+        """How far results may be off where sums may be off so far, and what comes of them is stored as `out`.
 
-        A clip moves two numbers no further apart than they were: what explains the sums explains the result.
+        A clip moves two numbers no further apart than they were: what explains the sums explains the result. But what
+        comes of small sums may be large (a sigmoid of zero is a half), and so is its last rounding.
         """
-        if not self.activation:
+        if not self.finishes:
             return bound
+        rounding = last_rounding(results, out)
+        if not self.activation:
+            return replace(bound, slack=np.maximum(bound.slack, rounding))
         own = ACTIVATIONS[self.activation]
         slack = own.slope * bound.slack + own.slack(sums)
         if not self.gated:
+            slack = np.maximum(slack, rounding + own.slack(sums))
             return replace(bound, deviation=own.slope * bound.deviation, slack=slack)
         gates, others = in_turns(sums)
         activated = np.abs(own.function(gates))
@@ -191,7 +196,7 @@ class Epilogue:
         return replace(
             bound,
             deviation=np.hypot(off, activated * deviations[1]),
-            slack=more * np.abs(others) + (activated + more) * slacks[1],
+            slack=more * np.abs(others) + (activated + more) * slacks[1] + rounding,
         )
 
     def template_values(self) -> Mapping[str, object]:

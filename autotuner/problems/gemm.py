@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from autotuner.errors import UsageError
-from autotuner.problems.accuracy import Array, Bound, Precision, Sums, last_rounding, parse_precision, sum_bound
+from autotuner.problems.accuracy import Array, Bound, Precision, Sums, parse_precision, sum_bound
 from autotuner.problems.base import (
     Operand,
     parse_dims,
@@ -200,10 +200,8 @@ class Gemm(Operation):
         spread = np.sqrt(self._sums_of(squared(inputs), factors * factors))
         rounds = reference_rounds(inputs, flops=self.flops)
         sums = self._sums_of(wide, factors) if self.epilogue.finishes else reference
-        bound = self.epilogue.bound(sum_bound(sums, spread, self._sums, rounded_reference=rounds), sums)
-        if not self.epilogue.gated:
-            return bound
-        return replace(bound, slack=bound.slack + last_rounding(reference, self._sums.out))
+        bound = sum_bound(sums, spread, self._sums, rounded_reference=rounds)
+        return self.epilogue.bound(bound, sums, reference, out=self._sums.out)
 
     def whole_inputs(self, seed: int) -> tuple[Array, ...] | None:
         if self.epilogue.activation or self.epilogue.norm:

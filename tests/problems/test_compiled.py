@@ -32,6 +32,15 @@ CONVS = [
     Conv.parse(shape="1x7x8x8", filter="3x2x4", groups=4, dtype="f32", layout="nchw-fchw"),
     Conv.parse(shape="2x8x8x4", filter="3x3x8", pad="1x1", dtype="f8"),
     Conv.parse(shape="2x7x8x4", filter="3x2x6", dtype="f16", out="f16", epilogue="bias,residual,relu"),
+    Conv.parse(
+        shape="1x14x7x16",
+        filter="5x2x32",
+        stride="2x1",
+        dtype="bf16",
+        out="bf16",
+        layout="nchw-fchw",
+        epilogue="bias,residual,hardsigmoid",
+    ),
     Gemm.parse(shape="6x48x9", dtype="f32", epilogue="hardswish,gated"),
 ]
 ATTENTIONS = [
@@ -47,6 +56,8 @@ GEMMS = [
     Gemm.parse(shape="12x20x33", dtype="f16", out="f16", batch=3, layout="nt"),
     Gemm.parse(shape="12x20x33", dtype="f8", out="bf16"),
     Gemm.parse(shape="100x1x77", dtype="i8"),
+    Gemm.parse(shape="96x16x8", dtype="f8", layout="tn", out="bf16", epilogue="bias,sigmoid"),
+    Gemm.parse(shape="12x20x5", dtype="bf16", out="bf16", epilogue="clip=0.3:6"),
     Gemm.parse(shape="12x32x33", dtype="f16", out="f16", epilogue="rms=1e-5,silu,gated"),
     Gemm.parse(shape="12x20x33", dtype="bf16", layout="nt", epilogue="layer=1e-5,bias,residual"),
 ]
