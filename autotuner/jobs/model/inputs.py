@@ -142,8 +142,14 @@ def _fit_type(text: str, element: str, argument: Argument) -> None:
     if not same:
         raise UsageError(
             f"--input {text} is {element}, and the model's input is {argument.text}.",
-            remedy="Give the type that the model takes.",
+            remedy=_type_remedy(f64=element == "f64", argument=argument),
         )
+
+
+def _type_remedy(*, f64: bool, argument: Argument) -> str:
+    if f64 and argument.element == "f32":
+        return "IREE makes f32 of f64. Give f32, or --flag=--iree-input-demote-f64-to-f32=false for a model in f64."
+    return "Give the type that the model takes."
 
 
 def _check_valued(text: str, argument: Argument) -> None:
@@ -179,7 +185,7 @@ def _fit_array(text: str, path: Path, argument: Argument) -> None:
     if argument.looked_at and known_type(argument.element) and not holds_type(array, argument.element):
         raise UsageError(
             f"--input {text} is {described(array)}, and the model's input is {argument.text}.",
-            remedy="Give the type that the model takes.",
+            remedy=_type_remedy(f64=array.dtype == np.float64, argument=argument),
         )
 
 

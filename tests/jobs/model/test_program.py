@@ -86,6 +86,7 @@ def test_arrays_in_files_are_held_against_the_input_and_found_from_anywhere(
     arrays: dict[str, Array] = {
         "floats": np.zeros((1, 4), np.float32),
         "halves": np.zeros((1, 4), np.float16),
+        "doubles": np.zeros((1, 4), np.float64),
         "longs": np.zeros((3, 2), np.uint64),
         "shorts": np.zeros((3, 2), np.int32),
         "foreign": np.zeros((3, 2), ">i8"),
@@ -104,6 +105,7 @@ def test_arrays_in_files_are_held_against_the_input_and_found_from_anywhere(
     assert called("@brains.npy", signature=halves) == (f"@{tmp_path / 'brains.npy'}",)
     for inputs, says in [
         (("@halves.npy", "@longs.npy"), r"halves\.npy is 1x4xfloat16, and the model's input is 1x4xf32"),
+        (("@doubles.npy", "@longs.npy"), r"float64, and .* 1x4xf32. .* --flag=--iree-input-demote-f64-to-f32=false"),
         (("@floats.npy", "@shorts.npy"), r"is 3x2xint32, and the model's input is \?x2xi64"),
         (("@floats.npy", "@foreign.npy"), r"is 3x2x>i8, and the model's input is \?x2xi64"),
         (("@longs.npy", "@longs.npy"), "does not fit the model's input, which is 1x4xf32"),
