@@ -104,7 +104,7 @@ def _shaped(text: str, argument: Argument) -> Operand | None:
         return None
     *sizes, element = text.lower().split("x")
     exact = next((name for name in (element, argument.element) if name.lower() == element and known_type(name)), None)
-    if exact is None or not all(size.isascii() and size.isdigit() and int(size) > 0 for size in sizes):
+    if exact is None or not all(size.isascii() and size.isdigit() for size in sizes):
         raise UsageError(
             f"--input {text} is not SHAPExTYPE.", remedy="Such as 1x3x224x224xf32, 1x3xf32=1 2 3 or @image.npy."
         )

@@ -116,6 +116,15 @@ def test_arrays_in_files_are_held_against_the_input_and_found_from_anywhere(
             called(*inputs)
 
 
+def test_a_tensor_may_be_empty_as_a_cache_is_before_the_first_token(tmp_path: Path) -> None:
+    cache = Signature("main", (Argument((None, 4), "f32"), Argument((0, 4), "f32")), ("f32",))
+    program = Program(tmp_path / "m.mlir", "m", inputs=("0x4xf32", "0x4xf32"))
+    call, _ = call_of(program, cache, tmp_path, seed=0)
+    assert call.inputs == tuple(f"0x4xf32=@{tmp_path / f'input{number}.bin'}" for number in range(2))
+    made, _ = call_of(replace(program, inputs=()), Signature("main", cache.arguments[1:], ("f32",)), tmp_path, seed=0)
+    assert made.inputs == (f"0x4xf32=@{tmp_path / 'input0.bin'}",)
+
+
 def test_truth_values_are_given_as_the_tools_read_them(tmp_path: Path) -> None:
     masked = Signature("main", (Argument((2, 2), "i1"), Argument((), "i1"), Argument((4,), "i1")), ("f32",))
     given = ("2x2xi1=[[1 0][0 1]]", "i1=1", "4xi1")
