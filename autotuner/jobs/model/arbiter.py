@@ -54,6 +54,8 @@ class Arbiter:
     """What is compared with first, and taken for right as long as nothing speaks against it."""
     given: tuple[Array, ...] = field(default=(), repr=False)
     """The user's outputs; empty: there are none."""
+    coarse: float = 0.0
+    """The same as `rounding` with sums in f16, which is allowed by `--allow-precision f16` only."""
     source: Source = "default"
     default: Computed = field(default_factory=Computed)
     default_check: Check = field(default_factory=lambda: Check(None, 0.0))
@@ -76,7 +78,13 @@ class Arbiter:
             self._begin_without_default()
         if self.default_is_wrong:
             self.note(self.words)
+            if self.given and self.tolerance is None and self._explained_by_coarse_sums:
+                self.note(_COARSE)
         return self.default_check
+
+    @property
+    def _explained_by_coarse_sums(self) -> bool:
+        return same_outputs(self.default, self._expected, tolerance=None, rounding=self.coarse).ok
 
     @property
     def default_is_wrong(self) -> bool:
@@ -180,6 +188,10 @@ class Arbiter:
         return same_outputs(found, wanted, tolerance=self.tolerance, rounding=self.rounding)
 
 
+_COARSE = (
+    "sums in f16 explain that, as some frameworks have them on processors: --allow-precision f16 takes such outputs, "
+    "or give --expected from the model in f32"
+)
 _GIVE = "--expected FILE.npy with the outputs of the framework that made the model would decide"
 
 

@@ -13,7 +13,10 @@ from autotuner.jobs.model.host import compute_on_host
 from autotuner.jobs.model.program import ProgramBuilder
 from autotuner.jobs.model.rounding import expected_error
 from autotuner.jobs.model.stages import HOST_SHARE
+from autotuner.problems.accuracy import Precision
 from autotuner.tuning.run import Run
+
+_COARSEST: Precision = "f16"
 
 
 def arbiter_of(
@@ -27,11 +30,10 @@ def arbiter_of(
 ) -> Arbiter:
     """For outputs of this call; files that do not fit are refused. `name` is what all is compared with at first."""
     expected = load_expected(model.expected, structure.flow.signature)
-    rounding = expected_error(
-        structure.groups,
-        structure.others,
-        allow=model.allow,
-        rounded_weights=wider(expected, structure.flow.signature),
+    rounded = wider(expected, structure.flow.signature)
+    rounding, coarse = (
+        expected_error(structure.groups, structure.others, allow=allow, rounded_weights=rounded)
+        for allow in (model.allow, _COARSEST)
     )
     return Arbiter(
         rounding,
@@ -40,6 +42,7 @@ def arbiter_of(
         note=run.account.note,
         name=name,
         given=expected,
+        coarse=coarse if any(group.root.element_types[0] == _COARSEST for group in structure.groups) else 0.0,
     )
 
 

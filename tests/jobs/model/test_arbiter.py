@@ -139,6 +139,16 @@ def test_a_default_is_called_again_only_where_something_differs_from_it() -> Non
     assert 1 <= len(calls) <= 5, "once for all"
 
 
+def test_outputs_that_sums_in_f16_explain_are_told_with_the_option_that_takes_them() -> None:
+    near, host = Computed((GOOD.arrays[0] * np.float32(1.004),)), Asked(HostAnswer(BAD))
+    assert not host.arbiter(given=GOOD.arrays, coarse=5e-3).begin(near).ok, "the user's outputs decide all the same"
+    assert "--allow-precision f16 takes such outputs" in host.notes[-1]
+    for other in ({"coarse": 0.0}, {"coarse": 5e-3, "tolerance": 1e-3}):
+        told = Asked(HostAnswer(BAD))
+        told.arbiter(given=GOOD.arrays, **other).begin(near)
+        assert len(told.notes) == 1
+
+
 def test_what_the_user_expects_is_right_and_nobody_is_asked() -> None:
     host = Asked(HostAnswer(BAD))
     arbiter = host.arbiter(given=GOOD.arrays)
