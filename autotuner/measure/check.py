@@ -16,6 +16,7 @@ from autotuner.errors import EnvironmentFailure
 from autotuner.iree.run import Invocation
 from autotuner.problems import Array, Bound, Operand, Problem
 from autotuner.problems.base import FUNCTION
+from autotuner.system import process
 from autotuner.system.raw import write_raw
 
 if TYPE_CHECKING:
@@ -89,10 +90,12 @@ class Data:
         return {name: self._expected(name) for name in self.inputs}
 
     def _expected(self, name: str) -> tuple[Expected, ...]:
+        process.raise_if_late()
         known = self.learnt.get(name, ()) if self.learnt else (self.problem.reference(self.inputs[name]),)
         return tuple(self._right(name, number, one) for number, one in enumerate(known) if one is not None)
 
     def _right(self, name: str, result: int, reference: Array) -> Expected:
+        process.raise_if_late()
         inputs, problem = self.inputs[name], self.problem.viewing(result)
         if name == RANDOM:
             return Expected(reference, problem.bound(inputs, reference))

@@ -23,8 +23,11 @@ from autotuner.problems.base import (
 from autotuner.problems.dtypes import ElementType, element_type, parse_accumulator, parse_dtype, parse_rounded
 from autotuner.problems.epilogue import NOTHING, TURN, Epilogue, refuse_epilogue
 from autotuner.problems.operation import Operation
+from autotuner.system import process
 
 LAYOUTS = ("nn", "nt", "tn", "tt")
+_PIECE = 2 * 10**10
+"""Of a product's flops: what numpy computes without a look at the clock, about a second's worth."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +194,11 @@ class Gemm(Operation):
             a = a.swapaxes(-1, -2)
         if self.layout[1] == "t":
             b = b.swapaxes(-1, -2)
-        product: Array = np.matmul(a, b)
+        product: Array = np.empty((*a.shape[:-1], b.shape[-1]), a.dtype)
+        rows = max(1, self.m * _PIECE // self.flops)
+        for first in range(0, self.m, rows):
+            process.raise_if_late()
+            np.matmul(a[..., first : first + rows, :], b, out=product[..., first : first + rows, :])
         return product
 
     def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:

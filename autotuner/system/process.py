@@ -146,11 +146,16 @@ def deadline() -> float:
     return _deadline.get()
 
 
+def raise_if_late() -> None:
+    """OutOfTimeError behind the moment that `until` names: for work of this process that takes long."""
+    if seconds_left() <= 0:
+        raise OutOfTimeError
+
+
 def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = None) -> Finished:
     """Runs to the end, to a deadlock or to the time-out; both of these kill the whole process group."""
     _raise_if_closing()
-    if seconds_left() <= 0:
-        raise OutOfTimeError
+    raise_if_late()
     start = time.perf_counter()
     try:
         process = subprocess.Popen(
