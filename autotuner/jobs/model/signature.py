@@ -201,7 +201,10 @@ def _scopes(top: Iterable[Any]) -> tuple[str, ...]:
     for op in top:
         if op.operation.name != "util.global" or "initial_value" not in op.operation.attributes:
             continue
-        text = str(op.operation.attributes["initial_value"])
+        try:
+            text = str(op.operation.attributes["initial_value"])
+        except TypeError:  # constants of complex numbers, which IREE's bindings have no class for
+            continue
         if text.startswith(_PARAMETERS):
             scope, scoped, _ = text.partition("<")[2].partition("::")
             found[scope.strip('"') if scoped else ""] = None

@@ -41,6 +41,11 @@ def test_parameters_are_known_as_iree_and_as_exporters_write_them(dialect: str) 
     assert (found.function, found.scopes) == ("main", ("model",))
 
 
+def test_constants_of_complex_numbers_are_no_parameters_and_no_obstacle() -> None:
+    twiddles = "util.global private @t = dense<[(1.0, 0.0), (0.0, 1.0)]> : tensor<2xcomplex<f32>>\n"
+    assert signature_in(twiddles + PROGRAM.format(body=MATMUL), function=None).scopes == ()
+
+
 def test_a_program_that_calls_another_module_is_refused_where_it_would_be_run() -> None:
     other = "util.func private @other.scale(tensor<8x8xf32>) -> tensor<8x8xf32>\n"
     called = "%b = util.call @other.scale(%a) : (tensor<8x8xf32>) -> tensor<8x8xf32>"
