@@ -221,6 +221,8 @@ def test_a_model_that_is_more_than_mathematics_is_refused(text: str, what: str) 
 
 def test_models_of_the_usual_exporters_pass() -> None:
     assert not refusal(problem_mlir(SMALL), vet_model)
+    twiddles = "arith.constant dense<[(1.0, 0.0), (0.0, 1.0)]> : tensor<2xcomplex<f32>>"
+    assert not refusal(f"func.func @f() {{ %0 = {twiddles}\n return }}", vet_model)
     assert not refusal(f"module @jit_f {{ {model()} }}", vet_model)
     assert not refusal(
         """module @torch {
