@@ -167,13 +167,13 @@ def _cpu() -> Target:
 
 
 def all_targets() -> tuple[Target, ...]:
-    gpus = (_gpu(chip, backend) for backend, chips in _GPUS.items() for chip in chips)
+    gpus = (_gpu(chip, backend, chips) for backend, chips in _GPUS.items() for chip in chips)
     return (_cpu(), *gpus)
 
 
-def _gpu(chip: str, backend: Backend) -> Target:
-    types, units, f8 = _GPUS[backend][chip]
-    others = _GPUS[backend].items() if f8 is None and backend.assembled_on_load else ()
+def _gpu(chip: str, backend: Backend, chips: Mapping[str, _Facts]) -> Target:
+    types, units, f8 = chips[chip]
+    others = chips.items() if f8 is None and backend.assembled_on_load else ()
     f8_by = {op: name for name, (more, _, _) in others for op, pairs in more.items() if _F8[0] in pairs}
     return Target(chip, backend, backend.flags(chip), types, units, f8, knobs=knobs_of(backend.name), f8_by=f8_by)
 
