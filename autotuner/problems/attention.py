@@ -244,7 +244,7 @@ class Attention(Operation):
         slack = 4 * unit * np.abs(reference) + last_rounding(reference, self.output.element.name)
         return Bound(UNITS["f32"] * math.sqrt(self.keys) * (spread + np.abs(reference)), slack=slack)
 
-    def allowing(self, precision: str | None) -> Attention:
+    def allowing(self, precision: str | None) -> Self:
         return replace(self, allow=parse_precision(precision, dtype=self.dtype, acc="f32"))
 
     def arguments(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -115,10 +115,10 @@ class Problem(ABC):
         return Bound(0.0)
 
     @abstractmethod
-    def allowing(self, precision: str | None) -> Problem:
+    def allowing(self, precision: str | None) -> Self:
         """The same problem with results of that accuracy accepted."""
 
-    def accepting(self, precision: Precision) -> Problem:
+    def accepting(self, precision: Precision) -> Self:
         """The same as far as it means anything for these types."""
         dtype, acc = self.types
         return self.allowing(precision) if lower_precision(precision, dtype=dtype, acc=acc) else self

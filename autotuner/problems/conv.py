@@ -329,7 +329,7 @@ class Conv(Operation):
     def whole_inputs(self, seed: int) -> tuple[Array, ...] | None:
         return None if self.epilogue.activation else whole_inputs(self.operands[:-1], self._sums, seed)
 
-    def allowing(self, precision: str | None) -> Conv:
+    def allowing(self, precision: str | None) -> Self:
         return replace(self, allow=parse_precision(precision, dtype=self.dtype, acc=self.types[1]))
 
     @property

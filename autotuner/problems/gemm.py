@@ -215,7 +215,7 @@ class Gemm(Operation):
             return None
         return whole_inputs(self.operands[:-1], self._sums, seed)
 
-    def allowing(self, precision: str | None) -> Gemm:
+    def allowing(self, precision: str | None) -> Self:
         return replace(self, allow=parse_precision(precision, dtype=self.dtype, acc=self.acc))
 
     @property

@@ -14,6 +14,4 @@ def parse_arguments(words: Sequence[str]) -> Operation:
         if word.startswith("--"):
             options[word.removeprefix("--")] = "true" if value.startswith("--") else value
     allowed = options.pop("allow-precision", None)
-    problem = OPERATIONS[op].from_words(options).allowing(allowed)
-    assert isinstance(problem, Operation)
-    return problem
+    return OPERATIONS[op].from_words(options).allowing(allowed)

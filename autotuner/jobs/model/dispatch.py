@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from autotuner.problems.accuracy import (
     Precision,
     Sums,
     known_precision,
-    lower_precision,
     rms,
     sum_bound,
     whole_numbers,
@@ -145,10 +145,8 @@ class DispatchProblem(Problem):
         unit = max(UNITS[self.output.element.name], UNITS["f32"])
         return Bound(_FUSED * unit * (np.abs(reference) + rms(reference)))
 
-    def allowing(self, precision: str | None) -> DispatchProblem:
-        """As far as it means anything here: a model's dispatches are of many types."""
-        dtype, acc = self.types
-        return replace(self, allow=lower_precision(known_precision(precision), dtype=dtype, acc=acc))
+    def allowing(self, precision: str | None) -> Self:
+        return replace(self, allow=known_precision(precision))
 
     @property
     def _sums(self) -> Sums | None:

@@ -175,7 +175,7 @@ class Dispatches:
     def _part(self, label: str, number: int, count: int, budget: float, race: bool) -> Part:
         context, row = self.context, self.rows[label]
         piece = row.group.leading(self.shares.us)
-        problem = DispatchProblem(piece, row.group.root, label).allowing(context.model.allow)
+        problem = DispatchProblem(piece, row.group.root, label).accepting(context.model.allow)
         task = Task(
             race=race,
             ship=False,

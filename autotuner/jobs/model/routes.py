@@ -369,7 +369,7 @@ class RouteRace:
     def _time_the_nearest(self) -> None:
         """Once more those that can hardly be told from the best, in turns; the faster of two readings counts.
 
-        Where only the default is there, so is the first behind it."""
+        Where the default alone is so near, the first behind it, too."""
         ranked = sorted((t for t in self.tried if t.ok), key=lambda t: t.us or math.inf)
         limit = _NEAR * min((t.us for t in ranked if t.us is not None), default=0.0)
         apart = {known_digest(t.build.vmfb): t for t in reversed(ranked) if t.build and (t.us or math.inf) <= limit}
