@@ -12,6 +12,7 @@ from autotuner.bundles.documents import Entry, Manifest, Taken, Tried
 from autotuner.devices.device import INVOCATION_US, Device, Timing, choose_repeat
 from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.iree.run import failed_because
+from autotuner.measure.beginning import BeginningError, timing_default
 from autotuner.measure.cache_timer import NO_TIME, CacheTimer, Modules, cold_seconds, kept_for_cold
 from autotuner.measure.caches import Caches
 from autotuner.measure.calibrate import Calibration, Calibrator
@@ -131,8 +132,8 @@ class Bench:
         """All of it, as far as the time and the user let it."""
         try:
             self._calibrate()
-        except OutOfTimeError as error:
-            raise OutOfTimeError("the time was up before IREE's default was timed.") from error
+        except BeginningError as error:
+            raise OutOfTimeError(f"{error.message}.", remedy=f"{error.would_do(self.clock)}.") from error
         try:
             if self.time_plan.least > self.clock.left + LATE_SECONDS and len(self.manifest.entries) > 1:
                 return self._inconclusive(self.time_plan.too_short(self.clock))
@@ -173,7 +174,8 @@ class Bench:
         stock = any(one.kind == "stock" for one in manifest.entries)
         self.plan = found.time_plan(manifest, stock=stock, shipping=cold)
         earlier = self.outcomes.pop(BASELINE, None)
-        measured = measure(found, found.baseline, best_us=math.inf, drift=False)
+        with timing_default(found.hoped(self.plan)):
+            measured = measure(found, found.baseline, best_us=math.inf, drift=False)
         self._settle(base, measured)
         default = self.outcomes[BASELINE]
         if default.us is None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, Protocol, TypeVar
@@ -16,11 +15,13 @@ from autotuner.devices.device import INVOCATION_US, Device, Module, Timing, choo
 from autotuner.errors import DeviceError, NoCandidateError, WrongResultError
 from autotuner.iree.benchmark import Benchmark, CacheState
 from autotuner.iree.run import failed_because
+from autotuner.measure.beginning import Beginning
 from autotuner.measure.check import Check, Checker, Data
 from autotuner.measure.noise import lengthened
 from autotuner.measure.steps import Step, Steps
 from autotuner.measure.thoroughness import Thoroughness
 from autotuner.measure.timeplan import CALLS, Pace, TimePlan, usual_seconds
+from autotuner.system.execution import local_executor
 from autotuner.system.progress import clocked
 
 LISTENED = 5
@@ -97,6 +98,11 @@ class Calibration(Generic[M]):
             judges=judges,
         )
 
+    def hoped(self, plan: TimePlan) -> float:
+        """Seconds to a verdict by this plan, where a call of the best takes no longer than a repetition."""
+        lasting = self.benchmark.seconds
+        return plan.paced(baseline_us=self.heard.median, best_us=1e6 * lasting, lasting=lasting).enough
+
 
 @dataclass(frozen=True)
 class Calibrator(Generic[M]):
@@ -127,11 +133,17 @@ class Calibrator(Generic[M]):
             raise NoCandidateError(f"IREE's default does not compile: {why}", remedy="Check --flag and --target.")
         lasting = self.thoroughness.repetition_seconds * (1.0 if self.on_cores else _ON_GPU)
         benchmark = Benchmark(self.data.invocation(), lasting, self.thoroughness.run_timeout)
-        checker: Checker
-        check: Check
-        heard: Timing
+        ran: tuple[Checker, Check, Timing] = yield Step(
+            "device", partial(self._first_run, first, benchmark), self.device
+        )
+        with self._beginning.timing(ran[2].median / 1e6):
+            return (yield from self._timed(first, benchmark, *ran))
+
+    def _timed(
+        self, first: M, benchmark: Benchmark, checker: Checker, check: Check, heard: Timing
+    ) -> Steps[Calibration[M]]:
+        """Once it has run: with as many repeats as it takes, against itself."""
         seconds: float
-        checker, check, heard = yield Step("device", partial(self._first_run, first, benchmark), self.device)
         baseline = first
         # What a single call takes is mostly overhead: how often to repeat shows only when it is repeated.
         for _ in range(_LENGTHENED):
@@ -166,15 +178,26 @@ class Calibrator(Generic[M]):
             found = replace(found, isolated_seconds=(yield Step("device", measured, self.device)))
         return found
 
+    @property
+    def _beginning(self) -> Beginning:
+        return Beginning(self.thoroughness, self.on_cores, self.confirmed)
+
     def _first_build(self) -> M:
         """The default; where compiles disturb no timing, the right answers are computed meanwhile."""
         if self.on_cores:
-            return self.make(1, None)
-        with ThreadPoolExecutor(1) as beside:
-            answers = beside.submit(lambda: self.data.expected)
-            built = self.make(1, None)
+            with self._beginning.compiling():
+                return self.make(1, None)
+        with local_executor(1) as beside:
+            answers = beside.submit(self._answers)
+            with self._beginning.compiling():
+                built = self.make(1, None)
             answers.result()
         return built
+
+    def _answers(self) -> bool:
+        """Computed where they are not yet; False where there are none without a run of the default."""
+        with self._beginning.answering():
+            return self.data.knows
 
     def _listen(self, baseline: M, benchmark: Benchmark) -> Step:
         """The baseline against itself."""
@@ -184,7 +207,8 @@ class Calibrator(Generic[M]):
         """Is it right, and about how long does it take?"""
         with clocked(self.seconds, "time"):
             checker, check = self._checker(first)
-        rough, _ = self._time(first, benchmark, repetitions=1)
+        with self._beginning.calling():
+            rough, _ = self._time(first, benchmark, repetitions=1)
         if not rough.ok:
             raise DeviceError(
                 f"the baseline cannot be timed on {self.device.uri!r}: {failed_because(rough.detail)}",
@@ -194,9 +218,11 @@ class Calibrator(Generic[M]):
 
     def _checker(self, build: M) -> tuple[Checker, Check]:
         """What holds all to the right answers, and what it says of the baseline."""
+        knows = self._answers()
         longest, started = self.thoroughness.run_timeout, time.monotonic()
         checker = self.data.checker(self.device, timeout=longest)
-        checker, check = (checker, checker.check(build.vmfb)) if self.data.knows else checker.trusting(build.vmfb)
+        with self._beginning.calling():
+            checker, check = (checker, checker.check(build.vmfb)) if knows else checker.trusting(build.vmfb)
         if check.failure in ("run-error", "run-timeout"):
             raise DeviceError(
                 f"device {self.device.uri!r} does not run the baseline: {failed_because(check.detail)}",

@@ -16,7 +16,7 @@ from autotuner.errors import EnvironmentFailure
 from autotuner.iree.run import Invocation
 from autotuner.problems import Array, Bound, Operand, Problem
 from autotuner.problems.base import FUNCTION
-from autotuner.system import process
+from autotuner.system.parts import part
 from autotuner.system.raw import write_raw
 
 if TYPE_CHECKING:
@@ -87,15 +87,16 @@ class Data:
     @cached_property
     def expected(self) -> dict[str, tuple[Expected, ...]]:
         """By set, of each result; none where nothing is known."""
-        return {name: self._expected(name) for name in self.inputs}
+        return {name: self._expected(name, number) for number, name in enumerate(self.inputs)}
 
-    def _expected(self, name: str) -> tuple[Expected, ...]:
-        process.raise_if_late()
-        known = self.learnt.get(name, ()) if self.learnt else (self.problem.reference(self.inputs[name]),)
-        return tuple(self._right(name, number, one) for number, one in enumerate(known) if one is not None)
+    def _expected(self, name: str, number: int) -> tuple[Expected, ...]:
+        parts = 2 * len(self.inputs)
+        with part(2 * number, parts):
+            known = self.learnt.get(name, ()) if self.learnt else (self.problem.reference(self.inputs[name]),)
+        with part(2 * number + 1, parts):
+            return tuple(self._right(name, result, one) for result, one in enumerate(known) if one is not None)
 
     def _right(self, name: str, result: int, reference: Array) -> Expected:
-        process.raise_if_late()
         inputs, problem = self.inputs[name], self.problem.viewing(result)
         if name == RANDOM:
             return Expected(reference, problem.bound(inputs, reference))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import ClassVar, Self
@@ -16,6 +15,9 @@ from autotuner.problems.accuracy import UNITS, Array, Bound, Precision, last_rou
 from autotuner.problems.base import Operand, parse_dims, random_inputs, refuse_if_too_large, widened
 from autotuner.problems.dtypes import ElementType, element_type, parse_dtype
 from autotuner.problems.operation import Operation
+from autotuner.system import process
+from autotuner.system.execution import local_executor
+from autotuner.system.parts import part
 
 HEADS_FIRST, TOKENS_FIRST, PACKED = "bhsd", "bshd", "bs3hd"
 _SHARPNESS = 4.0
@@ -28,7 +30,11 @@ _FAR = 200.0
 """exp(-200) is nothing beside 1."""
 _FARTHEST = {"f8E4M3FN": 448.0, "f8E4M3FNUZ": 240.0}
 _BLOCK = 1024
-"""So many queries are computed at once: their scores fit into memory for any number of them."""
+"""So many queries are computed at once, at most: their scores fit into memory for any number of them."""
+_PIECE = 2 * 10**10
+"""Flops that numpy computes without a look at the clock, about a second's worth."""
+_EXPONENTIAL = 128
+"""Products that the exponential of a score costs."""
 _THREADS = 16
 _VALUES = 8
 """Values are whole numbers up to here: their sums over all keys are exact."""
@@ -190,8 +196,11 @@ class Attention(Operation):
         query, key, value = (x.reshape(self.batch * self.heads, -1, self.width) for x in wide)
         out = np.empty((self.batch * self.heads, self.queries, self.width))
 
+        step = max(1, min(_BLOCK, _PIECE // (4 * self.keys * (self.width + _EXPONENTIAL))))
+
         def attend(entry: int, first: int) -> None:
-            rows = slice(first, first + _BLOCK)
+            process.raise_if_late()
+            rows = slice(first, first + step)
             scores = query[entry, rows] @ key[entry].T / query.dtype.type(math.sqrt(self.width))
             if self.causal:
                 scores[~np.tri(len(scores), self.keys, first, dtype=bool)] = -np.inf
@@ -204,9 +213,12 @@ class Attention(Operation):
                 out[entry, rows] = (weights @ value[entry]) / total
 
         # numpy computes exponentials on one core a thread.
-        with ThreadPoolExecutor(min(os.cpu_count() or 1, _THREADS)) as pool:
-            blocks = product(range(self.batch * self.heads), range(0, self.queries, _BLOCK))
-            list(pool.map(lambda block: attend(*block), blocks))
+        with local_executor(min(os.cpu_count() or 1, _THREADS)) as pool:
+            blocks = product(range(self.batch * self.heads), range(0, self.queries, step))
+            begun = [pool.submit(attend, *block) for block in blocks]
+            for number, one in enumerate(begun):
+                with part(number, len(begun)):
+                    one.result()
         if self.layout == HEADS_FIRST:
             return out.reshape(self.output.shape)
         return np.swapaxes(out.reshape(self.batch, self.heads, self.queries, self.width), 1, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
@@ -23,9 +24,14 @@ from autotuner.problems.base import (
 from autotuner.problems.dtypes import ACCUMULATORS, ElementType, element_type, parse_dtype, parse_rounded
 from autotuner.problems.epilogue import NOTHING, Epilogue, refuse_epilogue
 from autotuner.problems.operation import Operation
+from autotuner.system.parts import in_parts
 
 LAYOUTS = ("nhwc-hwcf", "nchw-fchw")
 Pair = tuple[int, int]
+_PIECE = 2 * 10**10
+"""Flops that numpy computes without a look at the clock, about a second's worth."""
+_TRAFFIC = 128
+"""Products that an element of the result costs besides: it is read and written."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,18 +311,22 @@ class Conv(Operation):
         kernel = self._canonical(weights)
         height, width = self.output_size
         groups = self.groups
-        out = np.zeros((groups, self.n * height * width, self.f // groups), image.dtype)
-        for y in range(self.kh):
-            for x in range(self.kw):
-                top, left = y * self.dilation[0], x * self.dilation[1]
-                patch = image[
-                    :,
-                    top : top + (height - 1) * self.stride[0] + 1 : self.stride[0],
-                    left : left + (width - 1) * self.stride[1] + 1 : self.stride[1],
-                ]
-                rows = patch.reshape(-1, groups, self.c // groups).transpose(1, 0, 2)
-                out += rows @ kernel[y, x]
-        result: Array = out.transpose(1, 0, 2).reshape(self.n, height, width, self.f)
+        out = np.zeros((groups, self.n, height, width, self.f // groups), image.dtype)
+        # Several images at once, or some lines of one.
+        fitting = max(1, _PIECE // (2 * width * self.f * (self.c // groups + _TRAFFIC)))
+        images, lines = max(1, fitting // height), min(fitting, height)
+        pieces = product(range(self.kh), range(self.kw), range(0, self.n, images), range(0, height, lines))
+        for y, x, image_at, line in in_parts(list(pieces)):
+            top, left = y * self.dilation[0] + line * self.stride[0], x * self.dilation[1]
+            part = out[:, image_at : image_at + images, line : line + lines]
+            patch = image[
+                image_at : image_at + images,
+                top : top + (part.shape[2] - 1) * self.stride[0] + 1 : self.stride[0],
+                left : left + (width - 1) * self.stride[1] + 1 : self.stride[1],
+            ]
+            rows = patch.reshape(-1, groups, self.c // groups).transpose(1, 0, 2)
+            part += (rows @ kernel[y, x]).reshape(part.shape)
+        result: Array = out.transpose(1, 2, 3, 0, 4).reshape(self.n, height, width, self.f)
         return result if self.channels_last else result.transpose(0, 3, 1, 2)
 
     def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:

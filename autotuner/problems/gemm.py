@@ -23,7 +23,7 @@ from autotuner.problems.base import (
 from autotuner.problems.dtypes import ElementType, element_type, parse_accumulator, parse_dtype, parse_rounded
 from autotuner.problems.epilogue import NOTHING, TURN, Epilogue, refuse_epilogue
 from autotuner.problems.operation import Operation
-from autotuner.system import process
+from autotuner.system.parts import in_parts
 
 LAYOUTS = ("nn", "nt", "tn", "tt")
 _PIECE = 2 * 10**10
@@ -196,8 +196,7 @@ class Gemm(Operation):
             b = b.swapaxes(-1, -2)
         product: Array = np.empty((*a.shape[:-1], b.shape[-1]), a.dtype)
         rows = max(1, self.m * _PIECE // self.flops)
-        for first in range(0, self.m, rows):
-            process.raise_if_late()
+        for first in in_parts(range(0, self.m, rows)):
             np.matmul(a[..., first : first + rows, :], b, out=product[..., first : first + rows, :])
         return product
 

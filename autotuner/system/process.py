@@ -146,10 +146,11 @@ def deadline() -> float:
     return _deadline.get()
 
 
-def raise_if_late() -> None:
-    """OutOfTimeError behind the moment that `until` names: for work of this process that takes long."""
+def raise_if_late(*, done: float = 0.0) -> None:
+    """OutOfTimeError behind the moment that `until` names: for work of this process that takes long, and of which so
+    much is done."""
     if seconds_left() <= 0:
-        raise OutOfTimeError
+        raise OutOfTimeError(done=done)
 
 
 def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = None) -> Finished:

@@ -13,13 +13,13 @@ from autotuner.devices.device import Device
 from autotuner.errors import NoCandidateError, OutOfTimeError
 from autotuner.iree.compile import first_error
 from autotuner.iree.folder import PROBLEM
+from autotuner.measure.beginning import late, timing_default
 from autotuner.measure.caches import Caches
 from autotuner.measure.calibrate import Calibration, Calibrator
 from autotuner.measure.check import Data
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.standing import Standing
 from autotuner.measure.steps import Step, Steps, at_once
-from autotuner.measure.timeplan import longer
 from autotuner.microkernels.variants import find_variants, refuse_unfit
 from autotuner.problems import Problem
 from autotuner.system import process
@@ -173,10 +173,8 @@ class SingleRun:
                     ahead.add(self.plan)
                     ahead.begin(self.jobs - 1)
                 return self._timed()
-        except OutOfTimeError:
-            would_do = longer(2 * self.clock.budget, part=self.clock.part)
-            reason = f"the time was up before IREE's default was timed: {would_do}"
-            return self.summary.result("inconclusive", reason)
+        except OutOfTimeError as error:
+            return self.summary.result("inconclusive", late(error, self.clock))
 
     def _timed(self) -> Result:
         loop = at_once(self.calibrated())
@@ -248,7 +246,8 @@ class SingleRun:
         )
         loop = TimedLoop.of(self.loop, timed, first_plan=planned)
         self.evaluator, self.summary = timed, Summary(self.run, timed)
-        yield from loop.time_baseline()
+        with timing_default(calibration.hoped(planned)):
+            yield from loop.time_baseline()
         if self.standing.words:
             self._note(self.standing.words)
         return loop

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from threading import Event
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -18,10 +19,12 @@ from autotuner.devices.device import INVOCATION_US, Computed, Device, Module, Ti
 from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError, WrongResultError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
+from autotuner.measure.beginning import BeginningError
 from autotuner.measure.calibrate import Calibration, Calibrator
 from autotuner.measure.check import RANDOM, Data
 from autotuner.measure.steps import at_once
 from autotuner.problems import Array
+from autotuner.system import process
 from autotuner.tuning.default_builds import DefaultBuilds
 from autotuner.tuning.effort import parse_effort
 from autotuner.tuning.plan import Plan
@@ -102,8 +105,9 @@ class Answers:
     asked: Event
 
     @property
-    def expected(self) -> None:
+    def knows(self) -> bool:
         self.asked.set()
+        return True
 
 
 def test_on_a_gpu_the_right_answers_are_computed_while_the_default_compiles() -> None:
@@ -219,12 +223,37 @@ def test_where_nothing_is_known_the_defaults_own_result_is_right(calibrate: Cali
     assert replace(found.checker, device=other).check(found.baseline.vmfb).failure == "wrong-result"
 
 
-def test_a_deadline_passes_through(calibrate: Calibrate, data: Data) -> None:
-    def late(_right: Array) -> Computed:
+def test_a_deadline_says_what_was_under_way_and_the_budget_that_would_do(calibrate: Calibrate, data: Data) -> None:
+    def late(*_: object) -> Computed:
         raise OutOfTimeError
 
-    with pytest.raises(OutOfTimeError):
+    class Late(Scripted):
+        """The time is up in its second timing."""
+
+        def time(self, *args: Any, **options: Any) -> Timing:
+            return super().time(*args, **options) if not self.timed else cast(Timing, late())
+
+    right = Scripted(data, {})
+    with pytest.raises(BeginningError, match="the compile of IREE's default had not ended after 0 s"):
+        calibrate(right, make=late)
+    with pytest.raises(BeginningError, match="the first run of IREE's default had not ended"):
         calibrate(Scripted(data, {}, late))
+    with pytest.raises(BeginningError, match="timing it had not ended") as quick:
+        calibrate(Late(data, {1: (1e5,)}))
+    with pytest.raises(BeginningError, match="timing it had not ended") as slow:
+        calibrate(Late(data, {1: (2e7,)}))
+    assert quick.value.left < 60 < 200 < slow.value.left < 600, "by what a call takes"
+
+
+def test_right_answers_keep_to_the_deadline_also_beside_a_compile(calibrate: Calibrate, data: Data) -> None:
+    for on_cores in (True, False):
+        asked = Data(data.problem, data.folder, data.seed)
+
+        def make(_repeat: int, _known: Compiled | None) -> Compiled:
+            return cast(Compiled, SimpleNamespace(ok=True))
+
+        with process.until(0.0), pytest.raises(BeginningError, match="the right answers had not ended"):
+            calibrate(Scripted(data, {}), make=make, data=asked, on_cores=on_cores)
 
 
 def _first(data: Data) -> float:
