@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from autotuner.cluster.address import Scheduler
 from autotuner.cluster.facts import BUILD, FACTS, Facts
 from autotuner.cluster.link import security_of, unreachable
 from autotuner.cluster.plugin import WorkplacePlugin
+from autotuner.cluster.scratch import scratch
 from autotuner.cluster.workplace import Workplace
 from autotuner.iree.tools import Tools
 from autotuner.system.cache import Cache
@@ -47,8 +47,8 @@ class WorkerPlan:
 
 def serve(plan: WorkerPlan, *, say: Callable[[str], None]) -> None:
     """Works until it is asked to end, by a signal or by the scheduler."""
-    with tempfile.TemporaryDirectory(prefix="autotune-worker-") as folder, dask.config.set(QUIET):
-        asyncio.run(_serve(plan, Path(folder), say))
+    with scratch() as folder, dask.config.set(QUIET):
+        asyncio.run(_serve(plan, folder, say))
 
 
 async def _serve(plan: WorkerPlan, folder: Path, say: Callable[[str], None]) -> None:

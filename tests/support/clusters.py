@@ -55,6 +55,13 @@ class LocalCluster:
     workers: dict[str, WorkerProcess] = field(default_factory=dict)
     scheduler: subprocess.Popen[bytes] | None = None
 
+    @property
+    def scratch(self) -> Path:
+        """Where its workers make their folders."""
+        folder = self.folder / "scratch"
+        folder.mkdir(exist_ok=True)
+        return folder
+
     def start(
         self, name: str, *words: str, code: Sequence[str] = ("-m", "autotuner"), address: str | None = None
     ) -> WorkerProcess:
@@ -63,7 +70,7 @@ class LocalCluster:
         _copy_digests(cache)
         command = [sys.executable, *code, "worker", *words, "--name", name, *self.certificates, address or self.address]
         with log.open("wb") as file:
-            environment = {**os.environ, "AUTOTUNE_CACHE_DIR": str(cache)}
+            environment = {**os.environ, "AUTOTUNE_CACHE_DIR": str(cache), "TMPDIR": str(self.scratch)}
             process = subprocess.Popen(command, stdout=file, stderr=file, env=environment)
         self.workers[name] = WorkerProcess(name, process, log)
         return self.workers[name]
