@@ -15,7 +15,7 @@ from autotuner.iree.tools import Tools
 from autotuner.specfiles.applied import TIMEOUT, Use, applied
 from autotuner.specfiles.entries import SpecFile, read_spec, read_text, vet_file
 from autotuner.specfiles.objects import Finding, check_objects, check_processor
-from autotuner.specfiles.vetting import executables_in, vet_program
+from autotuner.specfiles.vetting import executables_in, refuse_damaged, vet_program
 from autotuner.system.text import printable
 from autotuner.targets import Target
 from autotuner.targets.backends import LIBRARY, LLVM_CPU, TUNING_SPEC
@@ -93,6 +93,7 @@ def check(
             f"{model} is an ONNX file: a spec is checked in what IREE imports.",
             remedy="Name the program on the `use` line (in candidates/models), or what iree-import-onnx makes.",
         )
+    refuse_damaged(model)
     if not trust:
         vet_program(model, tools)
     flags = (*_flags(file, flagfile, target, path), *_kernels_beside(file, flagfile, folder))

@@ -28,7 +28,7 @@ from autotuner.jobs.model.inputs import check_inputs, input_file
 from autotuner.jobs.model.onnx_import import import_onnx
 from autotuner.jobs.model.signature import Signature
 from autotuner.problems import Operand
-from autotuner.specfiles.vetting import vet_program
+from autotuner.specfiles.vetting import refuse_damaged, vet_program
 from autotuner.system.cache import Cache
 from autotuner.system.digests import known_digest
 from autotuner.system.raw import write_raw
@@ -86,7 +86,9 @@ class Program:
         source = path.absolute()
         if path.suffix == ".onnx":
             source = import_onnx(source, folder, name=name)
-        elif path.name.endswith(ENDING):
+        else:
+            refuse_damaged(source)
+        if path.name.endswith(ENDING):
             source = import_benchmark(source, folder, name=name)
         if not trust:
             vet_program(source, tools or Tools.find())

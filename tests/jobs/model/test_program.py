@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -40,6 +41,19 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
         Program.open(tmp_path / "model.pt", folder=tmp_path)
     with pytest.raises(UsageError, match="there is no model"):
         Program.open(tmp_path / "model.mlir", folder=tmp_path)
+
+
+@pytest.mark.parametrize("trust", [False, True])
+def test_a_program_with_a_zero_byte_is_refused(trust: bool, tmp_path: Path) -> None:
+    path = tmp_path / "model.mlir"
+    path.write_bytes(b"func.func @main() {\n \0 return\n}\n")
+    with pytest.raises(UsageError, match=r"has a zero byte in line 2: .*Export or copy it anew"):
+        Program.open(path, folder=tmp_path, trust=trust)
+    path.write_text("func.func @main(%0: tensor<4xf32>) -> tensor<4xf32> { return %0 : tensor<4xf32> }")
+    tools = Tools.find()
+    subprocess.run([tools.iree_opt, path, "--emit-bytecode", "-o", path], check=True)
+    assert b"\0" in path.read_bytes()
+    assert Program.open(path, folder=tmp_path, tools=tools, trust=trust).path == path, "bytecode may have any bytes"
 
 
 def test_each_function_of_a_file_has_results_and_files_of_its_own(tmp_path: Path) -> None:
