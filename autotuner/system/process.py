@@ -37,7 +37,8 @@ _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 _niceness: ContextVar[int] = ContextVar("niceness", default=0)
 _scope: ContextVar[_Scope | None] = ContextVar("scope", default=None)
 _BEHIND = 10
-"""What a compiler's niceness is beside timings."""
+"""How much nicer a compiler is beside timings than these."""
+_NICEST = 19
 
 
 @dataclass
@@ -178,7 +179,8 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
         _kill_group(process.pid)
     if niceness := _niceness.get():
         with contextlib.suppress(OSError):  # it has ended already
-            os.setpriority(os.PRIO_PROCESS, process.pid, niceness)
+            own = os.getpriority(os.PRIO_PROCESS, 0)
+            os.setpriority(os.PRIO_PROCESS, process.pid, min(own + niceness, _NICEST))
     timed_out = cut_off = deadlocked = False
     try:
         suspicion = Suspicion(process.pid)

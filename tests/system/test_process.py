@@ -248,3 +248,11 @@ def test_ctrl_c_twice_at_the_moment_in_which_a_program_is_written_down_ends_at_o
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=20)
     assert done.returncode
     assert "KeyboardInterrupt" in done.stderr
+
+
+@pytest.mark.parametrize(("own", "said"), [(5, "15"), (12, "19")])
+def test_what_gives_way_is_nicer_than_autotune_itself(own: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getpriority", lambda *_: own)
+    with process.behind_timings():
+        done = process.run(["sh", "-c", "sleep 0.3; cut -d' ' -f19 /proc/self/stat"], timeout=60)
+    assert done.stdout.strip() == said
