@@ -23,7 +23,7 @@ from autotuner.tuning.bundling import finished
 from autotuner.tuning.options import Options
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import KERNEL, SEARCHED, Candidate
-from autotuner.tuning.result import Result
+from autotuner.tuning.result import Result, read_result
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.single import SingleRun
 from autotuner.tuning.task import Task
@@ -59,7 +59,12 @@ def bring_home(file: Path, *, options: Options, **watched: Unpack[Watched]) -> R
             microkernels=tuple(Kernel(name) for name in manifest.microkernels),
         )
         there = replace(session, named=report.device, environment=report.environment)
-        return _taken_up(SingleRun(problem, target, options, there, BROUGHT), manifest, report, file)
+        steps = SingleRun(problem, target, options, there, BROUGHT)
+        steps.claim_outputs()
+        digest = archive.digest(unpacked.documents[archive.RESULT])
+        if (known_run := _taken_up_before(steps, digest)) is not None:
+            return known_run
+        return _taken_up(steps, manifest, report, file, digest=digest)
 
 
 def _refuse_unknown(session: Session, manifest: Manifest, report: Report, file: Path) -> None:
@@ -73,8 +78,26 @@ def _refuse_unknown(session: Session, manifest: Manifest, report: Report, file: 
         raise archive.refusal(file, "its bundle is not the one that was made in this workspace", remedy=remedy)
 
 
-def _taken_up(steps: SingleRun, manifest: Manifest, report: Report, file: Path) -> Result:
-    steps.claim_outputs()
+def _taken_up_before(steps: SingleRun, digest: str) -> Result | None:
+    """By a run of this workspace, if its files are still there, and where this import would write them."""
+    runs = [row for row in steps.store.runs_of(steps.problem.name, kinds=("single",)) if row.result]
+    for row in runs:
+        document = row.result or {}
+        if (document.get("imported") or {}).get("digest") != digest:
+            continue
+        if (flagfile := document.get("flagfile")) is not None:
+            last = next(one for one in runs if (one.result or {}).get("flagfile") == flagfile)
+            there = all(Path(document[name]).is_file() for name in ("spec", "flagfile") if document.get(name))
+            if last is not row or not there or Path(flagfile) != steps.files.flagfile:
+                continue
+        with steps.store.intact():
+            found = read_result(document, workspace=steps.workspace.root, storage=steps.options.storage)
+        steps.reporter.note(f"this result is imported already, as run {row.id}: nothing is taken up again")
+        return replace(found, imported={"digest": digest, "already": True})
+    return None
+
+
+def _taken_up(steps: SingleRun, manifest: Manifest, report: Report, file: Path, *, digest: str) -> Result:
     with process.until(steps.clock.latest):
         steps.read_space()
         with steps.begun() as run:
@@ -82,7 +105,9 @@ def _taken_up(steps: SingleRun, manifest: Manifest, report: Report, file: Path) 
             try:
                 for note in report.notes:
                     steps.account.note(note)
-                result = replace(_concluded(steps, manifest, report, file), timed_elsewhere=True)
+                imported = {"digest": digest, "already": False}
+                found = _concluded(steps, manifest, report, file)
+                result = replace(found, timed_elsewhere=True, imported=imported)
             finally:
                 steps.clean()
             run.finish(result)

@@ -11,6 +11,7 @@ import zipfile
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_group
@@ -115,6 +116,30 @@ def test_a_win_from_elsewhere_ships_a_spec_that_is_compiled_once_more(
     assert document["speedup"]["median"] == 2.0
 
 
+def test_the_same_result_is_taken_up_once(home: Path, manifest: Manifest, tmp_path: Path) -> None:
+    result = said_to_win(manifest, tmp_path, seconds=2.0)
+
+    def imported(*words: str) -> dict[str, Any]:
+        told = in_this_process("bundle", "import", str(result), "--json", *words, cwd=home)
+        assert told.returncode == 0, told.stderr
+        document: dict[str, Any] = json.loads(told.stdout)
+        assert (f"imported already, as run {document['run']}" in told.stderr) == document["imported"]["already"]
+        return document
+
+    first, again = imported(), imported()
+    assert [one["imported"]["already"] for one in (first, again)] == [False, True]
+    assert again == {**first, "imported": again["imported"]}
+    hold_contract(first, home)
+    elsewhere = imported("-o", str(tmp_path / "elsewhere.mlir"))
+    assert elsewhere["run"] != first["run"], "its files are wanted elsewhere"
+    Path(first["spec"]).unlink()
+    Path(first["flagfile"]).unlink()
+    assert imported()["run"] not in (first["run"], elsewhere["run"]), "its files are gone"
+    no_winner = Judgement("no-winner", "none is faster", BASELINE)
+    result = said_to_win(manifest, tmp_path, judgement=no_winner)
+    assert imported()["run"] == imported()["run"]
+
+
 def test_without_a_verdict_the_other_machine_is_to_have_more_time(
     home: Path, manifest: Manifest, tmp_path: Path
 ) -> None:
@@ -183,7 +208,12 @@ def test_other_code_is_the_kernels_where_only_kernels_differ() -> None:
 
 
 def said_to_win(
-    manifest: Manifest, folder: Path, *, kind: Kind = "codegen", judgement: Judgement | None = None
+    manifest: Manifest,
+    folder: Path,
+    *,
+    kind: Kind = "codegen",
+    judgement: Judgement | None = None,
+    seconds: float = 1.0,
 ) -> Path:
     """A result in which a candidate is twice as fast as the default, and wins unless another judgement is given."""
     winner = next(one.id for one in manifest.entries if one.kind == kind)
@@ -198,7 +228,7 @@ def said_to_win(
         or Judgement(
             "win", "faster", BASELINE, winner, us=times, speedup=Interval(2.0, 1.9, 2.1), confirmed_name=winner
         ),
-        seconds=1.0,
+        seconds=seconds,
         notes=(),
     )
     archive.write(folder / "result.zip", {archive.MANIFEST: data, archive.RESULT: report.to_bytes()}, {})
