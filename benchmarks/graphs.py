@@ -1,13 +1,14 @@
 """Times variants of a kernel for NVIDIA GPUs without IREE: launches in CUDA graphs, in turns with torch.
 
     python -m benchmarks.graphs OUT.csv [--kernel gemm_cuda] [--only TEXT]… [--problem 'gemm --shape 640x1920x2560']…
-        [--first 4] [--set bm=64,bn=160]… [--seconds 240]
+        [--random 23 --count 45] [--first 4] [--set bm=64,bn=160]… [--seconds 240]
 
-Of each problem (of the suite `hopper`, or those given) the first variants by the manifest's estimate, or those with the
-values given, are built as `autotune` builds them and launched with what its specs launch them with. Each result is
-compared with the problem's own reference. Parts of a depth are added up by torch, in the same graph; torch's time is
-that of the product without an epilogue. OUT.csv has the columns of results/reference/h200/triton_variants.csv
-and is written after each problem. Every problem has a process of its own: a kernel that breaks takes no other with it.
+Of each problem (of the suite `hopper`, those given, or so many of every class drawn by a seed) the first variants by
+the manifest's estimate, or those with the values given, are built as `autotune` builds them and launched with what its
+specs launch them with. Each result is compared with the problem's own reference. Parts of a depth are added up by
+torch, in the same graph; torch's time is that of the product without an epilogue. OUT.csv has the columns of
+results/reference/h200/triton_variants.csv and is written after each problem. Every problem has a process of its own: a
+kernel that breaks takes no other with it.
 Needs an NVIDIA GPU, torch and CuPy.
 """
 
@@ -16,11 +17,13 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
+import random
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -53,6 +56,7 @@ ROUNDS = 9
 WARM_UP = 15
 ONE_SECONDS = 2.0
 """A variant's share of the time-out."""
+CLASSES = ("large", "ragged", "deep", "decode", "few", "small", "batched", "f8", "f8, few")
 Row = dict[str, Any]
 
 
@@ -73,13 +77,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--kernel", default="gemm_cuda")
     parser.add_argument("--problem", action="append", default=[], help="as on the command line; else the suite's")
+    parser.add_argument("--random", type=int, help="a seed: draw the problems by it")
+    parser.add_argument("--count", type=int, default=45, help="of what is drawn")
     parser.add_argument("--only", action="append", default=[], help="products of the suite whose name has this text")
     parser.add_argument("--first", type=int, default=4, help="variants by estimate")
     parser.add_argument("--set", action="append", default=[], dest="sets", help="bm=64,bn=160: variants with these")
     parser.add_argument("--seconds", type=float, default=240.0)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(argv)
-    named = [parse_arguments(text.split()) for text in given.problem]
+    drawn = [] if given.random is None else list(draw(given.random, given.count))
+    named = [parse_arguments(text.split()) for text in [*given.problem, *drawn]]
     suite = [one for one in SUITES[SUITE].problems() if any(text in one.name for text in given.only or [""])]
     wanted = [dict(word.split("=") for word in text.split(",")) for text in given.sets]
     products = [one for one in named or suite if isinstance(one, Gemm)]
@@ -109,6 +116,50 @@ def main(argv: Sequence[str] | None = None) -> None:
             writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore")
             writer.writeheader()
             writer.writerows(row for row in rows if not row["wrong"])
+
+
+def draw(seed: int, count: int) -> Iterator[str]:
+    """Products of every class in turn: large, ragged, deep, of few rows, small, batched, of f8."""
+    chance = random.Random(seed)
+
+    def size(least: int, most: int, step: int = 8) -> int:
+        drawn = math.exp(chance.uniform(math.log(least), math.log(most)))
+        return max(step, round(drawn / step) * step)
+
+    for number in range(count):
+        kind = CLASSES[number % len(CLASSES)]
+        dtype, layout = chance.choice(["f16", "bf16"]), chance.choice(["nn", "nt", "nt", "tn"])
+        out, batch = chance.choice(["", "", dtype]), 1
+        if kind == "large":
+            m, n, k = size(1024, 8192, 64), size(1024, 8192, 64), size(1024, 8192, 64)
+        elif kind == "ragged":
+            m, n, k = size(500, 3500), size(500, 3500), size(500, 3500)
+        elif kind == "deep":
+            m, n, k = size(192, 1024, 16), size(256, 1536, 16), size(8192, 32768, 64)
+        elif kind == "decode":
+            rows = chance.choice([2, 4, 8, 12, 16, 17, 24, 32, 33, 48, 64])
+            m, n, k = rows, size(2048, 16384, 64), size(1024, 14336, 64)
+            layout = chance.choice(["nn", "nt", "nt"])
+        elif kind == "few":
+            rows = chance.choice([72, 80, 96, 100, 112, 128, 144, 160, 192, 200, 256])
+            m, n, k = rows, size(1024, 12288, 64), size(1024, 8192, 64)
+            layout = chance.choice(["nn", "nt"])
+        elif kind == "small":
+            m, n, k = size(192, 1024, 16), size(192, 1024, 16), size(256, 2048, 16)
+        elif kind == "batched":
+            batch = chance.choice([4, 8, 12, 16, 32])
+            m, n, k = size(192, 1024, 16), size(128, 1024, 16), chance.choice([256, 384, 512, 768, 1024])
+        elif kind == "f8":
+            m, n, k = size(256, 8192, 64), size(256, 8192, 64), size(512, 8192, 64)
+        else:
+            rows = chance.choice([8, 16, 32, 64, 100, 128, 200, 256])
+            m, n, k = rows, size(1024, 12288, 64), size(1024, 8192, 64)
+        if kind.startswith("f8"):
+            dtype, layout, out = "f8", "nt", chance.choice(["", "f16", "bf16"])
+        words = [f"gemm --shape {m}x{n}x{k} --dtype {dtype} --layout {layout}"]
+        words += [f"--batch {batch}"] * (batch > 1) + [f"--out {out}"] * bool(out)
+        words += ["--allow-precision f16"] * (dtype == "f8")
+        yield " ".join(words)
 
 
 def build(problem: Gemm, kernel: str, *, first: int, wanted: Sequence[dict[str, str]]) -> list[Built]:

@@ -1,6 +1,7 @@
-"""The suite `hopper` on this machine's NVIDIA GPU: IREE's default, the best of the search, and torch (cuBLAS, cuDNN).
+"""A suite, `hopper` unless named, on this machine's NVIDIA GPU: IREE's default, the best of the search, and torch.
 
     python -m benchmarks.hopper OUT.json [--seconds 800] [--workspace DIR] [--part 1/2] [--only TEXT]
+    python -m benchmarks.hopper OUT.json --suite hopper-f8 --target sm_89 --allow-precision f16
     python -m benchmarks.hopper OUT.json… --table
 
 Each problem is tuned by one command in a short budget; then `autotune bench` times default, the best that was found and
@@ -28,9 +29,10 @@ from autotuner.carriers.outputs import MICROKERNEL, Outputs
 from autotuner.jobs.suite.suites import SUITES
 from autotuner.microkernels.variants import kernel_chip
 from autotuner.problems import Problem
+from autotuner.problems.accuracy import known_precision
 from autotuner.system import process
 from autotuner.targets import Target
-from benchmarks.winners import SUITE, built
+from benchmarks.winners import SHIPPED, built
 
 BEST, CODEGEN = "best", "codegen"
 BENCH_SECONDS = 11.0
@@ -52,6 +54,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--trials", default="16", help="of one problem's tuning; the first ten are by estimate")
     parser.add_argument("--workspace", type=Path, default=Path("hopper-workspace"))
     parser.add_argument("--target", default="sm_80")
+    parser.add_argument("--suite", choices=SHIPPED, default=SHIPPED[0])
+    parser.add_argument("--allow-precision", default="", help="as autotune has it")
     parser.add_argument("--part", default="1/1", help="2/3: every third problem, from the second on")
     parser.add_argument("--only", default="", help="problems whose name has this text")
     parser.add_argument("--table", action="store_true", help="print the table of OUT.json, run nothing")
@@ -61,9 +65,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     began = time.monotonic()
     first, every = map(int, given.part.split("/"))
-    problems = [p for p in SUITES[SUITE].problems()[first - 1 :: every] if given.only in p.name]
+    allowed = known_precision(given.allow_precision)
+    suite = [problem.accepting(allowed) for problem in SUITES[given.suite].problems()]
+    problems = [p for p in suite[first - 1 :: every] if given.only in p.name]
     (out,) = given.out
-    found: Row = {"command": ["python", "-m", "benchmarks.hopper", *(argv or sys.argv[1:])], "problems": {}, "left": []}
+    command_line = ["python", "-m", "benchmarks.hopper", *(argv or sys.argv[1:])]
+    found: Row = {"command": command_line, "allow_precision": allowed, "problems": {}, "left": []}
     shared = ["--target", given.target, "--cache", "warm", "--workspace", str(given.workspace)]
     for problem in problems:
         left = given.seconds - (time.monotonic() - began) - BENCH_SECONDS * (len(found["problems"]) + 1)
@@ -82,7 +89,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     write_workload(workload, [p for p in problems if p.name in found["problems"]])
     bench = ["bench", str(workload), "--backends", "iree,tuned,torch", "--spec", str(given.workspace / BEST)]
     left = max(given.seconds - (time.monotonic() - began), 60.0)
-    document, seconds = command([*bench, *shared, "--budget", f"{left - STARTING:.0f}s"], timeout=left)
+    allowing = ["--allow-precision", allowed] if allowed else []
+    document, seconds = command([*bench, *shared, *allowing, "--budget", f"{left - STARTING:.0f}s"], timeout=left)
     found["bench"], found["bench_seconds"] = document, seconds
     found["seconds"] = round(time.monotonic() - began, 1)
     out.write_text(json.dumps(found, indent=1))
@@ -128,7 +136,7 @@ def write_workload(path: Path, problems: Sequence[Problem]) -> None:
     """As `autotune bench` reads it: an option a column."""
     rows = []
     for problem in problems:
-        op, *words = problem.arguments()
+        op, *words = problem.allowing("").arguments()  # a file of shapes has no column for it
         row = {"op": op}
         for word, value in zip(words, [*words[1:], "--"], strict=True):
             if word.startswith("--"):

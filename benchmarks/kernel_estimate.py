@@ -73,34 +73,40 @@ def hopper(x: Columns, c: Constants) -> Array:
 def cuda(x: Columns, c: Constants) -> Array:
     parts = x["parts"] > 1
     across = np.where(parts & (x["large"] > 0), c[1], c[2])
-    read = np.maximum(c[15], (x["bm"] * c[1] + x["bn"] * across) * x["uncached"] / 100)
-    step = np.maximum(x["bm"] * x["bn"] / c[0], read)
-    together = np.where((x["both"] > 0) & (x["waves"] > 1), c[5], 100)
-    step *= np.where(x["ragged"] > 0, np.where(x["both"] > 0, c[4], c[3]), together) / 100
+    read = (x["bm"] * c[1] * x["wait_x"] + x["bn"] * across * x["wait_y"]) * x["uncached"] / 1e4
+    step = np.maximum(x["bm"] * x["bn"] / c[0], np.maximum(c[4], read * np.where(x["ragged"] > 0, c[3] / 100, 1.0)))
     steps = x["waves"] * np.ceil(np.ceil(x["deep"] / 64) / (x["split"] * x["parts"]))
-    staged = np.where((x["staged"] > 0) & (x["split"] == 1), x["bm"] * x["bn"] / c[6], 0.0)
-    finished = staged + np.where(x["bias"] > 0, c[7], 0.0) + np.where(x["gated"] > 0, x["bm"] * x["bn"] / c[8], 0.0)
-    put = x["bm"] * x["bn"] * np.where((x["rounded"] > 0) & ~parts, 2, 4) / c[9] + c[10] + finished
-    once = c[11] + np.where(x["both"] > 0, c[12], 0.0) + np.where(x["split"] > 1, c[13], 0.0)
-    added_up = np.where(parts, c[17] + x["parts"] * x["m"] * x["n"] / c[18], 0.0)
-    multiplied = np.maximum(steps * step, x["batch"] * (x["m"] + x["n"]) * x["deep"] / np.where(parts, c[16], c[14]))
-    total: Array = np.where(x["turned"] > 0, thin(x, c[19:]), multiplied + x["waves"] * put + once + added_up)
+    staged = np.where((x["staged"] > 0) & (x["split"] == 1), x["bm"] * x["bn"] / c[5], 0.0)
+    finished = staged + np.where(x["bias"] > 0, c[6], 0.0) + np.where(x["gated"] > 0, x["bm"] * x["bn"] / c[7], 0.0)
+    put = x["bm"] * x["bn"] * np.where((x["rounded"] > 0) & ~parts, 2, 4) / c[8] + c[9] + finished
+    shared = np.where(x["both"] > 0, c[11], 0.0) + np.where(x["split"] > 1, c[12] + x["bm"] * x["bn"] / c[13], 0.0)
+    added_up = np.where(parts, c[14] + x["parts"] * x["m"] * x["n"] / c[15], 0.0)
+    moved = x["read"] / np.where(x["read"] <= 22 << 20, c[16], np.where(parts, c[17], c[18]))
+    whole = np.maximum(steps * step, moved) + x["waves"] * put + c[10] + shared + added_up
+    total: Array = np.where(x["turned"] > 0, thin(x, c), whole)
     return total
 
 
 def thin(x: Columns, c: Constants) -> Array:
-    """Of a product of few rows."""
-    step = np.maximum(x["bm"] * x["bn"] / c[0], c[1] + x["bm"] * c[2] / 10 + x["bn"] * c[9] / 4)
+    """With rows and columns turned."""
+    read = (
+        (x["bm"] * c[20] * x["wait_x"] + x["bn"] * c[21] * x["wait_y"])
+        / 1e4
+        * np.where(x["ragged"] > 0, c[22] / 100, 1.0)
+    )
+    step = np.maximum(x["bm"] * x["bn"] / c[19], np.maximum(c[23], read))
     steps = np.ceil(np.ceil(x["deep"] / 64) / x["split"])
     weights = x["n"] * x["deep"]
-    read = weights / np.where(weights > 22 << 20, c[3], c[4])
-    shared = np.where(x["split"] > 1, c[6] + c[7] * x["split"], 0.0)
-    total: Array = np.maximum(steps * step, read) + c[5] + shared + x["bm"] * x["bn"] / c[8]
+    moved = weights / np.where(weights > 22 << 20, c[24], c[16])
+    shared = np.where(x["both"] > 0, c[11], 0.0) + np.where(x["split"] > 1, c[26] + x["bm"] * x["bn"] / c[27], 0.0)
+    much = (x["residual"] > 0) | (x["activation"] > 0) & (x["gated"] == 0)
+    put = x["bm"] * x["bn"] * (1 / c[28] + much / c[5])
+    total: Array = np.maximum(steps * step, moved) + c[25] + shared + put
     return total
 
 
-_CUDA = (49, 115, 90, 141, 116, 98, 11, 680, 6, 52, 370, 1870, 610, 7000, 1200, 170, 1650, 4000, 800)
-_THIN = (40, 85, 9, 2075, 4000, 2000, 800, 150, 50, 5)
+_CUDA = (46, 130, 115, 141, 100, 11, 680, 6, 69, 443, 1700, 631, 2600, 25, 2454, 1040, 2961, 1650, 1131)
+_THIN = (51, 130, 134, 125, 142, 1950, 2341, 287, 8, 18)
 ESTIMATES = (
     Estimate("gemm_triton", triton, (3020, 55, 381, 146, 111, 1115, 1035, 8, 1650, 1.5, 3800, 72, 1707)),
     Estimate("gemm_hopper", hopper, (2860, 58.5, 920, 2450, 7080, 88, 200, 350, 39, 1300, 640, 108, 1.45)),

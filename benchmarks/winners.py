@@ -45,6 +45,8 @@ from autotuner.targets import Target
 from autotuner.tuning.plan import KERNEL
 
 SUITE = "hopper"
+SHIPPED = (SUITE, "hopper-f8")
+"""Suites that have records."""
 README = "README.md"
 _SECONDS = 300.0
 """For one compile."""
@@ -66,14 +68,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     target = replace(Target.parse(given.target), chip=given.chip)
     tools = Tools.find()
     builder = Builder(tools, Cache(cache_dir()), begins=False)
-    problems = {problem.name: problem for problem in SUITES[SUITE].problems()}
+    problems = recorded_problems()
     lines, refused = [], []
     for path in given.results:
         found = json.loads(path.read_text())
         for name, row in found["problems"].items():
             if given.only not in name or not worth_having(row, given.least):
                 continue
-            winner = Winner(problems[name], row, target, path, row.get("command") or found["command"])
+            problem = problems[name].accepting(found.get("allow_precision", ""))
+            winner = Winner(problem, row, target, path, row.get("command") or found["command"])
             carrier, isa = winner.proven(builder)
             if differing := winner.differing(isa):
                 refused.append(f"{name}: not the code that was timed: {differing}")
@@ -83,6 +86,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     write_table(given.folder, lines)
     if refused:
         sys.exit("\n".join(refused))
+
+
+def recorded_problems() -> dict[str, Problem]:
+    """By name, of all suites that have records."""
+    return {problem.name: problem for suite in SHIPPED for problem in SUITES[suite].problems()}
 
 
 def worth_having(row: Row, least: float) -> bool:
@@ -195,6 +203,7 @@ class Winner:
             f"target:     {self.target.name}, kernel for {self.target.kernel_chip}; {release}",
             f"machine:    {environment['device_name']}, driver {environment['driver']}",
             f"verdict:    {self.row['verdict']}, {self.gain}",
+            *([f"precision:  results of {problem.allow} accuracy were accepted"] if problem.allow else []),
             f"recorded:   {self.record}",
             f"kernel:     {self.knobs}; built by {self._maker()}",
             f"date:       {self._date}",

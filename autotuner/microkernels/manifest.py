@@ -143,6 +143,12 @@ class Manifest:
 
         `features` are the processor's, by LLVM's names.
         """
+        return self.choose(self.given(problem, chip, symbol=symbol, features=features), parameters or {})
+
+    def given(
+        self, problem: Problem, chip: str, *, symbol: str | None = None, features: Collection[str] = ()
+    ) -> dict[str, int]:
+        """The numbers that are the same for every choice of parameters, or a refusal of all of them."""
         declared = self._declared(problem)
         if self.provider.chips and chip not in self.provider.chips:
             raise self._unfit(f"it is not for {chip}.", self._made_for(chip))
@@ -151,8 +157,8 @@ class Manifest:
             SUBGROUP: subgroup_of(chip),
             LANES: lanes_of(chip, features),
             UNITS: units_of(chip),
+            **self._checked({}),
         }
-        numbers |= self._checked(parameters or {})
         if self.naming:
             kernel = KernelName.parse(symbol or self.symbol)
             objection = kernel.objection(problem, chip)
@@ -161,21 +167,37 @@ class Manifest:
             numbers |= kernel.values
         elif symbol not in (None, self.symbol):
             raise UsageError(f"{self.name} has no kernel {symbol!r}.", remedy=f"It has {self.symbol}.")
-        # Most choices of parameters fit nowhere: what needs no values is asked first.
-        self._hold(self._conditions[False], numbers)
-        for name, value in self.values.items():
-            numbers[name] = self._evaluate(f"values.{name}", value, numbers)
-        self._hold(self._conditions[True], numbers)
+        self._go_on(numbers, chosen=False)
         return numbers
 
+    def choose(self, given: Mapping[str, int], parameters: Mapping[str, int]) -> dict[str, int]:
+        """All numbers for a choice of parameters, from what is `given` without one; or a refusal."""
+        numbers = {**given, **self._checked(parameters)}
+        self._go_on(numbers, chosen=True)
+        return numbers
+
+    def _go_on(self, numbers: dict[str, int], *, chosen: bool) -> None:
+        """Values and conditions that change with the parameters, or those that do not.
+
+        Most choices fit nowhere: a condition is asked as soon as all that it needs is there.
+        """
+        conditions = self._conditions[chosen]
+        self._hold(conditions[""], numbers)
+        for name in conditions:
+            if name:
+                numbers[name] = self._evaluate(f"values.{name}", self.values[name], numbers)
+                self._hold(conditions[name], numbers)
+
     @cached_property
-    def _conditions(self) -> Mapping[bool, list[Expression]]:
-        """The conditions by whether they need values; first those that hold for all choices of parameters or none."""
-        ordered = sorted(self.conditions, key=lambda condition: bool(condition.names & self.chosen))
-        return {
-            wanted: [condition for condition in ordered if bool(condition.names & self.values.keys()) == wanted]
-            for wanted in (False, True)
-        }
+    def _conditions(self) -> Mapping[bool, Mapping[str, list[Expression]]]:
+        """By whether they change with the parameters; of each value the conditions that need it last."""
+        found: dict[bool, dict[str, list[Expression]]] = {chosen: {"": []} for chosen in (False, True)}
+        for name in self.values:
+            found[name in self.chosen][name] = []
+        for condition in self.conditions:
+            values = found[bool(condition.names & self.chosen)]
+            values[next((name for name in reversed(values) if name in condition.names), "")].append(condition)
+        return found
 
     @cached_property
     def chosen(self) -> frozenset[str]:

@@ -91,9 +91,13 @@ class Variants:
         values = {name: tuple(sorted(choices)) for name, choices in manifest.parameters.items()}
         wanted = {name: value for name, value in (first or {}).items() if value in values.get(name, ())}
         before = [{**next(manifest.settings()), **wanted}] if wanted else []
+        try:
+            given = manifest.given(problem, chip, symbol=symbol, features=features)
+        except DoesNotFitError as error:
+            raise none_fits(manifest, problem, [error]) from None
         for setting in itertools.chain(before, manifest.settings()):
             try:
-                numbers = manifest.fit(problem, chip, parameters=setting, symbol=symbol, features=features)
+                numbers = manifest.choose(given, setting)
             except DoesNotFitError as error:
                 refused.setdefault(error.condition, error)
             else:
@@ -174,10 +178,15 @@ class Variants:
 
 def fits(manifest: Manifest, problem: Problem, chip: str, *, executable_target: str = "") -> bool:
     """Does any choice of its parameters compute the problem? Mostly the first one tells."""
-    features = read_features(executable_target)
-    for setting in manifest.settings() if manifest.computes(problem, chip) else ():
+    if not manifest.computes(problem, chip):
+        return False
+    try:
+        given = manifest.given(problem, chip, features=read_features(executable_target))
+    except DoesNotFitError:
+        return False
+    for setting in manifest.settings():
         try:
-            manifest.fit(problem, chip, parameters=setting, features=features)
+            manifest.choose(given, setting)
         except DoesNotFitError:
             continue
         return True

@@ -108,6 +108,20 @@ CASES: dict[str, tuple[Gemm, dict[str, int]]] = {
         {"bm": 64, "bn": 96},
     ),
     "batch": (Gemm.parse(shape="200x520x512", batch=6, layout="tn", epilogue="bias,residual"), {"bm": 64, "bn": 128}),
+    # Some share rows and columns, of one tile or several, also with a norm.
+    "rows and columns shared": (
+        Gemm.parse(shape="512x1264x520", layout="nt", epilogue="bias"),
+        {"bm": 64, "bn": 160, "both": 7},
+    ),
+    "across, four by two": (Gemm.parse(shape="1000x2056x264", layout="tn"), {"bm": 64, "bn": 64, "both": 6}),
+    "norm of two by two": (
+        Gemm.parse(shape="456x1024x640", layout="nt", epilogue="rms=1e-6"),
+        {"bm": 64, "bn": 128, "both": 3},
+    ),
+    "shared by four of a depth in two": (
+        Gemm.parse(shape="144x2048x1024", layout="nt"),
+        {"bm": 128, "bn": 80, "both": 3, "fill": 1, "turned": 1},
+    ),
     # The depth of a tile, shared by a cluster, or in parts.
     "cluster": (Gemm.parse(shape="384x512x2048", layout="nt", epilogue="bias,gelu"), {"bm": 128, "bn": 128, "fill": 1}),
     "parts": (
@@ -126,6 +140,11 @@ CASES: dict[str, tuple[Gemm, dict[str, int]]] = {
     "thin, beyond the end": (
         Gemm.parse(shape="100x2048x1024", out="f16"),
         {"bm": 192, "bn": 112, "fill": 1, "turned": 1},
+    ),
+    "thin, shared by four": (Gemm.parse(shape="72x2048x520", out="f16"), {"bm": 64, "bn": 80, "both": 4, "turned": 1}),
+    "turned, not thin": (
+        Gemm.parse(shape="560x1024x520", epilogue="bias,gelu"),
+        {"bm": 64, "bn": 144, "both": 5, "turned": 1},
     ),
     "thin, fewer share": (Gemm.parse(shape="5x2048x2048"), {"bm": 128, "bn": 16, "fill": 3, "turned": 1}),
     # Norms of rows, of one tile and of several.
@@ -152,6 +171,7 @@ def test_it_computes_what_the_problem_asks_for(problem: Gemm, parameters: dict[s
 
 
 THIN = Gemm.parse(shape="100x2048x1024", epilogue="bias"), CASES["thin, beyond the end"][1]
+SHARED = Gemm.parse(shape="512x1264x520", layout="nt"), CASES["rows and columns shared"][1]
 DEEP = Gemm.parse(shape="512x1024x1024", layout="nt"), CASES["one tile"][1]
 BROKEN: dict[str, tuple[tuple[Gemm, dict[str, int]], str, str, str]] = {
     "begins behind the end": (THIN, "BEYOND && at >= LENGTH ? 0 : at", "at", "begins behind the end"),
@@ -161,11 +181,13 @@ BROKEN: dict[str, tuple[tuple[Gemm, dict[str, int]], str, str, str]] = {
         "expect(full, SIZE * BK)",
         "the kernel hangs",
     ),
+    "copied for others": (SHARED, "s % SHARE != turn", "s % SHARE == turn", "the kernel hangs"),
+    "copied for none beside": (SHARED, "1u << 2 * CM", "1u << 1 * CM", "the kernel hangs"),
     "a bias taken off": (THIN, "sums[i] += F32 ? bits", "sums[i] -= F32 ? bits", ""),
     "a word twice": (THIN, "(i + 2) % WORDS", "(i + 1) % WORDS", ""),
     "a step given back too early": (
         DEEP,
-        "if (s > 0 && t < SHARED_BY) arrive(before, t)",
+        "if (s > 0 && t < MATES) arrive(before, all.mate(t))",
         "if (t < 1) arrive(full + 8, t)",
         "",
     ),

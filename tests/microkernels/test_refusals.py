@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from autotuner.microkernels.expressions import Expression
 from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.manifest import DoesNotFitError
@@ -17,7 +19,7 @@ from autotuner.problems import Attention, Gemm, Problem
     ("kernel", "problem", "says"),
     [
         ("gemm_cuda", Gemm.parse(shape="384x512x64", batch=24), "it needs k >= 256, and here k = 64."),
-        ("gemm_cuda", Gemm.parse(shape="16x256x4096"), "and here batch = 1, k = 4096, m = 16, n = 256, norm = 0."),
+        ("gemm_cuda", Gemm.parse(shape="16x128x4096"), "and here batch = 1, k = 4096, m = 16, n = 128, norm = 0."),
         ("gemm_hopper", Gemm.parse(shape="512x512x4168", batch=3), "none of its variants takes batch = 3, k = 4168."),
         ("attention_hopper", Attention.parse(shape="1x32x2048x2072x128"), "none of its variants takes keys = 2072."),
     ],
@@ -41,3 +43,21 @@ def test_what_depends_on_a_choice_is_known_through_values_and_a_single_value_is_
     manifest = load(shipped_folder() / "gemm_hopper" / FILE)
     assert {"bm", "tiles", "split"} <= manifest.chosen
     assert not {"m", "group", "units"} & manifest.chosen
+
+
+def test_a_condition_is_asked_before_values_that_it_does_not_need() -> None:
+    """Of a guard, the last value would divide by zero; and what no choice changes is known before any is made."""
+    manifest = load(shipped_folder() / "gemm_cuda" / FILE)
+    values = {**manifest.values, "last": Expression("1 // (bm - 192)")}
+    guarded = replace(manifest, values=values, conditions=(*manifest.conditions, Expression("bm != 192")))
+    problem = Gemm.parse(shape="1024x1024x1024")
+    given = guarded.given(problem, "sm_90")
+    assert (given["m"], given["deep"]) == (1024, 1024)
+    assert "tiles" not in given
+    assert guarded.choose(given, {"bm": 128, "bn": 128}) == guarded.fit(
+        problem, "sm_90", parameters={"bm": 128, "bn": 128}
+    )
+    with pytest.raises(DoesNotFitError, match="bm != 192"):
+        guarded.choose(given, {"bm": 192, "bn": 128})
+    with pytest.raises(DoesNotFitError, match="k >= 256"):
+        guarded.given(Gemm.parse(shape="1024x1024x64"), "sm_90")

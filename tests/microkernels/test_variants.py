@@ -56,7 +56,7 @@ def test_of_what_was_timed_one_of_the_first_ten_is_nearly_the_best(kernel: str) 
         expected = [manifest.expected(manifest.fit(problem, "sm_90", parameters=setting)) for setting, _ in rows]
         order = sorted(range(len(rows)), key=expected.__getitem__)
         best, begun = min(us for _, us in rows), min(rows[place][1] for place in order[:LEADING])
-        assert begun <= 1.05 * best, f"{words}: {begun} µs, and the best takes {best} µs"
+        assert begun <= 1.07 * best, f"{words}: {begun} µs, and the best takes {best} µs"
 
 
 def begun_with(problem: Operation, workspace: Path, names: Iterable[str] = (AUTO,)) -> list[dict[str, Value]]:

@@ -11,21 +11,21 @@ import pytest
 from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.render import problem_mlir
 from autotuner.iree.tools import Tools
-from autotuner.jobs.suite.suites import SUITES
 from autotuner.microkernels.abi import read_object
 from autotuner.specfiles import spec as specs
 from autotuner.specfiles.check import check
 from autotuner.system import process
-from benchmarks.winners import Winner, worth_having
+from benchmarks.winners import Winner, recorded_problems, worth_having
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path("specs/h200")
 SPECS = sorted(path.relative_to(ROOT) for path in (ROOT / FOLDER).glob("*.mlir"))
-PROBLEMS = {problem.name: problem for problem in SUITES["hopper"].problems()}
+PROBLEMS = recorded_problems()
 IN_SHORT = (
     "gemm_384x512x32768_bf16_f32_nt",  # workgroups share a sum
     "gemm_640x1920x2560_f16_f32_nt",  # a cubin
     "gemm_1536x1536x2048_bf16_f32_nt",
+    "gemm_128x7168x4096_f8_f32_f16_nt",
     "gemm_1x5120x5120_f16_f32_nn",
     "conv_16x28x28x256_3x3x512_s2x2_p1x1_f16_f16_nhwc",
     "conv_1x56x56x64_3x3x192_p1x1_f16_f16_nchw",
@@ -35,7 +35,7 @@ IN_SHORT = (
 
 
 def problem_of(spec: Path) -> str:
-    return spec.stem.removesuffix("-sm_80")
+    return spec.stem.rpartition("-")[0]
 
 
 def marked(spec: Path) -> object:

@@ -136,6 +136,14 @@ def _hopper() -> Iterator[Problem]:
     yield Attention(1, 32, 1, 8192, 128)
 
 
+def _hopper_f8() -> Iterator[Problem]:
+    """Large, small, of few rows, of sixteen."""
+    yield Gemm(4096, 4096, 4096, dtype="f8", layout="nt")
+    yield Gemm(1536, 1536, 2048, dtype="f8", layout="nt", out="bf16")
+    yield Gemm(128, 7168, 4096, dtype="f8", layout="nt", out="f16")
+    yield Gemm(16, 4096, 4096, dtype="f8", layout="nt")
+
+
 SUITES: Mapping[str, Suite] = MappingProxyType(
     {
         suite.name: suite
@@ -153,6 +161,7 @@ SUITES: Mapping[str, Suite] = MappingProxyType(
             Suite("sdxl-attention", "self and cross attention of SDXL", _sdxl_attention),
             Suite("llama70b-attention", "Llama 70B attention, f16 and f8, under 1 GB", _llama70b_attention),
             Suite("hopper", "every class of problem, beside a vendor's library", _hopper),
+            Suite("hopper-f8", "f8 products, for --allow-precision f16", _hopper_f8),
             Suite("batched-gemm", "aiter's batched products, bf16, B transposed", _batched_gemm),
         )
     }

@@ -84,12 +84,13 @@ struct Base {
   __device__ __forceinline__ Base(const void* matrix) : low((u32)(u64)matrix >> 4), high((u64)matrix >> 32) {}
 };
 
-__device__ __forceinline__ void send(u32 to, u64 map, Base base, int column, int row, u32 barrier, bool to_all) {
-  if (to_all)
+// To these of the cluster, or to this workgroup alone.
+__device__ __forceinline__ void send(u32 to, u64 map, Base base, int column, int row, u32 barrier, bool shared, u32 whom) {
+  if (shared)
     asm volatile(
         "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, "
         "%3, %4, %5}], [%6], %7;" ::"r"(to),
-        "l"(map), "r"(column), "r"(row), "r"(base.low), "r"(base.high), "r"(barrier), "h"((u16)((1 << SHARED_BY) - 1))
+        "l"(map), "r"(column), "r"(row), "r"(base.low), "r"(base.high), "r"(barrier), "h"((u16)whom)
         : "memory");
   else
     asm volatile(

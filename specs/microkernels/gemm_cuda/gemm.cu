@@ -1,9 +1,9 @@
 // Matrix products for NVIDIA's Hopper: two warps copy, groups of four multiply 64 rows each, or twice 64. Where rows are
 // normed first (NORM), two more read what is copied of them and give the groups a factor for each.
 //
-// Tiles come by descriptors (TMA), some steps ahead. Workgroups of a cluster either share what they read (CM above one
-// another, CN beside one another: each copies a part for all) or the depth of one tile (SPLIT), whose sums they add up
-// through shared memory. Or the depth is cut into PARTS, each with sums of its own in f32, that are added up behind this
+// Tiles come by descriptors (TMA), some steps ahead. Workgroups of a cluster share what they read (CM above one another, CN
+// beside one another: each copies a part for all), the depth of a tile (SPLIT), whose sums they add up through shared
+// memory, or both. Or the depth is cut into PARTS, each with sums of its own in f32, that are added up behind this
 // kernel: workgroups beside one another then have the same depth of other tiles, and what they read at once comes from the
 // cache once. A product of few rows is TURNED: the rows of a tile are then columns of the result, of which there are enough.
 //
@@ -57,7 +57,7 @@ __device__ __forceinline__ void norm_rows(const Steps& all, u32 factors) {
           }
         }
       __syncwarp();
-      if (threadIdx.x % 32 < SHARED_BY) arrive(all.barriers + stage * 16 + 8, threadIdx.x % 32);
+      if (threadIdx.x % 32 < MATES) arrive(all.barriers + stage * 16 + 8, all.mate(threadIdx.x % 32));
     }
     if (tile >= all.clusters) together(TAKEN, NORMING);
     for (int i = 0; i < BM / 64; i++) {
@@ -95,11 +95,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int rank = CLUSTER > 1 ? rank_in_cluster() : 0;
   const Steps all(ring, barriers, rank);
-  const int tiles = all.tiles, clusters = all.clusters, steps = all.steps;
+  const int tiles = all.tiles, clusters = all.clusters, steps = all.steps, share = SPLIT > 1 ? all.begin : 0;
   if (threadIdx.x == 0)
     for (int i = 0; i < STAGES; i++) {
       init(barriers + i * 16, 2);
-      init(barriers + i * 16 + 8, (GROUPS + (NORM ? 2 : 0)) * SHARED_BY);
+      init(barriers + i * 16 + 8, (GROUPS + (NORM ? 2 : 0)) * MATES);
     }
   else if (threadIdx.x == 32) {
     prefetch(&x_map);
@@ -136,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   const int group = warp / 4 - 1, t = threadIdx.x % 128;
   int done = 0, turn = 0;
   for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += clusters, turn++) {
-    const Place at = place(tile, rank);
+    const Place at = place(tile, all.beside);
     const u32 its_bias = shifts + (group * 2 + turn % 2) * SHIFTS;  // the last tile's may still be read
     if (BIAS && !STAGED && !TURNED) bring_bias(its_bias, bias, at.column, n, t);
     float sums[HIGH][BN / 2];
@@ -151,15 +151,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         const u64 y = tile_at<Y_ACROSS>(x + X_BYTES) + i * (Y_ACROSS ? 128 : 2);
 #pragma unroll
         for (int high = 0; high < HIGH; high++)
-          Product<BN>::add<X_ACROSS, Y_ACROSS>(
+          Product<BN>::add(
               sums[high], tile_at<X_ACROSS>(x + (group * HIGH + high) * 8192) + i * (X_ACROSS ? 128 : 2), y,
               s > 0 || i > 0);
       }
       after_products();
-      if (s > 0 && t < SHARED_BY) arrive(before, t);
+      if (s > 0 && t < MATES) arrive(before, all.mate(t));
     }
     all_products();
-    if (steps > 0 && t < SHARED_BY) arrive(barriers + (done + STAGES - 1) % STAGES * 16 + 8, t);
+    if (steps > 0 && t < MATES) arrive(barriers + (done + STAGES - 1) % STAGES * 16 + 8, all.mate(t));
 #if NORM
     together(KNOWN, NORMING);
 #endif
@@ -187,9 +187,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         for (int j = 0; j < STRIP && strip + j < BN; j += 8) stage(mine, sums[high] + (strip + j) / 2, j, t);
         together(group + 1, 128);
         if (strip + STRIP <= BN)
-          put_staged<STRIP>(to, mine, row, at.column + strip, t, 0);
+          put_staged<STRIP>(to, mine, row, at.column + strip, t, {});
         else
-          put_staged<LAST>(to, mine, row, at.column + strip, t, 0);
+          put_staged<LAST>(to, mine, row, at.column + strip, t, {});
         if (!WHOLE) together(group + 1, 128);
       }
 #endif
@@ -199,7 +199,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       whole_cluster();
     else
       together(8, GROUPS * 128);
-    put_turned({c, factors, bias, residual, m, n, at.entry}, ring, at.row, at.column, group * 128 + t, rank);
+    put_turned({c, factors, bias, residual, m, n, at.entry}, ring, at.row, at.column, group * 128 + t, {share, all.beside});
     if (SPLIT > 1) whole_cluster();
 #else
     if (SPLIT > 1) {
@@ -208,7 +208,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       for (int high = 0; high < HIGH; high++) {
         const int part = (group * HIGH + high) * 64;
         const Result to = {c, factors, bias, residual, m, n, at.entry};
-        put_staged<BN>(to, ring + part * PITCH, at.row + part, at.column, t, rank);
+        put_staged<BN>(to, ring + part * PITCH, at.row + part, at.column, t, {share, all.beside});
       }
       whole_cluster();  // none leaves while another still reads its sums
     }

@@ -158,6 +158,11 @@ __device__ __forceinline__ void stage(u32 to, const float* sums, int column, int
     store2(to + (t / 32 * 16 + half * 8 + t % 32 / 4) * PITCH + (column + t % 4 * 2) * 4, sums[half * 2], sums[half * 2 + 1]);
 }
 
+// Whose share of a tile it is, and beside whom it reads.
+struct Share {
+  int number, beside;
+};
+
 __device__ __forceinline__ void add4(float* to, u32 from) {
   float more[4];
   load4_from(more, from);
@@ -166,7 +171,7 @@ __device__ __forceinline__ void add4(float* to, u32 from) {
 }
 
 // EACH sums that lie one behind another, and those that they are gated by, of all workgroups that share them.
-__device__ __forceinline__ void add_up(float (&sums)[EACH], float (&others)[EACH], u32 at, int rank) {
+__device__ __forceinline__ void add_up(float (&sums)[EACH], float (&others)[EACH], u32 at, Share share) {
 #pragma unroll
   for (int j = 0; j < EACH; j += 4) {
     load4(sums + j, at + j * 4);
@@ -174,7 +179,7 @@ __device__ __forceinline__ void add_up(float (&sums)[EACH], float (&others)[EACH
   }
 #pragma unroll
   for (int other = 1; other < SPLIT; other++) {
-    const u32 there = in_workgroup(at, (rank + other) % SPLIT);
+    const u32 there = in_workgroup(at, (share.number + other) % SPLIT * SHARED_BY + share.beside);
 #pragma unroll
     for (int j = 0; j < EACH; j += 4) {
       add4(sums + j, there + j * 4);
@@ -203,7 +208,7 @@ __device__ __forceinline__ void put_finished(const Result& to, u64 where, float 
 // So many columns of 64 rows, of SPLIT the share of one, with their epilogue: a short loop, as many instructions at the end of a
 // kernel take longer to be fetched than to be run. What is read for it is read for some pieces at once.
 template <int COLUMNS>
-__device__ __forceinline__ void put_staged(const Result& to, u32 from, int row, int column, int t, int rank) {
+__device__ __forceinline__ void put_staged(const Result& to, u32 from, int row, int column, int t, Share share) {
   constexpr int PUT = COLUMNS / (GATED ? 2 : 1), ACROSS = PUT / EACH, ROWS = (64 + SPLIT - 1) / SPLIT, AT_ONCE = 4;
   const int n = GATED ? to.n / 2 : to.n, first = GATED ? column / 2 : column;
 #pragma unroll 1
@@ -214,7 +219,7 @@ __device__ __forceinline__ void put_staged(const Result& to, u32 from, int row, 
     bool inside[AT_ONCE];
 #pragma unroll
     for (int u = 0; u < AT_ONCE; u++) {
-      const int i = begin + u * 128, line = rank * ROWS + i / ACROSS, place = first + i % ACROSS * EACH;
+      const int i = begin + u * 128, line = share.number * ROWS + i / ACROSS, place = first + i % ACROSS * EACH;
       where[u] = ((u64)to.entry * to.m + row + line) * n + place;
       inside[u] = i < ROWS * ACROSS && line < 64 && row + line < to.m && place < n;
       if (BIAS && inside[u]) shifts[u].load(to.bias, place);
@@ -223,10 +228,10 @@ __device__ __forceinline__ void put_staged(const Result& to, u32 from, int row, 
 #pragma unroll
     for (int u = 0; u < AT_ONCE; u++) {
       if (!inside[u]) continue;
-      const int i = begin + u * 128, line = rank * ROWS + i / ACROSS, x = i % ACROSS * EACH;
+      const int i = begin + u * 128, line = share.number * ROWS + i / ACROSS, x = i % ACROSS * EACH;
       const u32 at = from + line * PITCH + (GATED ? x / 8 * 16 + x % 8 : x) * 4;
       float sums[EACH], others[EACH], factor = 1.0f;
-      add_up(sums, others, at, rank);
+      add_up(sums, others, at, share);
 #if NORM
       factor = load1(to.factors + line * 4);
 #pragma unroll
@@ -249,20 +254,33 @@ __device__ __forceinline__ void stage_turned(u32 to, const float (&sums)[BN / 2]
 }
 
 // All of a tile, of SPLIT the share of one.
-__device__ __forceinline__ void put_turned(const Result& to, u32 from, int row, int column, int t, int rank) {
-  constexpr int PUT = BM / (GATED ? 2 : 1), ACROSS = PUT / EACH;
+__device__ __forceinline__ void put_turned(const Result& to, u32 from, int row, int column, int t, Share share) {
+  constexpr int PUT = BM / (GATED ? 2 : 1), ACROSS = PUT / EACH, NEXT = SPLIT * GROUPS * 128;
+  constexpr int ROUNDS = (BN * ACROSS + NEXT - 1) / NEXT;
+  constexpr int AT_ONCE = SPLIT > 2 ? 1 : ROUNDS < 4 ? ROUNDS : 4;  // many others' sums at once get in each other's way
   const int n = GATED ? to.n / 2 : to.n, first = GATED ? row / 2 : row;
 #pragma unroll 1
-  for (int i = rank * GROUPS * 128 + t; i < BN * ACROSS; i += SPLIT * GROUPS * 128) {
-    const int line = column + i / ACROSS, x = i % ACROSS * EACH, place = first + x;
-    if (line >= to.m || place >= n) continue;
-    const u64 where = ((u64)to.entry * to.m + line) * n + place;
-    Shifts shifts;
-    Residuals more;
-    float sums[EACH], others[EACH];
-    if (BIAS) shifts.load(to.bias, place);
-    if (RESIDUAL) more.load(to.residual, where);
-    add_up(sums, others, from + i / ACROSS * LINE + (GATED ? x / 8 * 16 + x % 8 : x) * 4, rank);
-    put_finished(to, where, sums, others, shifts, more);
+  for (int begin = share.number * GROUPS * 128 + t; begin < BN * ACROSS; begin += NEXT * AT_ONCE) {
+    Shifts shifts[AT_ONCE];
+    Residuals more[AT_ONCE];
+    u64 where[AT_ONCE];
+    bool inside[AT_ONCE];
+    float sums[AT_ONCE][EACH], others[AT_ONCE][EACH];
+#pragma unroll
+    for (int u = 0; u < AT_ONCE; u++) {
+      const int i = begin + u * NEXT, line = column + i / ACROSS, place = first + i % ACROSS * EACH;
+      where[u] = ((u64)to.entry * to.m + line) * n + place;
+      inside[u] = i < BN * ACROSS && line < to.m && place < n;
+      if (BIAS && inside[u]) shifts[u].load(to.bias, place);
+      if (RESIDUAL && inside[u]) more[u].load(to.residual, where[u]);
+    }
+#pragma unroll
+    for (int u = 0; u < AT_ONCE; u++) {
+      const int i = inside[u] ? begin + u * NEXT : 0, x = i % ACROSS * EACH;
+      add_up(sums[u], others[u], from + i / ACROSS * LINE + (GATED ? x / 8 * 16 + x % 8 : x) * 4, share);
+    }
+#pragma unroll
+    for (int u = 0; u < AT_ONCE; u++)
+      if (inside[u]) put_finished(to, where[u], sums[u], others[u], shifts[u], more[u]);
   }
 }

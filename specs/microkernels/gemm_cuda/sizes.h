@@ -1,7 +1,5 @@
 // Of the problem, and of what is copied in a step.
 constexpr int m = SIZE_M, n = SIZE_N, k = DEEP, batch = SIZE_B;
-constexpr int BK = 64, SHARED_BY = CM * CN, APART = SPLIT * PARTS;
-constexpr bool X_ACROSS = TURNED ? !TRANSPOSE_RHS : TRANSPOSE_LHS;  // its rows lie along the depth, not its columns
-constexpr bool Y_ACROSS = TURNED ? TRANSPOSE_LHS : !TRANSPOSE_RHS;
+constexpr int BK = 64, SHARED_BY = CM * CN, MATES = CM + CN - 1, APART = SPLIT * PARTS;
 constexpr int X_BYTES = BM * BK * 2, Y_BYTES = BN * BK * 2, STAGE = X_BYTES + Y_BYTES;
 constexpr int tall = TURNED ? n : m, broad = TURNED ? m : n;  // of all tiles together

@@ -51,7 +51,6 @@ struct Product;
 #define PRODUCT(COLUMNS, REGISTERS, X, Y, MORE, X_SIDE, Y_SIDE, ...)                                                        \
   template <>                                                                                                              \
   struct Product<COLUMNS> {                                                                                                \
-    template <int X_ACROSS, int Y_ACROSS>                                                                                  \
     static __device__ __forceinline__ void add(float (&d)[COLUMNS / 2], u64 x, u64 y, int more) {                          \
       asm volatile("{ .reg .pred p; setp.ne.b32 p, " MORE ", 0; wgmma.mma_async.sync.aligned.m64n" #COLUMNS OF           \
                    " {" REGISTERS "}, " X ", " Y ", p, 1, 1" SIDES(X_SIDE, Y_SIDE) "; }"                                   \

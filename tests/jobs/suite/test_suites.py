@@ -25,6 +25,7 @@ COUNTS = {
     "sdxl-attention": 4,
     "llama70b-attention": 161,
     "hopper": 26,
+    "hopper-f8": 4,
     "batched-gemm": 35,
 }
 

@@ -188,13 +188,13 @@ struct Base {
 };
 
 // By the words of the descriptor: strides of 16 bytes, sizes and boxes less one.
-static void copy(Workgroup* by, u32 to, u64 map, Base base, int column, int row, u32 barrier, bool to_all) {
+static void copy(Workgroup* by, u32 to, u64 map, Base base, int column, int row, u32 barrier, bool shared, u32 whom) {
   const u32* words = (const u32*)map;
   const int columns = words[8] + 1, rows = words[9] + 1, wide = (words[13] >> 24) + 1, high = words[14] + 1;
   if (row < 0 || column < 0 || row >= rows || column >= columns) fail("a box begins behind the end of its matrix");
   const unsigned char* matrix = (const unsigned char*)(((u64)(u32)base.low * words[4] + (u64)(u32)base.high * words[5]) << 4);
   for (Workgroup& one : cluster.workgroups) {
-    if (!to_all && &one != by) continue;
+    if (shared ? !(whom >> one.rank & 1) : &one != by) continue;
     for (int i = 0; i < high; i++)
       for (int j = 0; j < wide; j++) {
         u16 value = 0;
@@ -209,8 +209,8 @@ static void copy(Workgroup* by, u32 to, u64 map, Base base, int column, int row,
   moved++;
 }
 
-static void send(u32 to, u64 map, Base base, int column, int row, u32 barrier, bool to_all) {
-  copies.push_back([=, by = now->workgroup] { copy(by, to, map, base, column, row, barrier, to_all); });
+static void send(u32 to, u64 map, Base base, int column, int row, u32 barrier, bool shared, u32 whom) {
+  copies.push_back([=, by = now->workgroup] { copy(by, to, map, base, column, row, barrier, shared, whom); });
   if (late_copies) return;
   copies.back()();
   copies.pop_back();

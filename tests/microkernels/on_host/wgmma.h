@@ -37,15 +37,13 @@ static const float* numbers(u64 tile, bool across, int rows) {
 
 template <int COLUMNS>
 struct Product {
-  template <int X_ACROSS, int Y_ACROSS>
   static void add(float (&d)[COLUMNS / 2], u64 x, u64 y, int more) {
     if (late_copies)
-      multiply<X_ACROSS, Y_ACROSS>(d, x, y, more);
+      multiply(d, x, y, more);
     else
-      now->products.back().push_back([&d, x, y, more] { multiply<X_ACROSS, Y_ACROSS>(d, x, y, more); });
+      now->products.back().push_back([&d, x, y, more] { multiply(d, x, y, more); });
   }
 
-  template <int X_ACROSS, int Y_ACROSS>
   static void multiply(float (&d)[COLUMNS / 2], u64 x, u64 y, int more) {
     const int t = now->number % 128, line = t / 32 * 16 + t % 32 / 4;
     const float *rows = numbers(x, X_ACROSS, 64), *columns = numbers(y, Y_ACROSS, COLUMNS);
