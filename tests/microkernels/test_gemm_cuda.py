@@ -104,15 +104,17 @@ def test_parts_of_the_depth_are_for_sums_alone(tmp_path: Path) -> None:
 
 def test_no_variant_of_any_problem_wants_more_than_an_sm_has(tmp_path: Path) -> None:
     for words in ("640x1920x2560", "2008x2040x1976", "192x256x8192", "8192x8192x8192", "48x8192x8192"):
-        for layout, epilogue in product(("nn", "nt", "tn", "tt"), ("", "bias", "bias,residual,gelu")):
+        for layout, epilogue in product(("nn", "nt", "tt"), ("", "bias,residual,gelu")):
             problem = Gemm.parse(shape=words, layout=layout, epilogue=epilogue)
             variants = offers(problem, tmp_path)
             assert len(variants.space) >= 6
+            given = MANIFEST.given(problem, "sm_90")
             for config in variants.ranked:
-                numbers = MANIFEST.fit(problem, "sm_90", parameters={k: int(v) for k, v in config.items})
+                numbers = MANIFEST.choose(given, {k: int(v) for k, v in config.items})
                 ring = numbers["stages"] * (numbers["bm"] + numbers["bn"]) * 128
                 assert numbers["kept"] + ring <= 227 * 1024
                 assert numbers["tiles"] % (numbers["cm"] * numbers["cn"]) == 0
+                assert numbers["cluster"] <= 8
                 # Sums that go by way of shared memory take the place of the steps.
                 assert not (numbers["staged"] and numbers["whole"]) or numbers["bm"] * (numbers["bn"] * 4 + 32) <= ring
                 # A group has 232 registers for each thread, or 160, and wants some for itself.
