@@ -81,7 +81,7 @@ def cuda(x: Columns, c: Constants) -> Array:
     put = x["bm"] * x["bn"] * np.where((x["rounded"] > 0) & ~parts, 2, 4) / c[8] + c[9] + finished
     shared = np.where(x["both"] > 0, c[11], 0.0) + np.where(x["split"] > 1, c[12] + x["bm"] * x["bn"] / c[13], 0.0)
     added_up = np.where(parts, c[14] + x["parts"] * x["m"] * x["n"] / c[15], 0.0)
-    moved = x["read"] / np.where(x["read"] <= 22 << 20, c[16], np.where(parts, c[17], c[18]))
+    moved = x["fetched"] * 1024 / np.where(x["fetched"] <= 22 << 10, c[16], np.where(parts, c[17], c[18]))
     whole = np.maximum(steps * step, moved) + x["waves"] * put + c[10] + shared + added_up
     total: Array = np.where(x["turned"] > 0, thin(x, c), whole)
     return total

@@ -92,6 +92,19 @@ def test_a_descriptor_has_the_words_that_the_driver_gives_it(tmp_path: Path) -> 
     assert struct.pack("<32I", *words) in cubin.read_bytes()
 
 
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Gemm.parse(shape="65536x65536x65536"),
+        Gemm.parse(shape="4096x4096x4096", batch=256),
+        Gemm.parse(shape="8192x8192x1048576", layout="nt"),
+    ],
+)
+def test_the_largest_products_are_estimated(problem: Gemm, tmp_path: Path) -> None:
+    """No number on the way is too large for a manifest's; the estimate is in nanoseconds."""
+    assert 4_000_000 < offers(problem, tmp_path).expected <= 1 << 31
+
+
 def test_parts_of_the_depth_are_for_sums_alone(tmp_path: Path) -> None:
     def filled(shape: str = "384x512x32768", **more: Any) -> set[int]:
         problem = Gemm.parse(shape=shape, layout="nt", **more)

@@ -44,6 +44,7 @@ template <bool X>
 __device__ __forceinline__ void copy_all(const Steps& all, Base base) {
   constexpr bool ACROSS = X ? X_ACROSS : Y_ACROSS;
   constexpr int SIZE = X ? BM : BN, SHARE = X ? CN : CM, LENGTH = X ? tall : broad, BESIDE = SIZE * (X ? CM : CN);
+  // For whom of a cluster: those beside one another, CM apart, or those above one another.
   constexpr u32 OTHERS = X ? (CN > 1 ? 1u | 1u << CM | (CN > 2 ? 1u << 2 * CM | 1u << 3 * CM : 0) : 1) : (1u << CM) - 1;
   // A box that begins behind the end would fault, as the descriptor's own address is none. What it holds is never put.
   constexpr bool BEYOND = (LENGTH + BESIDE - 1) / BESIDE * BESIDE - (ACROSS ? 64 : SIZE) >= LENGTH;
