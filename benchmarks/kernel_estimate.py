@@ -101,12 +101,12 @@ def thin(x: Columns, c: Constants) -> Array:
     shared = np.where(x["both"] > 0, c[11], 0.0) + np.where(x["split"] > 1, c[26] + x["bm"] * x["bn"] / c[27], 0.0)
     much = (x["residual"] > 0) | (x["activation"] > 0) & (x["gated"] == 0)
     put = x["bm"] * x["bn"] * (1 / c[28] + much / c[5])
-    total: Array = np.maximum(steps * step, moved) + c[25] + shared + put
+    total: Array = np.maximum(steps * step, moved) + c[25] + shared + put + np.where(x["bias"] > 0, c[6], 0.0)
     return total
 
 
 _CUDA = (46, 130, 115, 141, 100, 11, 680, 6, 69, 443, 1700, 631, 2600, 25, 2454, 1040, 2961, 1650, 1131)
-_THIN = (51, 130, 134, 125, 142, 1950, 2341, 287, 8, 18)
+_THIN = (49, 130, 134, 125, 142, 1950, 2341, 287, 8, 18)
 ESTIMATES = (
     Estimate("gemm_triton", triton, (3020, 55, 381, 146, 111, 1115, 1035, 8, 1650, 1.5, 3800, 72, 1707)),
     Estimate("gemm_hopper", hopper, (2860, 58.5, 920, 2450, 7080, 88, 200, 350, 39, 1300, 640, 108, 1.45)),
