@@ -17,7 +17,7 @@ from autotuner.problems.dtypes import ElementType, element_type, parse_dtype
 from autotuner.problems.operation import Operation
 from autotuner.system import process
 from autotuner.system.execution import local_executor
-from autotuner.system.parts import part
+from autotuner.system.parts import PIECE, part
 
 HEADS_FIRST, TOKENS_FIRST, PACKED = "bhsd", "bshd", "bs3hd"
 _SHARPNESS = 4.0
@@ -31,8 +31,6 @@ _FAR = 200.0
 _FARTHEST = {"f8E4M3FN": 448.0, "f8E4M3FNUZ": 240.0}
 _BLOCK = 1024
 """So many queries are computed at once, at most: their scores fit into memory for any number of them."""
-_PIECE = 2 * 10**10
-"""Flops that numpy computes without a look at the clock, about a second's worth."""
 _EXPONENTIAL = 128
 """Products that the exponential of a score costs."""
 _THREADS = 16
@@ -196,7 +194,7 @@ class Attention(Operation):
         query, key, value = (x.reshape(self.batch * self.heads, -1, self.width) for x in wide)
         out = np.empty((self.batch * self.heads, self.queries, self.width))
 
-        step = max(1, min(_BLOCK, _PIECE // (4 * self.keys * (self.width + _EXPONENTIAL))))
+        step = max(1, min(_BLOCK, PIECE // (4 * self.keys * (self.width + _EXPONENTIAL))))
 
         def attend(entry: int, first: int) -> None:
             process.raise_if_late()

@@ -24,12 +24,10 @@ from autotuner.problems.base import (
 from autotuner.problems.dtypes import ACCUMULATORS, ElementType, element_type, parse_dtype, parse_rounded
 from autotuner.problems.epilogue import NOTHING, Epilogue, refuse_epilogue
 from autotuner.problems.operation import Operation
-from autotuner.system.parts import in_parts
+from autotuner.system.parts import PIECE, in_parts
 
 LAYOUTS = ("nhwc-hwcf", "nchw-fchw")
 Pair = tuple[int, int]
-_PIECE = 2 * 10**10
-"""Flops that numpy computes without a look at the clock, about a second's worth."""
 _TRAFFIC = 128
 """Products that an element of the result costs besides: it is read and written."""
 
@@ -313,7 +311,7 @@ class Conv(Operation):
         groups = self.groups
         out = np.zeros((groups, self.n, height, width, self.f // groups), image.dtype)
         # Several images at once, or some lines of one.
-        fitting = max(1, _PIECE // (2 * width * self.f * (self.c // groups + _TRAFFIC)))
+        fitting = max(1, PIECE // (2 * width * self.f * (self.c // groups + _TRAFFIC)))
         images, lines = max(1, fitting // height), min(fitting, height)
         pieces = product(range(self.kh), range(self.kw), range(0, self.n, images), range(0, height, lines))
         for y, x, image_at, line in in_parts(list(pieces)):

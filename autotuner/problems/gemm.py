@@ -23,11 +23,9 @@ from autotuner.problems.base import (
 from autotuner.problems.dtypes import ElementType, element_type, parse_accumulator, parse_dtype, parse_rounded
 from autotuner.problems.epilogue import NOTHING, TURN, Epilogue, refuse_epilogue
 from autotuner.problems.operation import Operation
-from autotuner.system.parts import in_parts
+from autotuner.system.parts import PIECE, in_parts
 
 LAYOUTS = ("nn", "nt", "tn", "tt")
-_PIECE = 2 * 10**10
-"""Of a product's flops: what numpy computes without a look at the clock, about a second's worth."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +193,7 @@ class Gemm(Operation):
         if self.layout[1] == "t":
             b = b.swapaxes(-1, -2)
         product: Array = np.empty((*a.shape[:-1], b.shape[-1]), a.dtype)
-        rows = max(1, self.m * _PIECE // self.flops)
+        rows = max(1, self.m * PIECE // self.flops)
         for first in in_parts(range(0, self.m, rows)):
             np.matmul(a[..., first : first + rows, :], b, out=product[..., first : first + rows, :])
         return product

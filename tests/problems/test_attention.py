@@ -50,7 +50,7 @@ def test_blocks_of_queries_and_narrower_sums_change_no_reference(flops: float, m
 def test_a_large_reference_is_computed_in_pieces_that_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     attention = Attention.parse(shape="2x3x5x7x4", dtype="f32")
     inputs = attention.inputs(seed=3)
-    monkeypatch.setattr("autotuner.problems.attention._PIECE", 1)
+    monkeypatch.setattr("autotuner.problems.attention.PIECE", 1)
     np.testing.assert_allclose(attention.reference(inputs), naive(attention, *inputs), rtol=1e-6)
     looks = iter([1.0] * 12 + [0.0] * 99)  # the threads' looks and those of who waits for them
     monkeypatch.setattr(process, "seconds_left", lambda: next(looks))

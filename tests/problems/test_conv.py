@@ -73,7 +73,7 @@ def test_the_reference_is_the_definition(name: str, layout: str) -> None:
 def test_a_large_reference_is_computed_in_pieces_that_look_at_the_clock(
     name: str, layout: str, piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("autotuner.problems.conv._PIECE", piece)
+    monkeypatch.setattr("autotuner.problems.conv.PIECE", piece)
     conv = variant(name, layout)
     inputs = conv.inputs(seed=3)
     np.testing.assert_allclose(conv.reference(inputs), naive(conv, *inputs), atol=1e-12)
