@@ -7,7 +7,6 @@ processor that is timed they take turns, and the turns are short; so do several 
 from __future__ import annotations
 
 import math
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -15,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Any, Protocol, TypeVar
 
 from autotuner.build import Compiled
@@ -197,11 +197,11 @@ class Pool:
 
     def _build_turn(self) -> int:
         """About as many builds as there are builders, and more only while the turn is young."""
-        ends = time.monotonic() + TURN_SECONDS
+        ends = monotonic() + TURN_SECONDS
         begun = 0
         while True:
             busy = len(self._builds) + len(self._steps)
-            if busy < self.jobs and (begun < self.jobs or (time.monotonic() < ends and not self.over())):
+            if busy < self.jobs and (begun < self.jobs or (monotonic() < ends and not self.over())):
                 begun += self._begin_some(self.jobs - busy)
             if self._builds or self._steps:
                 self._make_ahead()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -34,8 +34,9 @@ from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import Candidate, Plan
 from autotuner.tuning.pool import Lane, Opening, Pool, Unopened
 from autotuner.tuning.stations import AHEAD, Measure
-from tests.support.patience import one_of_three, wait_until
 
+ENOUGH = 120.0
+"""Seconds after which nobody comes any more: only a test that fails waits so long."""
 GOOD, BAD = Isa(vgpr_spills=0), Isa(vgpr_spills=1000)
 
 
@@ -47,25 +48,32 @@ class Workshop:
     timing: int = 0
     most_building: int = 0
     both: bool = False
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def change(self, *, building: int = 0, timing: int = 0) -> None:
-        with self._lock:
+        with self._changed:
             self.building += building
             self.timing += timing
             self.most_building = max(self.most_building, self.building)
             self.both |= self.building > 0 and self.timing > 0
             assert self.timing <= 1, "two timings at once"
+            self._changed.notify_all()
+
+    def until(self, reached: Callable[[Workshop], bool]) -> None:
+        """Waits for others, who come at once where the pool does what it promises."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: reached(self), timeout=ENOUGH)
 
 
 @dataclass
 class FakeLane:
-    """Builds and timings that sleep."""
+    """Builds and timings that take no time, and say how long they took."""
 
     executor: Executor
     names: list[str]
-    build_seconds: Callable[[str], float] = lambda _: 0.0
-    timing_seconds: float = 0.0
+    build: Callable[[str], object] = lambda _: None
+    time: Callable[[], object] = lambda: None
+    build_seconds: float = 0.0
     isa: Callable[[str], Isa] = lambda _: GOOD
     worth: float = 1.0
     workshop: Workshop = field(default_factory=Workshop)
@@ -91,9 +99,9 @@ class FakeLane:
         if name in self.late:
             raise OutOfTimeError
         self.workshop.change(building=1)
-        time.sleep(seconds := self.build_seconds(name))
+        self.build(name)
         self.workshop.change(building=-1)
-        return Compiled(None, "", seconds, (), Path(name), binary=name, isa=self.isa(name), applied=1)
+        return Compiled(None, "", self.build_seconds, (), Path(name), binary=name, isa=self.isa(name), applied=1)
 
     def settle_build(self, outcome: Outcome, build: Compiled) -> Measure | None:
         del outcome
@@ -103,9 +111,9 @@ class FakeLane:
         def measure(device: Device) -> Measured:
             del device
             self.workshop.change(timing=1)
-            time.sleep(self.timing_seconds)
-            self.workshop.change(timing=-1)
+            self.time()
             self.order.append(build.binary)
+            self.workshop.change(timing=-1)
             return Measured(Check(None, 0.0))
 
         return measure
@@ -130,30 +138,31 @@ def test_every_candidate_is_built_and_timed_once(overlapped: bool) -> None:
     assert sorted(lane.order) == names(23)
 
 
-def test_the_device_is_busy_while_building_keeps_up() -> None:
-    """Eight builders that need 0.1 s, a device that needs 0.02 s: builds for 0.0125 s each."""
+def test_the_next_builds_are_finished_while_the_device_times() -> None:
+    """A timing ends when another build has ended that waits for the device."""
+    built: list[str] = []
     with ThreadPoolExecutor(8) as executor:
-        lane = FakeLane(executor, names(80), build_seconds=lambda _: 0.1, timing_seconds=0.02)
-        work = pool(8, overlapped=True)
-        work.run([lane])
-    assert lane.workshop.both
-    assert work.seconds["device"] >= 0.85 * (work.seconds["loop"] - 0.1)  # it waits for the first build
+        lane = FakeLane(executor, names(80), build=built.append)
+        lane.time = lambda: lane.workshop.until(lambda _: len(built) >= min(len(lane.order) + 2, 80))
+        pool(8, overlapped=True).run([lane])
+    assert sorted(lane.order) == names(80)
 
 
 def test_all_builders_are_busy_where_building_is_the_slower() -> None:
+    """A build ends when eight have begun that have not ended."""
+    together = threading.Barrier(8, timeout=ENOUGH)
     with ThreadPoolExecutor(8) as executor:
-        lane = FakeLane(executor, names(64), build_seconds=lambda _: 0.1, timing_seconds=0.002)
+        lane = FakeLane(executor, names(64), build=lambda _: together.wait(), build_seconds=1000.0)
         work = pool(8, overlapped=True)
         work.run([lane])
-    assert lane.workshop.most_building == 8
-    assert work.seconds["builders"] >= 0.8 * 8 * work.seconds["loop"]
+    assert work.seconds["builders"] == 64 * 1000.0
 
 
 def test_a_slow_device_is_not_asked_far_ahead() -> None:
     """The search is told before it is asked again: what waits for the device was asked without knowing."""
     ahead = []
     with ThreadPoolExecutor(8) as executor:
-        lane = FakeLane(executor, names(60), build_seconds=lambda _: 0.005, timing_seconds=0.02)
+        lane = FakeLane(executor, names(60), build_seconds=1e-9)
 
         def over() -> bool:
             ahead.append(lane.known - len(lane.order))
@@ -163,43 +172,33 @@ def test_a_slow_device_is_not_asked_far_ahead() -> None:
     assert max(ahead[len(ahead) // 2 :]) <= pools._READY + 2 * AHEAD + 2
 
 
-NICENESS = ["sh", "-c", "sleep 0.3; cut -d' ' -f19 /proc/self/stat"]
+def niceness(expected: int) -> str:
+    """Of a program that ends when it is as expected, which it may become after its start."""
+    loop = (
+        f"for i in $(seq 400); do n=$(cut -d' ' -f19 /proc/self/stat); [ $n = {expected} ] && break; sleep 0.05; done"
+    )
+    return process.run(["sh", "-c", f"{loop}; echo $n"], timeout=ENOUGH).stdout.strip()
 
 
 @pytest.mark.parametrize(("overlapped", "nicer"), [(True, 10), (False, 0)])
 def test_compilers_give_way_to_what_is_timed_beside_them(overlapped: bool, nicer: int) -> None:
     """Also where all of it gives way to others (`nice autotune …`)."""
     own = os.getpriority(os.PRIO_PROCESS, 0)
+    behind = min(own + nicer, 19)
     said: set[str] = set()
     timed: set[str] = set()
-
-    def build_seconds(_: str) -> float:
-        said.add(process.run(NICENESS, timeout=60).stdout.strip())
-        return 0.0
-
-    class Timed(FakeLane):
-        def on_device(self, build: Compiled) -> Measure:
-            plain = super().on_device(build)
-
-            def measure(device: Device) -> Measured:
-                timed.add(process.run(NICENESS, timeout=60).stdout.strip())
-                return plain(device)
-
-            return measure
-
     with local_executor(2) as executor:
-        pool(2, overlapped=overlapped).run([Timed(executor, names(2), build_seconds=build_seconds)])
-    assert (said, timed) == ({str(min(own + nicer, 19))}, {str(own)})
+        lane = FakeLane(
+            executor, names(2), build=lambda _: said.add(niceness(behind)), time=lambda: timed.add(niceness(own))
+        )
+        pool(2, overlapped=overlapped).run([lane])
+    assert (said, timed) == ({str(behind)}, {str(own)})
 
 
 def test_the_device_takes_whichever_build_is_finished_first() -> None:
     with ThreadPoolExecutor(4) as executor:
-
-        def build_seconds(name: str) -> float:
-            assert name != "000" or wait_until(lambda: len(lane.order) == 5)
-            return 0.0
-
-        lane = FakeLane(executor, names(6), build_seconds=build_seconds)
+        lane = FakeLane(executor, names(6))
+        lane.build = lambda name: lane.workshop.until(lambda _: name != "000" or len(lane.order) == 5)
         pool(4, overlapped=True).run([lane])
     assert lane.order[-1] == "000"
 
@@ -207,9 +206,10 @@ def test_the_device_takes_whichever_build_is_finished_first() -> None:
 def test_on_the_processor_that_is_timed_nothing_is_built_meanwhile_and_turns_are_short(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pools, "TURN_SECONDS", 0.1)
+    """Two builders that begin another build every tenth of a turn."""
     with ThreadPoolExecutor(2) as executor:
-        lane = FakeLane(executor, names(40), build_seconds=lambda _: 0.03, timing_seconds=0.005)
+        lane = FakeLane(executor, names(40), build=lambda _: lane.workshop.until(lambda now: now.most_building == 2))
+        monkeypatch.setattr(pools, "monotonic", lambda: 0.1 * pools.TURN_SECONDS * lane.known)
         ahead = []
 
         def over() -> bool:
@@ -225,7 +225,7 @@ def test_on_the_processor_that_is_timed_nothing_is_built_meanwhile_and_turns_are
 def test_a_turn_is_as_many_builds_as_builders_where_these_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "TURN_SECONDS", 0.0)
     with ThreadPoolExecutor(2) as executor:
-        lane = FakeLane(executor, names(6), build_seconds=lambda _: 0.02)
+        lane = FakeLane(executor, names(6))
         sizes = []
 
         def over() -> bool:
@@ -239,7 +239,7 @@ def test_a_turn_is_as_many_builds_as_builders_where_these_take_long(monkeypatch:
 @pytest.mark.parametrize("overlapped", [True, False])
 def test_a_request_to_stop_is_seen_soon_and_what_is_left_is_not_timed(overlapped: bool) -> None:
     with ThreadPoolExecutor(2) as executor:
-        lane = FakeLane(executor, names(500), build_seconds=lambda _: 0.01, timing_seconds=0.01)
+        lane = FakeLane(executor, names(500))
         pool(2, overlapped=overlapped, over=lambda: len(lane.order) >= 5).run([lane])
     assert len(lane.order) < 50
 
@@ -300,19 +300,19 @@ def test_a_spiller_gives_way_once_and_is_not_starved() -> None:
 
 
 @pytest.mark.parametrize("overlapped", [True, False])
-@one_of_three
 def test_searches_are_opened_beside_each_other_and_beside_those_that_are_open(overlapped: bool) -> None:
-    workshop = Workshop()
+    workshop, numbers = Workshop(), itertools.count()
 
     def building() -> str:
         workshop.change(building=1)
-        time.sleep(0.05)
+        first = next(numbers) < 3  # later ones go on while the device times what the first have built
+        workshop.until(lambda now: now.most_building >= 3 and (first or now.both or not overlapped))
         workshop.change(building=-1)
         return "built"
 
     def timing() -> str:
         workshop.change(timing=1)
-        time.sleep(0.01)
+        workshop.until(lambda now: now.both or not overlapped)
         workshop.change(timing=-1)
         return "timed"
 
@@ -356,19 +356,19 @@ def test_kernels_are_made_ahead_on_idle_cores_while_a_gpu_times_and_never_while_
 
     def make() -> None:
         workshop.change(building=1)
-        time.sleep(0.01)
+        workshop.until(lambda now: now.timing > 0 or not overlapped)
         made.append(len(made))
         workshop.change(building=-1)
 
     def timing() -> None:
         workshop.change(timing=1)
-        assert not overlapped or wait_until(lambda: len(made) == 6), "the device is busy, and all cores are idle"
+        workshop.until(lambda _: len(made) == 6 or not overlapped)  # the device is busy, and all cores are idle
         workshop.change(timing=-1)
 
     def opening() -> Opening:
         yield Step("builders", lambda: None)
         ahead.add(cast(Plan, FakePlan(names(6), make)))
-        yield Step("builders", lambda: None if overlapped else wait_until(lambda: len(made) == 3))
+        yield Step("builders", lambda: workshop.until(lambda _: len(made) >= 3 or overlapped))
         yield Step("device", timing)
         return None
 
