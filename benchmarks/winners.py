@@ -220,8 +220,10 @@ def write_table(folder: Path, lines: Sequence[str]) -> None:
     """Behind what README.md says before its table; rows of other problems stay."""
     readme = folder / README
     before, _, table = (readme.read_text() if readme.exists() else f"# {folder.name}\n").partition(f"\n{_HEAD}\n")
-    rows = {line.partition("](")[0]: line for line in [*table.splitlines(), *lines] if line}
-    readme.write_text("\n".join([before, _HEAD, *rows.values(), ""]))
+    named = (
+        (line.split()[1].partition("](")[0].removeprefix("["), line) for line in [*table.splitlines(), *lines] if line
+    )
+    readme.write_text("\n".join([before, _HEAD, *dict(named).values(), ""]))
 
 
 if __name__ == "__main__":
